@@ -1,0 +1,36 @@
+# Everything runs in .venv, made on first use from nothing but Python >= 3.11.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: paper test lint figures clean
+.DEFAULT_GOAL := paper
+
+# Reproduce the experiments; tables on the terminal, figures in results/.
+paper: .venv/ready
+	$(BIN)/saddleback paper all --out results
+
+# Linters, types, layers, the whole suite, and the kernels once more with the compiler off.
+test: .venv/ready lint
+	$(BIN)/pytest -q -n auto
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests
+	$(BIN)/coverage report --fail-under=100
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The pictures of the README, made again.
+figures: paper
+	cp results/*.png docs/figures/
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+clean:
+	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

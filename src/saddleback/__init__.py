@@ -1,0 +1,97 @@
+"""Off-policy evaluation with linear function approximation.
+
+How good is a policy π, judged only from data that another policy μ produced? Rules are records
+(`GES`, `GQ`, …), problems are exact (`FiniteMDP`, `Problem`, `saddleback.problems`), the linear
+system behind a rule on a problem is `System.exact`, and `learn` runs the rule itself.
+
+Nothing heavy is loaded until a name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from saddleback import checks as checks
+    from saddleback import errors as errors
+    from saddleback import problems as problems
+    from saddleback import rules as rules
+    from saddleback import system as system
+    from saddleback.engine import Experience as Experience
+    from saddleback.engine import Schedule as Schedule
+    from saddleback.engine import inverse as inverse
+    from saddleback.engine import inverse_sqrt as inverse_sqrt
+    from saddleback.engine import sample as sample
+    from saddleback.learning import Run as Run
+    from saddleback.learning import iterate as iterate
+    from saddleback.learning import learn as learn
+    from saddleback.learning import learn_offline as learn_offline
+    from saddleback.mdp import FiniteMDP as FiniteMDP
+    from saddleback.problem import Problem as Problem
+    from saddleback.rules import ABQ as ABQ
+    from saddleback.rules import ETD as ETD
+    from saddleback.rules import GES as GES
+    from saddleback.rules import GQ as GQ
+    from saddleback.rules import GTB as GTB
+    from saddleback.rules import GTD as GTD
+    from saddleback.rules import GTD2 as GTD2
+    from saddleback.rules import TD as TD
+    from saddleback.rules import TDC as TDC
+    from saddleback.rules import TDRC as TDRC
+    from saddleback.rules import ActionDependent as ActionDependent
+    from saddleback.rules import Constant as Constant
+    from saddleback.rules import Correction as Correction
+    from saddleback.rules import Expected as Expected
+    from saddleback.rules import ExpectedSarsa as ExpectedSarsa
+    from saddleback.rules import FollowOn as FollowOn
+    from saddleback.rules import GRetrace as GRetrace
+    from saddleback.rules import Importance as Importance
+    from saddleback.rules import NoTrace as NoTrace
+    from saddleback.rules import RegularisedCorrection as RegularisedCorrection
+    from saddleback.rules import Retrace as Retrace
+    from saddleback.rules import Rule as Rule
+    from saddleback.rules import Saddle as Saddle
+    from saddleback.rules import Sampled as Sampled
+    from saddleback.rules import Sarsa as Sarsa
+    from saddleback.rules import SemiGradient as SemiGradient
+    from saddleback.rules import State as State
+    from saddleback.rules import TreeBackup as TreeBackup
+    from saddleback.rules import UpdateNorm as UpdateNorm
+    from saddleback.system import System as System
+
+_ROOMS = {
+    "mdp": ["FiniteMDP"],
+    "problem": ["Problem"],
+    "rules": [
+        "ABQ", "ETD", "GES", "GQ", "GTB", "GTD", "GTD2", "TD", "TDC", "TDRC", "ExpectedSarsa",
+        "GRetrace", "Sarsa", "Rule",
+        "ActionDependent", "Constant", "Importance", "NoTrace", "Retrace", "TreeBackup",
+        "Correction", "RegularisedCorrection", "Saddle", "SemiGradient", "UpdateNorm",
+        "Expected", "Sampled", "State", "FollowOn",
+    ],
+    "system": ["System"],
+    "engine": ["Experience", "Schedule", "inverse", "inverse_sqrt", "sample"],
+    "learning": ["Run", "iterate", "learn", "learn_offline"],
+}  # fmt: skip
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULES = ("checks", "errors", "problems", "rules", "system")
+
+__all__ = ["__version__", *_MODULES, *_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name, and the room it lives in, on first use (PEP 562)."""
+    if name in _MODULES:
+        return importlib.import_module(f"saddleback.{name}")
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"saddleback.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'saddleback' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,13 @@
+"""Names for the array types that signatures share."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+ArrayLike: TypeAlias = npt.ArrayLike
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+ComplexArray: TypeAlias = npt.NDArray[np.complex128]
+RNG: TypeAlias = int | np.random.SeedSequence | np.random.Generator | None

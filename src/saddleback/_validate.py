@@ -1,0 +1,140 @@
+"""Checks of arguments, each stated once: what is legal, and how the complaint reads."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from saddleback._typing import RNG, ArrayLike, BoolArray, FloatArray
+from saddleback.errors import (
+    InvalidNumbers,
+    InvalidParameter,
+    InvalidProbabilities,
+    InvalidShape,
+    UnknownName,
+)
+
+Built = TypeVar("Built")
+
+TOLERANCE = 1e-8
+"""How far a row of probabilities may sum from one before it is refused."""
+
+
+def unit(owner: str, name: str, value: float) -> float:
+    """Return ``value`` if it lies in [0, 1]."""
+    return _real(owner, name, value, 0.0, 1.0, "a number in [0, 1]")
+
+
+def non_negative(owner: str, name: str, value: float) -> float:
+    """Return ``value`` if it is a finite number ≥ 0."""
+    return _real(owner, name, value, 0.0, math.inf, "a finite number >= 0")
+
+
+def _real(owner: str, name: str, value: float, low: float, high: float, allowed: str) -> float:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+    if not number or not low <= value <= high:
+        raise InvalidParameter(f"{owner}: {name} must be {allowed}, got {value!r}.")
+    return float(value)
+
+
+def count(owner: str, name: str, value: int) -> int:
+    """Return ``value`` if it is a whole number ≥ 1."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise InvalidParameter(f"{owner}: {name} must be a whole number >= 1, got {value!r}.")
+    return int(value)
+
+
+def floats(name: str, value: ArrayLike) -> FloatArray:
+    """Return a fresh float64 copy of ``value``, refusing anything that is not numbers."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidShape(f"{name} must be a rectangular array of numbers: {error}.") from None
+
+
+def shape(name: str, array: FloatArray, expected: tuple[int | str, ...]) -> None:
+    """Refuse an array whose shape differs from ``expected`` (strings stand for any size)."""
+    fits = array.ndim == len(expected) and all(
+        isinstance(want, str) or want == have
+        for want, have in zip(expected, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(map(str, expected))
+        raise InvalidShape(f"{name} must have shape [{wanted}], got {list(array.shape)}.")
+
+
+def finite(name: str, array: FloatArray) -> None:
+    """Refuse NaN and infinities, naming the first place and how many there are."""
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        place = ", ".join(map(str, bad[0]))
+        more = f" ({len(bad)} such entries)" if len(bad) > 1 else ""
+        raise InvalidNumbers(
+            f"{name}[{place}] is {array[tuple(bad[0])]}{more}; every entry must be finite."
+        )
+
+
+def stochastic(name: str, rows: FloatArray, used: BoolArray | None = None) -> None:
+    """Refuse rows (last axis) that are not probability distributions.
+
+    ``used`` masks leading indices whose rows matter; the others are not looked at.
+    """
+    mask = np.ones(rows.shape[:1], dtype=bool) if used is None else used
+    kept = rows[mask] if rows.ndim > 1 else rows
+    firsts = np.flatnonzero(mask)
+
+    def place(index: tuple[int, ...]) -> str:
+        return ", ".join(map(str, (firsts[index[0]], *index[1:]) if rows.ndim > 1 else index))
+
+    for wrong, what in ((np.isnan(kept), "NaN"), (kept < 0, "negative")):
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            value = "" if what == "NaN" else f" ({kept[at]:g})"
+            raise InvalidProbabilities(
+                f"{name}[{place(at)}] is {what}{value}; probabilities must be >= 0."
+            )
+    sums = np.atleast_1d(kept.sum(axis=-1))
+    off = np.argwhere(~(np.abs(sums - 1.0) <= TOLERANCE))
+    if len(off):
+        at = tuple(int(i) for i in off[0])
+        where = f"{name}[{place(at)}]" if rows.ndim > 1 else name
+        raise InvalidProbabilities(
+            f"{where} sums to {sums[at]:.6g}, not 1; each row must be a probability distribution."
+        )
+
+
+def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | None]:
+    """Return a generator and the seed that made it (None if a generator was passed in)."""
+    if isinstance(rng, np.random.Generator):
+        return rng, None
+    seed = rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
+    return np.random.default_rng(seed), seed
+
+
+def known(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return ``name`` if it is one of ``names``; otherwise suggest the nearest."""
+    names = list(names)
+    if name in names:
+        return name
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    hint = f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+    raise UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+
+
+def build(
+    kind: str, name: str, table: Mapping[str, Callable[..., Built]], parameters: Mapping[str, Any]
+) -> Built:
+    """Call the constructor of that name, turning wrong parameters into a complaint of ours."""
+    constructor = table[known(kind, name, table)]
+    try:
+        inspect.signature(constructor).bind(**parameters)
+    except TypeError as error:
+        raise InvalidParameter(f"{name}: {error}.") from None
+    return constructor(**parameters)

@@ -1,0 +1,97 @@
+"""Long-run behaviour of finite Markov chains.
+
+A *continuing* chain with transition matrix P has a stationary distribution, d = Pᵀd, unique
+when there is one closed communicating class. An *episodic* chain, whose P loses the mass that
+ends the episode, has expected visits per episode n = start + Pᵀn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from saddleback._typing import BoolArray, FloatArray, IntArray
+
+
+def stationary(P: FloatArray) -> FloatArray:
+    """Stationary distribution of an irreducible chain, by the GTH elimination.
+
+    Grassmann, Taksar and Heyman (1985): Gaussian elimination without subtractions, so every
+    entry is accurate to rounding however nearly reducible the chain is.
+
+    Examples
+    --------
+    >>> stationary(np.array([[0.0, 1.0], [0.25, 0.75]]))
+    array([0.2, 0.8])
+    """
+    Q = P.copy()
+    n = len(Q)
+    for k in range(n - 1, 0, -1):
+        Q[:k, k] /= Q[k, :k].sum()
+        Q[:k, :k] += np.outer(Q[:k, k], Q[k, :k])
+    d = np.zeros(n)
+    d[0] = 1.0
+    for k in range(1, n):
+        d[k] = d[:k] @ Q[:k, k]
+    return d / d.sum()
+
+
+def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArray]:
+    """Sets of states that the chain never leaves once inside.
+
+    ``exits`` marks states from which an episode may end.
+    """
+    count, label = connected_components(csr_array(P > 0), connection="strong")
+    leaves = np.zeros(count, dtype=bool)
+    source, sink = np.nonzero(P)
+    leaves[label[source[label[source] != label[sink]]]] = True
+    if exits is not None:
+        leaves[label[exits]] = True
+    return [np.flatnonzero(label == c) for c in range(count) if not leaves[c]]
+
+
+def long_run(P: FloatArray, start: FloatArray) -> tuple[FloatArray, list[IntArray]]:
+    """Share of time a continuing chain spends in each state, and its closed classes.
+
+    With several closed classes the share depends on ``start``: each class counts with the
+    probability that the chain ends up in it.
+
+    Examples
+    --------
+    >>> share, classes = long_run(np.eye(2), np.array([0.3, 0.7]))
+    >>> share, len(classes)
+    (array([0.3, 0.7]), 2)
+    """
+    classes = closed_classes(P)
+    share = np.zeros(len(P))
+    if len(classes) == 1:
+        absorbed = np.ones(1)
+    else:
+        transient = np.setdiff1d(np.arange(len(P)), np.concatenate(classes))
+        visits = visits_before_leaving(P, start, transient)
+        absorbed = np.array(
+            [start[c].sum() + visits @ P[np.ix_(transient, c)].sum(axis=1) for c in classes]
+        )
+    for members, probability in zip(classes, absorbed, strict=True):
+        share[members] = probability * stationary(P[np.ix_(members, members)])
+    return share, classes
+
+
+def visits_before_leaving(P: FloatArray, start: FloatArray, inside: IntArray) -> FloatArray:
+    """Expected visits to each state of ``inside`` before the chain leaves that set."""
+    block = P[np.ix_(inside, inside)]
+    visits: FloatArray = solve(np.eye(len(inside)) - block.T, start[inside])
+    return visits
+
+
+def reachable(P: FloatArray, start: BoolArray) -> BoolArray:
+    """States the chain can be in at some time when it may begin in any state of ``start``."""
+    links = P > 0
+    seen = start.copy()
+    while True:
+        grown = seen | links[seen].any(axis=0)
+        if (grown == seen).all():
+            return seen
+        seen = grown

@@ -1,0 +1,42 @@
+"""Problems with known answers, each a page: dynamics, features, π and μ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from saddleback import _validate
+from saddleback.problem import Problem
+from saddleback.problems.baird import baird
+from saddleback.problems.boyan_chain import boyan_chain
+from saddleback.problems.random_mdp import random_mdp
+from saddleback.problems.random_walk import random_walk
+from saddleback.problems.two_state import two_state
+
+NAMED: dict[str, Callable[..., Problem]] = {
+    constructor.__name__: constructor
+    for constructor in (two_state, baird, random_walk, boyan_chain, random_mdp)
+}
+"""Every problem by its name."""
+
+
+def make(name: str, **parameters: Any) -> Problem:
+    """Build a problem from its name, as a command line or a study file would.
+
+    Examples
+    --------
+    >>> make("two_state", gamma=0.9)
+    Problem(states=2, actions=2, gamma=0.9, continuing, action values, p=2)
+    """
+    return _validate.build("problem", name, NAMED, parameters)
+
+
+__all__ = [
+    "NAMED",
+    "baird",
+    "boyan_chain",
+    "make",
+    "random_mdp",
+    "random_walk",
+    "two_state",
+]

@@ -1,0 +1,68 @@
+"""Random problems, for tests and for statements about problems in general."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import RNG
+from saddleback.errors import InvalidParameter
+from saddleback.mdp import FiniteMDP
+from saddleback.problem import Problem
+
+VALUES = ("action", "state")
+
+
+def random_mdp(
+    gamma: float = 0.9,
+    *,
+    rng: RNG = None,
+    states: int = 6,
+    actions: int = 3,
+    features: int = 4,
+    values: Literal["action", "state"] = "action",
+    off_policy: float = 1.0,
+    termination: float = 0.0,
+) -> Problem:
+    """An ergodic MDP with Gaussian rewards and features, and two random policies.
+
+    Parameters
+    ----------
+    gamma
+        Discount.
+    rng
+        Seed or generator; the same seed gives the same problem.
+    states, actions, features
+        Sizes S, A and p.
+    values
+        Whether the features describe action values [s, a, p] or state values [s, p].
+    off_policy
+        How far π is from μ: 0 makes them equal, 1 independent. μ takes every action with
+        probability at least 1/(2A).
+    termination
+        If positive, an episodic problem in which every step ends the episode with this
+        probability, beginning anew anywhere.
+
+    Examples
+    --------
+    >>> random_mdp(rng=1)
+    Problem(states=6, actions=3, gamma=0.9, continuing, action values, p=4)
+    """
+    for name, size in (("states", states), ("actions", actions), ("features", features)):
+        _validate.count("random_mdp", name, size)
+    _validate.known("values", values, VALUES)
+    _validate.unit("random_mdp", "off_policy", off_policy)
+    if not 0 <= termination < 1:
+        raise InvalidParameter(f"random_mdp: termination must be in [0, 1), got {termination!r}.")
+    generator, _ = _validate.generator(rng)
+    P = generator.dirichlet(np.ones(states), size=(states, actions))
+    R = generator.normal(size=(states, actions))
+    mu = 0.5 / actions + 0.5 * generator.dirichlet(np.ones(actions), size=states)
+    other = generator.dirichlet(np.ones(actions), size=states)
+    pi = mu + off_policy * (other - mu)
+    rows = (states, actions) if values == "action" else (states,)
+    phi = generator.normal(size=(*rows, features))
+    ends = np.full_like(P, termination) if termination else None
+    return Problem(FiniteMDP(P, R, gamma, terminal=ends), phi, target=pi, behaviour=mu)

@@ -1,0 +1,81 @@
+"""Rules: an algorithm is a record of three choices, a trace, a form and a bootstrap."""
+
+from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State
+from saddleback.rules.emphasis import FollowOn
+from saddleback.rules.forms import (
+    Coefficients,
+    Correction,
+    Form,
+    RegularisedCorrection,
+    Saddle,
+    SemiGradient,
+    UpdateNorm,
+)
+from saddleback.rules.named import (
+    ABQ,
+    ETD,
+    GES,
+    GQ,
+    GTB,
+    GTD,
+    GTD2,
+    NAMED,
+    TD,
+    TDC,
+    TDRC,
+    ExpectedSarsa,
+    GRetrace,
+    Sarsa,
+    make,
+)
+from saddleback.rules.rule import Rule
+from saddleback.rules.terms import Terms, terms
+from saddleback.rules.traces import (
+    ActionDependent,
+    Constant,
+    Importance,
+    NoTrace,
+    Retrace,
+    Trace,
+    TreeBackup,
+)
+
+__all__ = [
+    "ABQ",
+    "ETD",
+    "GES",
+    "GQ",
+    "GTB",
+    "GTD",
+    "GTD2",
+    "NAMED",
+    "TD",
+    "TDC",
+    "TDRC",
+    "ActionDependent",
+    "Bootstrap",
+    "Coefficients",
+    "Constant",
+    "Correction",
+    "Expected",
+    "ExpectedSarsa",
+    "FollowOn",
+    "Form",
+    "GRetrace",
+    "Importance",
+    "NoTrace",
+    "RegularisedCorrection",
+    "Retrace",
+    "Rule",
+    "Saddle",
+    "Sampled",
+    "Sarsa",
+    "SemiGradient",
+    "State",
+    "Terms",
+    "Trace",
+    "TreeBackup",
+    "UpdateNorm",
+    "make",
+    "terms",
+]

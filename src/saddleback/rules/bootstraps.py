@@ -1,0 +1,90 @@
+"""Bootstraps: what the next state is worth, b_t, and which values are learned.
+
+    δ_t = R + γ' θᵀb_t − θᵀφ_t
+
+A bootstrap also sets the trace weight w_t before any emphasis: 1 for action values, where the
+first action is given, and ρ_t for state values, where it must be corrected for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Bootstrap(ABC):
+    """The contract: the rows b(s', a') and the weight w(s, a)."""
+
+    values: ClassVar[Literal["action", "state"]] = "action"
+    on_policy_only: ClassVar[bool] = False
+
+    @abstractmethod
+    def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
+        """b[s', a', p] from φ[s, a, p] and π[s, a]."""
+
+    def weight(self, rho: FloatArray) -> FloatArray:
+        """w[s, a] from the ratios ρ[s, a]."""
+        return np.ones_like(rho)
+
+
+@dataclass(frozen=True)
+class Expected(Bootstrap):
+    """b = Σ_a π(a|S') φ(S', a): the expectation under π, whatever action was taken.
+
+    Examples
+    --------
+    >>> Expected().rows(np.array([[[1.0], [3.0]]]), np.array([[0.5, 0.5]]))
+    array([[[2.], [2.]]])
+    """
+
+    def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
+        """Return the π-average of φ(s', ·), the same for every a'."""
+        mean = np.einsum("sa,sap->sp", pi, phi)
+        return np.repeat(mean[:, None, :], phi.shape[1], axis=1)
+
+
+@dataclass(frozen=True)
+class Sampled(Bootstrap):
+    """b = φ(S', A'): the action really taken next, so it evaluates μ and needs π = μ.
+
+    Examples
+    --------
+    >>> Sampled().rows(np.array([[[1.0], [3.0]]]), np.array([[0.5, 0.5]]))
+    array([[[1.], [3.]]])
+    """
+
+    on_policy_only: ClassVar[bool] = True
+
+    def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
+        """Return φ itself."""
+        return phi
+
+
+@dataclass(frozen=True)
+class State(Bootstrap):
+    """b = φ(S'): state values, with trace weight w = ρ.
+
+    Off-policy, the fixed point belongs to v^π only if the trace carries the factor ρ, as
+    `Importance` and `NoTrace` do: what flows back through (s, a) was earned by taking a.
+
+    Examples
+    --------
+    >>> State().weight(np.array([[2.0, 0.0]]))
+    array([[2., 0.]])
+    """
+
+    values: ClassVar[Literal["action", "state"]] = "state"
+
+    def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
+        """Return φ itself, which does not depend on the action."""
+        return phi
+
+    def weight(self, rho: FloatArray) -> FloatArray:
+        """Return ρ."""
+        return rho

@@ -1,0 +1,34 @@
+"""Emphasis: how much a step counts, by how often π would have come here.
+
+An emphasis only multiplies the trace weight w_t; nothing else in a rule knows of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saddleback import _validate
+
+
+@dataclass(frozen=True)
+class FollowOn:
+    """m_t = λ + (1−λ) f_t with the follow-on trace f_t = γ_t ρ_{t-1} f_{t-1} + 1, f = 1 at a start.
+
+    The weight becomes w_t = ρ_t m_t. In the long run E[m_t | s] d(s) = λ d(s) + (1−λ) f(s) with
+    f = (I − γP_πᵀ)⁻¹ d (Sutton, Mahmood and White 2016).
+
+    Examples
+    --------
+    >>> FollowOn(0.25).share
+    0.75
+    """
+
+    lam: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", _validate.unit("FollowOn", "lam", self.lam))
+
+    @property
+    def share(self) -> float:
+        """1 − λ, the part of m_t that is the follow-on trace."""
+        return 1.0 - self.lam

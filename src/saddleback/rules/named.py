@@ -1,0 +1,279 @@
+"""The named algorithms: nothing but compositions.
+
+Shared notation: φ_t the features of what was just visited, ρ = π/μ, γ' the discount of the step
+(0 when it ends the episode), δ = R + γ'θᵀb − θᵀφ, u = eᵀω. The exact A, b and M of each rule are
+`saddleback.System.exact`; "fixed point" below is the solution of Aθ + b = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from saddleback import _validate
+from saddleback.rules.bootstraps import Expected, Sampled, State
+from saddleback.rules.emphasis import FollowOn
+from saddleback.rules.forms import (
+    Correction,
+    RegularisedCorrection,
+    Saddle,
+    SemiGradient,
+    UpdateNorm,
+)
+from saddleback.rules.rule import Rule
+from saddleback.rules.traces import (
+    ActionDependent,
+    Constant,
+    Importance,
+    NoTrace,
+    Retrace,
+    TreeBackup,
+)
+
+
+def GES(lam: float) -> Rule:
+    """Gradient Expected Sarsa(λ): importance trace, saddle form, expected bootstrap.
+
+        e ← γλρ e + φ        δ = R + γ' θᵀ Σ_a π(a|S') φ(S',a) − θᵀφ
+        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ' Σ_a π(a|S') φ(S',a)) eᵀω
+
+    Converges to the fixed point of A = ΦᵀΞ(I − γλP^π)⁻¹(γP^π − I)Φ, the minimum of the MSPBE, for
+    decaying steps; with constant steps and non-zero reward to a neighbourhood of size ∝ α.
+
+    The paper (Yang et al., AAAI 2021) sets e_{-1} = 0 in its Algorithm 1 and e_0 = 0 in its text;
+    the former is meant. Also known as GTD2(λ) on state-action pairs.
+
+    Examples
+    --------
+    >>> GES(0.9)
+    Rule(trace=Importance(lam=0.9), form=Saddle(), bootstrap=Expected())
+    """
+    return Rule(Importance(lam), Saddle(), Expected(), name=f"GES({lam:g})")
+
+
+def GQ(lam: float) -> Rule:
+    """GQ(λ), Maei & Sutton 2010: importance trace, correction form, expected bootstrap.
+
+        e ← γλρ e + φ        ω ← ω + β(δe − (φᵀω)φ)
+        θ ← θ + α(δe − γ'(1−λ)(Σ_a π(a|S') φ(S',a)) eᵀω)
+
+    Same A, b, M and fixed point as `GES`; only the path differs. The published rule allows λ and γ
+    to depend on the state; here they are constants, with γ' = 0 at an episode's end.
+
+    Examples
+    --------
+    >>> GQ(0.9)
+    Rule(trace=Importance(lam=0.9), form=Correction(), bootstrap=Expected())
+    """
+    return Rule(Importance(lam), Correction(), Expected(), name=f"GQ({lam:g})")
+
+
+def ABQ(zeta: float) -> Rule:
+    """ABQ(ζ), Mahmood, Yu & Sutton 2017: action-dependent trace, correction form.
+
+        e ← γ ν_ζ(S,A) π(A|S) e + φ        ω ← ω + β(δe − (φᵀω)φ)
+        θ ← θ + α(δe − γ' x eᵀω),    x = Σ_a [1 − μ(a|S') ν_ζ(S',a)] π(a|S') φ(S',a)
+
+    Converges to the fixed point of P_κ = p(s'|s,a) μ(a'|s') ν_ζ(s',a') π(a'|s'). No ratio appears,
+    so traces stay bounded. ζ = 1 need not be importance sampling with λ = 1: ν is cut at 1/max(μ,π).
+
+    Examples
+    --------
+    >>> ABQ(0.5)
+    Rule(trace=ActionDependent(zeta=0.5), form=Correction(), bootstrap=Expected())
+    """
+    return Rule(ActionDependent(zeta), Correction(), Expected(), name=f"ABQ({zeta:g})")
+
+
+def GTB(lam: float) -> Rule:
+    """Gradient Tree Backup(λ), Touati et al. 2018: tree-backup trace, saddle form.
+
+        e ← γλπ(A|S) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
+
+    Converges to the fixed point with kernel p(s'|s,a) μ(a'|s') π(a'|s') λ in the resolvent. (Table 1
+    of the GES paper prints (I − γλP^μ)⁻¹ there, which is not it.)
+
+    Examples
+    --------
+    >>> GTB(0.9)
+    Rule(trace=TreeBackup(lam=0.9), form=Saddle(), bootstrap=Expected())
+    """
+    return Rule(TreeBackup(lam), Saddle(), Expected(), name=f"GTB({lam:g})")
+
+
+def GRetrace(lam: float) -> Rule:
+    """Gradient Retrace(λ), Touati et al. 2018: Retrace, saddle form.
+
+        e ← γλ min(1,ρ) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
+
+    Converges to the fixed point with kernel λ p(s'|s,a) min(μ, π)(a'|s') in the resolvent.
+
+    Examples
+    --------
+    >>> GRetrace(0.9)
+    Rule(trace=Retrace(lam=0.9), form=Saddle(), bootstrap=Expected())
+    """
+    return Rule(Retrace(lam), Saddle(), Expected(), name=f"GRetrace({lam:g})")
+
+
+def ExpectedSarsa(lam: float) -> Rule:
+    """On-line Expected Sarsa(λ): importance trace, semi-gradient, expected bootstrap.
+
+        e ← γλρ e + φ        θ ← θ + α δ e
+
+    Expected update Aθ + b with the A of `GES`: it converges to that fixed point where every
+    eigenvalue of A has negative real part (`System.stable`) and diverges where one is positive.
+    The off-line update of Sutton & Barto §12.9 has the same expectation: `learn_offline`.
+
+    Examples
+    --------
+    >>> ExpectedSarsa(0.9)
+    Rule(trace=Importance(lam=0.9), form=SemiGradient(), bootstrap=Expected())
+    """
+    return Rule(Importance(lam), SemiGradient(), Expected(), name=f"ExpectedSarsa({lam:g})")
+
+
+def Sarsa(lam: float) -> Rule:
+    """Sarsa(λ) as evaluation: constant trace, semi-gradient, the action really taken next.
+
+        e ← γλ e + φ        θ ← θ + α (R + γ' θᵀφ(S',A') − θᵀφ) e
+
+    It evaluates μ; a problem with π ≠ μ is refused. On-policy, hence convergent for full-rank
+    features: TD(λ) on state-action pairs.
+
+    Examples
+    --------
+    >>> Sarsa(0.9)
+    Rule(trace=Constant(lam=0.9), form=SemiGradient(), bootstrap=Sampled())
+    """
+    return Rule(Constant(lam), SemiGradient(), Sampled(), name=f"Sarsa({lam:g})")
+
+
+def TD(lam: float) -> Rule:
+    """Off-policy TD(λ) on state values: importance trace with w = ρ, semi-gradient.
+
+        e ← γλρ e + ρφ        θ ← θ + α (R + γ' θᵀφ(S') − θᵀφ) e
+
+    Fixed point of A = XᵀD(I − γλP_π)⁻¹(γP_π − I)X. Off-policy it may diverge: Baird's star. Some
+    texts put ρ in front of δ and keep e ← γλρ_{t-1}e + φ: the same update.
+
+    Examples
+    --------
+    >>> TD(0.9)
+    Rule(trace=Importance(lam=0.9), form=SemiGradient(), bootstrap=State())
+    """
+    return Rule(Importance(lam), SemiGradient(), State(), name=f"TD({lam:g})")
+
+
+def GTD() -> Rule:
+    """GTD(0), Sutton, Szepesvári & Maei 2008: no trace, descends the norm of the expected update.
+
+        ω ← ω + β(ρδφ − ω)        θ ← θ + α(φ − γ'φ(S')) ρφᵀω
+
+    Fixed point of TD(0), reached by minimising ‖Aθ + b‖² (the NEU objective) instead of the MSPBE.
+
+    Examples
+    --------
+    >>> GTD()
+    Rule(trace=NoTrace(), form=UpdateNorm(), bootstrap=State())
+    """
+    return Rule(NoTrace(), UpdateNorm(), State(), name="GTD()")
+
+
+def GTD2(lam: float) -> Rule:
+    """GTD2(λ) on state values (Sutton et al. 2009 for λ = 0): the saddle form of `TD`.
+
+        e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'φ(S')) eᵀω
+
+    Fixed point of TD(λ). Published versions differ in where ρ stands, e.g. ρ(δ − φᵀω)φ for the
+    second weights, and for λ > 0 in writing θ's step as φ(φᵀω) − γ'(1−λ)φ(S')eᵀω: the same mean
+    with other noise.
+
+    Examples
+    --------
+    >>> GTD2(0.0)
+    Rule(trace=Importance(lam=0.0), form=Saddle(), bootstrap=State())
+    """
+    return Rule(Importance(lam), Saddle(), State(), name=f"GTD2({lam:g})")
+
+
+def TDC(lam: float) -> Rule:
+    """TDC(λ), Sutton et al. 2009 and Maei 2011: the correction form of `TD`; also called GTD(λ).
+
+        e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)
+        θ ← θ + α(δe − γ'(1−λ)φ(S') eᵀω)
+
+    Fixed point of TD(λ). Published versions differ in the second weights: (ρδ − φᵀω)φ, as here, or
+    ρ(δ − φᵀω)φ, which has the same mean and other noise.
+
+    Examples
+    --------
+    >>> TDC(0.0)
+    Rule(trace=Importance(lam=0.0), form=Correction(), bootstrap=State())
+    """
+    return Rule(Importance(lam), Correction(), State(), name=f"TDC({lam:g})")
+
+
+def TDRC(lam: float, eta: float = 1.0) -> Rule:
+    """TDRC(λ), Ghiassian et al. 2020: `TDC` with the second weights pulled to zero.
+
+        ω ← ω + β(δe − (φᵀω)φ − ηω)        θ ← θ + α(δe − γ'(1−λ)φ(S') eᵀω)
+
+    Fixed point of TD(λ), for any η ≥ 0. The authors recommend β = α and η = 1.
+
+    Examples
+    --------
+    >>> TDRC(0.0)
+    Rule(trace=Importance(lam=0.0), form=RegularisedCorrection(eta=1.0), bootstrap=State())
+    """
+    name = f"TDRC({lam:g})" if eta == 1.0 else f"TDRC({lam:g}, eta={eta:g})"
+    return Rule(Importance(lam), RegularisedCorrection(eta), State(), name=name)
+
+
+def ETD(lam: float) -> Rule:
+    """Emphatic TD(λ), Sutton, Mahmood & White 2016: `TD` with w_t = ρ_t m_t.
+
+        f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        e ← γλρ e + ρ m φ        θ ← θ + α δ e
+
+    Fixed point of A = Xᵀ diag(λd + (1−λ)f)(I − γλP_π)⁻¹(γP_π − I)X, f = (I − γP_πᵀ)⁻¹d: stable for
+    full-rank features, another solution than TD's. Interest is 1 everywhere.
+
+    Examples
+    --------
+    >>> print(ETD(0.5))
+    ETD(0.5)
+    """
+    return Rule(
+        Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam), name=f"ETD({lam:g})"
+    )
+
+
+NAMED: dict[str, Callable[..., Rule]] = {
+    constructor.__name__: constructor
+    for constructor in (
+        GES,
+        GQ,
+        ABQ,
+        GTB,
+        GRetrace,
+        ExpectedSarsa,
+        Sarsa,
+        TD,
+        GTD,
+        GTD2,
+        TDC,
+        TDRC,
+        ETD,
+    )
+}
+"""Every named rule by its name, in the order of the table in the documentation."""
+
+
+def make(name: str, **parameters: float) -> Rule:
+    """Build a rule from its name, as a command line or a study file would.
+
+    Examples
+    --------
+    >>> print(make("GES", lam=0.5))
+    GES(0.5)
+    """
+    return _validate.build("rule", name, NAMED, parameters)

@@ -1,0 +1,65 @@
+"""A rule is a record of independent choices; `saddleback.engine` runs any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from saddleback.errors import InvalidParameter
+from saddleback.rules.bootstraps import Bootstrap
+from saddleback.rules.emphasis import FollowOn
+from saddleback.rules.forms import Form
+from saddleback.rules.traces import Trace
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One learning rule: a trace, a form and a bootstrap, and for ETD an emphasis.
+
+    Two rules are equal when their choices are, whatever name they were made under. ``str`` gives
+    the name where there is one, ``repr`` always the composition.
+
+    Examples
+    --------
+    >>> from saddleback.rules import Correction, Expected, Retrace
+    >>> Rule(trace=Retrace(0.9), form=Correction(), bootstrap=Expected())
+    Rule(trace=Retrace(lam=0.9), form=Correction(), bootstrap=Expected())
+    >>> from saddleback import GES
+    >>> print(GES(0.9))
+    GES(0.9)
+    >>> GES(0.9)
+    Rule(trace=Importance(lam=0.9), form=Saddle(), bootstrap=Expected())
+    """
+
+    trace: Trace
+    form: Form
+    bootstrap: Bootstrap
+    emphasis: FollowOn | None = None
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        parts = {"trace": Trace, "form": Form, "bootstrap": Bootstrap}
+        for part, kind in parts.items():
+            value = getattr(self, part)
+            if not isinstance(value, kind):
+                hint = f" Did you mean {value.__name__}(...)?" if isinstance(value, type) else ""
+                raise InvalidParameter(
+                    f"Rule: {part} must be a {kind.__name__}, got {value!r}.{hint}"
+                )
+        if self.emphasis is not None and self.bootstrap.values != "state":
+            raise InvalidParameter(
+                "Rule: an emphasis weighs states, so it needs the bootstrap State(), "
+                f"got {self.bootstrap!r}."
+            )
+
+    @property
+    def values(self) -> str:
+        """Which values are learned: "action" or "state"."""
+        return self.bootstrap.values
+
+    def __str__(self) -> str:
+        return self.name or repr(self)
+
+    def __repr__(self) -> str:
+        choices = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+        shown = (f"{part}={value!r}" for part, value in choices.items() if value is not None)
+        return f"Rule({', '.join(shown)})"

@@ -1,0 +1,103 @@
+"""A rule applied to a problem: the numbers every learner and every exact system is made of.
+
+All of them are tables over the pairs i = (s, a), in the order of ``Φ``:
+
+    φ_i    b_j    x_j    κ_i    w_i    ρ_i            (j the next pair)
+
+A learner looks them up step by step; `System.exact` takes their expectation. So the two cannot
+disagree about what a rule is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidShape, RuleMismatch
+from saddleback.problem import Problem
+from saddleback.rules.rule import Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Per-step numbers of a rule, as tables over n = S·A pairs.
+
+    Attributes
+    ----------
+    phi, bootstrap, correction
+        φ, b and x, [n, p]; the last two are looked up at the next pair.
+    kappa, weight, rho
+        κ, w (before any emphasis) and ρ, [n].
+    emphasis
+        Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
+    """
+
+    phi: FloatArray
+    bootstrap: FloatArray
+    correction: FloatArray
+    kappa: FloatArray
+    weight: FloatArray
+    rho: FloatArray
+    emphasis: float
+
+
+def terms(rule: Rule, problem: Problem) -> Terms:
+    """Look a rule up on a problem, refusing combinations that make no sense.
+
+    The correction vector is x(s') = E_μ[b | s'] − Σ_a μ(a|s') κ(s',a) φ(s',a).
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> terms(GES(0.5), problems.two_state()).kappa
+    array([1., 0., 1., 0.])
+    """
+    check(rule, problem)
+    mdp, pi, mu, p = problem.mdp, problem.target, problem.behaviour, problem.p
+    acting = mdp.acting
+
+    kappa = np.zeros_like(pi)
+    given = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
+    if given.shape != pi[acting].shape or not np.isfinite(given).all() or (given < 0).any():
+        raise InvalidShape(
+            f"{rule.trace!r}.kappa must return finite numbers >= 0 of shape "
+            f"{list(pi[acting].shape)}, got shape {list(given.shape)}."
+        )
+    kappa[acting] = given
+
+    phi = problem.features
+    if problem.values == "state":
+        phi = np.repeat(phi[:, None, :], mdp.n_actions, axis=1)
+    b = rule.bootstrap.rows(phi, pi)
+    x = np.einsum("sa,sap->sp", mu, b - kappa[:, :, None] * phi)
+    return Terms(
+        phi=phi.reshape(-1, p),
+        bootstrap=np.ascontiguousarray(b).reshape(-1, p),
+        correction=np.repeat(x, mdp.n_actions, axis=0),
+        kappa=kappa.ravel(),
+        weight=rule.bootstrap.weight(problem.rho).ravel(),
+        rho=problem.rho.ravel(),
+        emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
+    )
+
+
+def check(rule: Rule, problem: Problem) -> None:
+    """Refuse a rule that cannot be applied to ``problem``."""
+    if not isinstance(rule, Rule):
+        hint = f" Call it first: {rule.__name__}(...)." if callable(rule) else ""
+        raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
+    if rule.values != problem.values:
+        wanted = "[s, a, p]" if rule.values == "action" else "[s, p]"
+        raise RuleMismatch(
+            f"{rule} learns {rule.values} values but the problem's features describe "
+            f"{problem.values} values; give features of shape {wanted}, or another rule."
+        )
+    if rule.bootstrap.on_policy_only and not problem.on_policy:
+        s, a = np.argwhere(~np.isclose(problem.target, problem.behaviour, rtol=0, atol=1e-12))[0]
+        raise RuleMismatch(
+            f"{rule} evaluates the behaviour policy, so it needs target = behaviour; here "
+            f"π({a}|{s}) = {problem.target[s, a]:g} and μ({a}|{s}) = {problem.behaviour[s, a]:g}. "
+            "Use ExpectedSarsa or GES to evaluate another policy."
+        )

@@ -1,0 +1,146 @@
+"""Traces: how much credit flows back through a pair (s, a).
+
+    e_t = γ_t κ(S_t, A_t) e_{t-1} + w_t φ_t
+
+The coefficient κ is all that tells one trace from another. It also is all the exact system
+needs: P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a').
+
+To add a trace, write one frozen dataclass with a method ``kappa``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import FloatArray
+from saddleback.policies import ratio
+
+
+@dataclass(frozen=True)
+class Trace(ABC):
+    """The contract: κ as a function of the two policies."""
+
+    @abstractmethod
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """κ[s, a] from tables π[s, a] and μ[s, a] of the states in which actions are taken."""
+
+
+@dataclass(frozen=True)
+class _Lambda(Trace):
+    """A trace with a decay λ in [0, 1]."""
+
+    lam: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", _validate.unit(type(self).__name__, "lam", self.lam))
+
+
+@dataclass(frozen=True)
+class Importance(_Lambda):
+    """κ = λρ: per-decision importance sampling; unbiased, and of unbounded variance for λ near 1.
+
+    Examples
+    --------
+    >>> Importance(0.5).kappa(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
+    array([[2., 0.]])
+    """
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ π/μ."""
+        return self.lam * ratio(pi, mu)
+
+
+@dataclass(frozen=True)
+class Constant(_Lambda):
+    """κ = λ: the on-policy trace of TD(λ) and Sarsa(λ); off-policy, that of Q^π(λ).
+
+    Examples
+    --------
+    >>> Constant(0.5).kappa(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
+    array([[0.5, 0.5]])
+    """
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ everywhere."""
+        return np.full_like(pi, self.lam)
+
+
+@dataclass(frozen=True)
+class TreeBackup(_Lambda):
+    """κ = λπ(a|s): needs no behaviour probabilities, and cuts even on-policy (Precup 2000).
+
+    Examples
+    --------
+    >>> TreeBackup(0.5).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.75]]))
+    array([[0.4, 0.1]])
+    """
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ π."""
+        return self.lam * pi
+
+
+@dataclass(frozen=True)
+class Retrace(_Lambda):
+    """κ = λ min(1, ρ): importance sampling, truncated so that credit never grows (Munos 2016).
+
+    Examples
+    --------
+    >>> Retrace(0.5).kappa(np.array([[0.8, 0.2]]), np.array([[0.25, 0.8]]))
+    array([[0.5  , 0.125]])
+    """
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return λ min(1, π/μ)."""
+        return self.lam * np.minimum(1.0, ratio(pi, mu))
+
+
+@dataclass(frozen=True)
+class ActionDependent(Trace):
+    """κ = ν_ζ(s,a) π(a|s): bootstrapping that depends on the action (Mahmood et al. 2017).
+
+    With ψ_0 = 1/max max(μ,π) and ψ_max = 1/min max(μ,π), both over all states and actions,
+
+        ψ_ζ = 2ζψ_0 + max(0, 2ζ−1)(ψ_max − 2ψ_0)        ν_ζ = min(ψ_ζ, 1/max(μ, π)),
+
+    so ζ = 0 bootstraps fully and ζ = 1 least. Actions that neither policy takes are left out of
+    the extrema.
+
+    Examples
+    --------
+    >>> ActionDependent(1.0).kappa(np.array([[0.8, 0.2]]), np.array([[0.5, 0.5]]))
+    array([[1. , 0.4]])
+    """
+
+    zeta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "zeta", _validate.unit("ActionDependent", "zeta", self.zeta))
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return ν_ζ π."""
+        larger = np.maximum(pi, mu)
+        taken = larger > 0
+        psi_0, psi_max = 1.0 / larger[taken].max(), 1.0 / larger[taken].min()
+        psi = 2 * self.zeta * psi_0 + max(0.0, 2 * self.zeta - 1) * (psi_max - 2 * psi_0)
+        nu = np.minimum(psi, np.divide(1.0, larger, out=np.zeros_like(larger), where=taken))
+        return nu * pi
+
+
+@dataclass(frozen=True)
+class NoTrace(Trace):
+    """κ = 0: credit stays where it is earned; every one-step method.
+
+    Examples
+    --------
+    >>> NoTrace().kappa(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
+    array([[0., 0.]])
+    """
+
+    def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
+        """Return 0 everywhere."""
+        return np.zeros_like(pi)

@@ -1,0 +1,7 @@
+"""The linear systems behind the rules, exactly: fixed points, stability, objectives, operators."""
+
+from saddleback.system.operators import bellman, lambda_operator, projection
+from saddleback.system.spectra import Stability
+from saddleback.system.system import System
+
+__all__ = ["Stability", "System", "bellman", "lambda_operator", "projection"]

@@ -1,0 +1,117 @@
+"""The operators of the paper, on the rows of Φ: pairs (s, a), or states for state values.
+
+    B^π q = r + γP^π q                                           (Bellman)
+    B_λ q = q + E_μ[Σ_k (γλ)^k ρ_1…ρ_k δ_k] = q + (I − γλP^π)⁻¹ (B^π q − q)
+    Π = Φ (ΦᵀΞΦ)⁺ ΦᵀΞ                                            (projection)
+
+The λ-operator is given for any trace, with κ in place of λρ.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.problem import Problem
+from saddleback.rules import Rule, terms
+from saddleback.system.resolvent import average, backward, resolvent
+from saddleback.system.spectra import RTOL
+
+
+def bellman(problem: Problem, values: ArrayLike) -> FloatArray:
+    """B^π applied to values given for each row of Φ.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> walk = problems.random_walk()
+    >>> np.allclose(bellman(walk, walk.truth), walk.truth)
+    True
+    """
+    y = _rows(problem, values)
+    backed = _pair_errors(problem, y)
+    if problem.values == "state":
+        return y + average(problem.target, backed)[:, 0]
+    return y + backed[:, 0]
+
+
+def lambda_operator(
+    problem: Problem,
+    rule: Rule,
+    values: ArrayLike,
+    *,
+    form: Literal["resolvent", "series"] = "resolvent",
+) -> FloatArray:
+    """B_κ of the rule's trace, applied to values given for each row of Φ.
+
+    Parameters
+    ----------
+    problem, rule
+        Where, and which trace.
+    values
+        One value for each row of Φ.
+    form
+        ``"series"`` adds up the paper's expectation term by term, until a term is below 1e-16 of
+        the sum; ``"resolvent"`` is its closed form. They agree.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> problem = problems.two_state(rewards=[[1, -1], [0.5, 2]])
+    >>> forms = [lambda_operator(problem, GES(0.9), np.ones(4), form=f)
+    ...          for f in ("series", "resolvent")]
+    >>> np.allclose(*forms)
+    True
+    """
+    _validate.known("form", form, ("resolvent", "series"))
+    y = _rows(problem, values)
+    kappa = terms(rule, problem).kappa
+    delta = _pair_errors(problem, y)
+    z = resolvent(problem, kappa, delta) if form == "resolvent" else _series(problem, kappa, delta)
+    if problem.values == "state":
+        return y + average(problem.target, z)[:, 0]
+    return y + z[:, 0]
+
+
+def projection(problem: Problem) -> FloatArray:
+    """Π = Φ(ΦᵀΞΦ)⁺ΦᵀΞ, the weighted projection onto the span of the features.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> Pi = projection(problems.two_state())
+    >>> np.allclose(Pi @ Pi, Pi)
+    True
+    """
+    weighted = problem.Phi.T * problem.weights
+    M = weighted @ problem.Phi
+    return problem.Phi @ np.linalg.pinv(M, rtol=RTOL, hermitian=True) @ weighted
+
+
+def _rows(problem: Problem, values: ArrayLike) -> FloatArray:
+    y = _validate.floats("values", values)
+    _validate.shape("values", y, (len(problem.Phi),))
+    return y
+
+
+def _pair_errors(problem: Problem, y: FloatArray) -> FloatArray:
+    """Expected TD error δ(s,a) = r + γE[value of s'] − value, a column over pairs."""
+    mdp = problem.mdp
+    if problem.values == "state":
+        here, following = np.repeat(y, mdp.n_actions), y[:, None]
+    else:
+        here, following = y, average(problem.target, y[:, None])
+    return mdp.R.reshape(-1, 1) + backward(problem, following) - here[:, None]
+
+
+def _series(problem: Problem, kappa: FloatArray, delta: FloatArray) -> FloatArray:
+    """Σ_k (γP_κ)^k δ, one term for each step the credit travels."""
+    flow = problem.behaviour * kappa.reshape(problem.behaviour.shape)
+    term, total = delta, delta.copy()
+    while np.abs(term).max() > 1e-16 * np.abs(total).max():
+        term = backward(problem, average(flow, term))
+        total += term
+    return total
