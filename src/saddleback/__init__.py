@@ -79,7 +79,7 @@ _ROOMS = {
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _MODULES = ("checks", "errors", "problems", "rules", "system")
 
-__all__ = ["__version__", *_MODULES, *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_MODULES, *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -25,24 +25,24 @@ TOLERANCE = 1e-8
 """How far a row of probabilities may sum from one before it is refused."""
 
 
-def unit(owner: str, name: str, value: float) -> float:
+def unit(owner: str, name: str, value: Any) -> float:
     """Return ``value`` if it lies in [0, 1]."""
     return _real(owner, name, value, 0.0, 1.0, "a number in [0, 1]")
 
 
-def non_negative(owner: str, name: str, value: float) -> float:
+def non_negative(owner: str, name: str, value: Any) -> float:
     """Return ``value`` if it is a finite number ≥ 0."""
     return _real(owner, name, value, 0.0, math.inf, "a finite number >= 0")
 
 
-def _real(owner: str, name: str, value: float, low: float, high: float, allowed: str) -> float:
+def _real(owner: str, name: str, value: Any, low: float, high: float, allowed: str) -> float:
     number = isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
     if not number or not low <= value <= high:
         raise InvalidParameter(f"{owner}: {name} must be {allowed}, got {value!r}.")
     return float(value)
 
 
-def count(owner: str, name: str, value: int) -> int:
+def count(owner: str, name: str, value: Any) -> int:
     """Return ``value`` if it is a whole number ≥ 1."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < 1:

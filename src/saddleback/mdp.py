@@ -82,6 +82,7 @@ class FiniteMDP:
         terminal: ArrayLike | None = None,
     ) -> None:
         P = _validate.floats("P", P)
+        first = None if start is None else _validate.floats("start", start)
         if P.ndim != 3 or P.shape[0] != P.shape[2] or P.size == 0:
             raise InvalidShape(f"P must have shape [S, A, S], got {list(P.shape)}.")
         states, actions, _ = P.shape
@@ -91,12 +92,11 @@ class FiniteMDP:
                 f"R must have shape [{states}, {actions}] or [{states}, {actions}, {states}] "
                 f"to match P, got {list(R.shape)}."
             )
-        if start is not None:
-            start = _validate.floats("start", start)
-            _validate.shape("start", start, (states,))
-            _validate.stochastic("start", start)
+        if first is not None:
+            _validate.shape("start", first, (states,))
+            _validate.stochastic("start", first)
 
-        ends, acting = _termination(terminal, P, start)
+        ends, acting = _termination(terminal, P, first)
         _validate.stochastic("P", P, used=acting)
         P[~acting] = 0.0
         P[~acting, :, ~acting] = 1.0
@@ -104,12 +104,11 @@ class FiniteMDP:
         ends[~acting] = 1.0
         _validate.finite("R", R)
 
-        if start is None:
-            start = acting / acting.sum()
-        elif (start[~acting] > 0).any():
-            state = int(np.flatnonzero((start > 0) & ~acting)[0])
+        if first is None:
+            first = acting / acting.sum()
+        for state in np.flatnonzero((first > 0) & ~acting)[:1]:
             raise InvalidParameter(
-                f"start[{state}] is {start[state]:g} but state {state} is terminal; "
+                f"start[{state}] is {first[state]:g} but state {state} is terminal; "
                 "an episode cannot begin where it ends."
             )
         gamma = _validate.unit("FiniteMDP", "gamma", gamma)
@@ -121,8 +120,10 @@ class FiniteMDP:
 
         expected = R if R.ndim == 2 else np.einsum("ijk,ijk->ij", P, R)
         rewards = R if R.ndim == 3 else np.repeat(R[:, :, None], states, axis=2)
-        fields = dict(P=P, R=expected, start=start, acting=acting, rewards=rewards, ends=ends)
-        for name, array in fields.items():
+        arrays: dict[str, FloatArray | BoolArray] = dict(
+            P=P, R=expected, start=first, acting=acting, rewards=rewards, ends=ends
+        )
+        for name, array in arrays.items():
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         object.__setattr__(self, "gamma", gamma)
@@ -259,7 +260,7 @@ def _termination(
     """Turn ``terminal`` into ends[s, a, s'] and the mask of states in which actions are taken."""
     states = len(P)
     ends = np.zeros_like(P)
-    acting = np.ones(states, dtype=bool)
+    acting: BoolArray = np.ones(states, dtype=bool)
     if terminal is None:
         return ends, acting
     given = np.asarray(terminal)
@@ -271,7 +272,9 @@ def _termination(
         # A state that is only ever entered by the last transition of an episode is terminal.
         entered = (P * (ends > 0)).any(axis=(0, 1))
         goes_on = (P * (ends < 1)).any(axis=(0, 1))
-        acting = ~entered | goes_on | (False if start is None else start > 0)
+        acting = np.asarray(~entered | goes_on)
+        if start is not None:
+            acting |= start > 0
     elif given.dtype == bool and given.shape == (states,):
         acting = ~given
     elif given.ndim == 1 and (given.size == 0 or given.dtype.kind in "iu"):

@@ -23,8 +23,8 @@ def boyan_chain(
     """Walk down a chain to its end, one place (*step*) or two (*skip*) at a time.
 
     The state value is interpolated between every fourth state. With the classic choices, both
-    actions equally likely and γ = 1, v(n) = −2n for the state n places from the end, and the weights
-    are (−24, −16, −8, 0), as published.
+    actions equally likely and γ = 1, v(n) = −2n for the state n places from the end, and the
+    weights are (−24, −16, −8, 0), as published.
 
     Parameters
     ----------

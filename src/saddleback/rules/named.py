@@ -74,7 +74,7 @@ def ABQ(zeta: float) -> Rule:
         θ ← θ + α(δe − γ' x eᵀω),    x = Σ_a [1 − μ(a|S') ν_ζ(S',a)] π(a|S') φ(S',a)
 
     Converges to the fixed point of P_κ = p(s'|s,a) μ(a'|s') ν_ζ(s',a') π(a'|s'). No ratio appears,
-    so traces stay bounded. ζ = 1 need not be importance sampling with λ = 1: ν is cut at 1/max(μ,π).
+    so traces stay bounded. ζ = 1 need not be importance sampling with λ = 1: ν is at most 1/max.
 
     Examples
     --------
@@ -89,8 +89,8 @@ def GTB(lam: float) -> Rule:
 
         e ← γλπ(A|S) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
 
-    Converges to the fixed point with kernel p(s'|s,a) μ(a'|s') π(a'|s') λ in the resolvent. (Table 1
-    of the GES paper prints (I − γλP^μ)⁻¹ there, which is not it.)
+    Converges to the fixed point with kernel p(s'|s,a) μ(a'|s') π(a'|s') λ in the resolvent. (Table
+    1 of the GES paper prints (I − γλP^μ)⁻¹ there, which is not it.)
 
     Examples
     --------

@@ -76,7 +76,7 @@ def stability(A: FloatArray, b: FloatArray) -> Stability:
         return Stability(True, np.inf, "A and b are zero: nothing ever moves.")
     if deficient and not in_range(U, b):
         return Stability(False, 0.0, "b is outside the range of A: there is no fixed point.")
-    z = eigenvalues(U.T @ A @ U)
+    z = eigenvalues(U.T @ A @ U if deficient else A)
     if deficient and np.abs(z).min() <= RTOL * np.abs(z).max():
         return Stability(
             False, 0.0, "0 is an eigenvalue of A that is not semisimple: the error grows linearly."

@@ -12,6 +12,7 @@ trace solve the same system.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -48,7 +49,7 @@ class System:
     >>> system = System.exact(problems.two_state(gamma=0.99), GES(0.5))
     >>> system.A.round(6)
     array([[ 0.220297,  0.      ],
-           [ 1.099196, -1.25    ]])
+           [ 1.099047, -1.25    ]])
     >>> system.stable, system.outcome
     (False, 'ok')
     """
@@ -152,7 +153,7 @@ class System:
     @cached_property
     def M_inverse(self) -> FloatArray:
         """M⁺, the inverse of M on its range."""
-        return np.linalg.pinv(self.M, rtol=spectra.RTOL, hermitian=True)
+        return np.asarray(np.linalg.pinv(self.M, rtol=spectra.RTOL, hermitian=True), np.float64)
 
     def residual(self, theta: ArrayLike) -> FloatArray:
         """Aθ + b, the expected update at θ [..., p]."""
@@ -166,7 +167,7 @@ class System:
         >>> from saddleback import GES, problems
         >>> system = System.exact(problems.two_state(), GES(0.0))
         >>> system.mspbe([[0.0, 0.0], [1.0, 1.0]]).round(6)
-        array([0.      , 0.149213])
+        array([0.      , 0.125113])
         """
         g = self.residual(theta)
         return np.asarray(0.5 * np.einsum("...i,ij,...j->...", g, self.M_inverse, g))
@@ -185,6 +186,11 @@ class System:
                 "are 0). Use mse_absolute, or give the problem rewards."
             )
         return self.mse_absolute(theta) / scale
+
+    @property
+    def objectives(self) -> dict[str, Callable[[ArrayLike], FloatArray]]:
+        """What a run records unless told otherwise: `mspbe` and `mse_absolute`, by name."""
+        return {"mspbe": self.mspbe, "mse_absolute": self.mse_absolute}
 
     def saddle(self, theta: ArrayLike, omega: ArrayLike) -> FloatArray:
         """Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω; its maximum over ω is the MSPBE of θ."""

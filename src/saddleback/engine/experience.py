@@ -1,0 +1,193 @@
+"""Experience: what happened, step by step, and how to sample it from a finite problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
+from saddleback.engine.jit import compiled
+from saddleback.errors import InvalidParameter, InvalidShape, UndefinedRatio
+from saddleback.problem import Problem
+
+BLOCK = 1 << 14
+"""Steps drawn at a time; the result does not depend on it."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Experience:
+    """A sequence of steps (S, A, R, S', A') with the discount γ' of each.
+
+    γ' is 0 where the step ended the episode. ``starts`` marks the first step of each episode; an
+    episode cut short (truncated) simply ends with γ' > 0 before the next start.
+
+    Attributes
+    ----------
+    states, actions, next_states, next_actions
+        Indices, [T].
+    rewards, discounts
+        R and γ', [T].
+    starts
+        Whether the step is the first of its episode, [T].
+    """
+
+    states: IntArray
+    actions: IntArray
+    rewards: FloatArray
+    next_states: IntArray
+    next_actions: IntArray
+    discounts: FloatArray
+    starts: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __getitem__(self, part: slice) -> Self:
+        return type(self)(*(getattr(self, f.name)[part] for f in fields(self)))
+
+    def __add__(self, other: Self) -> Self:
+        columns = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return type(self)(*(np.concatenate(pair) for pair in columns))
+
+    def __repr__(self) -> str:
+        return f"Experience(steps={len(self)}, episodes={int(self.starts.sum())})"
+
+    def check(self, problem: Problem) -> None:
+        """Refuse experience that ``problem`` cannot have produced, naming the step."""
+        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise InvalidShape(f"columns of experience must have one length, got {lengths}.")
+        if not len(self):
+            raise InvalidShape("experience is empty: there is nothing to learn from.")
+        mdp = problem.mdp
+        bounds = {"states": mdp.n_states, "next_states": mdp.n_states}
+        bounds |= {"actions": mdp.n_actions, "next_actions": mdp.n_actions}
+        for name, size in bounds.items():
+            column = getattr(self, name)
+            for t in np.flatnonzero((column < 0) | (column >= size))[:1]:
+                raise InvalidParameter(
+                    f"{name}[{t}] is {column[t]}, but they run from 0 to {size - 1}."
+                )
+        _validate.finite("rewards", self.rewards)
+        for t in np.flatnonzero(~((self.discounts >= 0) & (self.discounts <= 1)))[:1]:
+            raise InvalidParameter(f"discounts[{t}] is {self.discounts[t]:g}, outside [0, 1].")
+        taken = problem.behaviour[self.states, self.actions]
+        for t in np.flatnonzero(taken == 0)[:1]:
+            s, a = self.states[t], self.actions[t]
+            raise UndefinedRatio(
+                f"step {t}: ρ is undefined, action {a} was taken in state {s} where μ({a}|{s}) = 0 "
+                f"({int((taken == 0).sum())} such steps). The experience does not come from this "
+                "behaviour policy."
+            )
+
+
+def sample(problem: Problem, steps: int, rng: RNG = None) -> Experience:
+    """Follow μ for a number of steps.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> sample(problems.random_walk(), 1000, rng=0)
+    Experience(steps=1000, episodes=114)
+    """
+    _validate.count("sample", "steps", steps)
+    return Sampler(problem, _validate.generator(rng)[0]).take(steps)
+
+
+class Sampler:
+    """Endless experience of μ on a finite problem, taken in pieces of any size.
+
+    Every step uses four uniform numbers, in order, so the pieces do not matter.
+    """
+
+    def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
+        mdp = problem.mdp
+        self._rng = rng
+        self._tables = (
+            _cumulative(mdp.P),
+            _cumulative(problem.behaviour),
+            _cumulative(mdp.start),
+            mdp.rewards,
+            mdp.ends,
+            mdp.gamma,
+        )
+        first = rng.random(2)
+        state = int(np.searchsorted(self._tables[2], first[0], side="right"))
+        action = int(np.searchsorted(self._tables[1][state], first[1], side="right"))
+        self._now = np.array([state, action, 1])
+
+    def take(self, steps: int) -> Experience:
+        """Return the next ``steps`` steps."""
+        integers = np.empty((4, steps), dtype=np.int64)
+        numbers = np.empty((2, steps))
+        starts = np.empty(steps, dtype=np.bool_)
+        for begin in range(0, steps, BLOCK):
+            here = slice(begin, min(begin + BLOCK, steps))
+            uniforms = self._rng.random((here.stop - begin, 4))
+            _walk(
+                uniforms, *self._tables, self._now, integers[:, here], numbers[:, here],
+                starts[here],
+            )  # fmt: skip
+        s, a, following, a_next = integers
+        return Experience(s, a, numbers[0], following, a_next, numbers[1], starts)
+
+    def episodes(self) -> Iterator[Experience]:
+        """Return whole episodes, one after the other, without end."""
+        pending = self.take(BLOCK)
+        while True:
+            later = np.flatnonzero(pending.starts[1:])
+            if later.size:
+                cut = int(later[0]) + 1
+                yield pending[:cut]
+                pending = pending[cut:]
+            else:
+                pending = pending + self.take(BLOCK)
+
+
+def _cumulative(probabilities: FloatArray) -> FloatArray:
+    """Cumulative sums along the last axis, ending in exactly 1."""
+    sums = np.cumsum(probabilities, axis=-1)
+    return np.ascontiguousarray(sums / sums[..., -1:])
+
+
+@compiled
+def _draw(cumulative: FloatArray, u: float) -> int:
+    """Index of the interval of ``cumulative`` that holds u."""
+    k = 0
+    while cumulative[k] <= u:
+        k += 1
+    return k
+
+
+@compiled
+def _walk(
+    uniforms: FloatArray,
+    P: FloatArray,
+    mu: FloatArray,
+    start: FloatArray,
+    rewards: FloatArray,
+    ends: FloatArray,
+    gamma: float,
+    now: IntArray,
+    integers: IntArray,
+    numbers: FloatArray,
+    starts: BoolArray,
+) -> None:
+    """Follow μ from ``now`` = (state, action, is it a start), filling the columns."""
+    s, a, first = now[0], now[1], now[2]
+    for t in range(len(uniforms)):
+        following = _draw(P[s, a], uniforms[t, 0])
+        over = uniforms[t, 1] < ends[s, a, following]
+        integers[0, t], integers[1, t], integers[2, t] = s, a, following
+        numbers[0, t] = rewards[s, a, following]
+        numbers[1, t] = 0.0 if over else gamma
+        starts[t] = first == 1
+        s = _draw(start, uniforms[t, 2]) if over else following
+        a = _draw(mu[s], uniforms[t, 3])
+        first = 1 if over else 0
+        integers[3, t] = 0 if over else a
+    now[0], now[1], now[2] = s, a, first

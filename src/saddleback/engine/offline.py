@@ -1,0 +1,95 @@
+"""The off-line λ-return update, with θ held fixed at θ_t within each target.
+
+    θ_{t+1} = θ_t + α w_t (Σ_{k≥t} c_{t,k} δ_k(θ_t)) φ_t,    c_{t,k} = Π_{i=t+1..k} γ_i κ(S_i, A_i)
+
+The sum is linear in θ, Σ c R + θᵀ Σ c (γ'b − φ), and these two sums do not depend on the step size.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.engine.experience import Experience
+from saddleback.engine.jit import compiled
+from saddleback.engine.schedule import Schedule
+from saddleback.rules import Terms
+
+
+class OfflineLearners:
+    """K off-line learners that differ only in their step sizes; attributes as of `Learners`."""
+
+    def __init__(
+        self, terms: Terms, n_actions: int, alpha: Schedule, theta: FloatArray, bound: float
+    ) -> None:
+        self.theta = theta
+        self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
+        self._n_actions = n_actions
+        self._tables = (terms.phi, terms.bootstrap, terms.kappa, terms.weight)
+        self._steps = (alpha.scale, alpha.power)
+        self._bound = bound
+        self._sum = np.empty(theta.shape[1])
+        self._done = 0
+
+    def advance(self, experience: Experience, updates: int, horizon: int) -> None:
+        """Make the updates of the first steps of ``experience``, looking ahead ``horizon``."""
+        here = experience.states * self._n_actions + experience.actions
+        following = experience.next_states * self._n_actions + experience.next_actions
+        _advance_offline(
+            here, following, experience.rewards, experience.discounts, experience.starts,
+            updates, horizon, *self._tables, *self._steps, self._bound, self._done,
+            self.theta, self.diverged_at, self._sum,
+        )  # fmt: skip
+        self._done += updates
+
+
+@compiled
+def _advance_offline(
+    here: IntArray,
+    following: IntArray,
+    reward: FloatArray,
+    discount: FloatArray,
+    start: BoolArray,
+    updates: int,
+    horizon: int,
+    phi_of: FloatArray,
+    b_of: FloatArray,
+    kappa: FloatArray,
+    weight: FloatArray,
+    alpha: FloatArray,
+    alpha_power: float,
+    bound: float,
+    done: int,
+    theta: FloatArray,
+    diverged_at: IntArray,
+    slope: FloatArray,
+) -> None:
+    learners, p = theta.shape
+    for t in range(updates):
+        constant, c = 0.0, 1.0
+        slope[:] = 0.0
+        for k in range(t, min(t + horizon, len(here))):
+            if k > t:
+                c *= 0.0 if start[k] else discount[k - 1] * kappa[here[k]]
+            if c == 0.0:
+                break
+            constant += c * reward[k]
+            phi, b = phi_of[here[k]], b_of[following[k]]
+            for i in range(p):
+                slope[i] += c * (discount[k] * b[i] - phi[i])
+        step = (done + t + 1) ** -alpha_power * weight[here[t]]
+        for m in range(learners):
+            if diverged_at[m] >= 0:
+                continue
+            error = constant
+            for i in range(p):
+                error += theta[m, i] * slope[i]
+            change = alpha[m] * step * error
+            within = True
+            for i in range(p):
+                within &= abs(theta[m, i] + change * phi_of[here[t], i]) <= bound
+            if within:
+                for i in range(p):
+                    theta[m, i] += change * phi_of[here[t], i]
+            else:
+                diverged_at[m] = done + t + 1

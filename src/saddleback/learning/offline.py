@@ -1,0 +1,104 @@
+"""The off-line update of the paper: whole λ-returns, with θ held fixed within each target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from saddleback import _validate
+from saddleback._typing import RNG, ArrayLike
+from saddleback.engine import OfflineLearners, Sampler, StepSize
+from saddleback.errors import InvalidParameter, RuleMismatch
+from saddleback.learning.run import BOUND, CHUNK, Batch, Metric, Run, record_points
+from saddleback.problem import Problem
+from saddleback.rules import Rule, SemiGradient, terms
+from saddleback.system import System
+
+
+def learn_offline(
+    rule: Rule,
+    problem: Problem,
+    *,
+    alpha: StepSize,
+    episodes: int | None = None,
+    steps: int | None = None,
+    horizon: int | None = None,
+    rng: RNG = None,
+    theta0: ArrayLike = 0.0,
+    record: int | ArrayLike | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    bound: float = BOUND,
+) -> Run:
+    """Run the off-line update, whose target is the whole λ-return with θ held fixed at θ_t.
+
+        θ_{t+1} = θ_t + α (Σ_{k≥t} (γλ)^{k−t} ρ_{t+1}…ρ_k δ_k(θ_t)) φ_t
+
+    for the trace κ = λρ of Expected Sarsa(λ), and likewise for any other. Its expectation is
+    θ + α(Aθ + b), which `iterate` runs exactly.
+
+    Parameters
+    ----------
+    rule
+        A semi-gradient rule without emphasis, such as ``ExpectedSarsa(lam)``.
+    problem, alpha, rng, theta0, metrics, bound
+        As in `learn`.
+    episodes
+        Learn from so many whole episodes; ``record`` then counts episodes.
+    steps, horizon
+        Or make so many updates, each with the λ-return cut off after ``horizon`` steps. A
+        continuing problem needs this.
+    record
+        When to measure, as in `learn`.
+
+    Examples
+    --------
+    >>> from saddleback import TD, problems
+    >>> walk = problems.random_walk()
+    >>> run = learn_offline(TD(0.5), walk, alpha=0.05, episodes=500, rng=0)
+    >>> run.theta.round(1)
+    array([0.2, 0.4, 0.5, 0.7, 0.9])
+    """
+    t = terms(rule, problem)
+    if rule.form.coefficients != SemiGradient().coefficients or rule.emphasis is not None:
+        raise RuleMismatch(
+            f"learn_offline: {rule} is not a plain semi-gradient rule; the off-line update exists "
+            "for ExpectedSarsa, Sarsa and TD, and any trace with SemiGradient()."
+        )
+    batch = Batch(rule, problem.p, alpha, None, theta0, 0.0, bound)
+    if horizon is not None:
+        _validate.count("learn_offline", "horizon", horizon)
+    if (episodes is None) == (steps is None):
+        raise InvalidParameter("learn_offline: give either episodes, or steps and a horizon.")
+    generator, seed = _validate.generator(rng)
+    sampler = Sampler(problem, generator)
+    learners = OfflineLearners(t, problem.mdp.n_actions, batch.alpha, batch.theta, batch.bound)
+
+    if episodes is not None:
+        total = _validate.count("learn_offline", "episodes", episodes)
+        if not problem.mdp.episodic:
+            raise InvalidParameter(
+                "learn_offline: this problem has no episodes; give steps and a horizon instead."
+            )
+        stock = sampler.episodes()
+
+        def advance(count: int) -> None:
+            for _ in range(count):
+                episode = next(stock)
+                learners.advance(episode, len(episode), horizon or len(episode))
+    else:
+        total = _validate.count("learn_offline", "steps", steps)
+        if horizon is None:
+            raise InvalidParameter(
+                "learn_offline: with steps, say how far the λ-return looks ahead, horizon=…"
+            )
+        ahead = sampler.take(horizon - 1)
+
+        def advance(count: int) -> None:
+            nonlocal ahead
+            for begin in range(0, count, CHUNK):
+                size = min(CHUNK, count - begin)
+                known = ahead + sampler.take(size)
+                learners.advance(known, size, horizon)
+                ahead = known[size:]
+
+    measured = System.exact(problem, rule).objectives if metrics is None else metrics
+    return batch.follow(record_points(total, record), measured, advance, learners.diverged_at, seed)

@@ -1,0 +1,104 @@
+"""Running a rule on-line, on experience of the behaviour policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from saddleback import _validate
+from saddleback._typing import RNG, ArrayLike
+from saddleback.engine import (
+    Experience,
+    Learners,
+    Sampler,
+    StepSize,
+    Streamer,
+)
+from saddleback.errors import InvalidParameter
+from saddleback.learning.run import BOUND, CHUNK, Batch, Metric, Run, record_points
+from saddleback.problem import Problem
+from saddleback.rules import Rule, terms
+from saddleback.system import System
+
+
+def learn(
+    rule: Rule,
+    problem: Problem,
+    *,
+    alpha: StepSize,
+    beta: StepSize | None = None,
+    steps: int | None = None,
+    rng: RNG = None,
+    experience: Experience | None = None,
+    theta0: ArrayLike = 0.0,
+    omega0: ArrayLike = 0.0,
+    record: int | ArrayLike | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    bound: float = BOUND,
+) -> Run:
+    """Run a rule on-line on experience of the behaviour policy.
+
+    Parameters
+    ----------
+    rule, problem
+        What to run, and where.
+    alpha, beta
+        Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
+        (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
+        ω (semi-gradient) makes no use of beta.
+    steps, rng
+        How many steps to sample, and from which seed or generator.
+    experience
+        Given experience, in place of sampling.
+    theta0, omega0
+        First weights, broadcast to (settings, p).
+    record
+        When to measure: every so many updates, or at the update counts listed. About a hundred
+        times, evenly, if not given; always at the end.
+    metrics
+        Functions of θ [..., p] by name, one value (or array) for each setting. The MSPBE and
+        absolute MSE of the rule's own exact system if not given.
+    bound
+        A learner with a weight beyond this has diverged; it is frozen and the rest go on.
+
+    Examples
+    --------
+    Expected Sarsa diverges where GES does not:
+
+    >>> from saddleback import GES, ExpectedSarsa, problems
+    >>> problem = problems.two_state(gamma=0.999)
+    >>> for rule in (ExpectedSarsa(0.0), GES(0.0)):
+    ...     run = learn(rule, problem, alpha=0.1, beta=0.1, theta0=1.0, steps=5000, rng=0)
+    ...     print(rule, run.outcome, run.curves["mspbe"][-1] < 1e-3)
+    ExpectedSarsa(0) diverged at step 1217 False
+    GES(0) ok True
+    """
+    t = terms(rule, problem)
+    batch = Batch(rule, problem.p, alpha, beta, theta0, omega0, bound)
+    seed = None
+    if experience is not None:
+        if steps is not None or rng is not None:
+            raise InvalidParameter("learn: give either experience, or steps and rng, not both.")
+        experience.check(problem)
+        steps = len(experience)
+    else:
+        if steps is None:
+            raise InvalidParameter("learn: say how many steps to sample, steps=…")
+        _validate.count("learn", "steps", steps)
+        generator, seed = _validate.generator(rng)
+        sampler = Sampler(problem, generator)
+    streamer = Streamer(t, problem.mdp.n_actions)
+    learners = Learners(
+        t, rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound
+    )
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        for begin in range(0, count, CHUNK):
+            size = min(CHUNK, count - begin)
+            piece = sampler.take(size) if experience is None else experience[done : done + size]
+            learners.advance(streamer(piece))
+            done += size
+
+    measured = System.exact(problem, rule).objectives if metrics is None else metrics
+    return batch.follow(record_points(steps, record), measured, advance, learners.diverged_at, seed)

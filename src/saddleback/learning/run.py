@@ -1,0 +1,180 @@
+"""What a run returns, and the bookkeeping every way of running shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from saddleback.engine import Schedule, StepSize, as_schedule
+from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.rules import Rule
+
+BOUND = 1e12
+"""A learner with a weight beyond this size has diverged, unless the caller says otherwise."""
+
+CHUNK = 1 << 16
+"""Steps held in memory at a time; results do not depend on it."""
+
+Scalar = TypeVar("Scalar", np.float64, np.int64)
+Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """The outcome of running one rule with one or many step sizes.
+
+    ``…`` stands for the common shape of the step sizes, () for a single one.
+
+    Attributes
+    ----------
+    rule
+        What was run.
+    theta, omega
+        Final weights […, p]. Of a diverged learner, the last within the bound.
+    recorded
+        Update counts at which curves were recorded, [n].
+    curves
+        For each metric its values [n, …]; infinity from the update at which a learner diverged.
+    diverged_at
+        The update at which a learner left the bound, −1 if it never did, […].
+    seed
+        Seed of the experience, to run it again; None if a generator was passed in or none used.
+
+    Examples
+    --------
+    >>> from saddleback import GES, learn, problems
+    >>> problem = problems.two_state(gamma=0.9, rewards=[[1, -1], [0.5, 2]])
+    >>> run = learn(GES(0.3), problem, alpha=[0.01, 0.02], beta=0.02, steps=2000, rng=0)
+    >>> run
+    Run(GES(0.3), updates=2000, settings=(2,), p=2, diverged=0)
+    >>> run.curves["mspbe"].shape, run.outcome.tolist()
+    ((101, 2), ['ok', 'ok'])
+    """
+
+    rule: Rule
+    theta: FloatArray
+    omega: FloatArray
+    recorded: IntArray
+    curves: Mapping[str, FloatArray]
+    diverged_at: IntArray
+    seed: np.random.SeedSequence | None = None
+
+    @property
+    def ok(self) -> BoolArray:
+        """Which settings stayed within the bound, […]."""
+        return np.asarray(self.diverged_at < 0)
+
+    @property
+    def outcome(self) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
+        """Per setting ``"ok"`` or ``"diverged at step t"``, […]."""
+        flat = ["ok" if t < 0 else f"diverged at step {t}" for t in self.diverged_at.flat]
+        return np.array(flat).reshape(self.diverged_at.shape)
+
+    def __repr__(self) -> str:
+        return (
+            f"Run({self.rule}, updates={self.recorded[-1]}, settings={self.diverged_at.shape}, "
+            f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())})"
+        )
+
+
+class Batch:
+    """Step sizes, first weights and curves of a run, with the settings in one flat axis."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        p: int,
+        alpha: StepSize,
+        beta: StepSize | None,
+        theta0: ArrayLike,
+        omega0: ArrayLike,
+        bound: float,
+    ) -> None:
+        if beta is None and rule.form.has_dual:
+            raise InvalidParameter(f"{rule} moves a dual variable ω: give its step size, beta=…")
+        steps = [as_schedule("alpha", alpha), as_schedule("beta", 0.0 if beta is None else beta)]
+        try:
+            scales = np.broadcast_arrays(*(s.scale for s in steps))
+        except ValueError:
+            raise InvalidShape(
+                f"alpha of shape {list(steps[0].scale.shape)} and beta of shape "
+                f"{list(steps[1].scale.shape)} do not broadcast together."
+            ) from None
+        self.rule, self.shape = rule, scales[0].shape
+        self.alpha, self.beta = (
+            Schedule(np.ravel(scale).copy(), s.power)
+            for scale, s in zip(scales, steps, strict=True)
+        )
+        self.theta = self._weights("theta0", theta0, p)
+        self.omega = self._weights("omega0", omega0, p)
+        if not bound > 0:
+            raise InvalidParameter(f"bound must be > 0, got {bound!r}.")
+        self.bound = float(bound)
+
+    def _weights(self, name: str, given: ArrayLike, p: int) -> FloatArray:
+        first = _validate.floats(name, given)
+        _validate.finite(name, first)
+        try:
+            full = np.broadcast_to(first, (*self.shape, p))
+        except ValueError:
+            raise InvalidShape(
+                f"{name} must broadcast to {[*self.shape, p]} (settings, features), "
+                f"got {list(first.shape)}."
+            ) from None
+        return full.reshape(-1, p).copy()
+
+    def shaped(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+        """Give an array [K, …] the shape of the settings again."""
+        return flat.reshape(self.shape + flat.shape[1:])
+
+    def follow(
+        self,
+        points: IntArray,
+        metrics: Mapping[str, Metric],
+        advance: Callable[[int], object],
+        diverged_at: IntArray,
+        seed: np.random.SeedSequence | None = None,
+    ) -> Run:
+        """Advance from point to point, and measure at each."""
+        curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+        for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
+            if point > before:
+                advance(int(point - before))
+            gone = self.shaped(diverged_at) >= 0
+            for name, metric in metrics.items():
+                value = np.array(metric(self.shaped(self.theta)), dtype=np.float64)
+                if value.shape[: gone.ndim] != gone.shape:
+                    raise InvalidShape(
+                        f"metric {name!r} must return an array whose shape begins with "
+                        f"{list(gone.shape)}, one entry for each setting; got {list(value.shape)}."
+                    )
+                value[gone] = np.inf
+                curves[name].append(value)
+        return Run(
+            rule=self.rule,
+            theta=self.shaped(self.theta),
+            omega=self.shaped(self.omega),
+            recorded=points,
+            curves={name: np.array(values) for name, values in curves.items()},
+            diverged_at=self.shaped(diverged_at),
+            seed=seed,
+        )
+
+
+def record_points(steps: int, record: int | ArrayLike | None) -> IntArray:
+    """Update counts to record at: every ``record``, or those listed, or about a hundred."""
+    if record is None:
+        return np.unique(np.linspace(0, steps, 101).astype(np.int64))
+    if np.ndim(record) == 0:
+        every = _validate.count("record", "interval", record)
+        return np.append(np.arange(0, steps, every), steps)
+    points = np.unique(np.asarray(record, dtype=np.int64))
+    if not len(points) or points[0] < 0 or points[-1] > steps:
+        raise InvalidParameter(f"record must list update counts between 0 and {steps}.")
+    return np.unique(np.append(points, steps))
