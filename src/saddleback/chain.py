@@ -49,7 +49,8 @@ def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArr
     leaves[label[source[label[source] != label[sink]]]] = True
     if exits is not None:
         leaves[label[exits]] = True
-    return [np.flatnonzero(label == c) for c in range(count) if not leaves[c]]
+    classes = [np.flatnonzero(label == c) for c in range(count) if not leaves[c]]
+    return sorted(classes, key=lambda members: int(members[0]))
 
 
 def long_run(P: FloatArray, start: FloatArray) -> tuple[FloatArray, list[IntArray]]:

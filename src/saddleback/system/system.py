@@ -119,13 +119,13 @@ class System:
         """``"ok"``, or in a sentence what stands in the way of a unique fixed point."""
         reasons = [self.note] if self.note else []
         if self.deficient:
-            U = spectra.range_basis(self.A)
-            solution = (
-                "predictions agree but θ* is not unique; the least-norm one is given"
-                if spectra.in_range(U, self.b)
-                else "b is outside its range: no fixed point, least squares given"
-            )
-            reasons.append(f"singular A: rank {self.rank} of {self.p}; {solution}.")
+            if not spectra.in_range(spectra.range_basis(self.A), self.b):
+                what = "b is outside its range, so there is no fixed point (least squares given)"
+            elif self.rank == spectra.range_basis(self.M).shape[1]:
+                what = "θ* is not unique (least norm given), its predictions are"
+            else:
+                what = "neither θ* nor its predictions are unique (least norm given)"
+            reasons.append(f"singular A: rank {self.rank} of {self.p}; {what}.")
         return " ".join(reasons) or "ok"
 
     @cached_property

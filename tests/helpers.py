@@ -1,0 +1,68 @@
+"""Small things several test files need."""
+
+import numpy as np
+
+from saddleback import Experience, Problem, problems
+from saddleback.rules import NAMED
+
+
+def rule_named(name, parameter=0.4):
+    """Return a rule of that name with the given λ (or ζ)."""
+    if name == "GTD":
+        return NAMED[name]()
+    return NAMED[name](parameter)
+
+
+def problem_for(name, seed, *, termination=0.0, gamma=0.9, off_policy=0.7, **sizes):
+    """Return a random problem on which the named rule may be used."""
+    bootstrap = rule_named(name).bootstrap
+    return problems.random_mdp(
+        gamma,
+        rng=seed,
+        values=bootstrap.values,
+        off_policy=0.0 if bootstrap.on_policy_only else off_policy,
+        termination=termination,
+        **sizes,
+    )
+
+
+def tables(problem: Problem):
+    """Return φ, π, μ as the oracle wants them."""
+    return problem.features, problem.target, problem.behaviour
+
+
+def as_list(experience: Experience):
+    """Return experience as the oracle wants it."""
+    columns = (
+        experience.states,
+        experience.actions,
+        experience.rewards,
+        experience.next_states,
+        experience.next_actions,
+        experience.discounts,
+        experience.starts,
+    )
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def with_discounts(experience: Experience, rng) -> Experience:
+    """Vary the discount from step to step, and cut some episodes short."""
+    starts = experience.starts | (rng.random(len(experience)) < 0.05)
+    discounts = experience.discounts * rng.uniform(0.3, 1.0, len(experience))
+    return Experience(
+        experience.states,
+        experience.actions,
+        experience.rewards,
+        experience.next_states,
+        experience.next_actions,
+        discounts,
+        starts,
+    )
+
+
+def trace_radius(problem: Problem, kappa):
+    """Spectral radius of γ²[p(s'|s,a) μ(a'|s') κ(s',a')²]: E‖e‖² stays bounded iff it is < 1."""
+    mdp = problem.mdp
+    flow = problem.behaviour * kappa.reshape(problem.behaviour.shape) ** 2
+    K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
+    return np.abs(np.linalg.eigvals(K)).max()

@@ -1,0 +1,164 @@
+"""The slow oracle: plain NumPy, one learner, one step at a time, written as the papers write it.
+
+Nothing here comes from the package. A problem is φ (indexed [s, a] or [s]), π[s, a], μ[s, a];
+experience is a list of (s, a, r, s', a', γ', start). Every compiled path is compared with this.
+"""
+
+import numpy as np
+
+# algorithm: (trace, update, bootstrap)
+ALGORITHMS = {
+    "GES": ("importance", "saddle", "expected"),
+    "GQ": ("importance", "correction", "expected"),
+    "ABQ": ("action-dependent", "correction", "expected"),
+    "GTB": ("tree-backup", "saddle", "expected"),
+    "GRetrace": ("retrace", "saddle", "expected"),
+    "ExpectedSarsa": ("importance", "semi-gradient", "expected"),
+    "Sarsa": ("constant", "semi-gradient", "sampled"),
+    "TD": ("importance", "semi-gradient", "state"),
+    "GTD": ("none", "gtd", "state"),
+    "GTD2": ("importance", "saddle", "state"),
+    "TDC": ("importance", "correction", "state"),
+    "TDRC": ("importance", "tdrc", "state"),
+    "ETD": ("importance", "semi-gradient", "state"),
+}
+
+
+def trace_coefficient(trace, parameter, pi, mu, s, a):
+    """κ(s, a); ``parameter`` is λ, or ζ for the action-dependent trace."""
+    rho = pi[s, a] / mu[s, a]
+    if trace == "importance":
+        return parameter * rho
+    if trace == "constant":
+        return parameter
+    if trace == "tree-backup":
+        return parameter * pi[s, a]
+    if trace == "retrace":
+        return parameter * min(1.0, rho)
+    if trace == "none":
+        return 0.0
+    assert trace == "action-dependent"
+    zeta = parameter
+    larger = np.maximum(mu, pi)
+    psi_0, psi_max = 1 / larger.max(), 1 / larger.min()
+    psi = 2 * zeta * psi_0 + max(0.0, 2 * zeta - 1) * (psi_max - 2 * psi_0)
+    return min(psi, 1 / larger[s, a]) * pi[s, a]
+
+
+def bootstrap_features(bootstrap, phi, pi, s1, a1):
+    """b_t: what the next state is worth."""
+    if bootstrap == "expected":
+        return sum(pi[s1, a] * phi[s1, a] for a in range(pi.shape[1]))
+    return phi[s1, a1] if bootstrap == "sampled" else phi[s1]
+
+
+def correction_features(trace, parameter, bootstrap, phi, pi, mu, s1):
+    """x_t = Σ_a [π(a|S') − μ(a|S') κ(S',a)] φ(S',a)."""
+    x = 0.0
+    for a in range(pi.shape[1]):
+        kappa = trace_coefficient(trace, parameter, pi, mu, s1, a)
+        features = phi[s1] if bootstrap == "state" else phi[s1, a]
+        x = x + (pi[s1, a] - mu[s1, a] * kappa) * features
+    return x
+
+
+def walk(algorithm, parameter, phi, pi, mu, experience):
+    """Yield e_t, φ_t, b_t, x_t, R, γ' of each step."""
+    trace, _, bootstrap = ALGORITHMS[algorithm]
+    p = phi.shape[-1]
+    e, gamma, rho_before, follow = np.zeros(p), 0.0, 0.0, 0.0
+    for s, a, reward, s1, a1, gamma1, start in experience:
+        if start:
+            e, gamma = np.zeros(p), 0.0
+        rho = pi[s, a] / mu[s, a]
+        features = phi[s] if bootstrap == "state" else phi[s, a]
+        w = rho if bootstrap == "state" else 1.0
+        follow = gamma * rho_before * follow + 1.0
+        if algorithm == "ETD":
+            w = rho * (parameter + (1 - parameter) * follow)
+        kappa = trace_coefficient(trace, parameter, pi, mu, s, a)
+        e = gamma * kappa * e + w * features
+        b = bootstrap_features(bootstrap, phi, pi, s1, a1)
+        x = correction_features(trace, parameter, bootstrap, phi, pi, mu, s1)
+        yield e, features, b, x, reward, gamma1
+        gamma, rho_before = gamma1, rho
+
+
+def learn(algorithm, parameter, phi, pi, mu, experience, alpha, beta, theta, omega, eta=1.0):
+    """Run an algorithm; ``alpha(t)`` and ``beta(t)`` give the step sizes of the t-th update."""
+    update = ALGORITHMS[algorithm][1]
+    theta, omega = theta.copy(), omega.copy()
+    steps = walk(algorithm, parameter, phi, pi, mu, experience)
+    for t, (e, features, b, x, reward, gamma1) in enumerate(steps, start=1):
+        delta = reward + gamma1 * theta @ b - theta @ features
+        u = e @ omega
+        if update == "semi-gradient":
+            d_theta, d_omega = delta * e, 0.0
+        elif update == "saddle":
+            d_theta = (features - gamma1 * b) * u
+            d_omega = delta * e - (features @ omega) * features
+        elif update == "correction":
+            d_theta = delta * e - gamma1 * x * u
+            d_omega = delta * e - (features @ omega) * features
+        elif update == "gtd":
+            d_theta = (features - gamma1 * b) * u
+            d_omega = delta * e - omega
+        else:
+            assert update == "tdrc"
+            d_theta = delta * e - gamma1 * x * u
+            d_omega = delta * e - (features @ omega) * features - eta * omega
+        theta, omega = theta + alpha(t) * d_theta, omega + beta(t) * d_omega
+    return theta, omega
+
+
+def learn_offline(algorithm, lam, phi, pi, mu, experience, alpha, theta, updates, horizon):
+    """θ_{t+1} = θ_t + α (Σ_k (γλ)^{k−t} ρ_{t+1:k} δ_k(θ_t)) φ_t, cut off at an episode's end."""
+    trace, _, bootstrap = ALGORITHMS[algorithm]
+    theta = theta.copy()
+    for t in range(updates):
+        total, c = 0.0, 1.0
+        for k in range(t, min(t + horizon, len(experience))):
+            s, a, reward, s1, a1, gamma1, start = experience[k]
+            if k > t and start:
+                break
+            if k > t:
+                c *= experience[k - 1][5] * trace_coefficient(trace, lam, pi, mu, s, a)
+            features = phi[s] if bootstrap == "state" else phi[s, a]
+            b = bootstrap_features(bootstrap, phi, pi, s1, a1)
+            total += c * (reward + gamma1 * theta @ b - theta @ features)
+        s, a = experience[t][:2]
+        w = pi[s, a] / mu[s, a] if bootstrap == "state" else 1.0
+        features = phi[s] if bootstrap == "state" else phi[s, a]
+        theta = theta + alpha * w * total * features
+    return theta
+
+
+def system(algorithm, parameter, phi, pi, mu, P, ends, R, gamma, visits):
+    """A, b, M by dense matrices over all pairs (or states), as printed in the papers."""
+    trace, _, bootstrap = ALGORITHMS[algorithm]
+    states, actions = pi.shape
+    pairs = [(s, a) for s in range(states) for a in range(actions)]
+    stay = gamma * P * (1 - ends)
+    if bootstrap == "state":
+        D = np.diag(visits)
+        P_pi = np.einsum("sa,sat->st", pi, stay)
+        r_pi = (pi * R).sum(axis=1)
+        lam = 0.0 if trace == "none" else parameter
+        weight = D
+        if algorithm == "ETD":
+            f = np.linalg.inv(np.eye(states) - P_pi.T) @ visits
+            weight = np.diag(lam * visits + (1 - lam) * f)
+        left = phi.T @ weight @ np.linalg.inv(np.eye(states) - lam * P_pi)
+        return left @ (P_pi - np.eye(states)) @ phi, left @ r_pi, phi.T @ D @ phi
+    Phi = np.array([phi[s, a] for s, a in pairs])
+    Xi = np.diag([visits[s] * mu[s, a] for s, a in pairs])
+    r = np.array([R[s, a] for s, a in pairs])
+    follow = mu if bootstrap == "sampled" else pi
+    P_b, P_kappa = np.zeros((2, len(pairs), len(pairs)))
+    for i, (s, a) in enumerate(pairs):
+        for j, (s1, a1) in enumerate(pairs):
+            P_b[i, j] = stay[s, a, s1] * follow[s1, a1]
+            kappa = trace_coefficient(trace, parameter, pi, mu, s1, a1)
+            P_kappa[i, j] = stay[s, a, s1] * mu[s1, a1] * kappa
+    left = Phi.T @ Xi @ np.linalg.inv(np.eye(len(pairs)) - P_kappa)
+    return left @ (P_b - np.eye(len(pairs))) @ Phi, left @ r, Phi.T @ Xi @ Phi

@@ -1,0 +1,167 @@
+"""Every compiled path against the plain oracle: all rules, all kinds of streams."""
+
+import naive
+import numpy as np
+import pytest
+from helpers import as_list, problem_for, rule_named, tables, with_discounts
+
+import saddleback as sb
+from saddleback import Experience, learn, learn_offline, sample
+
+pytestmark = pytest.mark.kernel
+
+RULES = list(naive.ALGORITHMS)
+
+
+def compare(name, parameter, problem, experience, *, eta=1.0, power=0.0):
+    rng = np.random.default_rng(1)
+    theta, omega = rng.normal(size=(2, problem.p))
+    schedule = {0.0: lambda c: c, 0.5: sb.inverse_sqrt, 1.0: sb.inverse}[power]
+    alphas, betas = [0.01, 0.03], [0.05, 0.02]
+    rule = sb.TDRC(parameter, eta) if name == "TDRC" else rule_named(name, parameter)
+    run = learn(
+        rule,
+        problem,
+        alpha=schedule(alphas),
+        beta=schedule(betas),
+        experience=experience,
+        theta0=theta,
+        omega0=omega,
+    )
+    for k, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
+        expected = naive.learn(
+            name,
+            parameter,
+            *tables(problem),
+            as_list(experience),
+            lambda t, c=alpha: c / t**power,
+            lambda t, c=beta: c / t**power,
+            theta,
+            omega,
+            eta,
+        )
+        np.testing.assert_allclose(run.theta[k], expected[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(run.omega[k], expected[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("parameter", [0.0, 0.6, 1.0])
+def test_continuing(name, parameter):
+    problem = problem_for(name, seed=11)
+    compare(name, parameter, problem, sample(problem, 400, rng=2))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_episodic(name):
+    problem = problem_for(name, seed=12, termination=0.15)
+    experience = sample(problem, 400, rng=3)
+    assert experience.starts.sum() > 20
+    compare(name, 0.7, problem, experience)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_variable_discounts_and_cut_episodes(name):
+    problem = problem_for(name, seed=13, termination=0.05)
+    experience = with_discounts(sample(problem, 400, rng=4), np.random.default_rng(5))
+    compare(name, 0.8, problem, experience)
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("name", ["GES", "GQ", "TDRC"])
+def test_schedules(name, power):
+    problem = problem_for(name, seed=14)
+    compare(name, 0.5, problem, sample(problem, 300, rng=5), power=power, eta=0.3)
+
+
+def test_a_long_stream_crosses_chunks(monkeypatch):
+    problem = problem_for("GES", seed=15)
+    whole = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
+    monkeypatch.setattr("saddleback.learning.online.CHUNK", 7)
+    monkeypatch.setattr("saddleback.engine.experience.BLOCK", 5)
+    pieces = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
+    assert np.array_equal(whole.theta, pieces.theta)
+    emphatic = problem_for("ETD", seed=15, termination=0.1)
+    compare("ETD", 0.3, emphatic, sample(emphatic, 300, rng=7))
+
+
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD"])
+def test_offline_on_a_horizon(name, monkeypatch):
+    monkeypatch.setattr("saddleback.learning.offline.CHUNK", 32)
+    problem = problem_for(name, seed=16)
+    updates, horizon = 120, 15
+    run = learn_offline(
+        rule_named(name, 0.8), problem, alpha=0.01, steps=updates, horizon=horizon, rng=8,
+        theta0=1.0, record=50,
+    )  # fmt: skip
+    experience = sample(problem, updates + horizon - 1, rng=8)
+    expected = naive.learn_offline(
+        name, 0.8, *tables(problem), as_list(experience), 0.01, np.ones(problem.p), updates, horizon
+    )
+    np.testing.assert_allclose(run.theta, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
+def test_offline_by_episodes(name, monkeypatch):
+    monkeypatch.setattr("saddleback.engine.experience.BLOCK", 16)
+    problem = problem_for(name, seed=17, termination=0.1)
+    run = learn_offline(rule_named(name, 0.8), problem, alpha=0.01, episodes=15, rng=9, theta0=1.0)
+    steps = sample(problem, 2000, rng=9)
+    ends = np.flatnonzero(steps.starts)[15]
+    expected = naive.learn_offline(
+        name, 0.8, *tables(problem), as_list(steps[:ends]), 0.01, np.ones(problem.p), ends, 10**9
+    )
+    np.testing.assert_allclose(run.theta, expected, rtol=1e-10)
+
+
+def test_divergence_is_recorded_and_frozen():
+    problem = sb.problems.two_state(gamma=0.999)
+    bound = 100.0
+    run = learn(
+        sb.ExpectedSarsa(0.0), problem, alpha=[0.0, 0.1, 50.0], steps=2000, rng=0, theta0=1.0,
+        bound=bound, record=100,
+    )  # fmt: skip
+    assert run.ok.tolist() == [True, False, False]
+    assert run.outcome[0] == "ok"
+    assert run.outcome[1] == f"diverged at step {run.diverged_at[1]}"
+    assert np.abs(run.theta).max() <= bound
+    curve = run.curves["mspbe"]
+    assert not np.isnan(curve).any()
+    after = run.recorded >= run.diverged_at[1]
+    assert np.isinf(curve[after, 1]).all()
+    assert np.isfinite(curve[~after, 1]).all()
+
+    first = naive.learn(
+        "ExpectedSarsa", 0.0, *tables(problem), as_list(sample(problem, run.diverged_at[1] - 1, 0)),
+        lambda t: 0.1, lambda t: 0.0, np.ones(2), np.zeros(2),
+    )[0]  # fmt: skip
+    np.testing.assert_allclose(run.theta[1], first, rtol=1e-10)
+
+
+def test_offline_divergence_is_recorded():
+    problem = sb.problems.two_state(gamma=0.999)
+    run = learn_offline(
+        sb.ExpectedSarsa(0.0), problem, alpha=[0.0, 0.1], steps=5000, horizon=3, rng=0, theta0=1.0
+    )
+    assert run.ok.tolist() == [True, False]
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+def test_overflow_is_divergence_not_nan():
+    problem = sb.problems.two_state(gamma=0.999)
+    run = learn(
+        sb.GES(0.99), problem, alpha=1e300, beta=1e300, steps=200, rng=0, theta0=1.0, bound=1e308
+    )
+    assert not run.ok
+    assert np.isfinite(run.theta).all()
+    assert np.isfinite(run.omega).all()
+
+
+def test_experience_repr_and_pieces():
+    experience = sample(sb.problems.random_walk(), 100, rng=1)
+    joined = experience[:30] + experience[30:]
+    assert isinstance(joined, Experience)
+    assert all(
+        np.array_equal(getattr(joined, c), getattr(experience, c))
+        for c in ("states", "actions", "rewards", "next_states", "discounts", "starts")
+    )
+    assert repr(joined) == repr(experience)
