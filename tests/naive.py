@@ -111,6 +111,30 @@ def learn(algorithm, parameter, phi, pi, mu, experience, alpha, beta, theta, ome
     return theta, omega
 
 
+def iterate(algorithm, A, b, M, alpha, beta, steps, theta, omega, eta=1.0):
+    """Run the expected iteration: the update of ``learn`` with A, b, M in place of samples."""
+    update = ALGORITHMS[algorithm][1]
+    theta, omega = theta.copy(), omega.copy()
+    for t in range(1, steps + 1):
+        g = A @ theta + b
+        d_theta = {
+            "semi-gradient": g,
+            "saddle": -A.T @ omega,
+            "gtd": -A.T @ omega,
+            "correction": g - (A.T + M) @ omega,
+            "tdrc": g - (A.T + M) @ omega,
+        }[update]
+        d_omega = {
+            "semi-gradient": 0.0,
+            "saddle": g - M @ omega,
+            "gtd": g - omega,
+            "correction": g - M @ omega,
+            "tdrc": g - M @ omega - eta * omega,
+        }[update]
+        theta, omega = theta + alpha(t) * d_theta, omega + beta(t) * d_omega
+    return theta, omega
+
+
 def learn_offline(algorithm, lam, phi, pi, mu, experience, alpha, theta, updates, horizon):
     """θ_{t+1} = θ_t + α (Σ_k (γλ)^{k−t} ρ_{t+1:k} δ_k(θ_t)) φ_t, cut off at an episode's end."""
     trace, _, bootstrap = ALGORITHMS[algorithm]

@@ -3,9 +3,9 @@
 import numba
 import numpy as np
 import pytest
-from helpers import problem_for, rule_named, trace_radius
 
 import saddleback as sb
+from helpers import problem_for, rule_named, trace_radius
 from saddleback import System, learn, problems, sample
 from saddleback.engine import Streamer
 from saddleback.rules import NAMED, terms
@@ -47,7 +47,7 @@ def test_long_run_averages_are_the_exact_system(name, seed, termination):
     assert (5 * error < 0.2 * np.abs(exact).max()).all()
 
 
-@pytest.mark.parametrize("seed", [43, 48])
+@pytest.mark.parametrize("seed", [43, 46])
 @pytest.mark.parametrize("name", GRADIENT)
 def test_gradient_rules_reach_their_fixed_point(name, seed):
     problem = problem_for(name, seed=seed, off_policy=0.5, gamma=0.8)

@@ -1,11 +1,11 @@
 """Every compiled path against the plain oracle: all rules, all kinds of streams."""
 
-import naive
 import numpy as np
 import pytest
-from helpers import as_list, problem_for, rule_named, tables, with_discounts
 
+import naive
 import saddleback as sb
+from helpers import as_list, problem_for, rule_named, tables, with_discounts
 from saddleback import Experience, learn, learn_offline, sample
 
 pytestmark = pytest.mark.kernel
@@ -82,6 +82,36 @@ def test_a_long_stream_crosses_chunks(monkeypatch):
     assert np.array_equal(whole.theta, pieces.theta)
     emphatic = problem_for("ETD", seed=15, termination=0.1)
     compare("ETD", 0.3, emphatic, sample(emphatic, 300, rng=7))
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_expected_iteration(name, power):
+    system = sb.System.exact(problem_for(name, seed=18), rule_named(name, 0.6))
+    rng = np.random.default_rng(1)
+    theta, omega = rng.normal(size=(2, system.p))
+    schedule = sb.inverse_sqrt if power else np.asarray
+    alphas = np.array([0.01, 0.03])
+    run = sb.iterate(
+        system, alpha=schedule(alphas), beta=schedule(0.05), steps=100, theta0=theta, omega0=omega
+    )
+    for k, alpha in enumerate(alphas):
+        expected = naive.iterate(
+            name, system.A, system.b, system.M, lambda t, c=alpha: c / t**power,
+            lambda t: 0.05 / t**power, 100, theta, omega,
+        )  # fmt: skip
+        np.testing.assert_allclose(run.theta[k], expected[0], rtol=1e-10)
+        np.testing.assert_allclose(run.omega[k], expected[1], rtol=1e-10)
+
+
+def test_expected_divergence_is_recorded_and_frozen():
+    system = sb.System.exact(sb.problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0))
+    run = sb.iterate(system, alpha=[0.0, 0.5], steps=400, theta0=1.0, bound=1e3, record=100)
+    # θ₁ grows by 1 + αA₁₁ each step, A₁₁ = (6γ − 5)/4.
+    first = int(np.ceil(np.log(1e3) / np.log1p(0.5 * (6 * 0.999 - 5) / 4)))
+    assert run.diverged_at.tolist() == [-1, first]
+    assert np.abs(run.theta).max() <= 1e3
+    assert np.isinf(run.curves["mspbe"][-1, 1])
 
 
 @pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD"])

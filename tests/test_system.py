@@ -1,13 +1,13 @@
 """The exact system against dense matrices, its identities, its operators, and its failures."""
 
-import naive
 import numpy as np
 import pytest
-from helpers import problem_for, rule_named, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 import saddleback as sb
+from helpers import problem_for, rule_named, tables
 from saddleback import FiniteMDP, Problem, System, problems
 from saddleback.rules import Correction, Expected, Rule, Saddle, SemiGradient
 from saddleback.system import bellman, lambda_operator, projection
@@ -180,7 +180,7 @@ def test_reducible_chain_is_a_stated_outcome():
 
 def test_unknown_form_and_wrong_theta():
     problem = problems.two_state()
-    with pytest.raises(sb.errors.UnknownName, match="'serie'.*Did you mean 'series'"):
+    with pytest.raises(sb.errors.UnknownName, match=r"'serie'.*Did you mean 'series'"):
         lambda_operator(problem, sb.GES(0.1), np.zeros(4), form="serie")
     with pytest.raises(sb.errors.InvalidShape, match=r"values must have shape \[4\], got \[3\]"):
         bellman(problem, np.zeros(3))

@@ -43,7 +43,7 @@ def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArr
 
     ``exits`` marks states from which an episode may end.
     """
-    count, label = connected_components(csr_array((P > 0).astype(np.int8)), connection="strong")
+    count, label = connected_components(csr_array(P), connection="strong")
     leaves = np.zeros(count, dtype=bool)
     source, sink = np.nonzero(P)
     leaves[label[source[label[source] != label[sink]]]] = True

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from saddleback import _validate
 from saddleback._typing import ArrayLike
-from saddleback.engine import StepSize
+from saddleback.engine import ExpectedLearners, StepSize
 from saddleback.learning.run import BOUND, Batch, Metric, Run, record_points
 from saddleback.system import System
 
@@ -45,6 +43,7 @@ def iterate(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from saddleback import GES, problems
     >>> problem = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
     >>> system = System.exact(problem, GES(0.5))
@@ -54,26 +53,11 @@ def iterate(
     """
     _validate.count("iterate", "steps", steps)
     batch = Batch(system.rule, system.p, alpha, beta, theta0, omega0, bound)
-    td, saddle, correction, dual, gram, shrink = system.rule.form.coefficients
-    to_theta = saddle * system.A + correction * system.C.T
-    to_omega = gram * system.M + shrink * np.eye(system.p)
-    theta, omega = batch.theta, batch.omega
-    diverged_at = np.full(len(theta), -1, dtype=np.int64)
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        for _ in range(count):
-            done += 1
-            update = system.residual(theta)
-            alpha_t = batch.alpha.at(done)[:, None]
-            beta_t = batch.beta.at(done)[:, None]
-            new_theta = theta + alpha_t * (td * update - omega @ to_theta)
-            new_omega = omega + beta_t * (dual * update - omega @ to_omega)
-            size = np.maximum(np.abs(new_theta), np.abs(new_omega)).max(axis=1)
-            within = (size <= bound) & (diverged_at < 0)
-            theta[within], omega[within] = new_theta[within], new_omega[within]
-            diverged_at[~within & (diverged_at < 0)] = done
-
+    learners = ExpectedLearners(
+        (system.A, system.b, system.M, system.C), system.rule.form, batch.alpha, batch.beta,
+        batch.theta, batch.omega, batch.bound,
+    )  # fmt: skip
     measured = system.objectives if metrics is None else metrics
-    return batch.follow(record_points(steps, record), measured, advance, diverged_at)
+    return batch.follow(
+        record_points(steps, record), measured, learners.advance, learners.diverged_at
+    )

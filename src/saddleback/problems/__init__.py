@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from saddleback import _validate
+from saddleback import _names
 from saddleback.problem import Problem
 from saddleback.problems.baird import baird
 from saddleback.problems.boyan_chain import boyan_chain
@@ -28,7 +28,7 @@ def make(name: str, **parameters: Any) -> Problem:
     >>> make("two_state", gamma=0.9)
     Problem(states=2, actions=2, gamma=0.9, continuing, action values, p=2)
     """
-    return _validate.build("problem", name, NAMED, parameters)
+    return _names.build("problem", name, NAMED, parameters)
 
 
 __all__ = [

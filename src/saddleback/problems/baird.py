@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _names
 from saddleback._typing import ArrayLike
 from saddleback.mdp import FiniteMDP
 from saddleback.problem import Problem
@@ -44,7 +44,7 @@ def baird(
     >>> int(np.linalg.matrix_rank(baird().Phi))
     14
     """
-    _validate.known("features", features, FEATURES)
+    _names.known("features", features, FEATURES)
     P = np.zeros((7, 2, 7))
     P[:, DASHED, :6] = 1 / 6
     P[:, SOLID, 6] = 1.0

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _names, _validate
 from saddleback._typing import RNG
 from saddleback.errors import InvalidParameter
 from saddleback.mdp import FiniteMDP
@@ -52,7 +52,7 @@ def random_mdp(
     """
     for name, size in (("states", states), ("actions", actions), ("features", features)):
         _validate.count("random_mdp", name, size)
-    _validate.known("values", values, VALUES)
+    _names.known("values", values, VALUES)
     _validate.unit("random_mdp", "off_policy", off_policy)
     if not 0 <= termination < 1:
         raise InvalidParameter(f"random_mdp: termination must be in [0, 1), got {termination!r}.")

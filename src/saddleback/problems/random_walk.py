@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _names, _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.mdp import FiniteMDP
@@ -50,7 +50,7 @@ def random_walk(
     >>> problem.truth[:5] * 6
     array([1., 2., 3., 4., 5.])
     """
-    _validate.known("features", features, FEATURES)
+    _names.known("features", features, FEATURES)
     if _validate.count("random_walk", "states", states) % 2 == 0 or states < 3:
         raise InvalidParameter(f"random_walk: states must be odd and >= 3, got {states}.")
     ends = {"left": states, "right": states + 1}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from saddleback import _validate
+from saddleback import _names
 from saddleback.rules.bootstraps import Expected, Sampled, State
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
@@ -276,4 +276,4 @@ def make(name: str, **parameters: float) -> Rule:
     >>> print(make("GES", lam=0.5))
     GES(0.5)
     """
-    return _validate.build("rule", name, NAMED, parameters)
+    return _names.build("rule", name, NAMED, parameters)

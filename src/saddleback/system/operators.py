@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _names, _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
@@ -66,7 +66,7 @@ def lambda_operator(
     >>> np.allclose(*forms)
     True
     """
-    _validate.known("form", form, ("resolvent", "series"))
+    _names.known("form", form, ("resolvent", "series"))
     y = _rows(problem, values)
     kappa = terms(rule, problem).kappa
     delta = _pair_errors(problem, y)

@@ -1,0 +1,93 @@
+"""The one update in expectation: samples replaced by A, b, M and C = E[γ'x eᵀ].
+
+θ ← θ + α (td·(Aθ+b) − Tω)        T = saddle·Aᵀ + correction·C
+ω ← ω + β (dual·(Aθ+b) − Wω)      W = gram·M + shrink·I
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._typing import FloatArray, IntArray
+from saddleback.engine.jit import compiled
+from saddleback.engine.schedule import Schedule
+from saddleback.rules import Form
+
+
+class ExpectedLearners:
+    """K deterministic iterations that differ only in their step sizes; see `Learners`."""
+
+    def __init__(
+        self,
+        matrices: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+        form: Form,
+        alpha: Schedule,
+        beta: Schedule,
+        theta: FloatArray,
+        omega: FloatArray,
+        bound: float,
+    ) -> None:
+        A, b, M, C = matrices
+        c = form.coefficients
+        self.theta, self.omega = theta, omega
+        self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
+        T = np.ascontiguousarray(c.saddle * A.T + c.correction * C)
+        W = np.ascontiguousarray(c.gram * M + c.shrink * np.eye(len(b)))
+        self._matrices = (np.ascontiguousarray(A), np.ascontiguousarray(b), T, W)
+        self._weights = (c.td, c.dual)
+        self._alpha, self._beta, self._bound = alpha, beta, bound
+        self._scratch = np.empty((2, theta.shape[1]))
+        self._done = 0
+
+    def advance(self, count: int) -> None:
+        """Make ``count`` more iterations."""
+        _advance_expected(
+            *self._matrices, *self._weights, self._alpha.scale, self._alpha.power,
+            self._beta.scale, self._beta.power, self._bound, self._done, count,
+            self.theta, self.omega, self.diverged_at, self._scratch,
+        )  # fmt: skip
+        self._done += count
+
+
+@compiled
+def _advance_expected(
+    A: FloatArray,
+    b: FloatArray,
+    T: FloatArray,
+    W: FloatArray,
+    td: float,
+    dual: float,
+    alpha: FloatArray,
+    alpha_power: float,
+    beta: FloatArray,
+    beta_power: float,
+    bound: float,
+    done: int,
+    count: int,
+    theta: FloatArray,
+    omega: FloatArray,
+    diverged_at: IntArray,
+    scratch: FloatArray,
+) -> None:
+    learners, p = theta.shape
+    for k in range(learners):
+        if diverged_at[k] >= 0:
+            continue
+        for update in range(done + 1, done + count + 1):
+            a = alpha[k] * update**-alpha_power
+            b_step = beta[k] * update**-beta_power
+            within = True
+            for i in range(p):
+                residual, pull, drag = b[i], 0.0, 0.0
+                for j in range(p):
+                    residual += A[i, j] * theta[k, j]
+                    pull += T[i, j] * omega[k, j]
+                    drag += W[i, j] * omega[k, j]
+                scratch[0, i] = theta[k, i] + a * (td * residual - pull)
+                scratch[1, i] = omega[k, i] + b_step * (dual * residual - drag)
+                within &= abs(scratch[0, i]) <= bound and abs(scratch[1, i]) <= bound
+            if not within:
+                diverged_at[k] = update
+                break
+            theta[k] = scratch[0]
+            omega[k] = scratch[1]

@@ -1,0 +1,70 @@
+"""TD(0) diverges, GTD2(0) and TDC(0) do not, on Baird's star with the classic features.
+
+The features printed in the paper are tabular in disguise and no counterexample; these are the
+ones of Sutton & Barto, chapter 11, on state values. With γ = .99 the gradient rules bring the
+MSPBE down quickly but the value error stalls near 1.93 for a long time; with γ = .9 it falls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from rich.table import Table
+
+from saddleback import plots
+from saddleback.paper.compare import Learner, add, compare, tabulate
+from saddleback.problems import baird
+from saddleback.rules import GTD2, TD, TDC
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    gammas: tuple[float, ...] = (0.99, 0.9)
+    theta0: tuple[float, ...] = (1, 1, 1, 1, 1, 1, 10, 1)
+    """As in Sutton & Barto, figures 11.2 and 11.5."""
+    alpha: float = 0.005
+    beta: float = 0.05
+    """As in Sutton & Barto, figure 11.5 (TDC)."""
+    steps: int = 200_000
+
+
+def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
+    """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
+    c = Choices()
+    learners = [
+        Learner(TD(0.0), c.alpha, 0.0, plots.COLOURS["orange"]),
+        Learner(GTD2(0.0), c.alpha, c.beta, plots.COLOURS["green"]),
+        Learner(TDC(0.0), c.alpha, c.beta, plots.COLOURS["blue"]),
+    ]
+    table = tabulate(f"Classic Baird, state values, {c.steps:,} steps", "γ")
+    with plots.style():
+        figure, axes = plt.subplots(2, 2, figsize=(6.8, 5.0), sharex=True, sharey="col")
+        for row, gamma in zip(axes, c.gammas, strict=True):
+            for learner in learners:
+                result = compare(
+                    baird(gamma, features="classic"), learner, theta0=c.theta0, steps=c.steps,
+                    runs=runs, seed=seed,
+                )  # fmt: skip
+                add(table, f"{gamma:g}", result)
+                colour = learner.colour
+                mspbe, error = row
+                plots.curve(
+                    mspbe, result.steps, result.mspbe, result.expected_mspbe, colour=colour, top=1e4
+                )
+                plots.curve(
+                    error, result.steps, result.error, result.expected_error, colour=colour, top=1e3
+                )
+            mspbe.set(ylabel="MSPBE", title=f"γ = {gamma:g}", ylim=(1e-6, 1e4))
+            error.set(ylabel="root mean square value error", ylim=(1e-2, 1e3))
+            for ax in row:
+                ax.set(xscale="log", yscale="log")
+        for ax in axes[-1]:
+            ax.set(xlabel="step")
+        for learner, (x, y) in zip(learners, ((30, 1.5e3), (700, 3.0), (7, 1e-1)), strict=True):
+            plots.label(axes[0, 0], x, y, str(learner.rule), colour=learner.colour)
+        paths = plots.save(figure, out, "baird")
+    return table, paths

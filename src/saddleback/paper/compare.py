@@ -1,0 +1,112 @@
+"""Several learners on one problem, over independent runs, beside their expected iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from saddleback._typing import ArrayLike, FloatArray, IntArray
+from saddleback.learning import iterate, learn
+from saddleback.problem import Problem
+from saddleback.rules import Rule
+from saddleback.system import System
+
+BOUND = 1e6
+"""A weight beyond this counts as diverged here: the first ones are at most 10 in size."""
+
+
+class Learner(NamedTuple):
+    """A rule with its step sizes, and the colour it is drawn in."""
+
+    rule: Rule
+    alpha: float
+    beta: float
+    colour: str
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Curves of one learner.
+
+    Attributes
+    ----------
+    steps
+        Update counts, [n].
+    mspbe, error
+        MSPBE, and root of the weighted mean square value error, of the sampled runs, [n, runs].
+    expected_mspbe, expected_error
+        The same along the expected (deterministic) iteration, [n].
+    diverged
+        How many of the sampled runs left the bound.
+    """
+
+    learner: Learner
+    system: System
+    steps: IntArray
+    mspbe: FloatArray
+    error: FloatArray
+    expected_mspbe: FloatArray
+    expected_error: FloatArray
+    diverged: int
+
+
+def compare(
+    problem: Problem,
+    learner: Learner,
+    *,
+    theta0: ArrayLike,
+    steps: int,
+    runs: int,
+    seed: int,
+) -> Comparison:
+    """Run a learner ``runs`` times and once in expectation, recording on a logarithmic grid."""
+    rule, alpha, beta, _ = learner
+    points = np.unique(np.geomspace(1, steps, 120).astype(np.int64))
+    options = {"alpha": alpha, "beta": beta, "theta0": theta0, "steps": steps, "record": points}
+    options |= {"bound": BOUND}
+    sampled = [
+        learn(rule, problem, rng=child, **options)  # type: ignore[arg-type]
+        for child in np.random.SeedSequence(seed).spawn(runs)
+    ]
+    system = System.exact(problem, rule)
+    expected = iterate(system, **options)  # type: ignore[arg-type]
+    return Comparison(
+        learner=learner,
+        system=system,
+        steps=points,
+        mspbe=np.stack([run.curves["mspbe"] for run in sampled], axis=1),
+        error=np.sqrt(np.stack([run.curves["mse_absolute"] for run in sampled], axis=1)),
+        expected_mspbe=expected.curves["mspbe"],
+        expected_error=np.sqrt(expected.curves["mse_absolute"]),
+        diverged=sum(not run.ok for run in sampled),
+    )
+
+
+def tabulate(title: str, first: str) -> Table:
+    """Return an empty table of learners; ``first`` heads the column that tells problems apart."""
+    table = Table(
+        title=title,
+        caption=f"Medians over runs, at the end. Diverged: a weight past {BOUND:.0e}.",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
+    for heading in (first, "rule", "α", "β", "diverged", "MSPBE", "value error"):
+        table.add_column(heading, no_wrap=True)
+    return table
+
+
+def add(table: Table, first: str, result: Comparison) -> None:
+    """Add a learner: rule, step sizes, outcome, and the medians over runs at the end."""
+    runs = result.mspbe.shape[1]
+    table.add_row(
+        first,
+        str(result.learner.rule),
+        f"{result.learner.alpha:g}",
+        f"{result.learner.beta:g}" if result.learner.rule.form.has_dual else "",
+        f"{result.diverged} of {runs}",
+        *(f"{np.median(values[-1]):.3g}" for values in (result.mspbe, result.error)),
+    )

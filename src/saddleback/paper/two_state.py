@@ -1,0 +1,84 @@
+"""Expected Sarsa diverges and GES converges, on the two-state problem.
+
+At γ = 0.999 and λ = 0 the exact A has the eigenvalue (6γ − 5)/4 > 0: the expected update of
+Expected Sarsa grows without bound, and so does the sampled one. GES descends the MSPBE instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from rich.table import Table
+
+from saddleback import plots
+from saddleback.paper.compare import Comparison, Learner, add, compare, tabulate
+from saddleback.problems import two_state
+from saddleback.rules import GES, ExpectedSarsa
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    gamma: float = 0.999
+    lam: float = 0.0
+    rewards: tuple[tuple[float, float], ...] = ((1.0, -1.0), (0.5, 2.0))
+    """The paper names no reward. With none and θ_0 = 0 nothing ever moves, so we show zero reward
+    from θ_0 = 1, and this reward from θ_0 = 0."""
+    alpha: float = 0.05
+    """One step size for both rules, so that only the form differs."""
+    beta: float = 0.05
+    steps: int = 30_000
+
+
+def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
+    """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
+    c = Choices()
+    learners = [
+        Learner(ExpectedSarsa(c.lam), c.alpha, 0.0, plots.COLOURS["orange"]),
+        Learner(GES(c.lam), c.alpha, c.beta, plots.COLOURS["blue"]),
+    ]
+    settings = {
+        "no reward": (two_state(c.gamma), 1.0),
+        "rewards": (two_state(c.gamma, c.rewards), 0.0),
+    }
+    table = tabulate(f"Two-state problem, γ = {c.gamma:g}, {c.steps:,} steps", "problem")
+    with plots.style():
+        figure, axes = plt.subplots(1, 2, figsize=(6.8, 2.9), sharey=True)
+        for ax, (title, (problem, theta0)) in zip(axes, settings.items(), strict=True):
+            results = [
+                compare(problem, learner, theta0=theta0, steps=c.steps, runs=runs, seed=seed)
+                for learner in learners
+            ]
+            draw(ax, results)
+            ax.set(title=f"{title}, θ₀ = {theta0:g}")
+            for result in results:
+                add(table, title, result)
+        star = results[-1].system
+        floor = float(star.mse_absolute(star.fixed_point)) ** 0.5
+        table.caption = (
+            f"{table.caption}\nWith rewards the fixed point itself has value error {floor:.3g}."
+        )
+        axes[0].set(ylabel="MSPBE")
+        plots.label(axes[0], 3, 3e4, "Expected Sarsa(0)\ndiverges", colour=learners[0].colour)
+        plots.label(axes[0], 20, 1e-5, "GES(0)\nconverges", colour=learners[1].colour)
+        plots.label(
+            axes[1], 3, 1e-5, "GES(0), sampled: to a\nfloor set by α", colour=learners[1].colour
+        )
+        plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
+        paths = plots.save(figure, out, "two-state")
+    return table, paths
+
+
+def draw(ax: Axes, results: list[Comparison], top: float = 1e6, bottom: float = 1e-8) -> Axes:
+    """Draw the MSPBE of each learner over steps, sampled (bands) and expected (dashed)."""
+    for result in results:
+        plots.curve(
+            ax, result.steps, result.mspbe, result.expected_mspbe, colour=result.learner.colour,
+            top=top,
+        )  # fmt: skip
+    ax.set(xscale="log", yscale="log", ylim=(bottom, top), xlabel="step")
+    return ax

@@ -1,0 +1,6 @@
+"""Figures: functions that take and return Axes, in one colour-blind-safe style."""
+
+from saddleback.plots.curves import curve, label
+from saddleback.plots.style import COLOURS, save, style
+
+__all__ = ["COLOURS", "curve", "label", "save", "style"]

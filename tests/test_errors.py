@@ -1,0 +1,313 @@
+"""Bad input: one clear exception of ours each, known by its message."""
+
+import re
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from saddleback import (
+    GES,
+    TD,
+    ExpectedSarsa,
+    Experience,
+    FiniteMDP,
+    Problem,
+    Rule,
+    Sarsa,
+    System,
+    iterate,
+    learn,
+    learn_offline,
+    problems,
+    rules,
+    sample,
+)
+from saddleback import errors as e
+
+P2 = np.array([[[0.5, 0.5], [0.2, 0.8]], [[1.0, 0.0], [0.0, 1.0]]])
+R2 = np.zeros((2, 2))
+HALF = np.full((2, 2), 0.5)
+
+
+def edited(array, index, value):
+    array = np.array(array, dtype=float)
+    array[index] = value
+    return array
+
+
+def complaint(kind, message):
+    return pytest.raises(kind, match=re.escape(message))
+
+
+@pytest.fixture
+def two():
+    return problems.two_state()
+
+
+@pytest.fixture
+def good():
+    return FiniteMDP(P2, R2, 0.9)
+
+
+# FiniteMDP.
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "arguments"),
+    [
+        (e.InvalidProbabilities, "P[0, 1] sums to 0.7, not 1", dict(P=edited(P2, (0, 1, 1), 0.5))),
+        (e.InvalidProbabilities, "P[0, 1, 0] is negative (-0.2)", dict(P=edited(P2, (0, 1), [-0.2, 1.2]))),
+        (e.InvalidProbabilities, "P[1, 0, 1] is NaN", dict(P=edited(P2, (1, 0, 1), np.nan))),
+        (e.InvalidNumbers, "R[1, 0] is inf", dict(R=edited(R2, (1, 0), np.inf))),
+        (e.InvalidNumbers, "R[0, 0] is nan (2 such entries)", dict(R=edited(R2, (slice(None), 0), np.nan))),
+        (e.InvalidShape, "P must have shape [S, A, S], got [2, 2]", dict(P=R2)),
+        (e.InvalidShape, "P must be a rectangular array of numbers", dict(P=[[1, 2], [3]])),
+        (e.InvalidShape, "R must have shape [2, 2] or [2, 2, 2] to match P, got [3, 2]", dict(R=np.zeros((3, 2)))),
+        (e.InvalidParameter, "gamma must be a number in [0, 1], got 1.5", dict(gamma=1.5)),
+        (e.InvalidParameter, "gamma must be a number in [0, 1], got nan", dict(gamma=np.nan)),
+        (e.InvalidParameter, "gamma must be < 1 on a continuing problem, got 1", dict(gamma=1)),
+        (e.InvalidShape, "start must have shape [2], got [3]", dict(start=[1, 0, 0])),
+        (e.InvalidProbabilities, "start sums to 0.9, not 1", dict(start=[0.5, 0.4])),
+        (e.InvalidParameter, "start[1] is 0.5 but state 1 is terminal", dict(start=[0.5, 0.5], terminal=[1])),
+        (e.InvalidParameter, "terminal names state 2, but states run from 0 to 1", dict(terminal=[2])),
+        (e.InvalidParameter, "every state is terminal", dict(terminal=[0, 1])),
+        (e.InvalidShape, "terminal must be state indices, a boolean mask [2]", dict(terminal=[0.5])),
+        (e.InvalidParameter, "must hold probabilities in [0, 1]", dict(terminal=np.full((2, 2, 2), 2.0))),
+    ],
+)  # fmt: skip
+def test_mdp(kind, message, arguments):
+    with complaint(kind, message):
+        FiniteMDP(**(dict(P=P2, R=R2, gamma=0.9) | arguments))
+
+
+def test_policies_of_an_mdp(good):
+    with complaint(e.InvalidProbabilities, "policy[1] sums to 0.9, not 1"):
+        good.v([[0.5, 0.5], [0.5, 0.4]])
+    with complaint(e.InvalidShape, "policy must have shape [2, 2], got [2]"):
+        good.q([0.5, 0.5])
+
+
+def test_a_policy_that_never_ends():
+    P = np.zeros((3, 2, 3))
+    P[0, 0, 1] = P[0, 1, 2] = P[1, :, 0] = 1.0
+    mdp = FiniteMDP(P, np.zeros((3, 2)), 1.0, start=[1, 0, 0], terminal=[2])
+    forever = [[1.0, 0.0]] * 3
+    with complaint(e.NeverEnds, "an episode that reaches states [0, 1] never ends"):
+        mdp.v(forever)
+    with complaint(e.NeverEnds, "an episode that reaches states [0, 1] never ends"):
+        Problem(mdp, np.eye(3), target=forever, behaviour=forever)
+
+
+def test_environment_without_a_table():
+    class Continuous:
+        unwrapped = object()
+
+    with complaint(e.InvalidParameter, "object has no transition table P"):
+        FiniteMDP.from_gymnasium(Continuous(), gamma=0.9)
+
+
+# Problem.
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "arguments"),
+    [
+        (e.InvalidShape, "features must have shape [2, 2, p] for action values or [2, p]", dict(features=np.ones((3, 4)))),
+        (e.InvalidShape, "got [2, 0]", dict(features=np.ones((2, 0)))),
+        (e.InvalidNumbers, "features[1, 0] is nan", dict(features=edited(np.eye(2), (1, 0), np.nan))),
+        (e.InvalidProbabilities, "target[0] sums to 1.5", dict(target=[[0.5, 1.0], [0.5, 0.5]])),
+        (e.InvalidProbabilities, "behaviour[1, 1] is negative (-0.5)", dict(behaviour=[[0.5, 0.5], [1.5, -0.5]])),
+        (e.InvalidProbabilities, "target[0, 0] is NaN", dict(target=[[np.nan, 1.0], [0.5, 0.5]])),
+        (e.CoverageError, "state 0: action 1, state 1: action 1", dict(behaviour=[[1.0, 0.0]] * 2)),
+    ],
+)  # fmt: skip
+def test_problem(good, kind, message, arguments):
+    with complaint(kind, message):
+        Problem(good, **(dict(features=np.eye(2), target=HALF, behaviour=HALF) | arguments))
+
+
+def test_coverage_names_the_first_few_of_many():
+    n = 9
+    P = np.full((n, 2, n), 1 / n)
+    mdp = FiniteMDP(P, np.zeros((n, 2)), 0.9)
+    with complaint(e.CoverageError, "state 4: action 0 and 4 more"):
+        Problem(mdp, np.eye(n), target=[[1.0, 0.0]] * n, behaviour=[[0.0, 1.0]] * n)
+
+
+# Rules.
+
+
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        ("Importance: lam must be a number in [0, 1], got 1.2", lambda: GES(1.2)),
+        ("Importance: lam must be a number in [0, 1], got nan", lambda: GES(float("nan"))),
+        ("Importance: lam must be a number in [0, 1], got '0.9'", lambda: GES("0.9")),
+        ("TreeBackup: lam must be a number in [0, 1], got -0.1", lambda: sb.GTB(-0.1)),
+        ("ActionDependent: zeta must be a number in [0, 1], got 2", lambda: sb.ABQ(2)),
+        ("FollowOn: lam must be a number in [0, 1]", lambda: sb.FollowOn(-1)),
+        ("RegularisedCorrection: eta must be a finite number >= 0, got -1", lambda: sb.TDRC(0, eta=-1)),
+        ("Rule: trace must be a Trace, got 0.9", lambda: Rule(0.9, sb.Saddle(), sb.Expected())),
+        ("Did you mean Saddle(...)?", lambda: Rule(sb.NoTrace(), sb.Saddle, sb.Expected())),
+        (
+            "an emphasis weighs states, so it needs the bootstrap State()",
+            lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.Expected(), emphasis=sb.FollowOn(0.5)),
+        ),
+        ("GES: missing a required argument: 'lam'", lambda: rules.make("GES")),
+        ("GES: got an unexpected keyword argument 'zeta'", lambda: rules.make("GES", lam=0.1, zeta=0.5)),
+    ],
+)  # fmt: skip
+def test_rule_parameters(message, make):
+    with complaint(e.InvalidParameter, message):
+        make()
+
+
+def test_unknown_names():
+    with complaint(e.UnknownName, "unknown rule 'GRetrac'. Did you mean 'GRetrace'?"):
+        rules.make("GRetrac", lam=0.5)
+    with complaint(e.UnknownName, "unknown rule 'ges'. Did you mean 'GES'?"):
+        rules.make("ges", lam=0.5)
+    with complaint(e.UnknownName, "unknown problem 'two_sate'. Did you mean 'two_state'?"):
+        problems.make("two_sate")
+    with complaint(e.UnknownName, "unknown features 'clasic'. Did you mean 'classic'?"):
+        problems.baird(features="clasic")
+    with complaint(e.UnknownName, "unknown features 'tabula'. Did you mean 'tabular'?"):
+        problems.random_walk(features="tabula")
+    with complaint(e.UnknownName, "unknown rule 'xyzzy'. Known: GES, GQ"):
+        rules.make("xyzzy")
+    with pytest.raises(AttributeError, match="has no attribute 'Ges'"):
+        sb.Ges  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "act", [System.exact, lambda p, r: learn(r, p, alpha=0.1, beta=0.1, steps=1)]
+)
+def test_rules_that_do_not_fit(two, act):
+    with complaint(e.RuleMismatch, "TD(0) learns state values but the problem's features describe"):
+        act(two, TD(0.0))
+    with complaint(e.RuleMismatch, "GES(0) learns action values but the problem's features"):
+        act(problems.baird(features="classic"), GES(0.0))
+    with complaint(e.RuleMismatch, "it needs target = behaviour; here π(0|0) = 1 and μ(0|0) = 0.5"):
+        act(two, Sarsa(0.5))
+    with complaint(e.RuleMismatch, "rule must be a Rule, got <function GES"):
+        act(two, GES)
+    with complaint(e.RuleMismatch, "rule must be a Rule, got 'GES'"):
+        act(two, "GES")
+
+
+# Problems by name.
+
+
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        ("random_walk: states must be odd and >= 3, got 4", lambda: problems.random_walk(states=4)),
+        ("random_walk: target_right must be a number in [0, 1]", lambda: problems.random_walk(target_right=2)),
+        ("boyan_chain: states must be 4k + 1 and >= 5, got 12", lambda: problems.boyan_chain(states=12)),
+        ("boyan_chain: behaviour_skip must be a number", lambda: problems.boyan_chain(behaviour_skip=-1)),
+        ("random_mdp: states must be a whole number >= 1, got 0", lambda: problems.random_mdp(states=0)),
+        ("random_mdp: off_policy must be a number in [0, 1], got 3", lambda: problems.random_mdp(off_policy=3)),
+        ("random_mdp: termination must be in [0, 1), got 1", lambda: problems.random_mdp(termination=1)),
+        ("two_state: got an unexpected keyword argument 'gama'", lambda: problems.make("two_state", gama=0.5)),
+    ],
+)  # fmt: skip
+def test_named_problems(message, make):
+    with complaint(e.InvalidParameter, message):
+        make()
+
+
+# Learning.
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "arguments"),
+    [
+        (e.InvalidParameter, "learn: steps must be a whole number >= 1, got 0", dict(steps=0)),
+        (e.InvalidParameter, "learn: steps must be a whole number >= 1, got -5", dict(steps=-5)),
+        (e.InvalidParameter, "learn: steps must be a whole number >= 1, got 2.5", dict(steps=2.5)),
+        (e.InvalidParameter, "learn: say how many steps to sample", dict(steps=None)),
+        (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -0.1", dict(alpha=-0.1)),
+        (e.InvalidParameter, "beta must be finite step sizes >= 0, got nan", dict(beta=[0.1, np.nan])),
+        (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -1", dict(alpha=sb.inverse(-1.0))),
+        (e.InvalidParameter, "GES(0.5) moves a dual variable ω: give its step size", dict(beta=None)),
+        (e.InvalidShape, "alpha of shape [2] and beta of shape [3] do not broadcast", dict(alpha=[1, 2], beta=[1, 2, 3])),
+        (e.InvalidShape, "theta0 must broadcast to [2]", dict(theta0=np.zeros(3))),
+        (e.InvalidNumbers, "omega0[1] is nan", dict(omega0=[0.0, np.nan])),
+        (e.InvalidParameter, "bound must be > 0, got -1", dict(bound=-1)),
+        (e.InvalidParameter, "record must list update counts between 0 and 10", dict(record=[5, 11])),
+        (e.InvalidParameter, "record: interval must be a whole number >= 1, got 0", dict(record=0)),
+        (e.InvalidShape, "metric 'sum' must return an array whose shape begins with [2]", dict(alpha=[0.1, 0.2], metrics={"sum": np.sum})),
+    ],
+)  # fmt: skip
+def test_learn(two, kind, message, arguments):
+    with complaint(kind, message):
+        learn(GES(0.5), two, **(dict(alpha=0.1, beta=0.1, steps=10, rng=0) | arguments))
+
+
+def test_iterate(two):
+    system = System.exact(two, GES(0.5))
+    with complaint(e.InvalidParameter, "iterate: steps must be a whole number >= 1, got 0"):
+        iterate(system, alpha=0.1, beta=0.1, steps=0)
+    with complaint(e.InvalidParameter, "moves a dual variable"):
+        iterate(system, alpha=0.1, steps=10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "arguments"),
+    [
+        (e.InvalidParameter, "give either episodes, or steps and a horizon", dict()),
+        (e.InvalidParameter, "give either episodes, or steps and a horizon", dict(episodes=2, steps=3)),
+        (e.InvalidParameter, "this problem has no episodes; give steps and a horizon", dict(episodes=2)),
+        (e.InvalidParameter, "say how far the λ-return looks ahead", dict(steps=10)),
+        (e.InvalidParameter, "horizon must be a whole number >= 1, got 0", dict(steps=10, horizon=0)),
+        (e.RuleMismatch, "GES(0.5) is not a plain semi-gradient rule", dict(rule=GES(0.5), steps=10, horizon=5)),
+    ],
+)  # fmt: skip
+def test_learn_offline(two, kind, message, arguments):
+    with complaint(kind, message):
+        learn_offline(problem=two, alpha=0.1, **(dict(rule=ExpectedSarsa(0.5)) | arguments))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("kind", "message", "column", "value"),
+    [
+        (e.InvalidShape, "columns of experience must have one length", "rewards", np.zeros(3)),
+        (e.InvalidParameter, "states[0] is 7, but they run from 0 to 1", "states", np.full(5, 7)),
+        (e.InvalidParameter, "next_actions[0] is -1, but", "next_actions", np.full(5, -1)),
+        (e.InvalidNumbers, "rewards[2] is nan", "rewards", np.array([0, 0, np.nan, 0, 0])),
+        (e.InvalidParameter, "discounts[4] is 1.5, outside [0, 1]", "discounts", np.array([0.9, 0, 1, 0, 1.5])),
+        (e.InvalidParameter, "discounts[0] is nan, outside [0, 1]", "discounts", np.full(5, np.nan)),
+    ],
+)  # fmt: skip
+def test_experience(two, kind, message, column, value):
+    columns = vars(sample(two, 5, rng=0)) | {column: value}
+    with complaint(kind, message):
+        learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=Experience(**columns))
+
+
+@pytest.mark.kernel
+def test_experience_that_mu_cannot_have_made(two):
+    never = Problem(two.mdp, two.features, target=[[1.0, 0.0]] * 2, behaviour=[[1.0, 0.0]] * 2)
+    seen = sample(two, 20, rng=0)
+    first = int(np.flatnonzero(seen.actions == 1)[0])
+    with complaint(e.UndefinedRatio, f"step {first}: ρ is undefined, action 1 was taken in state"):
+        learn(GES(0.5), never, alpha=0.1, beta=0.1, experience=seen)
+    with complaint(e.InvalidShape, "experience is empty"):
+        learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:0])
+    with complaint(e.InvalidParameter, "give either experience, or steps and rng, not both"):
+        learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen, steps=5)
+
+
+@pytest.mark.kernel
+def test_schedules_and_step_sizes(two):
+    assert sb.inverse_sqrt([2.0]).at(4).tolist() == [1.0]
+    with complaint(e.InvalidParameter, "alpha must be finite step sizes >= 0, got inf"):
+        learn(GES(0.5), two, alpha=np.inf, beta=0.1, steps=5)
+
+
+def test_everything_is_a_value_error():
+    kinds = [k for k in vars(e).values() if isinstance(k, type) and k is not e.SaddlebackError]
+    assert all(issubclass(k, e.SaddlebackError) and issubclass(k, ValueError) for k in kinds)
+    assert all(k.__doc__ for k in kinds)

@@ -1,0 +1,134 @@
+"""The package itself: what is public, what loads when, what the command line says."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import saddleback as sb
+
+ROOT = Path(__file__).parent.parent
+HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"}
+
+
+def saddleback(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "saddleback.cli", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def loaded_by(*command):
+    """Top-level packages that a fresh interpreter imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
+    )
+    return {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("-c", "import saddleback"),
+        ("-m", "saddleback.cli", "--version"),
+        ("-m", "saddleback.cli", "--help"),
+        ("-m", "saddleback.cli", "paper", "--help"),
+    ],
+    ids=lambda c: " ".join(c[-2:]),
+)
+def test_nothing_heavy_is_loaded(command):
+    assert not HEAVY & loaded_by(*command)
+
+
+def test_the_gate_notices_heavy_imports():
+    assert "numpy" in loaded_by("-c", "import saddleback; saddleback.GES")
+
+
+def test_every_public_name_exists_and_is_documented():
+    assert set(dir(sb)) == set(sb.__all__)
+    for name in sb.__all__:
+        thing = getattr(sb, name)
+        if inspect.isfunction(thing) or inspect.isclass(thing):
+            assert thing.__doc__, name
+            assert ">>>" in thing.__doc__ or inspect.isclass(thing), name
+
+
+def test_type_checkers_see_exactly_the_public_names():
+    source = (ROOT / "src/saddleback/__init__.py").read_text()
+    seen = set(re.findall(r"import (\w+) as \1", source))
+    assert seen == set(sb.__all__) - {"__version__"}
+
+
+def test_version_and_help():
+    assert saddleback("--version").stdout == f"saddleback {sb.__version__}\n"
+    for arguments in (("--help",), ("paper", "--help")):
+        text = saddleback(*arguments, COLUMNS="80").stdout
+        assert "Examples:" in text
+        assert all(len(line) <= 80 for line in text.splitlines())
+        assert not re.search(r":func:|…|\\b|#[0-9]", text)
+
+
+def test_unknown_command_and_experiment():
+    done = saddleback("papr")
+    assert done.returncode == 2
+    assert "unknown command 'papr'. Did you mean 'paper'?" in done.stderr
+    done = saddleback("paper", "two_state")
+    assert done.returncode == 2
+    assert "unknown experiment 'two_state'. Did you mean 'two-state'?" in done.stderr
+    done = saddleback("paper", "baird", "--runs", "0")
+    assert done.returncode == 2
+    assert "0 is not in the range x>=1" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    done = saddleback("paper", "stability", "--out", str(blocker / "results"))
+    assert done.returncode == 2
+    assert "cannot write into" in done.stderr
+    assert "Choose another folder with --out" in done.stderr
+
+
+def test_experiments_draw_and_repeat(tmp_path):
+    for name in ("first", "second"):
+        done = saddleback("paper", "two-state", "--runs", "2", "--out", str(tmp_path / name))
+        assert done.returncode == 0, done.stderr
+        assert "GES(0)" in done.stdout
+        assert "10 of" not in done.stdout
+        assert "2 of 2" in done.stdout
+    for kind in ("png", "pdf"):
+        first, second = (tmp_path / n / f"two-state.{kind}" for n in ("first", "second"))
+        assert first.stat().st_size > 5000
+        assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["stability", "baird"])
+def test_other_experiments_run(name, tmp_path):
+    done = saddleback("paper", name, "--runs", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {f"{name}.png", f"{name}.pdf"}
+
+
+def test_the_readme_says_what_its_code_prints(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    program = blocks[0]
+    exec(program, {})
+    promised = [line[2:] for line in program.splitlines() if line.startswith("# ")]
+    assert capsys.readouterr().out.splitlines() == promised
+    assert repr(sb.GES(0.9)) in blocks[1]
+
+
+def test_typed_marker_licence_and_citation():
+    assert (ROOT / "src/saddleback/py.typed").exists()
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {sb.__version__}" in citation
+    assert "On Convergence of Gradient Expected Sarsa" in citation
+    assert sb.__version__ in (ROOT / "CHANGELOG.md").read_text()
