@@ -56,8 +56,9 @@ def GQ(lam: float) -> Rule:
         e ← γλρ e + φ        ω ← ω + β(δe − (φᵀω)φ)
         θ ← θ + α(δe − γ'(1−λ)(Σ_a π(a|S') φ(S',a)) eᵀω)
 
-    Same A, b, M and fixed point as `GES`; only the path differs. The published rule allows λ and γ
-    to depend on the state; here they are constants, with γ' = 0 at an episode's end.
+    Same A, b, M and fixed point as `GES`; only the path differs. Also known as TDC(λ) on
+    state-action pairs. The published rule lets λ, γ and an interest depend on the state; here λ is
+    a constant, γ' is 0 at an episode's end, and interest is 1.
 
     Examples
     --------
@@ -90,7 +91,8 @@ def GTB(lam: float) -> Rule:
         e ← γλπ(A|S) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
 
     Converges to the fixed point with kernel p(s'|s,a) μ(a'|s') π(a'|s') λ in the resolvent. (Table
-    1 of the GES paper prints (I − γλP^μ)⁻¹ there, which is not it.)
+    1 of the GES paper prints (I − γλP^μ)⁻¹ there, which is not it.) The semi-gradient version is
+    the tree-backup algorithm TB(λ) of Precup et al. 2000, which may diverge.
 
     Examples
     --------
@@ -105,7 +107,9 @@ def GRetrace(lam: float) -> Rule:
 
         e ← γλ min(1,ρ) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
 
-    Converges to the fixed point with kernel λ p(s'|s,a) min(μ, π)(a'|s') in the resolvent.
+    Converges to the fixed point with kernel λ p(s'|s,a) min(μ, π)(a'|s') in the resolvent. The
+    semi-gradient version is Retrace(λ) of Munos et al. 2016, made for tables; with linear features it
+    may diverge.
 
     Examples
     --------
@@ -122,7 +126,8 @@ def ExpectedSarsa(lam: float) -> Rule:
 
     Expected update Aθ + b with the A of `GES`: it converges to that fixed point where every
     eigenvalue of A has negative real part (`System.stable`) and diverges where one is positive.
-    The off-line update of Sutton & Barto §12.9 has the same expectation: `learn_offline`.
+    Sutton & Barto §12.9 give it with this trace; without the factor ρ it is Q^π(λ), and with π
+    greedy and traces cut at other actions Watkins's Q(λ). Its off-line form is `learn_offline`.
 
     Examples
     --------
@@ -138,7 +143,8 @@ def Sarsa(lam: float) -> Rule:
         e ← γλ e + φ        θ ← θ + α (R + γ' θᵀφ(S',A') − θᵀφ) e
 
     It evaluates μ; a problem with π ≠ μ is refused. On-policy, hence convergent for full-rank
-    features: TD(λ) on state-action pairs.
+    features: TD(λ) on state-action pairs. Traces accumulate; the replacing and dutch traces of the
+    literature are other rules.
 
     Examples
     --------
@@ -154,7 +160,8 @@ def TD(lam: float) -> Rule:
         e ← γλρ e + ρφ        θ ← θ + α (R + γ' θᵀφ(S') − θᵀφ) e
 
     Fixed point of A = XᵀD(I − γλP_π)⁻¹(γP_π − I)X. Off-policy it may diverge: Baird's star. Some
-    texts put ρ in front of δ and keep e ← γλρ_{t-1}e + φ: the same update.
+    texts put ρ in front of δ and keep e ← γλρ_{t-1}e + φ: the same update. Also known as
+    per-decision importance-sampled TD(λ) (Precup et al. 2001).
 
     Examples
     --------
@@ -170,6 +177,7 @@ def GTD() -> Rule:
         ω ← ω + β(ρδφ − ω)        θ ← θ + α(φ − γ'φ(S')) ρφᵀω
 
     Fixed point of TD(0), reached by minimising ‖Aθ + b‖² (the NEU objective) instead of the MSPBE.
+    Later papers say GTD for the whole family, or GTD(λ) for what is `TDC` here.
 
     Examples
     --------
@@ -235,7 +243,8 @@ def ETD(lam: float) -> Rule:
         f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        e ← γλρ e + ρ m φ        θ ← θ + α δ e
 
     Fixed point of A = Xᵀ diag(λd + (1−λ)f)(I − γλP_π)⁻¹(γP_π − I)X, f = (I − γP_πᵀ)⁻¹d: stable for
-    full-rank features, another solution than TD's. Interest is 1 everywhere.
+    full-rank features, another solution than TD's. The published rule has an interest for each
+    state; here it is 1 everywhere. f is written F, and m is M or the emphasis, in the literature.
 
     Examples
     --------
