@@ -1,3 +1,6 @@
+# One thread for linear algebra: the matrices are small and the tests already run in parallel.
+export OPENBLAS_NUM_THREADS ?= 1
+
 # Everything runs in .venv, made on first use from nothing but Python >= 3.11.
 PYTHON ?= python3
 BIN := .venv/bin

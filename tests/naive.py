@@ -153,7 +153,7 @@ def learn_offline(algorithm, lam, phi, pi, mu, experience, alpha, theta, updates
         s, a = experience[t][:2]
         w = pi[s, a] / mu[s, a] if bootstrap == "state" else 1.0
         features = phi[s] if bootstrap == "state" else phi[s, a]
-        theta = theta + alpha * w * total * features
+        theta = theta + alpha(t + 1) * w * total * features
     return theta
 
 
@@ -186,3 +186,33 @@ def system(algorithm, parameter, phi, pi, mu, P, ends, R, gamma, visits):
             P_kappa[i, j] = stay[s, a, s1] * mu[s1, a1] * kappa
     left = Phi.T @ Xi @ np.linalg.inv(np.eye(len(pairs)) - P_kappa)
     return left @ (P_b - np.eye(len(pairs))) @ Phi, left @ r, Phi.T @ Xi @ Phi
+
+
+def correction_matrix(algorithm, parameter, phi, pi, mu, P, ends, gamma, visits, weight=None):
+    """E[γ'x eᵀ], by carrying E[e; pair] forward along the chain until it settles."""
+    trace, _, bootstrap = ALGORITHMS[algorithm]
+    states, actions = pi.shape
+    stay = gamma * P * (1 - ends)
+    state_values = bootstrap == "state"
+    e = np.zeros((states, actions, phi.shape[-1]))
+    for _ in range(3000):
+        new = np.zeros_like(e)
+        for s in range(states):
+            for a in range(actions):
+                features = phi[s] if state_values else phi[s, a]
+                w = pi[s, a] / mu[s, a] if state_values else 1.0
+                if weight is not None:
+                    w = w * weight[s]
+                kappa = trace_coefficient(trace, parameter, pi, mu, s, a)
+                arriving = np.einsum("ijp,ij->p", e, stay[:, :, s]) * mu[s, a]
+                new[s, a] = kappa * arriving + visits[s] * mu[s, a] * w * features
+        if np.abs(new - e).max() < 1e-15:
+            break
+        e = new
+    C = np.zeros((phi.shape[-1],) * 2)
+    for s in range(states):
+        for a in range(actions):
+            for s1 in range(states):
+                x = correction_features(trace, parameter, bootstrap, phi, pi, mu, s1)
+                C += stay[s, a, s1] * np.outer(x, e[s, a])
+    return C

@@ -1,5 +1,7 @@
 """What sampling converges to is what the exact system says."""
 
+import itertools
+
 import numba
 import numpy as np
 import pytest
@@ -47,26 +49,37 @@ def test_long_run_averages_are_the_exact_system(name, seed, termination):
     assert (5 * error < 0.2 * np.abs(exact).max()).all()
 
 
-@pytest.mark.parametrize("seed", [43, 46])
+def well_posed(name):
+    """Problems, by seed from 40, on which 10⁶ steps can be enough for 5 %.
+
+    The time a gradient rule needs grows with the square of 1/σ_min(A), and its noise does not
+    shrink with the fixed point, so neither may be too near zero.
+    """
+    for seed in itertools.count(40):
+        problem = problem_for(name, seed=seed, off_policy=0.5, gamma=0.8)
+        system = System.exact(problem, rule_named(name, 0.4))
+        if np.linalg.svd(system.A)[1][-1] > 0.2 and np.linalg.norm(system.fixed_point) > 0.5:
+            yield seed, problem
+
+
 @pytest.mark.parametrize("name", GRADIENT)
-def test_gradient_rules_reach_their_fixed_point(name, seed):
-    problem = problem_for(name, seed=seed, off_policy=0.5, gamma=0.8)
+def test_gradient_rules_reach_their_fixed_point(name):
     rule = rule_named(name, 0.4)
-    system = System.exact(problem, rule)
-    assert not system.deficient
-    assert trace_radius(problem, terms(rule, problem).kappa) < 1
-    run = learn(
-        rule,
-        problem,
-        alpha=sb.inverse_sqrt(0.1),
-        beta=sb.inverse_sqrt(1.0),
-        steps=10**6,
-        rng=seed,
-        record=10**6,
-    )
-    star = system.fixed_point
-    assert run.ok
-    assert np.linalg.norm(run.theta - star) < 0.05 * np.linalg.norm(star)
+    for seed, problem in itertools.islice(well_posed(name), 2):
+        system = System.exact(problem, rule)
+        assert trace_radius(problem, terms(rule, problem).kappa) < 1
+        run = learn(
+            rule,
+            problem,
+            alpha=sb.inverse_sqrt(0.1),
+            beta=sb.inverse_sqrt(1.0),
+            steps=10**6,
+            rng=seed,
+            record=10**6,
+        )
+        star = system.fixed_point
+        assert run.ok
+        assert np.linalg.norm(run.theta - star) < 0.05 * np.linalg.norm(star), seed
 
 
 @pytest.mark.parametrize(("gamma", "lam"), [(0.9, 0.0), (0.95, 0.0), (0.9, 0.4), (0.95, 0.4)])

@@ -1,7 +1,9 @@
 """Bad input: one clear exception of ours each, known by its message."""
 
 import re
+from typing import ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -57,6 +59,11 @@ def good():
     ("kind", "message", "arguments"),
     [
         (e.InvalidProbabilities, "P[0, 1] sums to 0.7, not 1", dict(P=edited(P2, (0, 1, 1), 0.5))),
+        (e.InvalidProbabilities, "P[0, 0] sums to 1.0000001, not 1", dict(P=edited(P2, (0, 0, 0), 0.5000001))),
+        (e.InvalidShape, "P must be a rectangular array of numbers: it holds complex128", dict(P=P2 + 0j)),
+        (e.InvalidParameter, "terminal names state 0 twice", dict(terminal=[0, 0])),
+        (e.InvalidShape, "terminal must be a rectangular array", dict(terminal=[[0], [0, 1]])),
+        (e.InvalidParameter, "gamma must be a number in [0, 1], got True", dict(gamma=True)),
         (e.InvalidProbabilities, "P[0, 1, 0] is negative (-0.2)", dict(P=edited(P2, (0, 1), [-0.2, 1.2]))),
         (e.InvalidProbabilities, "P[1, 0, 1] is NaN", dict(P=edited(P2, (1, 0, 1), np.nan))),
         (e.InvalidNumbers, "R[1, 0] is inf", dict(R=edited(R2, (1, 0), np.inf))),
@@ -73,7 +80,7 @@ def good():
         (e.InvalidParameter, "terminal names state 2, but states run from 0 to 1", dict(terminal=[2])),
         (e.InvalidParameter, "every state is terminal", dict(terminal=[0, 1])),
         (e.InvalidShape, "terminal must be state indices, a boolean mask [2]", dict(terminal=[0.5])),
-        (e.InvalidParameter, "must hold probabilities in [0, 1]", dict(terminal=np.full((2, 2, 2), 2.0))),
+        (e.InvalidParameter, "terminal[0, 0, 0] is 2; it must be a probability", dict(terminal=np.full((2, 2, 2), 2.0))),
     ],
 )  # fmt: skip
 def test_mdp(kind, message, arguments):
@@ -93,9 +100,13 @@ def test_a_policy_that_never_ends():
     P[0, 0, 1] = P[0, 1, 2] = P[1, :, 0] = 1.0
     mdp = FiniteMDP(P, np.zeros((3, 2)), 1.0, start=[1, 0, 0], terminal=[2])
     forever = [[1.0, 0.0]] * 3
-    with complaint(e.NeverEnds, "an episode that reaches states [0, 1] never ends"):
+    with complaint(
+        e.NeverEnds, "under the policy to evaluate an episode that reaches states [0, 1]"
+    ):
         mdp.v(forever)
-    with complaint(e.NeverEnds, "an episode that reaches states [0, 1] never ends"):
+    with complaint(
+        e.NeverEnds, "under the behaviour policy an episode that reaches states [0, 1] never"
+    ):
         Problem(mdp, np.eye(3), target=forever, behaviour=forever)
 
 
@@ -105,6 +116,16 @@ def test_environment_without_a_table():
 
     with complaint(e.InvalidParameter, "object has no transition table P"):
         FiniteMDP.from_gymnasium(Continuous(), gamma=0.9)
+    with complaint(e.InvalidParameter, "Pass the environment, gymnasium.make('FrozenLake-v1')"):
+        FiniteMDP.from_gymnasium("FrozenLake-v1", gamma=0.9)
+
+    class Odd:
+        P: ClassVar = {1: {0: [(1.0, 1, 0.0, True)]}}
+
+    with complaint(e.InvalidParameter, "Odd.P is not a table P[s][a]"):
+        FiniteMDP.from_gymnasium(Odd(), gamma=0.9)
+    with complaint(e.InvalidParameter, "Taxi with fickle_passenger=True"):
+        FiniteMDP.from_gymnasium(gymnasium.make("Taxi-v4", fickle_passenger=True), gamma=0.9)
 
 
 # Problem.
@@ -149,13 +170,15 @@ def test_coverage_names_the_first_few_of_many():
         ("FollowOn: lam must be a number in [0, 1]", lambda: sb.FollowOn(-1)),
         ("RegularisedCorrection: eta must be a finite number >= 0, got -1", lambda: sb.TDRC(0, eta=-1)),
         ("Rule: trace must be a Trace, got 0.9", lambda: Rule(0.9, sb.Saddle(), sb.Expected())),
+        ("Rule: emphasis must be a FollowOn, got 0.5", lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.State(), 0.5)),
+        ("Importance: lam must be a number in [0, 1], got '0.5'", lambda: sb.TDRC("0.5")),
         ("Did you mean Saddle(...)?", lambda: Rule(sb.NoTrace(), sb.Saddle, sb.Expected())),
         (
             "an emphasis weighs states, so it needs the bootstrap State()",
             lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.Expected(), emphasis=sb.FollowOn(0.5)),
         ),
-        ("GES: missing a required argument: 'lam'", lambda: rules.make("GES")),
-        ("GES: got an unexpected keyword argument 'zeta'", lambda: rules.make("GES", lam=0.1, zeta=0.5)),
+        ("GES: give its parameter 'lam'", lambda: rules.make("GES")),
+        ("GES: unknown parameter 'zeta'. Takes lam", lambda: rules.make("GES", lam=0.1, zeta=0.5)),
     ],
 )  # fmt: skip
 def test_rule_parameters(message, make):
@@ -204,12 +227,14 @@ def test_rules_that_do_not_fit(two, act):
     [
         ("random_walk: states must be odd and >= 3, got 4", lambda: problems.random_walk(states=4)),
         ("random_walk: target_right must be a number in [0, 1]", lambda: problems.random_walk(target_right=2)),
+        ("random_mdp: termination must be a number in [0, 1]", lambda: problems.random_mdp(termination="a")),
+        ("rng must be a whole number >= 0, a SeedSequence, a Generator or None, got -1", lambda: problems.random_mdp(rng=-1)),
         ("boyan_chain: states must be 4k + 1 and >= 5, got 12", lambda: problems.boyan_chain(states=12)),
         ("boyan_chain: behaviour_skip must be a number", lambda: problems.boyan_chain(behaviour_skip=-1)),
         ("random_mdp: states must be a whole number >= 1, got 0", lambda: problems.random_mdp(states=0)),
         ("random_mdp: off_policy must be a number in [0, 1], got 3", lambda: problems.random_mdp(off_policy=3)),
-        ("random_mdp: termination must be in [0, 1), got 1", lambda: problems.random_mdp(termination=1)),
-        ("two_state: got an unexpected keyword argument 'gama'", lambda: problems.make("two_state", gama=0.5)),
+        ("random_mdp: termination must be < 1, got 1", lambda: problems.random_mdp(termination=1)),
+        ("two_state: unknown parameter 'gama'. Did you mean 'gamma'?", lambda: problems.make("two_state", gama=0.5)),
     ],
 )  # fmt: skip
 def test_named_problems(message, make):
@@ -226,6 +251,18 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got 0", dict(steps=0)),
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got -5", dict(steps=-5)),
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got 2.5", dict(steps=2.5)),
+        (e.InvalidParameter, "got 1000.0. Write 1000.", dict(steps=1e3)),
+        (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng=[0, 1])),
+        (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng="a")),
+        (e.InvalidParameter, "GES(0.5): problem must be a Problem, got FiniteMDP", dict(problem=FiniteMDP(P2, R2, 0.9))),
+        (e.InvalidParameter, "learn: experience must be a Experience, got 5", dict(experience=5, steps=None, rng=None)),
+        (e.InvalidShape, "alpha must be a rectangular array of numbers", dict(alpha=None)),
+        (e.InvalidNumbers, "theta0 is nan", dict(theta0=np.nan)),
+        (e.InvalidParameter, "bound must be a finite number > 0, got inf", dict(bound=np.inf)),
+        (e.InvalidParameter, "metrics must map names to functions of θ", dict(metrics=["mspbe"])),
+        (e.InvalidParameter, "metrics must map names to functions of θ", dict(metrics={"a": 3})),
+        (e.InvalidParameter, "record must list whole update counts", dict(record=[2.5])),
+        (e.InvalidParameter, "record must list whole update counts", dict(record=[[1, 2]])),
         (e.InvalidParameter, "learn: say how many steps to sample", dict(steps=None)),
         (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -0.1", dict(alpha=-0.1)),
         (e.InvalidParameter, "beta must be finite step sizes >= 0, got nan", dict(beta=[0.1, np.nan])),
@@ -234,15 +271,15 @@ def test_named_problems(message, make):
         (e.InvalidShape, "alpha of shape [2] and beta of shape [3] do not broadcast", dict(alpha=[1, 2], beta=[1, 2, 3])),
         (e.InvalidShape, "theta0 must broadcast to [2]", dict(theta0=np.zeros(3))),
         (e.InvalidNumbers, "omega0[1] is nan", dict(omega0=[0.0, np.nan])),
-        (e.InvalidParameter, "bound must be > 0, got -1", dict(bound=-1)),
-        (e.InvalidParameter, "record must list update counts between 0 and 10", dict(record=[5, 11])),
+        (e.InvalidParameter, "GES(0.5): bound must be a finite number > 0, got -1", dict(bound=-1)),
+        (e.InvalidParameter, "record lists 11, but counts run from 0 to 10", dict(record=[5, 11])),
         (e.InvalidParameter, "record: interval must be a whole number >= 1, got 0", dict(record=0)),
         (e.InvalidShape, "metric 'sum' must return an array whose shape begins with [2]", dict(alpha=[0.1, 0.2], metrics={"sum": np.sum})),
     ],
 )  # fmt: skip
 def test_learn(two, kind, message, arguments):
     with complaint(kind, message):
-        learn(GES(0.5), two, **(dict(alpha=0.1, beta=0.1, steps=10, rng=0) | arguments))
+        learn(GES(0.5), **(dict(problem=two, alpha=0.1, beta=0.1, steps=10, rng=0) | arguments))
 
 
 def test_iterate(two):
@@ -251,6 +288,12 @@ def test_iterate(two):
         iterate(system, alpha=0.1, beta=0.1, steps=0)
     with complaint(e.InvalidParameter, "moves a dual variable"):
         iterate(system, alpha=0.1, steps=10)
+    with complaint(e.InvalidParameter, "iterate: system must be a System, got Problem"):
+        iterate(two, alpha=0.1, steps=10)
+    with complaint(e.InvalidParameter, "sample: problem must be a Problem, got 3"):
+        sample(3, 5)
+    with complaint(e.InvalidParameter, "Problem: mdp must be a FiniteMDP, got ndarray"):
+        Problem(P2, np.eye(2), HALF, HALF)
 
 
 @pytest.mark.parametrize(
@@ -273,12 +316,16 @@ def test_learn_offline(two, kind, message, arguments):
 @pytest.mark.parametrize(
     ("kind", "message", "column", "value"),
     [
-        (e.InvalidShape, "columns of experience must have one length", "rewards", np.zeros(3)),
+        (e.InvalidShape, "Experience: columns must have one length", "rewards", np.zeros(3)),
         (e.InvalidParameter, "states[0] is 7, but they run from 0 to 1", "states", np.full(5, 7)),
         (e.InvalidParameter, "next_actions[0] is -1, but", "next_actions", np.full(5, -1)),
         (e.InvalidNumbers, "rewards[2] is nan", "rewards", np.array([0, 0, np.nan, 0, 0])),
         (e.InvalidParameter, "discounts[4] is 1.5, outside [0, 1]", "discounts", np.array([0.9, 0, 1, 0, 1.5])),
         (e.InvalidParameter, "discounts[0] is nan, outside [0, 1]", "discounts", np.full(5, np.nan)),
+        (e.InvalidShape, "Experience: states must be a column of IntArray, got shape [5] of float64", "states", np.zeros(5)),
+        (e.InvalidShape, "Experience: rewards must be a column of FloatArray, got shape [5, 1]", "rewards", np.zeros((5, 1))),
+        (e.InvalidShape, "Experience: starts must be a column of BoolArray", "starts", [0] * 5),
+        (e.InvalidParameter, "step 0: action", "next_states", 1 - sample(problems.two_state(), 5, rng=0).next_states),
     ],
 )  # fmt: skip
 def test_experience(two, kind, message, column, value):
@@ -294,6 +341,17 @@ def test_experience_that_mu_cannot_have_made(two):
     first = int(np.flatnonzero(seen.actions == 1)[0])
     with complaint(e.UndefinedRatio, f"step {first}: ρ is undefined, action 1 was taken in state"):
         learn(GES(0.5), never, alpha=0.1, beta=0.1, experience=seen)
+    with complaint(
+        e.InvalidParameter, "step 1 does not go on where step 0 led: mark it in `starts`"
+    ):
+        jump = int(np.flatnonzero(seen.states[2:] != seen.next_states[0])[0]) + 2
+        learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:1] + seen[jump : jump + 1])
+    walk = problems.random_walk()
+    late = sample(walk, 50, rng=0)
+    last = int(np.flatnonzero(late.discounts == 0)[0])
+    late.discounts[last] = 0.5
+    with complaint(e.InvalidParameter, f"step {last}: discounts[{last}] is 0.5, but state"):
+        learn(TD(0.5), walk, alpha=0.1, experience=late)
     with complaint(e.InvalidShape, "experience is empty"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:0])
     with complaint(e.InvalidParameter, "give either experience, or steps and rng, not both"):
@@ -303,6 +361,17 @@ def test_experience_that_mu_cannot_have_made(two):
 @pytest.mark.kernel
 def test_schedules_and_step_sizes(two):
     assert sb.inverse_sqrt([2.0]).at(4).tolist() == [1.0]
+    whole, real = (
+        learn(GES(0.5), two, alpha=sb.Schedule(0.5, power), beta=0.1, steps=50, rng=0, theta0=1.0)
+        for power in (1, 1.0)
+    )
+    assert np.array_equal(whole.theta, real.theta)
+    with complaint(e.InvalidParameter, "Schedule: power must be a finite number >= 0, got nan"):
+        sb.Schedule(0.1, np.nan)
+    with complaint(e.InvalidShape, "step sizes must be a rectangular array of numbers"):
+        sb.inverse("a")
+    with complaint(e.InvalidParameter, "alpha is empty: give at least one step size"):
+        learn(GES(0.5), two, alpha=[], beta=0.1, steps=5)
     with complaint(e.InvalidParameter, "alpha must be finite step sizes >= 0, got inf"):
         learn(GES(0.5), two, alpha=np.inf, beta=0.1, steps=5)
 

@@ -1,5 +1,7 @@
 """Finite MDPs and chains: exact values, distributions, and Gymnasium's tables."""
 
+from typing import ClassVar
+
 import gymnasium
 import numpy as np
 import pytest
@@ -149,6 +151,70 @@ def test_cliff_walking_shortest_safe_path():
     path[35] = np.eye(4)[down]
     path[:24] = np.eye(4)[down]
     assert mdp.v(path)[36] == pytest.approx(-13.0)
+
+
+def test_repeated_successors_are_summed_with_their_rewards():
+    class Lottery:
+        P: ClassVar = {
+            0: {0: [(0.25, 1, 4.0, False), (0.25, 1, 0.0, True), (0.5, 0, 1.0, False)]},
+            1: {0: [(1.0, 0, 2.0, False)]},
+        }
+
+    mdp = FiniteMDP.from_gymnasium(Lottery(), gamma=0.5)
+    np.testing.assert_allclose(mdp.P[0, 0], [0.5, 0.5])
+    np.testing.assert_allclose(mdp.rewards[0, 0], [1.0, 2.0])
+    np.testing.assert_allclose(mdp.ends[0, 0], [0.0, 0.5])
+
+
+def test_states_no_episode_goes_on_to_do_not_act():
+    """Taxi's delivered states are entered only by the last step: value 0, and no bar to γ = 1."""
+    mdp = FiniteMDP.from_gymnasium(gymnasium.make("Taxi-v4"), gamma=1.0)
+    assert mdp.acting.sum() == 400
+    uniform = np.full((500, 6), 1 / 6)
+    assert (mdp.v(uniform)[~mdp.acting] == 0).all()
+    assert (mdp.v(uniform)[mdp.acting] < 0).all()
+
+
+def test_what_is_not_reached_is_no_bar_to_an_undiscounted_value():
+    P = np.zeros((4, 1, 4))
+    P[0, 0, 1] = P[1, 0, 1] = P[2, 0, 3] = 1.0
+    mdp = FiniteMDP(P, np.ones((4, 1)), 1.0, start=[0, 0, 1, 0], terminal=[3])
+    only = np.ones((4, 1))
+    np.testing.assert_array_equal(mdp.v(only), [np.nan, np.nan, 1.0, 0.0])
+    problem = Problem(mdp, np.eye(4), only, only)
+    system = System.exact(problem, sb.TD(1.0))
+    assert system.mse(system.fixed_point) == pytest.approx(0.0, abs=1e-20)
+
+
+def test_a_terminal_state_out_of_reach_leaves_a_continuing_chain_alone():
+    P = np.zeros((3, 1, 3))
+    P[0, 0, 1] = P[1, 0, 0] = 1.0
+    mdp = FiniteMDP(P, np.zeros((3, 1)), 0.9, terminal=[2])
+    problem = Problem(mdp, np.eye(3), np.ones((3, 1)), np.ones((3, 1)))
+    assert problem.note == ""
+    np.testing.assert_allclose(problem.visits, [0.5, 0.5, 0.0])
+
+
+def test_absorption_weighs_every_way_into_a_class():
+    """0 → {1} or {2, 3}, entered in two places: the share of a class is the sum over them."""
+    P = np.array([[0, 0.4, 0.5, 0.1], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], dtype=float)
+    share, _ = chain.long_run(P, np.array([1.0, 0, 0, 0]))
+    np.testing.assert_allclose(share, [0.0, 0.4, 0.3, 0.3])
+
+
+def test_a_bandit():
+    """Every transition ends: one-step episodes, and v = r."""
+    mdp = FiniteMDP(np.full((2, 2, 2), 0.5), [[1, 2], [3, 4]], 1.0, terminal=np.ones((2, 2, 2)))
+    np.testing.assert_allclose(mdp.v(np.full((2, 2), 0.5)), [1.5, 3.5])
+
+
+def test_policies_of_terminal_states_do_not_matter():
+    walk = problems.random_walk()
+    pi = np.array(walk.target)
+    pi[5:] = 0.0
+    again = Problem(walk.mdp, walk.features, pi, pi)
+    assert again.on_policy
+    np.testing.assert_allclose(again.truth, walk.truth)
 
 
 def test_taxi_is_a_problem_like_any_other():

@@ -7,6 +7,8 @@ import naive
 import saddleback as sb
 from helpers import as_list, problem_for, rule_named, tables, with_discounts
 from saddleback import Experience, learn, learn_offline, sample
+from saddleback.engine import OfflineLearners
+from saddleback.rules import terms
 
 pytestmark = pytest.mark.kernel
 
@@ -27,6 +29,7 @@ def compare(name, parameter, problem, experience, *, eta=1.0, power=0.0):
         experience=experience,
         theta0=theta,
         omega0=omega,
+        bound=1e300,
     )
     for k, (alpha, beta) in enumerate(zip(alphas, betas, strict=True)):
         expected = naive.learn(
@@ -125,7 +128,14 @@ def test_offline_on_a_horizon(name, monkeypatch):
     )  # fmt: skip
     experience = sample(problem, updates + horizon - 1, rng=8)
     expected = naive.learn_offline(
-        name, 0.8, *tables(problem), as_list(experience), 0.01, np.ones(problem.p), updates, horizon
+        name,
+        0.8,
+        *tables(problem),
+        as_list(experience),
+        lambda t: 0.01,
+        np.ones(problem.p),
+        updates,
+        horizon,
     )
     np.testing.assert_allclose(run.theta, expected, rtol=1e-10)
 
@@ -134,11 +144,21 @@ def test_offline_on_a_horizon(name, monkeypatch):
 def test_offline_by_episodes(name, monkeypatch):
     monkeypatch.setattr("saddleback.engine.experience.BLOCK", 16)
     problem = problem_for(name, seed=17, termination=0.1)
-    run = learn_offline(rule_named(name, 0.8), problem, alpha=0.01, episodes=15, rng=9, theta0=1.0)
+    run = learn_offline(
+        rule_named(name, 0.8), problem, alpha=0.01, episodes=15, rng=9, theta0=1.0, record=[0, 5]
+    )
     steps = sample(problem, 2000, rng=9)
     ends = np.flatnonzero(steps.starts)[15]
+    assert run.recorded.tolist() == np.flatnonzero(steps.starts)[[0, 5, 15]].tolist()
     expected = naive.learn_offline(
-        name, 0.8, *tables(problem), as_list(steps[:ends]), 0.01, np.ones(problem.p), ends, 10**9
+        name,
+        0.8,
+        *tables(problem),
+        as_list(steps[:ends]),
+        lambda t: 0.01,
+        np.ones(problem.p),
+        ends,
+        10**9,
     )
     np.testing.assert_allclose(run.theta, expected, rtol=1e-10)
 
@@ -165,6 +185,35 @@ def test_divergence_is_recorded_and_frozen():
         lambda t: 0.1, lambda t: 0.0, np.ones(2), np.zeros(2),
     )[0]  # fmt: skip
     np.testing.assert_allclose(run.theta[1], first, rtol=1e-10)
+
+
+def test_a_dual_that_leaves_the_bound_is_divergence_too():
+    problem = sb.problems.two_state(0.9, rewards=[[100, -100], [50, 200]])
+    run = learn(sb.GES(0.0), problem, alpha=0.0, beta=2.0, steps=500, rng=0, bound=1e5)
+    assert run.outcome == f"diverged at step {run.diverged_at}"
+    assert (run.theta == 0).all()
+    system = sb.System.exact(problem, sb.GES(0.0))
+    expected = sb.iterate(system, alpha=0.0, beta=2.0, steps=500, bound=1e5)
+    assert not expected.ok
+    assert (expected.theta == 0).all()
+
+
+@pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
+def test_offline_with_variable_discounts_cut_episodes_and_a_schedule(name):
+    problem = problem_for(name, seed=19, termination=0.05)
+    experience = with_discounts(sample(problem, 150, rng=4), np.random.default_rng(5))
+    theta = np.ones((1, problem.p))
+    learners = OfflineLearners(
+        terms(rule_named(name, 0.8), problem), problem.mdp.n_actions, sb.inverse_sqrt([0.05]),
+        theta, 1e300,
+    )  # fmt: skip
+    learners.advance(experience, 70, 20)
+    learners.advance(experience[70:], 60, 20)
+    expected = naive.learn_offline(
+        name, 0.8, *tables(problem), as_list(experience), lambda t: 0.05 / t**0.5,
+        np.ones(problem.p), 130, 20,
+    )  # fmt: skip
+    np.testing.assert_allclose(theta[0], expected, rtol=1e-10)
 
 
 def test_offline_divergence_is_recorded():

@@ -5,8 +5,10 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import saddleback as sb
@@ -17,7 +19,7 @@ HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "
 
 def saddleback(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "saddleback.cli", *arguments],
+        [sys.executable, "-m", "saddleback", *arguments],
         capture_output=True,
         text=True,
         env=os.environ | environment,
@@ -37,9 +39,9 @@ def loaded_by(*command):
     "command",
     [
         ("-c", "import saddleback"),
-        ("-m", "saddleback.cli", "--version"),
-        ("-m", "saddleback.cli", "--help"),
-        ("-m", "saddleback.cli", "paper", "--help"),
+        ("-m", "saddleback", "--version"),
+        ("-m", "saddleback", "--help"),
+        ("-m", "saddleback", "paper", "--help"),
     ],
     ids=lambda c: " ".join(c[-2:]),
 )
@@ -123,6 +125,7 @@ def test_the_readme_says_what_its_code_prints(capsys):
     promised = [line[2:] for line in program.splitlines() if line.startswith("# ")]
     assert capsys.readouterr().out.splitlines() == promised
     assert repr(sb.GES(0.9)) in blocks[1]
+    exec(blocks[2], {"dataclass": dataclass, "np": np, "sb": sb, "__name__": "readme"})
 
 
 def test_typed_marker_licence_and_citation():

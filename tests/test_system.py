@@ -36,6 +36,17 @@ def test_exact_equals_dense_matrices(name, termination):
     np.testing.assert_allclose(system.A, A, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(system.b, b, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(system.M, M, rtol=1e-10, atol=1e-13)
+    weight = None
+    if name == "ETD":
+        P_pi = np.einsum("sa,sat->st", problem.target, mdp.discounted)
+        f = np.linalg.solve(np.eye(len(P_pi)) - P_pi.T, problem.visits)
+        weight = 0.6 + 0.4 * f / problem.visits
+    C = naive.correction_matrix(
+        name, 0.6, *tables(problem), mdp.P, mdp.ends, mdp.gamma, problem.visits, weight
+    )
+    np.testing.assert_allclose(system.C, C, rtol=1e-9, atol=1e-12)
+    if name == "ETD":  # weights disturb the identity that holds for all the others
+        assert np.abs(C - A.T - M).max() > 0.1
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=repr)
@@ -92,7 +103,8 @@ def test_mse_and_its_refusal():
     rewarded = System.exact(problems.two_state(0.9, [[1, -1], [0.5, 2]]), sb.GES(0.3))
     zero = np.zeros(rewarded.p)
     assert rewarded.mse(zero) == pytest.approx(1.0)
-    assert rewarded.mse_absolute(zero) == pytest.approx(rewarded.truth**2 @ rewarded.weights)
+    known = rewarded.problem
+    assert rewarded.mse_absolute(zero) == pytest.approx(known.truth**2 @ known.weights)
     unrewarded = System.exact(problems.two_state(), sb.GES(0.3))
     assert unrewarded.mse_absolute([1.0, 1.0]) == pytest.approx(2.5)
     with pytest.raises(sb.errors.Undefined, match="which is 0 on this problem"):
@@ -124,7 +136,7 @@ def system_of(A, b=None):
     A = np.asarray(A, dtype=float)
     b = np.zeros(len(A)) if b is None else np.asarray(b, dtype=float)
     eye = np.eye(len(A))
-    return System(A, b, eye, A.T + eye, sb.ExpectedSarsa(0.0), eye, np.ones(len(A)), b)
+    return System(A, b, eye, A.T + eye, sb.ExpectedSarsa(0.0))
 
 
 @given(seed=st.integers(0, 10**6), p=st.integers(1, 6))
@@ -160,7 +172,10 @@ def test_singular_systems_are_judged_on_the_range():
 
     unstable = system_of([[1.0, 0.0], [0.0, 0.0]])
     assert (unstable.stable, unstable.max_step_size) == (False, 0.0)
-    assert "real part 1 >= 0" in unstable.stability.reason
+    assert "with real part 1." in unstable.stability.reason
+
+    # b a little outside the range is outside.
+    assert not system_of([[-1.0, 0.0], [0.0, 0.0]], [1.0, 1e-6]).stable
 
     assert system_of([[0.0]]).max_step_size == np.inf
     assert not system_of([[0.0]], [1.0]).stable
@@ -173,9 +188,84 @@ def test_reducible_chain_is_a_stated_outcome():
     mdp = FiniteMDP(P, [[0.0], [1.0], [2.0]], gamma=0.5, start=[1.0, 0.0, 0.0])
     only = np.ones((3, 1))
     system = System.exact(Problem(mdp, np.eye(3), only, only), sb.TD(0.0))
-    np.testing.assert_allclose(system.weights, [0.0, 0.25, 0.75])
+    np.testing.assert_allclose(system.problem.weights, [0.0, 0.25, 0.75])
     assert "2 sets of states that are never left ([1]; [2])" in system.outcome
     np.testing.assert_allclose(system.fixed_point[1:], [2.0, 4.0])
+
+
+def test_units_of_features_do_not_matter():
+    """Rank, stability and predictions are those of the same features in other units."""
+    given = problems.random_mdp(rng=26, states=8, features=4)
+    units = np.array([1.0, 1e-6, 1e4, 1e-3])
+    rescaled = Problem(given.mdp, given.features * units, given.target, given.behaviour)
+    for rule in (sb.GES(0.4), sb.GTB(0.9)):
+        plain, other = (System.exact(p, rule) for p in (given, rescaled))
+        assert (other.rank, other.outcome, other.stable) == (4, "ok", plain.stable)
+        np.testing.assert_allclose(other.fixed_point * units, plain.fixed_point, rtol=1e-8)
+        theta = np.random.default_rng(4).normal(size=4)
+        assert other.mspbe(theta / units) == pytest.approx(float(plain.mspbe(theta)), rel=1e-8)
+    np.testing.assert_allclose(projection(rescaled), projection(given), atol=1e-9)
+
+
+def test_polynomial_features_keep_their_rank():
+    x = np.linspace(0, 100, 20)
+    P = np.random.default_rng(5).dirichlet(np.ones(20), size=(20, 1))
+    mdp = FiniteMDP(P, x[:, None] / 100, gamma=0.9)
+    only = np.ones((20, 1))
+    raw, scaled = (
+        System.exact(Problem(mdp, (x[:, None] / unit) ** np.arange(4), only, only), sb.TD(0.0))
+        for unit in (1.0, 100.0)
+    )
+    assert raw.outcome == scaled.outcome == "ok"
+    np.testing.assert_allclose(
+        raw.problem.Phi @ raw.fixed_point, scaled.problem.Phi @ scaled.fixed_point, rtol=1e-6
+    )
+
+
+def test_least_norm_solution_of_a_singular_system():
+    """Twice the same feature shares the weight, in whatever units."""
+    given = problems.random_mdp(rng=27, features=3)
+    doubled = np.concatenate([given.features, 1e-3 * given.features[..., :1]], axis=-1)
+    system = System.exact(Problem(given.mdp, doubled, given.target, given.behaviour), sb.GES(0.3))
+    plain = System.exact(given, sb.GES(0.3))
+    assert (system.rank, system.deficient) == (3, True)
+    assert "θ* is not unique (least norm given), its predictions where μ goes are" in system.outcome
+    np.testing.assert_allclose(
+        system.problem.Phi @ system.fixed_point, given.Phi @ plain.fixed_point, rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        system.fixed_point, np.linalg.lstsq(system.A, -system.b, rcond=1e-13)[0], rtol=1e-6
+    )
+
+
+def test_predictions_that_are_not_unique_are_not_called_so():
+    boundary = System.exact(problems.two_state(5 / 6), sb.ExpectedSarsa(0.0))
+    assert "neither θ* nor its predictions are unique" in boundary.outcome
+
+
+def test_idle_features_are_counted():
+    problem = problems.random_walk()
+    padded = np.hstack([problem.features, np.zeros((7, 2))])
+    system = System.exact(Problem(problem.mdp, padded, problem.target, problem.behaviour), sb.TD(0))
+    assert "rank 5 of 7 (2 features are never active)" in system.outcome
+
+
+def test_infinite_expectations_are_refused():
+    P = np.zeros((3, 2, 3))
+    P[0, 0, 1] = P[1, 0, 0] = P[0, 1, 2] = P[1, 1, 2] = 1.0
+    mdp = FiniteMDP(P, np.ones((3, 2)), 1.0, start=[1, 0, 0], terminal=[2])
+    problem = Problem(mdp, np.eye(3)[:, :2], target=[[1, 0]] * 3, behaviour=[[0.5, 0.5]] * 3)
+    with pytest.raises(sb.errors.Undefined, match="the expected emphasis is infinite"):
+        System.exact(problem, sb.ETD(0.0))
+    with pytest.raises(sb.errors.Undefined, match="the expected trace is infinite"):
+        System.exact(problem, sb.TD(1.0))
+    # With λ = 0 all is finite but the true value.
+    system = System.exact(problem, sb.TD(0.0))
+    assert list(system.objectives) == ["mspbe"]
+    with pytest.raises(sb.errors.NeverEnds, match="under the policy to evaluate an episode"):
+        system.mse_absolute([0.0, 0.0])
+    with pytest.raises(sb.errors.Undefined, match="this system has no problem"):
+        system_of([[-1.0]]).mse([0.0])
 
 
 def test_unknown_form_and_wrong_theta():
@@ -184,13 +274,20 @@ def test_unknown_form_and_wrong_theta():
         lambda_operator(problem, sb.GES(0.1), np.zeros(4), form="serie")
     with pytest.raises(sb.errors.InvalidShape, match=r"values must have shape \[4\], got \[3\]"):
         bellman(problem, np.zeros(3))
+    system = System.exact(problem, sb.GES(0.1))
     with pytest.raises(sb.errors.InvalidShape, match=r"theta must have shape \[7, 2\]"):
-        System.exact(problem, sb.GES(0.1)).mspbe(np.zeros((7, 3)))
+        system.mspbe(np.zeros((7, 3)))
+    with pytest.raises(sb.errors.InvalidShape, match=r"omega must have shape \[2\], got \[3\]"):
+        system.saddle(np.zeros(2), np.zeros(3))
+    with pytest.raises(sb.errors.InvalidShape, match="do not broadcast together"):
+        system.saddle(np.zeros((2, 2)), np.zeros((3, 2)))
+    with pytest.raises(sb.errors.InvalidNumbers, match=r"values\[0\] is nan"):
+        bellman(problem, [np.nan, 0, 0, 0])
 
 
 def test_repr():
     assert repr(System.exact(problems.two_state(), sb.GES(0.5))) == (
-        "System(GES(0.5), p=2, rank=2, unstable)"
+        "System(GES(0.5), p=2, rank=2)"
     )
 
 

@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from saddleback.rules import TDC as TDC
     from saddleback.rules import TDRC as TDRC
     from saddleback.rules import ActionDependent as ActionDependent
+    from saddleback.rules import Bootstrap as Bootstrap
     from saddleback.rules import Constant as Constant
     from saddleback.rules import Correction as Correction
     from saddleback.rules import Expected as Expected
     from saddleback.rules import ExpectedSarsa as ExpectedSarsa
     from saddleback.rules import FollowOn as FollowOn
+    from saddleback.rules import Form as Form
     from saddleback.rules import GRetrace as GRetrace
     from saddleback.rules import Importance as Importance
     from saddleback.rules import NoTrace as NoTrace
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from saddleback.rules import Sarsa as Sarsa
     from saddleback.rules import SemiGradient as SemiGradient
     from saddleback.rules import State as State
+    from saddleback.rules import Trace as Trace
     from saddleback.rules import TreeBackup as TreeBackup
     from saddleback.rules import UpdateNorm as UpdateNorm
     from saddleback.system import System as System
@@ -71,6 +74,7 @@ _ROOMS = {
         "ActionDependent", "Constant", "Importance", "NoTrace", "Retrace", "TreeBackup",
         "Correction", "RegularisedCorrection", "Saddle", "SemiGradient", "UpdateNorm",
         "Expected", "Sampled", "State", "FollowOn",
+        "Trace", "Form", "Bootstrap",
     ],
     "system": ["System"],
     "engine": ["Experience", "Schedule", "inverse", "inverse_sqrt", "sample"],

@@ -12,9 +12,11 @@ from saddleback.errors import InvalidParameter, UnknownName
 Built = TypeVar("Built")
 
 
-def known(kind: str, name: str, names: Iterable[str]) -> str:
+def known(kind: str, name: Any, names: Iterable[str]) -> str:
     """Return ``name`` if it is one of ``names``; otherwise suggest the nearest."""
     names = list(names)
+    if not isinstance(name, str):
+        raise UnknownName(f"{kind} must be a name, got {name!r}. Known: {', '.join(names)}.")
     if name in names:
         return name
     by_lower = {candidate.lower(): candidate for candidate in names}
@@ -28,8 +30,20 @@ def build(
 ) -> Built:
     """Call the constructor of that name, turning wrong parameters into a complaint of ours."""
     constructor = table[known(kind, name, table)]
-    try:
-        inspect.signature(constructor).bind(**parameters)
-    except TypeError as error:
-        raise InvalidParameter(f"{name}: {error}.") from None
+    takes = inspect.signature(constructor).parameters
+    for parameter in parameters:
+        if parameter not in takes:
+            listed = ", ".join(takes) or "no parameters"
+            close = difflib.get_close_matches(parameter, takes, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise InvalidParameter(
+                f"{name}: unknown parameter {parameter!r}.{hint} Takes {listed}."
+            )
+    missing = [
+        each.name
+        for each in takes.values()
+        if each.default is each.empty and each.name not in parameters
+    ]
+    if missing:
+        raise InvalidParameter(f"{name}: give its parameter {missing[0]!r}.")
     return constructor(**parameters)

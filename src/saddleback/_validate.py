@@ -29,25 +29,46 @@ def non_negative(owner: str, name: str, value: Any) -> float:
     return _real(owner, name, value, 0.0, math.inf, "a finite number >= 0")
 
 
+def positive(owner: str, name: str, value: Any) -> float:
+    """Return ``value`` if it is a finite number > 0."""
+    tiny = float(np.nextafter(0.0, 1.0))
+    return _real(owner, name, value, tiny, math.inf, "a finite number > 0")
+
+
 def _real(owner: str, name: str, value: Any, low: float, high: float, allowed: str) -> float:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
-    if not number or not low <= value <= high:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    number = isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool
+    if not number or not math.isfinite(value) or not low <= value <= high:
         raise InvalidParameter(f"{owner}: {name} must be {allowed}, got {value!r}.")
     return float(value)
 
 
 def count(owner: str, name: str, value: Any) -> int:
     """Return ``value`` if it is a whole number ≥ 1."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    whole = isinstance(value, (int, np.integer)) and type(value) is not bool
     if not whole or value < 1:
-        raise InvalidParameter(f"{owner}: {name} must be a whole number >= 1, got {value!r}.")
+        hint = ""
+        if isinstance(value, float) and value.is_integer() and value >= 1:
+            hint = f" Write {int(value)}."
+        raise InvalidParameter(f"{owner}: {name} must be a whole number >= 1, got {value!r}.{hint}")
     return int(value)
 
 
+def instance(owner: str, name: str, value: Any, kind: type) -> None:
+    """Refuse a ``value`` that is not a ``kind``."""
+    if not isinstance(value, kind):
+        got = repr(value) if isinstance(value, (str, int, float, type)) else type(value).__name__
+        raise InvalidParameter(f"{owner}: {name} must be a {kind.__name__}, got {got}.")
+
+
 def floats(name: str, value: ArrayLike) -> FloatArray:
-    """Return a fresh float64 copy of ``value``, refusing anything that is not numbers."""
+    """Return a fresh float64 copy of ``value``, refusing anything that is not real numbers."""
     try:
-        return np.array(value, dtype=np.float64)
+        given = np.array(value)
+        if given.dtype.kind not in "fiub":
+            raise ValueError(f"it holds {given.dtype.name}")
+        return given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidShape(f"{name} must be a rectangular array of numbers: {error}.") from None
 
@@ -67,10 +88,10 @@ def finite(name: str, array: FloatArray) -> None:
     """Refuse NaN and infinities, naming the first place and how many there are."""
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        place = ", ".join(map(str, bad[0]))
+        place = f"[{', '.join(map(str, bad[0]))}]" if array.ndim else ""
         more = f" ({len(bad)} such entries)" if len(bad) > 1 else ""
         raise InvalidNumbers(
-            f"{name}[{place}] is {array[tuple(bad[0])]}{more}; every entry must be finite."
+            f"{name}{place} is {array[tuple(bad[0])]}{more}; every entry must be finite."
         )
 
 
@@ -99,7 +120,8 @@ def stochastic(name: str, rows: FloatArray, used: BoolArray | None = None) -> No
         at = tuple(int(i) for i in off[0])
         where = f"{name}[{place(at)}]" if rows.ndim > 1 else name
         raise InvalidProbabilities(
-            f"{where} sums to {sums[at]:.6g}, not 1; each row must be a probability distribution."
+            f"{where} sums to {sums[at]:.12g}, not 1; each row must be a probability distribution "
+            f"(to {TOLERANCE:g}: divide it by its sum if it was rounded)."
         )
 
 
@@ -107,5 +129,12 @@ def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | N
     """Return a generator and the seed that made it (None if a generator was passed in)."""
     if isinstance(rng, np.random.Generator):
         return rng, None
-    seed = rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
+    if isinstance(rng, np.random.SeedSequence):
+        return np.random.default_rng(rng), rng
+    whole = isinstance(rng, (int, np.integer)) and type(rng) is not bool
+    if rng is not None and (not whole or rng < 0):
+        raise InvalidParameter(
+            f"rng must be a whole number >= 0, a SeedSequence, a Generator or None, got {rng!r}."
+        )
+    seed = np.random.SeedSequence(rng)
     return np.random.default_rng(seed), seed

@@ -8,11 +8,36 @@ ends the episode, has expected visits per episode n = start + Pᵀn.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.errors import Undefined
+
+LONGEST = 1e12
+"""Sums over more than about this many steps are lost in rounding, and refused."""
+
+
+def total(K: FloatArray, y: FloatArray, what: str) -> FloatArray:
+    """Σ_n Kⁿ y = (I − K)⁻¹ y for K ≥ 0, refused where the sum does not converge.
+
+    It converges iff (I − K)⁻¹ 1 exists and is ≥ 1 (I − K is then an M-matrix), and the largest
+    entry of that is ‖(I − K)⁻¹‖, so one more column tells. ``what`` names the sum in the complaint.
+
+    Examples
+    --------
+    >>> total(np.array([[0.5]]), np.array([1.0]), "the value")
+    array([2.])
+    """
+    columns = np.column_stack([y, np.ones(len(K))])
+    try:
+        sums = np.linalg.solve(np.eye(len(K)) - K, columns)
+    except np.linalg.LinAlgError:
+        sums = np.full_like(columns, np.inf)
+    longest = sums[:, -1]
+    if not ((longest > 0.5) & (longest < LONGEST)).all():
+        raise Undefined(f"{what} is infinite: the sum over time behind it does not converge.")
+    return np.asarray(sums[:, :-1].reshape(y.shape))
 
 
 def stationary(P: FloatArray) -> FloatArray:
@@ -35,7 +60,7 @@ def stationary(P: FloatArray) -> FloatArray:
     d[0] = 1.0
     for k in range(1, n):
         d[k] = d[:k] @ Q[:k, k]
-    return d / d.sum()
+    return np.asarray(d / d.sum())
 
 
 def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArray]:
@@ -82,9 +107,7 @@ def long_run(P: FloatArray, start: FloatArray) -> tuple[FloatArray, list[IntArra
 
 def visits_before_leaving(P: FloatArray, start: FloatArray, inside: IntArray) -> FloatArray:
     """Expected visits to each state of ``inside`` before the chain leaves that set."""
-    block = P[np.ix_(inside, inside)]
-    visits: FloatArray = solve(np.eye(len(inside)) - block.T, start[inside])
-    return visits
+    return total(P[np.ix_(inside, inside)].T, start[inside], "the length of an episode")
 
 
 def reachable(P: FloatArray, start: BoolArray) -> BoolArray:

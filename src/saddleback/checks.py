@@ -56,7 +56,7 @@ def typical_problem(rule: Rule, seed: int = 7) -> Problem:
 
 def it_is_a_value(rule: Rule) -> None:
     """Hashable, and equal to any rule made of the same parts."""
-    copy = dataclasses.replace(rule, name="")
+    copy = dataclasses.replace(rule)
     _require(copy == rule and hash(copy) == hash(rule), rule, "differs from a copy of itself")
 
 

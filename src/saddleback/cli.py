@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from saddleback import __version__
@@ -12,10 +13,9 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"saddleback {__version__}")
         return
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek shows "?" instead
     from saddleback.commands import group
 
     group(prog_name="saddleback")
-
-
-if __name__ == "__main__":
-    main()

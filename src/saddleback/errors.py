@@ -34,16 +34,16 @@ class UndefinedRatio(SaddlebackError):
     """Experience holds an action to which the behaviour policy gives probability zero."""
 
 
-class NeverEnds(SaddlebackError):
-    """An undiscounted or episodic problem that a policy cannot bring to an end."""
-
-
 class RuleMismatch(SaddlebackError):
     """A rule that cannot be applied to this problem."""
 
 
 class Undefined(SaddlebackError):
     """A quantity that has no value here, such as an error relative to zero."""
+
+
+class NeverEnds(Undefined):
+    """An undiscounted or episodic problem that a policy cannot bring to an end."""
 
 
 class UnknownName(SaddlebackError):

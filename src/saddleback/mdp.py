@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import solve
 
 from saddleback import _validate, chain, policies
 from saddleback._typing import ArrayLike, BoolArray, FloatArray
@@ -40,9 +39,10 @@ class FiniteMDP:
         actions are taken if not given.
     terminal
         What ends an episode: state indices or a boolean mask [s] (every transition into such a
-        state ends), or an array [s, a, s'] of probabilities that the transition itself ends.
-        None for a continuing problem. In terminal states nothing is done or earned: their rows
-        of P and R are ignored, and their values are 0.
+        state ends), or an array [s, a, s'] of probabilities that the transition itself ends (then
+        no action is taken in states that no episode goes on to from ``start``). None for a
+        continuing problem. Where no action is taken nothing is earned either: those rows of P and
+        R are ignored, and their values are 0.
 
     Attributes
     ----------
@@ -131,12 +131,12 @@ class FiniteMDP:
     @property
     def n_states(self) -> int:
         """Number of states, terminal ones included."""
-        return self.P.shape[0]
+        return len(self.P)
 
     @property
     def n_actions(self) -> int:
         """Number of actions."""
-        return self.P.shape[1]
+        return int(self.P.shape[1])
 
     @cached_property
     def staying(self) -> FloatArray:
@@ -160,57 +160,64 @@ class FiniteMDP:
     def v(self, policy: ArrayLike) -> FloatArray:
         """State values v^π[s] of a policy [s, a], from v = r_π + Γ_π v.
 
+        With γ = 1 the policy must end every episode from ``start``. States that are not reached
+        from there, and from which it never ends, have no value: NaN.
+
         Examples
         --------
         >>> stay = FiniteMDP([[[1.0]]], [[1.0]], gamma=0.9)
         >>> stay.v([[1.0]])
         array([10.])
         """
-        pi = policies.table("policy", policy, self.n_states, self.n_actions)
-        if self.gamma == 1.0:
-            self._must_end(pi)
+        pi = policies.table("policy", policy, self.acting, self.n_actions)
         Gamma_pi = np.einsum("sa,sat->st", pi, self.discounted)
         r_pi = (pi * self.R).sum(axis=1)
-        v: FloatArray = solve(np.eye(self.n_states) - Gamma_pi, r_pi)
+        v = np.full(self.n_states, np.nan)
+        ends = ~self._stuck("the policy to evaluate", pi) if self.gamma == 1.0 else slice(None)
+        v[ends] = chain.total(Gamma_pi[ends][:, ends], r_pi[ends], "the value of a state")
         return v
 
-    def visits(self, policy: FloatArray) -> tuple[FloatArray, str]:
+    def visits(self, policy: ArrayLike) -> tuple[FloatArray, str]:
         """Long-run distribution of the state under ``policy``, and what is peculiar about it.
 
         Continuing: the stationary distribution. Episodic: expected visits per episode,
         normalised to sum to one. The second item is empty when the answer is unique, and
         otherwise the sentence that says why it depends on the start.
         """
-        P = np.einsum("sa,sat->st", policy, self.staying)
-        if not self.episodic:
-            share, classes = chain.long_run(P, self.start)
-            if len(classes) == 1:
-                return share, ""
-            shown = "; ".join(str(c.tolist()) for c in classes[:4])
-            return share, (
-                f"reducible chain: under the behaviour policy there are {len(classes)} sets of "
-                f"states that are never left ({shown}); the distribution used is the one reached "
-                "from `start`."
-            )
-        begins = chain.reachable(P, self.start > 0)
-        self._must_end(policy, begins)
-        inside = np.flatnonzero(begins)
+        pi = policies.table("policy", policy, self.acting, self.n_actions)
+        P = np.einsum("sa,sat->st", pi, self.staying)
         share = np.zeros(self.n_states)
-        share[inside] = chain.visits_before_leaving(P, self.start, inside)
-        return share / share.sum(), ""
+        if self.episodic:
+            self._stuck("the behaviour policy", pi)
+            inside = np.flatnonzero(chain.reachable(P, self.start > 0))
+            share[inside] = chain.visits_before_leaving(P, self.start, inside)
+            return share / share.sum(), ""
+        inside = np.flatnonzero(self.acting)
+        share[inside], classes = chain.long_run(P[np.ix_(inside, inside)], self.start[inside])
+        if len(classes) == 1:
+            return share, ""
+        shown = "; ".join(str(inside[c].tolist()) for c in classes[:4])
+        return share, (
+            f"reducible chain: under the behaviour policy there are {len(classes)} sets of "
+            f"states that are never left ({shown}); the distribution used is the one reached "
+            "from `start`."
+        )
 
-    def _must_end(self, policy: FloatArray, begins: BoolArray | None = None) -> None:
-        """Refuse a policy under which an episode can go on for ever from some state."""
+    def _stuck(self, who: str, policy: FloatArray) -> BoolArray:
+        """States from which an episode may go on for ever; refuse any that is reached."""
         P = np.einsum("sa,sat->st", policy, self.staying)
         exits = np.einsum("sa,sat->s", policy, self.P * self.ends) > 0
-        closed = chain.closed_classes(P, exits)
-        stuck = [c for c in closed if begins is None or begins[c].any()]
-        if stuck:
-            raise NeverEnds(
-                f"under this policy an episode that reaches states {stuck[0].tolist()} never "
-                "ends: no terminating transition can be taken from there. Change the policy, or "
-                "say with `terminal` where episodes end."
-            )
+        seen = chain.reachable(P, self.start > 0)
+        stuck = np.zeros(self.n_states, dtype=bool)
+        for members in chain.closed_classes(P, exits):
+            if seen[members].any():
+                raise NeverEnds(
+                    f"under {who} an episode that reaches states {members.tolist()} never "
+                    "ends: no terminating transition can be taken from there. Change the policy, "
+                    "or say with `terminal` where episodes end."
+                )
+            stuck |= chain.reachable(P.T, np.isin(np.arange(self.n_states), members))
+        return stuck
 
     @classmethod
     def from_gymnasium(cls, env: Any, gamma: float) -> Self:
@@ -230,18 +237,32 @@ class FiniteMDP:
         core = getattr(env, "unwrapped", env)
         listing = getattr(core, "P", None)
         if listing is None:
-            raise InvalidParameter(
-                f"{type(core).__name__} has no transition table P; only tabular environments such "
-                "as FrozenLake-v1, Taxi-v4 and CliffWalking-v1 can be read exactly."
+            hint = (
+                f" Pass the environment, gymnasium.make({env!r})." if isinstance(env, str) else ""
             )
-        states, actions = len(listing), len(listing[0])
-        P, gain, last = (np.zeros((states, actions, states)) for _ in range(3))
-        for s in range(states):
-            for a in range(actions):
-                for probability, successor, reward, terminated in listing[s][a]:
-                    P[s, a, successor] += probability
-                    gain[s, a, successor] += probability * float(reward)
-                    last[s, a, successor] += probability * bool(terminated)
+            raise InvalidParameter(
+                f"{type(core).__name__} has no transition table P.{hint} Only tabular environments "
+                "such as FrozenLake-v1, Taxi-v4 and CliffWalking-v1 can be read exactly."
+            )
+        if getattr(core, "fickle_passenger", False):
+            raise InvalidParameter(
+                "Taxi with fickle_passenger=True changes its mind outside the table P, so "
+                "the table is not its dynamics. Make it without."
+            )
+        try:
+            states, actions = len(listing), len(listing[0])
+            P, gain, last = (np.zeros((states, actions, states)) for _ in range(3))
+            for s in range(states):
+                for a in range(actions):
+                    for probability, successor, reward, terminated in listing[s][a]:
+                        P[s, a, successor] += probability
+                        gain[s, a, successor] += probability * float(reward)
+                        last[s, a, successor] += probability * bool(terminated)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise InvalidParameter(
+                f"{type(core).__name__}.P is not a table P[s][a] of (probability, next state, "
+                f"reward, terminated) with s and a from 0: {error!r}."
+            ) from None
         R, ends = (np.divide(x, P, out=np.zeros_like(P), where=P > 0) for x in (gain, last))
         start = getattr(core, "initial_state_distrib", None)
         return cls(P, R, gamma, start=start, terminal=ends if ends.any() else None)
@@ -263,18 +284,19 @@ def _termination(
     acting: BoolArray = np.ones(states, dtype=bool)
     if terminal is None:
         return ends, acting
-    given = np.asarray(terminal)
-    if given.shape == P.shape:
+    try:
+        given = np.asarray(terminal)
+    except ValueError as error:
+        raise InvalidShape(f"terminal must be a rectangular array: {error}.") from None
+    if given.shape == P.shape and given.ndim == 3:
         ends = _validate.floats("terminal", given)
         _validate.finite("terminal", ends)
-        if (ends < 0).any() or (ends > 1).any():
-            raise InvalidParameter("terminal[s, a, s'] must hold probabilities in [0, 1].")
-        # A state that is only ever entered by the last transition of an episode is terminal.
-        entered = (P * (ends > 0)).any(axis=(0, 1))
-        goes_on = (P * (ends < 1)).any(axis=(0, 1))
-        acting = np.asarray(~entered | goes_on)
-        if start is not None:
-            acting |= start > 0
+        for s, a, t in np.argwhere((ends < 0) | (ends > 1))[:1]:
+            raise InvalidParameter(
+                f"terminal[{s}, {a}, {t}] is {ends[s, a, t]:g}; it must be a probability in [0, 1]."
+            )
+        if start is not None:  # no action is taken where no episode goes on to
+            acting = chain.reachable((P * (1 - ends)).sum(axis=1), start > 0)
     elif given.dtype == bool and given.shape == (states,):
         acting = ~given
     elif given.ndim == 1 and (given.size == 0 or given.dtype.kind in "iu"):
@@ -282,6 +304,12 @@ def _termination(
         if outside.size:
             raise InvalidParameter(
                 f"terminal names state {outside[0]}, but states run from 0 to {states - 1}."
+            )
+        repeated = given[np.flatnonzero(np.bincount(given.astype(np.int64))[given] > 1)]
+        if repeated.size:
+            raise InvalidParameter(
+                f"terminal names state {repeated[0]} twice. Give each state once, or a mask of "
+                "booleans."
             )
         acting[given.astype(np.int64)] = False
     else:

@@ -9,11 +9,12 @@ from saddleback._typing import ArrayLike, BoolArray, FloatArray
 from saddleback.errors import CoverageError
 
 
-def table(name: str, policy: ArrayLike, states: int, actions: int) -> FloatArray:
-    """Return ``policy`` as a checked [s, a] table."""
+def table(name: str, policy: ArrayLike, acting: BoolArray, actions: int) -> FloatArray:
+    """Return ``policy`` as a checked [s, a] table; rows of states that never act do not matter."""
     probabilities = _validate.floats(name, policy)
-    _validate.shape(name, probabilities, (states, actions))
-    _validate.stochastic(name, probabilities)
+    _validate.shape(name, probabilities, (len(acting), actions))
+    _validate.stochastic(name, probabilities, used=acting)
+    probabilities[~acting] = 1.0 / actions
     return probabilities
 
 

@@ -55,6 +55,7 @@ class Problem:
     def __init__(
         self, mdp: FiniteMDP, features: ArrayLike, target: ArrayLike, behaviour: ArrayLike
     ) -> None:
+        _validate.instance("Problem", "mdp", mdp, FiniteMDP)
         states, actions = mdp.n_states, mdp.n_actions
         phi = _validate.floats("features", features)
         shapes = ((states,), (states, actions))
@@ -64,8 +65,8 @@ class Problem:
                 f"[{states}, p] for state values, got {list(phi.shape)}."
             )
         _validate.finite("features", phi)
-        pi = policies.table("target", target, states, actions)
-        mu = policies.table("behaviour", behaviour, states, actions)
+        pi = policies.table("target", target, mdp.acting, actions)
+        mu = policies.table("behaviour", behaviour, mdp.acting, actions)
         policies.check_coverage(pi, mu, mdp.acting)
         visits, note = mdp.visits(mu)
 
@@ -84,13 +85,12 @@ class Problem:
     @property
     def p(self) -> int:
         """Number of features."""
-        return self.features.shape[-1]
+        return int(self.features.shape[-1])
 
     @property
     def on_policy(self) -> bool:
         """Whether π = μ wherever actions are taken."""
-        acting = self.mdp.acting
-        return bool(np.allclose(self.target[acting], self.behaviour[acting], rtol=0, atol=1e-12))
+        return bool(np.allclose(self.target, self.behaviour, rtol=0, atol=1e-12))
 
     @cached_property
     def rho(self) -> FloatArray:

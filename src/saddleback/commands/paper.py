@@ -16,7 +16,7 @@ EXPERIMENTS = {
 
 
 @click.command()
-@click.argument("experiment", metavar="EXPERIMENT", default="all")
+@click.argument("experiment", metavar="[EXPERIMENT]", default="all")
 @click.option(
     "--out",
     default="results",

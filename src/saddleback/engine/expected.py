@@ -37,16 +37,16 @@ class ExpectedLearners:
         self._weights = (c.td, c.dual)
         self._alpha, self._beta, self._bound = alpha, beta, bound
         self._scratch = np.empty((2, theta.shape[1]))
-        self._done = 0
+        self.done = 0
 
     def advance(self, count: int) -> None:
         """Make ``count`` more iterations."""
         _advance_expected(
             *self._matrices, *self._weights, self._alpha.scale, self._alpha.power,
-            self._beta.scale, self._beta.power, self._bound, self._done, count,
+            self._beta.scale, self._beta.power, self._bound, self.done, count,
             self.theta, self.omega, self.diverged_at, self._scratch,
         )  # fmt: skip
-        self._done += count
+        self.done += count
 
 
 @compiled

@@ -43,6 +43,21 @@ class Experience:
     discounts: FloatArray
     starts: BoolArray
 
+    def __post_init__(self) -> None:
+        kinds = {"starts": "b", "rewards": "fiu", "discounts": "fiu"}
+        for f in fields(self):
+            column = np.asarray(getattr(self, f.name))
+            if column.ndim != 1 or column.dtype.kind not in kinds.get(f.name, "iu"):
+                raise InvalidShape(
+                    f"Experience: {f.name} must be a column of {f.type}, got shape "
+                    f"{list(column.shape)} of {column.dtype}."
+                )
+            exact = {"b": np.bool_, "f": np.float64}.get(kinds.get(f.name, "i")[0], np.int64)
+            object.__setattr__(self, f.name, np.ascontiguousarray(column, dtype=exact))
+        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self)}
+        if len(set(lengths.values())) > 1:
+            raise InvalidShape(f"Experience: columns must have one length, got {lengths}.")
+
     def __len__(self) -> int:
         return len(self.states)
 
@@ -57,10 +72,10 @@ class Experience:
         return f"Experience(steps={len(self)}, episodes={int(self.starts.sum())})"
 
     def check(self, problem: Problem) -> None:
-        """Refuse experience that ``problem`` cannot have produced, naming the step."""
-        lengths = {f.name: len(getattr(self, f.name)) for f in fields(self)}
-        if len(set(lengths.values())) > 1:
-            raise InvalidShape(f"columns of experience must have one length, got {lengths}.")
+        """Refuse experience that ``problem`` cannot have produced, naming the step.
+
+        Discounts may vary, and an episode may be cut short anywhere.
+        """
         if not len(self):
             raise InvalidShape("experience is empty: there is nothing to learn from.")
         mdp = problem.mdp
@@ -75,13 +90,30 @@ class Experience:
         _validate.finite("rewards", self.rewards)
         for t in np.flatnonzero(~((self.discounts >= 0) & (self.discounts <= 1)))[:1]:
             raise InvalidParameter(f"discounts[{t}] is {self.discounts[t]:g}, outside [0, 1].")
-        taken = problem.behaviour[self.states, self.actions]
+        s, a, following = self.states, self.actions, self.next_states
+        taken = problem.behaviour[s, a]
         for t in np.flatnonzero(taken == 0)[:1]:
-            s, a = self.states[t], self.actions[t]
             raise UndefinedRatio(
-                f"step {t}: ρ is undefined, action {a} was taken in state {s} where μ({a}|{s}) = 0 "
-                f"({int((taken == 0).sum())} such steps). The experience does not come from this "
-                "behaviour policy."
+                f"step {t}: ρ is undefined, action {a[t]} was taken in state {s[t]} where "
+                f"μ({a[t]}|{s[t]}) = 0 ({int((taken == 0).sum())} such steps). The experience does "
+                "not come from this behaviour policy."
+            )
+        for t in np.flatnonzero((mdp.P[s, a, following] == 0) | ~mdp.acting[s])[:1]:
+            raise InvalidParameter(
+                f"step {t}: action {a[t]} in state {s[t]} cannot lead to state {following[t]} in "
+                "this problem."
+            )
+        for t in np.flatnonzero((self.discounts > 0) & ~mdp.acting[following])[:1]:
+            raise InvalidParameter(
+                f"step {t}: discounts[{t}] is {self.discounts[t]:g}, but state {following[t]} is "
+                "terminal; it must be 0."
+            )
+        goes_on = ~self.starts[1:] & (self.discounts[:-1] > 0)
+        jumps = (following[:-1] != s[1:]) | (self.next_actions[:-1] != a[1:])
+        for t in np.flatnonzero(goes_on & jumps)[:1] + 1:
+            raise InvalidParameter(
+                f"step {t} does not go on where step {t - 1} led: mark it in `starts`, or put the "
+                "steps in order."
             )
 
 
@@ -94,6 +126,7 @@ def sample(problem: Problem, steps: int, rng: RNG = None) -> Experience:
     >>> sample(problems.random_walk(), 1000, rng=0)
     Experience(steps=1000, episodes=114)
     """
+    _validate.instance("sample", "problem", problem, Problem)
     _validate.count("sample", "steps", steps)
     return Sampler(problem, _validate.generator(rng)[0]).take(steps)
 

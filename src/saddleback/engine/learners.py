@@ -29,6 +29,8 @@ class Learners:
         Weights [K, p], updated in place.
     diverged_at
         For each learner the update at which it diverged, or −1.
+    done
+        How many updates have been made.
     """
 
     def __init__(
@@ -49,16 +51,16 @@ class Learners:
         self._bound = bound
         self._e = np.zeros(theta.shape[1])
         self._scratch = np.empty((2, theta.shape[1]))
-        self._done = 0
+        self.done = 0
 
     def advance(self, stream: Stream) -> None:
         """Learn from the next piece of a stream."""
         _advance(
             *stream, *self._tables, self._coefficients, self._alpha.scale, self._alpha.power,
-            self._beta.scale, self._beta.power, self._bound, self._done, self._e,
+            self._beta.scale, self._beta.power, self._bound, self.done, self._e,
             self.theta, self.omega, self.diverged_at, self._scratch,
         )  # fmt: skip
-        self._done += len(stream.here)
+        self.done += len(stream.here)
 
 
 @compiled

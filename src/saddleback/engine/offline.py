@@ -29,7 +29,7 @@ class OfflineLearners:
         self._steps = (alpha.scale, alpha.power)
         self._bound = bound
         self._sum = np.empty(theta.shape[1])
-        self._done = 0
+        self.done = 0
 
     def advance(self, experience: Experience, updates: int, horizon: int) -> None:
         """Make the updates of the first steps of ``experience``, looking ahead ``horizon``."""
@@ -37,10 +37,10 @@ class OfflineLearners:
         following = experience.next_states * self._n_actions + experience.next_actions
         _advance_offline(
             here, following, experience.rewards, experience.discounts, experience.starts,
-            updates, horizon, *self._tables, *self._steps, self._bound, self._done,
+            updates, horizon, *self._tables, *self._steps, self._bound, self.done,
             self.theta, self.diverged_at, self._sum,
         )  # fmt: skip
-        self._done += updates
+        self.done += updates
 
 
 @compiled

@@ -14,20 +14,24 @@ from saddleback.errors import InvalidParameter
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Step sizes c / t^power for an array of scales c.
+    """Step sizes c / t^power for a number or an array of scales c.
 
     Examples
     --------
-    >>> Schedule(np.array([1.0, 2.0]), power=1.0).at(4)
+    >>> Schedule([1.0, 2.0], power=1).at(4)
     array([0.25, 0.5 ])
     """
 
     scale: FloatArray
-    power: float = 0.0
+    power: float
+
+    def __init__(self, scale: ArrayLike, power: float = 0.0) -> None:
+        object.__setattr__(self, "scale", _validate.floats("step sizes", scale))
+        object.__setattr__(self, "power", _validate.non_negative("Schedule", "power", power))
 
     def at(self, t: int) -> FloatArray:
         """Step sizes of the t-th update, t = 1, 2, …"""
-        return self.scale * t**-self.power
+        return np.asarray(self.scale * t**-self.power)
 
 
 StepSize: TypeAlias = ArrayLike | Schedule
@@ -41,7 +45,7 @@ def inverse_sqrt(c: ArrayLike) -> Schedule:
     >>> float(inverse_sqrt(0.5).at(25))
     0.1
     """
-    return Schedule(np.asarray(c, dtype=np.float64), power=0.5)
+    return Schedule(c, power=0.5)
 
 
 def inverse(c: ArrayLike) -> Schedule:
@@ -52,14 +56,16 @@ def inverse(c: ArrayLike) -> Schedule:
     >>> float(inverse(0.5).at(5))
     0.1
     """
-    return Schedule(np.asarray(c, dtype=np.float64), power=1.0)
+    return Schedule(c, power=1.0)
 
 
 def as_schedule(name: str, value: StepSize) -> Schedule:
-    """Turn numbers into a constant schedule, and refuse negative or non-finite step sizes."""
+    """Turn numbers into a constant schedule, and refuse step sizes that make no sense."""
     schedule = value if isinstance(value, Schedule) else Schedule(_validate.floats(name, value))
     bad = ~(np.isfinite(schedule.scale) & (schedule.scale >= 0))
     if bad.any():
         worst = np.atleast_1d(schedule.scale)[np.atleast_1d(bad)][0]
         raise InvalidParameter(f"{name} must be finite step sizes >= 0, got {worst:g}.")
+    if not schedule.scale.size:
+        raise InvalidParameter(f"{name} is empty: give at least one step size.")
     return schedule

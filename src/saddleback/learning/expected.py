@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from saddleback import _validate
 from saddleback._typing import ArrayLike
 from saddleback.engine import ExpectedLearners, StepSize
-from saddleback.learning.run import BOUND, Batch, Metric, Run, record_points
+from saddleback.learning.run import Batch, Metric, Run, record_points
 from saddleback.system import System
 
 
@@ -21,7 +21,7 @@ def iterate(
     omega0: ArrayLike = 0.0,
     record: int | ArrayLike | None = None,
     metrics: Mapping[str, Metric] | None = None,
-    bound: float = BOUND,
+    bound: float | None = None,
 ) -> Run:
     """Iterate the expected update of the system's rule.
 
@@ -51,13 +51,12 @@ def iterate(
     >>> bool(np.allclose(run.theta, system.fixed_point))
     True
     """
+    _validate.instance("iterate", "system", system, System)
     _validate.count("iterate", "steps", steps)
-    batch = Batch(system.rule, system.p, alpha, beta, theta0, omega0, bound)
+    batch = Batch(system.rule, system.p, alpha, beta, theta0, omega0, bound, system.fixed_point)
     learners = ExpectedLearners(
         (system.A, system.b, system.M, system.C), system.rule.form, batch.alpha, batch.beta,
         batch.theta, batch.omega, batch.bound,
     )  # fmt: skip
     measured = system.objectives if metrics is None else metrics
-    return batch.follow(
-        record_points(steps, record), measured, learners.advance, learners.diverged_at
-    )
+    return batch.follow(record_points(steps, record), measured, learners, learners.advance)

@@ -8,7 +8,7 @@ from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import OfflineLearners, Sampler, StepSize
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.learning.run import BOUND, CHUNK, Batch, Metric, Run, record_points
+from saddleback.learning.run import CHUNK, Batch, Metric, Run, record_points
 from saddleback.problem import Problem
 from saddleback.rules import Rule, SemiGradient, terms
 from saddleback.system import System
@@ -26,7 +26,7 @@ def learn_offline(
     theta0: ArrayLike = 0.0,
     record: int | ArrayLike | None = None,
     metrics: Mapping[str, Metric] | None = None,
-    bound: float = BOUND,
+    bound: float | None = None,
 ) -> Run:
     """Run the off-line update, whose target is the whole λ-return with θ held fixed at θ_t.
 
@@ -42,12 +42,13 @@ def learn_offline(
     problem, alpha, rng, theta0, metrics, bound
         As in `learn`.
     episodes
-        Learn from so many whole episodes; ``record`` then counts episodes.
-    steps, horizon
-        Or make so many updates, each with the λ-return cut off after ``horizon`` steps. A
-        continuing problem needs this.
+        Learn from so many whole episodes.
+    steps
+        Or make so many updates; this needs a horizon.
+    horizon
+        Cut each λ-return off after so many steps. A continuing problem needs this.
     record
-        When to measure, as in `learn`.
+        When to measure, as in `learn`; counted in episodes if those are given.
 
     Examples
     --------
@@ -63,7 +64,8 @@ def learn_offline(
             f"learn_offline: {rule} is not a plain semi-gradient rule; the off-line update exists "
             "for ExpectedSarsa, Sarsa and TD, and any trace with SemiGradient()."
         )
-    batch = Batch(rule, problem.p, alpha, None, theta0, 0.0, bound)
+    system = System.exact(problem, rule)
+    batch = Batch(rule, problem.p, alpha, None, theta0, 0.0, bound, system.fixed_point)
     if horizon is not None:
         _validate.count("learn_offline", "horizon", horizon)
     if (episodes is None) == (steps is None):
@@ -100,5 +102,5 @@ def learn_offline(
                 learners.advance(known, size, horizon)
                 ahead = known[size:]
 
-    measured = System.exact(problem, rule).objectives if metrics is None else metrics
-    return batch.follow(record_points(total, record), measured, advance, learners.diverged_at, seed)
+    measured = system.objectives if metrics is None else metrics
+    return batch.follow(record_points(total, record), measured, learners, advance, seed)

@@ -14,7 +14,7 @@ from saddleback.engine import (
     Streamer,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import BOUND, CHUNK, Batch, Metric, Run, record_points
+from saddleback.learning.run import CHUNK, Batch, Metric, Run, record_points
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system import System
@@ -33,7 +33,7 @@ def learn(
     omega0: ArrayLike = 0.0,
     record: int | ArrayLike | None = None,
     metrics: Mapping[str, Metric] | None = None,
-    bound: float = BOUND,
+    bound: float | None = None,
 ) -> Run:
     """Run a rule on-line on experience of the behaviour policy.
 
@@ -46,7 +46,7 @@ def learn(
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
         ω (semi-gradient) makes no use of beta.
     steps, rng
-        How many steps to sample, and from which seed or generator.
+        How many steps to sample, and from which seed or generator; `Run.seed` keeps the seed.
     experience
         Given experience, in place of sampling.
     theta0, omega0
@@ -58,7 +58,9 @@ def learn(
         Functions of θ [..., p] by name, one value (or array) for each setting. The MSPBE and
         absolute MSE of the rule's own exact system if not given.
     bound
-        A learner with a weight beyond this has diverged; it is frozen and the rest go on.
+        A learner with a weight (of θ or ω) beyond this has diverged; it is frozen where it stood
+        and the rest go on. If not given, a million times the largest of 1, |θ_0| and the weights of
+        the rule's exact fixed point.
 
     Examples
     --------
@@ -69,15 +71,19 @@ def learn(
     >>> for rule in (ExpectedSarsa(0.0), GES(0.0)):
     ...     run = learn(rule, problem, alpha=0.1, beta=0.1, theta0=1.0, steps=5000, rng=0)
     ...     print(rule, run.outcome, run.curves["mspbe"][-1] < 1e-3)
-    ExpectedSarsa(0) diverged at step 1217 False
+    ExpectedSarsa(0) diverged at step 630 False
     GES(0) ok True
     """
     t = terms(rule, problem)
-    batch = Batch(rule, problem.p, alpha, beta, theta0, omega0, bound)
+    system = System.exact(problem, rule)
+    batch = Batch(
+        rule, problem.p, alpha, beta, theta0, omega0, bound, fixed_point=system.fixed_point
+    )
     seed = None
     if experience is not None:
         if steps is not None or rng is not None:
             raise InvalidParameter("learn: give either experience, or steps and rng, not both.")
+        _validate.instance("learn", "experience", experience, Experience)
         experience.check(problem)
         steps = len(experience)
     else:
@@ -90,15 +96,15 @@ def learn(
     learners = Learners(
         t, rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound
     )
-    done = 0
 
     def advance(count: int) -> None:
-        nonlocal done
         for begin in range(0, count, CHUNK):
             size = min(CHUNK, count - begin)
-            piece = sampler.take(size) if experience is None else experience[done : done + size]
+            if experience is None:
+                piece = sampler.take(size)
+            else:
+                piece = experience[learners.done : learners.done + size]
             learners.advance(streamer(piece))
-            done += size
 
-    measured = System.exact(problem, rule).objectives if metrics is None else metrics
-    return batch.follow(record_points(steps, record), measured, advance, learners.diverged_at, seed)
+    measured = system.objectives if metrics is None else metrics
+    return batch.follow(record_points(steps, record), measured, learners, advance, seed)

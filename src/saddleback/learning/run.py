@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ from saddleback.engine import Schedule, StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.rules import Rule
 
-BOUND = 1e12
-"""A learner with a weight beyond this size has diverged, unless the caller says otherwise."""
+BOUND = 1e6
+"""How far beyond where it starts and where it should end a weight may go: past that it diverged."""
 
 CHUNK = 1 << 16
 """Steps held in memory at a time; results do not depend on it."""
@@ -37,14 +37,19 @@ class Run:
         What was run.
     theta, omega
         Final weights […, p]. Of a diverged learner, the last within the bound.
+    alpha, beta
+        The step sizes (scales of the schedules), broadcast together, […].
     recorded
-        Update counts at which curves were recorded, [n].
+        How many updates had been made when curves were recorded, [n].
     curves
         For each metric its values [n, …]; infinity from the update at which a learner diverged.
     diverged_at
-        The update at which a learner left the bound, −1 if it never did, […].
+        The update at which a weight passed the bound, −1 if none ever did, […].
+    bound
+        That bound.
     seed
-        Seed of the experience, to run it again; None if a generator was passed in or none used.
+        Seed of the experience: ``rng=run.seed`` runs it again, also where none was given. None if
+        a generator was passed in or nothing was sampled.
 
     Examples
     --------
@@ -52,7 +57,7 @@ class Run:
     >>> problem = problems.two_state(gamma=0.9, rewards=[[1, -1], [0.5, 2]])
     >>> run = learn(GES(0.3), problem, alpha=[0.01, 0.02], beta=0.02, steps=2000, rng=0)
     >>> run
-    Run(GES(0.3), updates=2000, settings=(2,), p=2, diverged=0)
+    Run(GES(0.3), updates=2000, settings=(2,), p=2, diverged=0 of 2)
     >>> run.curves["mspbe"].shape, run.outcome.tolist()
     ((101, 2), ['ok', 'ok'])
     """
@@ -60,9 +65,12 @@ class Run:
     rule: Rule
     theta: FloatArray
     omega: FloatArray
+    alpha: FloatArray
+    beta: FloatArray
     recorded: IntArray
     curves: Mapping[str, FloatArray]
     diverged_at: IntArray
+    bound: float
     seed: np.random.SeedSequence | None = None
 
     @property
@@ -79,8 +87,15 @@ class Run:
     def __repr__(self) -> str:
         return (
             f"Run({self.rule}, updates={self.recorded[-1]}, settings={self.diverged_at.shape}, "
-            f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())})"
+            f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())} of {self.ok.size})"
         )
+
+
+class Followed(Protocol):
+    """What a batch asks of learners while it follows them."""
+
+    done: int
+    diverged_at: IntArray
 
 
 class Batch:
@@ -94,7 +109,8 @@ class Batch:
         beta: StepSize | None,
         theta0: ArrayLike,
         omega0: ArrayLike,
-        bound: float,
+        bound: float | None,
+        fixed_point: FloatArray,
     ) -> None:
         if beta is None and rule.form.has_dual:
             raise InvalidParameter(f"{rule} moves a dual variable ω: give its step size, beta=…")
@@ -113,9 +129,9 @@ class Batch:
         )
         self.theta = self._weights("theta0", theta0, p)
         self.omega = self._weights("omega0", omega0, p)
-        if not bound > 0:
-            raise InvalidParameter(f"bound must be > 0, got {bound!r}.")
-        self.bound = float(bound)
+        if bound is None:
+            bound = BOUND * max(1.0, np.abs(fixed_point).max(), np.abs(self.theta).max())
+        self.bound = _validate.positive(str(rule), "bound", bound)
 
     def _weights(self, name: str, given: ArrayLike, p: int) -> FloatArray:
         first = _validate.floats(name, given)
@@ -137,18 +153,23 @@ class Batch:
         self,
         points: IntArray,
         metrics: Mapping[str, Metric],
+        learners: Followed,
         advance: Callable[[int], object],
-        diverged_at: IntArray,
         seed: np.random.SeedSequence | None = None,
     ) -> Run:
         """Advance from point to point, and measure at each."""
+        _check_metrics(metrics)
+        seen = self.shaped(self.theta)
+        seen.flags.writeable = False
         curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+        recorded = []
         for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
             if point > before:
                 advance(int(point - before))
-            gone = self.shaped(diverged_at) >= 0
+            recorded.append(learners.done)
+            gone = self.shaped(learners.diverged_at) >= 0
             for name, metric in metrics.items():
-                value = np.array(metric(self.shaped(self.theta)), dtype=np.float64)
+                value = np.array(metric(seen), dtype=np.float64)
                 if value.shape[: gone.ndim] != gone.shape:
                     raise InvalidShape(
                         f"metric {name!r} must return an array whose shape begins with "
@@ -160,11 +181,20 @@ class Batch:
             rule=self.rule,
             theta=self.shaped(self.theta),
             omega=self.shaped(self.omega),
-            recorded=points,
+            alpha=self.shaped(self.alpha.scale),
+            beta=self.shaped(self.beta.scale),
+            recorded=np.array(recorded, dtype=np.int64),
             curves={name: np.array(values) for name, values in curves.items()},
-            diverged_at=self.shaped(diverged_at),
+            diverged_at=self.shaped(learners.diverged_at),
+            bound=self.bound,
             seed=seed,
         )
+
+
+def _check_metrics(metrics: object) -> None:
+    """Refuse anything but functions by name."""
+    if not isinstance(metrics, Mapping) or not all(callable(m) for m in metrics.values()):
+        raise InvalidParameter(f"metrics must map names to functions of θ, got {metrics!r}.")
 
 
 def record_points(steps: int, record: int | ArrayLike | None) -> IntArray:
@@ -174,7 +204,9 @@ def record_points(steps: int, record: int | ArrayLike | None) -> IntArray:
     if np.ndim(record) == 0:
         every = _validate.count("record", "interval", record)
         return np.append(np.arange(0, steps, every), steps)
-    points = np.unique(np.asarray(record, dtype=np.int64))
-    if not len(points) or points[0] < 0 or points[-1] > steps:
-        raise InvalidParameter(f"record must list update counts between 0 and {steps}.")
-    return np.unique(np.append(points, steps))
+    points = np.asarray(record)
+    if points.ndim != 1 or not points.size or points.dtype.kind not in "iu":
+        raise InvalidParameter(f"record must list whole update counts, got {record!r}.")
+    for point in points[(points < 0) | (points > steps)][:1]:
+        raise InvalidParameter(f"record lists {point}, but counts run from 0 to {steps}.")
+    return np.unique(np.append(points, steps)).astype(np.int64)

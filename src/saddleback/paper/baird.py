@@ -42,7 +42,7 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
     ]
     table = tabulate(f"Classic Baird, state values, {c.steps:,} steps", "γ")
     with plots.style():
-        figure, axes = plt.subplots(2, 2, figsize=(6.8, 5.0), sharex=True, sharey="col")
+        figure, axes = plt.subplots(2, 2, figsize=(6.8, 5.2), sharey="col")
         for row, gamma in zip(axes, c.gammas, strict=True):
             for learner in learners:
                 result = compare(
@@ -59,12 +59,17 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
                     error, result.steps, result.error, result.expected_error, colour=colour, top=1e3
                 )
             mspbe.set(ylabel="MSPBE", title=f"γ = {gamma:g}", ylim=(1e-6, 1e4))
-            error.set(ylabel="root mean square value error", ylim=(1e-2, 1e3))
+            error.set(ylabel="RMS value error", title=f"γ = {gamma:g}", ylim=(1e-2, 1e3))
             for ax in row:
                 ax.set(xscale="log", yscale="log")
         for ax in axes[-1]:
             ax.set(xlabel="step")
-        for learner, (x, y) in zip(learners, ((30, 1.5e3), (700, 3.0), (7, 1e-1)), strict=True):
-            plots.label(axes[0, 0], x, y, str(learner.rule), colour=learner.colour)
+        places = (((30, 1.5e3), (700, 3.0), (7, 1e-1)), ((30, 60), (2e3, 12), (15, 0.5)))
+        for ax, spots in zip(axes[0], places, strict=True):
+            for learner, (x, y) in zip(learners, spots, strict=True):
+                plots.label(ax, x, y, str(learner.rule), colour=learner.colour)
+        figure.supxlabel(
+            "lines: median of the runs; bands: all runs; dashed: expected iteration", fontsize=8
+        )
         paths = plots.save(figure, out, "baird")
     return table, paths

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from saddleback import plots
 from saddleback._typing import FloatArray
+from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import NAMED
 from saddleback.system import System
@@ -35,20 +36,18 @@ class Choices:
     """γ and λ of the paper's experiments, marked on the map."""
 
 
-def growth(gamma: float, lam: float, rule: str = "ExpectedSarsa") -> float:
+def growth(problem: Problem, lam: float, rule: str = "ExpectedSarsa") -> float:
     """Largest real part of an eigenvalue of the exact A: positive means divergence."""
-    system = System.exact(two_state(gamma), NAMED[rule](lam))
-    return float(system.spectrum[0].real)
+    return float(System.exact(problem, NAMED[rule](lam)).spectrum[0].real)
 
 
 def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
     """Least γ at which the exact A loses stability, by bisection."""
-    low, high = 0.5, 1.0 - 1e-12
-    if growth(high, lam, rule) <= 0:
-        return 1.0
-    while high - low > 1e-13:
+    low, high = 0.5, 1.0 - 1e-9
+    while high - low > 1e-11:
         middle = (low + high) / 2
-        low, high = (low, middle) if growth(middle, lam, rule) > 0 else (middle, high)
+        unstable = growth(two_state(middle), lam, rule) > 0
+        low, high = (low, middle) if unstable else (middle, high)
     return high
 
 
@@ -56,14 +55,16 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
     """Compute the map, draw it, and tabulate the boundary; nothing here is random."""
     choices = Choices()
     gammas, lambdas = np.linspace(*choices.gammas), np.linspace(*choices.lambdas)
-    values = np.array([[growth(g, lam) for g in gammas] for lam in lambdas])
+    columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
+    values = np.transpose(columns)
     with plots.style():
         figure, ax = plt.subplots(figsize=(4.6, 3.4))
         draw(ax, gammas, lambdas, values, choices.experiments)
         paths = plots.save(figure, out, "stability")
 
     table = Table(
-        title="Two-state problem: the least unstable γ, exact and by formula", box=box.SIMPLE
+        title="Two-state problem: the γ at which instability begins, found and by formula",
+        box=box.SIMPLE,
     )
     for heading in ("λ", "Expected Sarsa(λ)", "5/(6−λ)", "GTB, GRetrace", "5/(6−λ/2)"):
         table.add_column(heading, justify="right")
@@ -98,7 +99,7 @@ def draw(
     ax.text(0.9, 0.36, "γ = 5/(6−λ)", rotation=57, ha="left", va="center", fontsize=8)
     ax.text(0.82, 0.62, "converges", ha="center", fontsize=10)
     ax.text(0.955, 0.12, "diverges", ha="center", fontsize=10)
-    ax.plot(*experiments, marker="o", ms=5, mfc="white", mec="black", clip_on=False)
+    ax.plot(*experiments, marker="o", ms=3, mfc="white", mec="black", mew=0.8)
     ax.annotate(
         "γ = λ = 0.99, as in the\npaper's experiments", experiments, xytext=(-34, -20), ha="right",
         va="center", textcoords="offset points", fontsize=8, color="white",

@@ -58,9 +58,12 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
             for result in results:
                 add(table, title, result)
         star = results[-1].system
-        floor = float(star.mse_absolute(star.fixed_point)) ** 0.5
+        error, relative = (
+            float(measure(star.fixed_point)) for measure in (star.mse_absolute, star.mse)
+        )
         table.caption = (
-            f"{table.caption}\nWith rewards the fixed point itself has value error {floor:.3g}."
+            f"{table.caption}\nWith rewards the fixed point itself has RMS error {error**0.5:.3g}, "
+            f"relative MSE {relative:.3g}."
         )
         axes[0].set(ylabel="MSPBE")
         plots.label(axes[0], 3, 3e4, "Expected Sarsa(0)\ndiverges", colour=learners[0].colour)

@@ -10,6 +10,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from saddleback.errors import InvalidParameter
+
 COLOURS = {
     "blue": "#0072B2",
     "orange": "#D55E00",
@@ -34,8 +36,12 @@ def style() -> Iterator[None]:
 def save(figure: Figure, out: Path, name: str) -> list[Path]:
     """Write a figure as PNG and PDF, the same bytes for the same picture, and close it."""
     paths = [out / f"{name}.png", out / f"{name}.pdf"]
-    for path in paths:
-        stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-        figure.savefig(path, metadata=stamp)
-    plt.close(figure)
+    try:
+        for path in paths:
+            stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+            figure.savefig(path, metadata=stamp)
+    except OSError as error:
+        raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
+    finally:
+        plt.close(figure)
     return paths

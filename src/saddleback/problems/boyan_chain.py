@@ -47,8 +47,10 @@ def boyan_chain(
         raise InvalidParameter(f"boyan_chain: states must be 4k + 1 and >= 5, got {states}.")
     last = states - 1
     P = np.zeros((states, 2, states))
-    R = np.full((states, 2), float(rewards[0]))
-    R[last - 1] = rewards[1]
+    moves = _validate.floats("rewards", rewards)
+    _validate.shape("rewards", moves, (2,))
+    R = np.full((states, 2), moves[0])
+    R[last - 1] = moves[1]
     for s in range(states):
         P[s, STEP, min(s + 1, last)] = 1.0
         P[s, SKIP, min(s + 2, last)] = 1.0

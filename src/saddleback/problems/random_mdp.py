@@ -54,8 +54,8 @@ def random_mdp(
         _validate.count("random_mdp", name, size)
     _names.known("values", values, VALUES)
     _validate.unit("random_mdp", "off_policy", off_policy)
-    if not 0 <= termination < 1:
-        raise InvalidParameter(f"random_mdp: termination must be in [0, 1), got {termination!r}.")
+    if _validate.unit("random_mdp", "termination", termination) == 1:
+        raise InvalidParameter(f"random_mdp: termination must be < 1, got {termination!r}.")
     generator, _ = _validate.generator(rng)
     P = generator.dirichlet(np.ones(states), size=(states, actions))
     R = generator.normal(size=(states, actions))

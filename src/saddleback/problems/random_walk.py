@@ -59,7 +59,9 @@ def random_walk(
     for s in range(states):
         P[s, LEFT, s - 1 if s > 0 else ends["left"]] = 1.0
         P[s, RIGHT, s + 1 if s < states - 1 else ends["right"]] = 1.0
-    R[0, LEFT, ends["left"]], R[states - 1, RIGHT, ends["right"]] = rewards
+    exits = _validate.floats("rewards", rewards)
+    _validate.shape("rewards", exits, (2,))
+    R[0, LEFT, ends["left"]], R[states - 1, RIGHT, ends["right"]] = exits
     start = np.zeros(states + 2)
     start[states // 2] = 1.0
     mdp = FiniteMDP(P, R, gamma, start=start, terminal=list(ends.values()))
@@ -80,11 +82,11 @@ def _features(kind: str, states: int) -> FloatArray:
     if kind == "tabular":
         return np.eye(states)
     if kind == "inverted":
-        return (1.0 - np.eye(states)) / np.sqrt(states - 1)
+        return np.asarray((1.0 - np.eye(states)) / np.sqrt(states - 1))
     middle = (states + 1) // 2
     rows = np.array(
         [[max(0, s - middle + 1) <= f <= min(s, middle - 1) for f in range(middle)]
          for s in range(states)],
         dtype=np.float64,
     )  # fmt: skip
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

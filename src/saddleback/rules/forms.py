@@ -19,7 +19,11 @@ from saddleback import _validate
 
 
 class Coefficients(NamedTuple):
-    """One row of the table above; what is not named is 0."""
+    """The numbers that multiply the terms of Δθ and Δω; what is not named is 0.
+
+    Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u)
+    Δω = β (dual · δe  −  gram · (φᵀω) φ  −  shrink · ω)
+    """
 
     td: float = 0.0
     saddle: float = 0.0
@@ -64,7 +68,8 @@ class SemiGradient(Form):
 class Saddle(Form):
     """Δθ = α(φ − γ'b)u, Δω = β(δe − (φᵀω)φ): gradient descent-ascent on Ψ(θ, ω); the GTD2 form.
 
-    Expected update (−Aᵀω, Aθ + b − Mω). Its mean dynamics are stable for every ratio β/α > 0.
+    Expected update (−Aᵀω, Aθ + b − Mω). For non-singular A and M its mean dynamics are stable for
+    every ratio β/α > 0.
 
     Examples
     --------

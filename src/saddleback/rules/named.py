@@ -19,7 +19,7 @@ from saddleback.rules.forms import (
     SemiGradient,
     UpdateNorm,
 )
-from saddleback.rules.rule import Rule
+from saddleback.rules.rule import NAMES, Rule
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -37,7 +37,8 @@ def GES(lam: float) -> Rule:
         ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ' Σ_a π(a|S') φ(S',a)) eᵀω
 
     Converges to the fixed point of A = ΦᵀΞ(I − γλP^π)⁻¹(γP^π − I)Φ, the minimum of the MSPBE, for
-    decaying steps; with constant steps and non-zero reward to a neighbourhood of size ∝ α.
+    decaying steps; with constant steps of fixed ratio and non-zero reward to a neighbourhood whose
+    mean square size is ∝ α.
 
     The paper (Yang et al., AAAI 2021) sets e_{-1} = 0 in its Algorithm 1 and e_0 = 0 in its text;
     the former is meant. Also known as GTD2(λ) on state-action pairs.
@@ -47,7 +48,7 @@ def GES(lam: float) -> Rule:
     >>> GES(0.9)
     Rule(trace=Importance(lam=0.9), form=Saddle(), bootstrap=Expected())
     """
-    return Rule(Importance(lam), Saddle(), Expected(), name=f"GES({lam:g})")
+    return Rule(Importance(lam), Saddle(), Expected())
 
 
 def GQ(lam: float) -> Rule:
@@ -65,7 +66,7 @@ def GQ(lam: float) -> Rule:
     >>> GQ(0.9)
     Rule(trace=Importance(lam=0.9), form=Correction(), bootstrap=Expected())
     """
-    return Rule(Importance(lam), Correction(), Expected(), name=f"GQ({lam:g})")
+    return Rule(Importance(lam), Correction(), Expected())
 
 
 def ABQ(zeta: float) -> Rule:
@@ -82,7 +83,7 @@ def ABQ(zeta: float) -> Rule:
     >>> ABQ(0.5)
     Rule(trace=ActionDependent(zeta=0.5), form=Correction(), bootstrap=Expected())
     """
-    return Rule(ActionDependent(zeta), Correction(), Expected(), name=f"ABQ({zeta:g})")
+    return Rule(ActionDependent(zeta), Correction(), Expected())
 
 
 def GTB(lam: float) -> Rule:
@@ -99,7 +100,7 @@ def GTB(lam: float) -> Rule:
     >>> GTB(0.9)
     Rule(trace=TreeBackup(lam=0.9), form=Saddle(), bootstrap=Expected())
     """
-    return Rule(TreeBackup(lam), Saddle(), Expected(), name=f"GTB({lam:g})")
+    return Rule(TreeBackup(lam), Saddle(), Expected())
 
 
 def GRetrace(lam: float) -> Rule:
@@ -108,15 +109,15 @@ def GRetrace(lam: float) -> Rule:
         e ← γλ min(1,ρ) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
 
     Converges to the fixed point with kernel λ p(s'|s,a) min(μ, π)(a'|s') in the resolvent. The
-    semi-gradient version is Retrace(λ) of Munos et al. 2016, made for tables; with linear features it
-    may diverge.
+    semi-gradient version is Retrace(λ) of Munos et al. 2016, made for tables; with linear features
+    it may diverge.
 
     Examples
     --------
     >>> GRetrace(0.9)
     Rule(trace=Retrace(lam=0.9), form=Saddle(), bootstrap=Expected())
     """
-    return Rule(Retrace(lam), Saddle(), Expected(), name=f"GRetrace({lam:g})")
+    return Rule(Retrace(lam), Saddle(), Expected())
 
 
 def ExpectedSarsa(lam: float) -> Rule:
@@ -134,7 +135,7 @@ def ExpectedSarsa(lam: float) -> Rule:
     >>> ExpectedSarsa(0.9)
     Rule(trace=Importance(lam=0.9), form=SemiGradient(), bootstrap=Expected())
     """
-    return Rule(Importance(lam), SemiGradient(), Expected(), name=f"ExpectedSarsa({lam:g})")
+    return Rule(Importance(lam), SemiGradient(), Expected())
 
 
 def Sarsa(lam: float) -> Rule:
@@ -151,7 +152,7 @@ def Sarsa(lam: float) -> Rule:
     >>> Sarsa(0.9)
     Rule(trace=Constant(lam=0.9), form=SemiGradient(), bootstrap=Sampled())
     """
-    return Rule(Constant(lam), SemiGradient(), Sampled(), name=f"Sarsa({lam:g})")
+    return Rule(Constant(lam), SemiGradient(), Sampled())
 
 
 def TD(lam: float) -> Rule:
@@ -168,7 +169,7 @@ def TD(lam: float) -> Rule:
     >>> TD(0.9)
     Rule(trace=Importance(lam=0.9), form=SemiGradient(), bootstrap=State())
     """
-    return Rule(Importance(lam), SemiGradient(), State(), name=f"TD({lam:g})")
+    return Rule(Importance(lam), SemiGradient(), State())
 
 
 def GTD() -> Rule:
@@ -184,7 +185,7 @@ def GTD() -> Rule:
     >>> GTD()
     Rule(trace=NoTrace(), form=UpdateNorm(), bootstrap=State())
     """
-    return Rule(NoTrace(), UpdateNorm(), State(), name="GTD()")
+    return Rule(NoTrace(), UpdateNorm(), State())
 
 
 def GTD2(lam: float) -> Rule:
@@ -201,7 +202,7 @@ def GTD2(lam: float) -> Rule:
     >>> GTD2(0.0)
     Rule(trace=Importance(lam=0.0), form=Saddle(), bootstrap=State())
     """
-    return Rule(Importance(lam), Saddle(), State(), name=f"GTD2({lam:g})")
+    return Rule(Importance(lam), Saddle(), State())
 
 
 def TDC(lam: float) -> Rule:
@@ -218,7 +219,7 @@ def TDC(lam: float) -> Rule:
     >>> TDC(0.0)
     Rule(trace=Importance(lam=0.0), form=Correction(), bootstrap=State())
     """
-    return Rule(Importance(lam), Correction(), State(), name=f"TDC({lam:g})")
+    return Rule(Importance(lam), Correction(), State())
 
 
 def TDRC(lam: float, eta: float = 1.0) -> Rule:
@@ -233,8 +234,7 @@ def TDRC(lam: float, eta: float = 1.0) -> Rule:
     >>> TDRC(0.0)
     Rule(trace=Importance(lam=0.0), form=RegularisedCorrection(eta=1.0), bootstrap=State())
     """
-    name = f"TDRC({lam:g})" if eta == 1.0 else f"TDRC({lam:g}, eta={eta:g})"
-    return Rule(Importance(lam), RegularisedCorrection(eta), State(), name=name)
+    return Rule(Importance(lam), RegularisedCorrection(eta), State())
 
 
 def ETD(lam: float) -> Rule:
@@ -251,9 +251,7 @@ def ETD(lam: float) -> Rule:
     >>> print(ETD(0.5))
     ETD(0.5)
     """
-    return Rule(
-        Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam), name=f"ETD({lam:g})"
-    )
+    return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam))
 
 
 NAMED: dict[str, Callable[..., Rule]] = {
@@ -275,6 +273,10 @@ NAMED: dict[str, Callable[..., Rule]] = {
     )
 }
 """Every named rule by its name, in the order of the table in the documentation."""
+
+for _name, _make in NAMED.items():
+    _sample = _make(*([0.5] if _name != "GTD" else []))
+    NAMES[_sample.kind] = _name
 
 
 def make(name: str, **parameters: float) -> Rule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 
 from saddleback.errors import InvalidParameter
 from saddleback.rules.bootstraps import Bootstrap
@@ -15,8 +15,8 @@ from saddleback.rules.traces import Trace
 class Rule:
     """One learning rule: a trace, a form and a bootstrap, and for ETD an emphasis.
 
-    Two rules are equal when their choices are, whatever name they were made under. ``str`` gives
-    the name where there is one, ``repr`` always the composition.
+    Two rules are equal when their choices are. ``str`` gives the algorithm's name where there is
+    one, ``repr`` always the composition.
 
     Examples
     --------
@@ -34,7 +34,6 @@ class Rule:
     form: Form
     bootstrap: Bootstrap
     emphasis: FollowOn | None = None
-    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         parts = {"trace": Trace, "form": Form, "bootstrap": Bootstrap}
@@ -45,7 +44,11 @@ class Rule:
                 raise InvalidParameter(
                     f"Rule: {part} must be a {kind.__name__}, got {value!r}.{hint}"
                 )
-        if self.emphasis is not None and self.bootstrap.values != "state":
+        if self.emphasis is None:
+            return
+        if not isinstance(self.emphasis, FollowOn):
+            raise InvalidParameter(f"Rule: emphasis must be a FollowOn, got {self.emphasis!r}.")
+        if self.bootstrap.values != "state":
             raise InvalidParameter(
                 "Rule: an emphasis weighs states, so it needs the bootstrap State(), "
                 f"got {self.bootstrap!r}."
@@ -56,10 +59,42 @@ class Rule:
         """Which values are learned: "action" or "state"."""
         return self.bootstrap.values
 
+    @property
+    def kind(self) -> tuple[type, ...]:
+        """Types of the parts: what two rules that differ only in parameters have in common."""
+        return tuple(type(getattr(self, f.name)) for f in fields(self))
+
+    @property
+    def name(self) -> str:
+        """Name of the algorithm with its parameters, or empty if it has none."""
+        name = NAMES.get(self.kind, "")
+        if not name or (self.emphasis is not None and _parameters(self.emphasis) != self._lam):
+            return ""
+        return f"{name}({', '.join(self._lam + _parameters(self.form))})"
+
+    @property
+    def _lam(self) -> list[str]:
+        return _parameters(self.trace)
+
     def __str__(self) -> str:
         return self.name or repr(self)
 
     def __repr__(self) -> str:
-        choices = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+        choices = {f.name: getattr(self, f.name) for f in fields(self)}
         shown = (f"{part}={value!r}" for part, value in choices.items() if value is not None)
         return f"Rule({', '.join(shown)})"
+
+
+NAMES: dict[tuple[type, ...], str] = {}
+"""Names of algorithms by the kind of rule they are; filled by `saddleback.rules.named`."""
+
+
+def _parameters(part: Trace | Form | FollowOn) -> list[str]:
+    """Return parameters of a part as text; those that have a default only where they differ."""
+    return [
+        f"{getattr(part, f.name):.12g}"
+        if f.default is MISSING
+        else f"{f.name}={getattr(part, f.name):.12g}"
+        for f in fields(part)
+        if getattr(part, f.name) != f.default
+    ]

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddleback import _validate
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidShape, RuleMismatch
+from saddleback.errors import InvalidNumbers, InvalidShape, RuleMismatch
 from saddleback.problem import Problem
 from saddleback.rules.rule import Rule
 
@@ -60,10 +61,15 @@ def terms(rule: Rule, problem: Problem) -> Terms:
 
     kappa = np.zeros_like(pi)
     given = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
-    if given.shape != pi[acting].shape or not np.isfinite(given).all() or (given < 0).any():
+    if given.shape != pi[acting].shape:
         raise InvalidShape(
-            f"{rule.trace!r}.kappa must return finite numbers >= 0 of shape "
-            f"{list(pi[acting].shape)}, got shape {list(given.shape)}."
+            f"{rule.trace!r}.kappa must return the shape of the policies, "
+            f"{list(pi[acting].shape)}, got {list(given.shape)}."
+        )
+    for s, a in np.argwhere(~(np.isfinite(given) & (given >= 0)))[:1]:
+        raise InvalidNumbers(
+            f"{rule.trace!r}.kappa[{np.flatnonzero(acting)[s]}, {a}] is {given[s, a]:g}; it must "
+            "be finite and >= 0."
         )
     kappa[acting] = given
 
@@ -85,6 +91,7 @@ def terms(rule: Rule, problem: Problem) -> Terms:
 
 def check(rule: Rule, problem: Problem) -> None:
     """Refuse a rule that cannot be applied to ``problem``."""
+    _validate.instance(str(rule), "problem", problem, Problem)
     if not isinstance(rule, Rule):
         hint = f" Call it first: {rule.__name__}(...)." if callable(rule) else ""
         raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
@@ -95,7 +102,7 @@ def check(rule: Rule, problem: Problem) -> None:
             f"{problem.values} values; give features of shape {wanted}, or another rule."
         )
     if rule.bootstrap.on_policy_only and not problem.on_policy:
-        s, a = np.argwhere(~np.isclose(problem.target, problem.behaviour, rtol=0, atol=1e-12))[0]
+        s, a = np.argwhere(np.abs(problem.target - problem.behaviour) > 1e-12)[0]
         raise RuleMismatch(
             f"{rule} evaluates the behaviour policy, so it needs target = behaviour; here "
             f"π({a}|{s}) = {problem.target[s, a]:g} and μ({a}|{s}) = {problem.behaviour[s, a]:g}. "

@@ -128,7 +128,7 @@ class ActionDependent(Trace):
         psi_0, psi_max = 1.0 / larger[taken].max(), 1.0 / larger[taken].min()
         psi = 2 * self.zeta * psi_0 + max(0.0, 2 * self.zeta - 1) * (psi_max - 2 * psi_0)
         nu = np.minimum(psi, np.divide(1.0, larger, out=np.zeros_like(larger), where=taken))
-        return nu * pi
+        return np.asarray(nu * pi)
 
 
 @dataclass(frozen=True)

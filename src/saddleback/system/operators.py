@@ -18,7 +18,7 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system.resolvent import average, backward, resolvent
-from saddleback.system.spectra import RTOL
+from saddleback.system.spectra import pseudo_inverse
 
 
 def bellman(problem: Problem, values: ArrayLike) -> FloatArray:
@@ -87,13 +87,13 @@ def projection(problem: Problem) -> FloatArray:
     True
     """
     weighted = problem.Phi.T * problem.weights
-    M = weighted @ problem.Phi
-    return problem.Phi @ np.linalg.pinv(M, rtol=RTOL, hermitian=True) @ weighted
+    return problem.Phi @ pseudo_inverse(weighted @ problem.Phi) @ weighted
 
 
 def _rows(problem: Problem, values: ArrayLike) -> FloatArray:
     y = _validate.floats("values", values)
     _validate.shape("values", y, (len(problem.Phi),))
+    _validate.finite("values", y)
     return y
 
 

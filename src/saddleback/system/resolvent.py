@@ -12,16 +12,15 @@ ending transitions taken out, so episodic problems need nothing more).
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve
 
-from saddleback._typing import FloatArray
-from saddleback.errors import Undefined
+from saddleback import chain
+from saddleback._typing import BoolArray, FloatArray
 from saddleback.problem import Problem
 
 
 def average(weights: FloatArray, pairs: FloatArray) -> FloatArray:
     """Σ_a weights(s,a) pairs(s,a): from pairs [S·A, k] to states [S, k]."""
-    return np.einsum("sa,sak->sk", weights, pairs.reshape(*weights.shape, -1))
+    return np.asarray(np.einsum("sa,sak->sk", weights, pairs.reshape(*weights.shape, -1)))
 
 
 def backward(problem: Problem, states: FloatArray) -> FloatArray:
@@ -30,15 +29,17 @@ def backward(problem: Problem, states: FloatArray) -> FloatArray:
     return (mdp.discounted.reshape(-1, mdp.n_states)) @ states
 
 
-def resolvent(problem: Problem, kappa: FloatArray, y: FloatArray) -> FloatArray:
-    """(I − γP_κ)⁻¹ y for columns y [S·A, k] and trace coefficients κ [S·A]."""
+def resolvent(
+    problem: Problem, kappa: FloatArray, y: FloatArray, states: BoolArray | None = None
+) -> FloatArray:
+    """(I − γP_κ)⁻¹ y for columns y [S·A, k] and trace coefficients κ [S·A].
+
+    ``states`` restricts it to a set of states that μ does not leave; elsewhere z is not right.
+    """
     mdp = problem.mdp
     flow = problem.behaviour * kappa.reshape(mdp.n_states, mdp.n_actions)
-    K = np.einsum("sa,sat->st", flow, mdp.discounted)
-    try:
-        n = solve(np.eye(mdp.n_states) - K, average(flow, y))
-    except np.linalg.LinAlgError:
-        raise Undefined(
-            "the expected trace is infinite: I − γP_κ is singular. Use a smaller λ or γ."
-        ) from None
+    inside = slice(None) if states is None else states
+    K = np.einsum("sa,sat->st", flow, mdp.discounted)[inside][:, inside]
+    n = np.zeros((mdp.n_states, y.shape[1]))
+    n[inside] = chain.total(K, average(flow, y)[inside], "the expected trace")
     return y + backward(problem, n)

@@ -1,27 +1,31 @@
-"""Is θ ← θ + α(Aθ + b) stable, and for which α? Exactly, singular A included.
+"""Rank, solutions and stability of Aθ + b, exactly, singular A and badly scaled features included.
 
-For non-singular A it is stable for some α > 0 iff every eigenvalue z has negative real part,
-and then exactly for 0 < α < min −2Re(z)/|z|². A singular A needs more: b in the range of A, 0 a
-semisimple eigenvalue, the rest in the open left half plane; the limit then depends on θ_0. All
-three are decided on the range: with U an orthonormal basis of range(A), the eigenvalues of UᵀAU
-are the non-zero ones of A exactly when 0 is semisimple, and include 0 when it is not.
+Rank is judged on S⁻¹AS⁻¹ with S the diagonal of feature sizes √M_ii, so it does not depend on the
+units of the features.
+
+The update θ ← θ + α(Aθ + b) with non-singular A is stable for some α > 0 iff every eigenvalue z has
+negative real part, and then exactly for 0 < α < min −2Re(z)/|z|². A singular A needs more: b in
+the range of A, 0 a semisimple eigenvalue, the rest in the open left half plane; the limit then
+depends on θ_0. With U an orthonormal basis of the range, the eigenvalues of UᵀAU are the non-zero
+ones of A when 0 is semisimple, which it is unless a null vector lies in the range.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from saddleback._typing import ComplexArray, FloatArray
 
 RTOL = 1e-11
-"""Singular values below this share of the largest count as zero."""
+"""Singular values of the scaled matrix below this share of the largest count as zero."""
 
 
 @dataclass(frozen=True)
 class Stability:
-    """Verdict on the expected semi-gradient update.
+    """Verdict on the expected semi-gradient update θ ← θ + α(Aθ + b).
 
     Attributes
     ----------
@@ -38,54 +42,109 @@ class Stability:
     reason: str
 
 
+def sizes(M: FloatArray) -> FloatArray:
+    """√M_ii, the size of each feature; 1 for one that is never active."""
+    diagonal = np.diag(M)
+    return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+
+def pseudo_inverse(M: FloatArray) -> FloatArray:
+    """Return a symmetric generalised inverse of M, the inverse where there is one.
+
+    It is S⁻¹(S⁻¹MS⁻¹)⁺S⁻¹, so that the units of the features do not decide what counts as zero.
+    """
+    s = sizes(M)
+    scaled = np.linalg.pinv(M / np.outer(s, s), rtol=RTOL, hermitian=True)
+    return np.asarray(scaled / np.outer(s, s), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """A split into range and null space, by the singular values of S⁻¹AS⁻¹."""
+
+    A: FloatArray
+    size: FloatArray
+
+    @cached_property
+    def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        U, s, Vt = np.linalg.svd(self.A / np.outer(self.size, self.size))
+        return U, s, Vt.T
+
+    @cached_property
+    def rank(self) -> int:
+        """Rank of A."""
+        s = self._svd[1]
+        return int((s > RTOL * s[0]).sum())
+
+    @property
+    def deficient(self) -> bool:
+        """Whether A is singular."""
+        return self.rank < len(self.A)
+
+    @cached_property
+    def range(self) -> FloatArray:
+        """Orthonormal basis of the range of A."""
+        return _orthonormal(self.size[:, None] * self._svd[0][:, : self.rank])
+
+    @cached_property
+    def null(self) -> FloatArray:
+        """Orthonormal basis of the null space of A."""
+        return _orthonormal(self._svd[2][:, self.rank :] / self.size[:, None])
+
+    @cached_property
+    def left_null(self) -> FloatArray:
+        """Orthonormal basis of the null space of Aᵀ."""
+        return _orthonormal(self._svd[0][:, self.rank :] / self.size[:, None])
+
+    def reaches(self, b: FloatArray) -> bool:
+        """Whether b lies in the range of A, to rounding."""
+        scaled = b / self.size
+        outside = self._svd[0][:, self.rank :].T @ scaled
+        return bool(np.linalg.norm(outside) <= 1e-9 * np.linalg.norm(scaled))
+
+    def solve(self, b: FloatArray) -> FloatArray:
+        """Return the θ of least norm with Aθ = b (least squares, scaled, if there is none)."""
+        U, s, V = self._svd
+        r = self.rank
+        some = (V[:, :r] @ ((U[:, :r].T @ (b / self.size)) / s[:r])) / self.size
+        return np.asarray(some - self.null @ (self.null.T @ some))
+
+
+def _orthonormal(columns: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.qr(columns)[0])
+
+
 def eigenvalues(A: FloatArray) -> ComplexArray:
     """Eigenvalues of A, largest real part first."""
     values: ComplexArray = np.linalg.eigvals(A).astype(np.complex128)
     return values[np.lexsort((values.imag, -values.real))]
 
 
-def range_basis(A: FloatArray) -> FloatArray:
-    """Orthonormal basis U of the range of A, [p, rank]."""
-    U, s, _ = np.linalg.svd(A)
-    return U[:, : int((s > RTOL * s[0]).sum())]
-
-
-def in_range(U: FloatArray, b: FloatArray) -> bool:
-    """Whether b lies in the span of the orthonormal columns U, to rounding."""
-    return bool(np.linalg.norm(b - U @ (U.T @ b)) <= 1e-8 * np.linalg.norm(b))
-
-
-def stability(A: FloatArray, b: FloatArray) -> Stability:
-    """Decide stability of θ ← θ + α(Aθ + b).
+def stability(A: FloatArray, b: FloatArray, size: FloatArray | None = None) -> Stability:
+    """Decide stability of θ ← θ + α(Aθ + b), with the features' sizes for judging rank.
 
     Examples
     --------
     >>> stability(np.array([[-1.0, 0.0], [3.0, -2.0]]), np.ones(2)).max_step_size
     1.0
     """
-    U = range_basis(A)
-    deficient = U.shape[1] < len(A)
-    where = (
-        f" on the range of A (rank {U.shape[1]} of {len(A)}); the limit depends on θ_0"
-        if deficient
-        else ""
-    )
-    if U.shape[1] == 0:
-        if np.any(b):
-            return Stability(False, 0.0, "A is zero and b is not: there is no fixed point.")
-        return Stability(True, np.inf, "A and b are zero: nothing ever moves.")
-    if deficient and not in_range(U, b):
-        return Stability(False, 0.0, "b is outside the range of A: there is no fixed point.")
-    z = eigenvalues(U.T @ A @ U if deficient else A)
-    if deficient and np.abs(z).min() <= RTOL * np.abs(z).max():
-        return Stability(
-            False, 0.0, "0 is an eigenvalue of A that is not semisimple: the error grows linearly."
-        )
+    parts = Decomposition(A, np.ones(len(A)) if size is None else size)
+    what = "the semi-gradient update θ + α(Aθ + b)"
+    where = ""
+    if parts.deficient:
+        if not parts.reaches(b):
+            reason = f"{what} has no fixed point: b is outside the range of A."
+            return Stability(False, 0.0, reason)
+        if parts.rank == 0:
+            return Stability(True, np.inf, f"{what} never moves: A and b are zero.")
+        angles = np.linalg.svd(parts.left_null.T @ parts.null, compute_uv=False)
+        if angles.min() <= 1e-9:
+            reason = f"{what} grows linearly: the eigenvalue 0 of A is not semisimple."
+            return Stability(False, 0.0, reason)
+        where = f" on the range of A (rank {parts.rank} of {len(A)}); the limit depends on θ_0"
+    z = eigenvalues(parts.range.T @ A @ parts.range if parts.deficient else A)
     if z[0].real >= 0:
-        return Stability(
-            False,
-            0.0,
-            f"A has an eigenvalue with real part {z[0].real:.6g} >= 0: no step size is stable.",
-        )
+        reason = f"{what} diverges for every α: A has an eigenvalue with real part {z[0].real:.6g}."
+        return Stability(False, 0.0, reason)
     limit = float((-2 * z.real / np.abs(z) ** 2).min())
-    return Stability(True, limit, f"stable for 0 < α < {limit:.6g}{where}.")
+    return Stability(True, limit, f"{what} is stable for 0 < α < {limit:.6g}{where}.")

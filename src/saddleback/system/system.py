@@ -12,16 +12,16 @@ trace solve the same system.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _validate, chain
 from saddleback._typing import ArrayLike, ComplexArray, FloatArray
-from saddleback.errors import Undefined
+from saddleback.errors import InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, terms
 from saddleback.system import spectra
@@ -30,28 +30,31 @@ from saddleback.system.resolvent import average, backward, resolvent
 
 @dataclass(frozen=True, eq=False, repr=False)
 class System:
-    """A, b and M of a rule, and what they imply.
+    """The linear system of a rule, and what it implies.
+
+        A = E[e_t (γ'b_t − φ_t)ᵀ]    b = E[R e_t]    M = E[φ_t φ_tᵀ]    C = E[γ'x_t e_tᵀ]
 
     Attributes
     ----------
     A, b, M, C
-        The matrices above: [p, p], [p], [p, p], [p, p].
+        The expectations above, in the long run under μ: [p, p], [p], [p, p], [p, p].
     rule
         The rule they belong to.
-    Phi, weights, truth
-        Rows of features, their distribution and the exact values, for `mse`.
-    note
-        Empty, or what is peculiar about the distribution behind the expectations.
+    problem
+        The problem they were computed from; needed for `mse`.
 
     Examples
     --------
     >>> from saddleback import GES, problems
     >>> system = System.exact(problems.two_state(gamma=0.99), GES(0.5))
+    >>> system
+    System(GES(0.5), p=2, rank=2)
     >>> system.A.round(6)
     array([[ 0.220297,  0.      ],
            [ 1.099047, -1.25    ]])
-    >>> system.stable, system.outcome
-    (False, 'ok')
+    >>> print(system.stability.reason)
+    the semi-gradient update θ + α(Aθ + b) diverges for every α: A has an eigenvalue with real part
+    0.220297.
     """
 
     A: FloatArray
@@ -59,34 +62,31 @@ class System:
     M: FloatArray
     C: FloatArray
     rule: Rule
-    Phi: FloatArray
-    weights: FloatArray
-    truth: FloatArray
-    note: str = ""
+    problem: Problem | None = None
 
     @classmethod
     def exact(cls, problem: Problem, rule: Rule) -> Self:
-        """Take the long-run expectation of the rule's per-step numbers on a finite problem."""
+        """Take the long-run expectation of the rule's per-step numbers on a finite problem.
+
+        Parameters
+        ----------
+        problem
+            Dynamics, features, π and μ.
+        rule
+            A rule that learns the kind of values the features describe.
+        """
         t = terms(rule, problem)
+        visited = problem.visits > 0
         r = problem.mdp.R.reshape(-1, 1)
         expected_b = backward(problem, average(problem.behaviour, t.bootstrap))
         expected_x = backward(problem, average(problem.behaviour, t.correction))
         y = np.hstack([expected_b - t.phi, r, expected_x])
-        z = resolvent(problem, t.kappa, y)
+        z = resolvent(problem, t.kappa, y, visited)
         left = t.phi.T * (problem.pair_visits.ravel() * expected_weight(problem, t))
         p = problem.p
         products = left @ z
-        return cls(
-            A=products[:, :p],
-            b=products[:, p],
-            M=(problem.Phi.T * problem.weights) @ problem.Phi,
-            C=products[:, p + 1 :].T,
-            rule=rule,
-            Phi=problem.Phi,
-            weights=problem.weights,
-            truth=problem.truth,
-            note=problem.note,
-        )
+        M = (problem.Phi.T * problem.weights) @ problem.Phi
+        return cls(products[:, :p], products[:, p], M, products[:, p + 1 :].T, rule, problem)
 
     # What the system says about its solution.
 
@@ -96,36 +96,44 @@ class System:
         return len(self.b)
 
     @cached_property
+    def _parts(self) -> spectra.Decomposition:
+        return spectra.Decomposition(self.A, spectra.sizes(self.M))
+
+    @property
     def rank(self) -> int:
         """Rank of A."""
-        return spectra.range_basis(self.A).shape[1]
+        return self._parts.rank
 
     @property
     def deficient(self) -> bool:
         """Whether A is singular, so that the fixed point is not unique or does not exist."""
-        return self.rank < self.p
+        return self._parts.deficient
 
     @cached_property
     def fixed_point(self) -> FloatArray:
-        """θ* = −A⁺b: the solution of Aθ + b = 0 of least norm.
+        """θ*, the solution of Aθ + b = 0 of least norm.
 
         Where b is outside the range of A there is no fixed point (`outcome` says so), and this is
-        the least-squares solution.
+        a least-squares solution.
         """
-        return -np.linalg.pinv(self.A, rtol=spectra.RTOL) @ self.b
+        return self._parts.solve(-self.b)
 
     @cached_property
     def outcome(self) -> str:
         """``"ok"``, or in a sentence what stands in the way of a unique fixed point."""
-        reasons = [self.note] if self.note else []
+        reasons = []
+        if self.problem is not None and self.problem.note:
+            reasons.append(self.problem.note)
         if self.deficient:
-            if not spectra.in_range(spectra.range_basis(self.A), self.b):
+            idle = int((np.diag(self.M) == 0).sum())
+            never = f" ({idle} features are never active)" if idle else ""
+            if not self._parts.reaches(self.b):
                 what = "b is outside its range, so there is no fixed point (least squares given)"
-            elif self.rank == spectra.range_basis(self.M).shape[1]:
-                what = "θ* is not unique (least norm given), its predictions are"
+            elif self.rank == spectra.Decomposition(self.M, spectra.sizes(self.M)).rank:
+                what = "θ* is not unique (least norm given), its predictions where μ goes are"
             else:
                 what = "neither θ* nor its predictions are unique (least norm given)"
-            reasons.append(f"singular A: rank {self.rank} of {self.p}; {what}.")
+            reasons.append(f"singular A: rank {self.rank} of {self.p}{never}; {what}.")
         return " ".join(reasons) or "ok"
 
     @cached_property
@@ -135,8 +143,12 @@ class System:
 
     @cached_property
     def stability(self) -> spectra.Stability:
-        """Verdict on the expected off-line update θ ← θ + α(Aθ + b), with its reason."""
-        return spectra.stability(self.A, self.b)
+        """Verdict on the expected off-line update θ ← θ + α(Aθ + b), with its reason.
+
+        This is the semi-gradient update with the rule's trace and bootstrap, whatever the rule's
+        own form: where it is unstable a gradient form such as that of `GES` is called for.
+        """
+        return spectra.stability(self.A, self.b, spectra.sizes(self.M))
 
     @property
     def stable(self) -> bool:
@@ -152,15 +164,15 @@ class System:
 
     @cached_property
     def M_inverse(self) -> FloatArray:
-        """M⁺, the inverse of M on its range."""
-        return np.asarray(np.linalg.pinv(self.M, rtol=spectra.RTOL, hermitian=True), np.float64)
+        """The inverse of M, or where it is singular a generalised inverse."""
+        return spectra.pseudo_inverse(self.M)
 
     def residual(self, theta: ArrayLike) -> FloatArray:
         """Aθ + b, the expected update at θ [..., p]."""
-        return self._theta(theta) @ self.A.T + self.b
+        return self._weights("theta", theta) @ self.A.T + self.b
 
     def mspbe(self, theta: ArrayLike) -> FloatArray:
-        """½ (Aθ+b)ᵀ M⁺ (Aθ+b) = ½ ‖Φθ − ΠB_κΦθ‖²_Ξ, for θ [..., p].
+        """½ (Aθ+b)ᵀ M⁻¹ (Aθ+b) = ½ ‖Φθ − ΠB_κΦθ‖²_Ξ, for θ [..., p].
 
         Examples
         --------
@@ -170,16 +182,18 @@ class System:
         array([0.      , 0.125113])
         """
         g = self.residual(theta)
-        return np.asarray(0.5 * np.einsum("...i,ij,...j->...", g, self.M_inverse, g))
+        return np.asarray(0.5 * ((g @ self.M_inverse) * g).sum(axis=-1))
 
     def mse_absolute(self, theta: ArrayLike) -> FloatArray:
         """‖Φθ − q^π‖²_Ξ, the weighted square error of the values, for θ [..., p]."""
-        error = self._theta(theta) @ self.Phi.T - self.truth
-        return np.asarray((error**2) @ self.weights)
+        Phi, weights, truth = self._reference
+        error = self._weights("theta", theta) @ Phi.T - truth
+        return np.asarray((error**2) @ weights)
 
     def mse(self, theta: ArrayLike) -> FloatArray:
         """‖Φθ − q^π‖²_Ξ / ‖q^π‖²_Ξ, as in the paper; refused where q^π is zero."""
-        scale = float(self.truth**2 @ self.weights)
+        _, weights, truth = self._reference
+        scale = float(truth**2 @ weights)
         if scale == 0.0:
             raise Undefined(
                 "mse is relative to ‖q^π‖², which is 0 on this problem (all rewards that matter "
@@ -187,29 +201,49 @@ class System:
             )
         return self.mse_absolute(theta) / scale
 
+    @cached_property
+    def _reference(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Φ, weights and true values of the rows that μ visits."""
+        if self.problem is None:
+            raise Undefined("the true values are not known: this system has no problem.")
+        rows = self.problem.weights > 0
+        return self.problem.Phi[rows], self.problem.weights[rows], self.problem.truth[rows]
+
     @property
-    def objectives(self) -> dict[str, Callable[[ArrayLike], FloatArray]]:
-        """What a run records unless told otherwise: `mspbe` and `mse_absolute`, by name."""
-        return {"mspbe": self.mspbe, "mse_absolute": self.mse_absolute}
+    def objectives(self) -> Mapping[str, Callable[[ArrayLike], FloatArray]]:
+        """What a run records unless told otherwise, by name.
+
+        They are `mspbe` and, where the true values exist, `mse_absolute`.
+        """
+        try:
+            known = self._reference is not None
+        except Undefined:
+            known = False
+        found: dict[str, Callable[[ArrayLike], FloatArray]] = {"mspbe": self.mspbe}
+        return found | {"mse_absolute": self.mse_absolute} if known else found
 
     def saddle(self, theta: ArrayLike, omega: ArrayLike) -> FloatArray:
         """Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω; its maximum over ω is the MSPBE of θ."""
-        w = self._theta(omega)
-        linear = (self.residual(theta) * w).sum(axis=-1)
-        return np.asarray(linear - 0.5 * np.einsum("...i,ij,...j->...", w, self.M, w))
+        g, w = self.residual(theta), self._weights("omega", omega)
+        try:
+            return np.asarray((g * w).sum(axis=-1) - 0.5 * ((w @ self.M) * w).sum(axis=-1))
+        except ValueError:
+            raise InvalidShape(
+                f"theta of shape {list(g.shape)} and omega of shape {list(w.shape)} do not "
+                "broadcast together."
+            ) from None
 
     def best_dual(self, theta: ArrayLike) -> FloatArray:
-        """ω(θ) = M⁺(Aθ+b), where Ψ(θ, ·) is greatest."""
+        """ω(θ) = M⁻¹(Aθ+b), where Ψ(θ, ·) is greatest."""
         return self.residual(theta) @ self.M_inverse
 
-    def _theta(self, theta: ArrayLike) -> FloatArray:
-        array = np.asarray(theta, dtype=np.float64)
-        _validate.shape("theta", array, (*array.shape[:-1], self.p))
+    def _weights(self, name: str, given: ArrayLike) -> FloatArray:
+        array = _validate.floats(name, given)
+        _validate.shape(name, array, (*array.shape[:-1], self.p))
         return array
 
     def __repr__(self) -> str:
-        verdict = "stable" if self.stable else "unstable"
-        return f"System({self.rule}, p={self.p}, rank={self.rank}, {verdict})"
+        return f"System({self.rule}, p={self.p}, rank={self.rank})"
 
 
 def expected_weight(problem: Problem, t: Terms) -> FloatArray:
@@ -220,7 +254,9 @@ def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     if t.emphasis == 0.0:
         return t.weight
     mdp, d = problem.mdp, problem.visits
-    Gamma_pi = np.einsum("sa,sat->st", problem.target, mdp.discounted)
-    f = np.linalg.solve(np.eye(mdp.n_states) - Gamma_pi.T, d)
-    m = 1.0 - t.emphasis + t.emphasis * np.divide(f, d, out=np.zeros_like(f), where=d > 0)
+    visited = d > 0
+    Gamma_pi = np.einsum("sa,sat->st", problem.target, mdp.discounted)[visited][:, visited]
+    m = np.ones(mdp.n_states)
+    f = chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
+    m[visited] += t.emphasis * (f / d[visited] - 1.0)
     return t.weight * np.repeat(m, mdp.n_actions)

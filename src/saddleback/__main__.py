@@ -1,0 +1,5 @@
+"""``python -m saddleback`` is the command line."""
+
+from saddleback.cli import main
+
+main()
