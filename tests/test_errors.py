@@ -254,7 +254,7 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "got 1000.0. Write 1000.", dict(steps=1e3)),
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng=[0, 1])),
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng="a")),
-        (e.InvalidParameter, "GES(0.5): problem must be a Problem, got FiniteMDP", dict(problem=FiniteMDP(P2, R2, 0.9))),
+        (e.InvalidParameter, "learn: problem must be a Problem, got FiniteMDP", dict(problem=FiniteMDP(P2, R2, 0.9))),
         (e.InvalidParameter, "learn: experience must be a Experience, got 5", dict(experience=5, steps=None, rng=None)),
         (e.InvalidShape, "alpha must be a rectangular array of numbers", dict(alpha=None)),
         (e.InvalidNumbers, "theta0 is nan", dict(theta0=np.nan)),

@@ -1,23 +1,33 @@
 """The engine: experience becomes a stream of numbers, and one kernel runs every rule on it."""
 
 from saddleback.engine.expected import ExpectedLearners
-from saddleback.engine.experience import Experience, Sampler, sample
+from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
 from saddleback.engine.learners import Learners
 from saddleback.engine.offline import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
+from saddleback.engine.source import FiniteSource, Simulation, Source, Trajectory, as_source
 from saddleback.engine.stream import Stream, Streamer
+from saddleback.engine.sums import Moments, Sums
 
 __all__ = [
+    "CHUNK",
     "ExpectedLearners",
     "Experience",
+    "FiniteSource",
     "Learners",
+    "Moments",
     "OfflineLearners",
     "Sampler",
     "Schedule",
+    "Simulation",
+    "Source",
     "StepSize",
     "Stream",
     "Streamer",
+    "Sums",
+    "Trajectory",
     "as_schedule",
+    "as_source",
     "inverse",
     "inverse_sqrt",
     "sample",

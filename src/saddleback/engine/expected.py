@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine.jit import compiled
 from saddleback.engine.schedule import Schedule
 from saddleback.rules import Form
 
@@ -38,6 +38,10 @@ class ExpectedLearners:
         self._alpha, self._beta, self._bound = alpha, beta, bound
         self._scratch = np.empty((2, theta.shape[1]))
         self.done = 0
+
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """Return θ and ω, [K, p]."""
+        return self.theta, self.omega
 
     def advance(self, count: int) -> None:
         """Make ``count`` more iterations."""

@@ -9,13 +9,17 @@ from typing import Self
 import numpy as np
 
 from saddleback import _validate
+from saddleback._jit import compiled
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
-from saddleback.engine.jit import compiled
 from saddleback.errors import InvalidParameter, InvalidShape, UndefinedRatio
 from saddleback.problem import Problem
 
 BLOCK = 1 << 14
 """Steps drawn at a time; the result does not depend on it."""
+
+
+CHUNK = 1 << 14
+"""Steps held in memory at a time; results do not depend on it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

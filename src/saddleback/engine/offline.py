@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.experience import Experience
-from saddleback.engine.jit import compiled
 from saddleback.engine.schedule import Schedule
 from saddleback.rules import Terms
 
@@ -30,6 +30,10 @@ class OfflineLearners:
         self._bound = bound
         self._sum = np.empty(theta.shape[1])
         self.done = 0
+
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """Return θ and ω, [K, p]; there is no dual variable here."""
+        return self.theta, np.zeros_like(self.theta)
 
     def advance(self, experience: Experience, updates: int, horizon: int) -> None:
         """Make the updates of the first steps of ``experience``, looking ahead ``horizon``."""

@@ -13,21 +13,54 @@ from typing import NamedTuple
 
 import numpy as np
 
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._jit import compiled
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
 from saddleback.engine.experience import Experience
-from saddleback.engine.jit import compiled
 from saddleback.rules import Terms
 
 
 class Stream(NamedTuple):
-    """Columns of length T: where to look φ, b and x up, and the numbers of each step."""
+    """T steps, by columns, with only the active features of each.
 
-    here: IntArray
-    following: IntArray
+    Attributes
+    ----------
+    phi_from, phi_index, phi_value
+        φ_t has the values ``phi_value[phi_from[t]:phi_from[t+1]]`` at ``phi_index[…]``. One value
+        1 stands for all of them when features are binary.
+    next_from, next_index, next_b, next_x
+        Likewise the bootstrap b_t and the correction x_t, which share their indices.
+    reward, discount, decay, weight
+        R, γ', c and w, [T].
+    """
+
+    phi_from: IntArray
+    phi_index: IndexArray
+    phi_value: FloatArray
+    next_from: IntArray
+    next_index: IndexArray
+    next_b: FloatArray
+    next_x: FloatArray
     reward: FloatArray
     discount: FloatArray
     decay: FloatArray
     weight: FloatArray
+
+
+class Rows(NamedTuple):
+    """A sparse table: row i has ``values[:, first[i]:first[i+1]]`` at ``column[…]``."""
+
+    first: IntArray
+    column: IndexArray
+    values: FloatArray
+
+
+def rows_of(*tables: FloatArray) -> Rows:
+    """Return dense tables [n, p] as one sparse table, over the entries that any of them has."""
+    active = np.any([table != 0 for table in tables], axis=0)
+    row, index = np.nonzero(active)
+    first = np.searchsorted(row, np.arange(len(active) + 1))
+    values = np.stack([table[row, index] for table in tables])
+    return Rows(first, index.astype(np.uint32), values)
 
 
 class Streamer:
@@ -36,23 +69,58 @@ class Streamer:
     def __init__(self, terms: Terms, n_actions: int) -> None:
         self._terms = terms
         self._n_actions = n_actions
+        self._phi = rows_of(terms.phi)
+        self._next = rows_of(terms.bootstrap, terms.correction)
         self._carry = np.zeros(3)
 
     def __call__(self, experience: Experience) -> Stream:
         """Return the stream of the next piece."""
         here = experience.states * self._n_actions + experience.actions
         following = experience.next_states * self._n_actions + experience.next_actions
+        phi, b_x = _look_up(self._phi, here), _look_up(self._next, following)
         decay, weight = np.empty(len(here)), np.empty(len(here))
         t = self._terms
-        _weigh(
+        weigh(
             here, experience.discounts, experience.starts, t.kappa, t.weight, t.rho, t.emphasis,
             self._carry, decay, weight,
         )  # fmt: skip
-        return Stream(here, following, experience.rewards, experience.discounts, decay, weight)
+        return Stream(
+            phi.first, phi.column, phi.values[0], b_x.first, b_x.column, b_x.values[0],
+            b_x.values[1], experience.rewards, experience.discounts, decay, weight,
+        )  # fmt: skip
+
+
+def _look_up(table: Rows, rows: IntArray) -> Rows:
+    """Return the given rows of a table, one after the other."""
+    first = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(np.diff(table.first)[rows], out=first[1:])
+    found = Rows(
+        first, np.empty(first[-1], dtype=np.uint32), np.empty((len(table.values), first[-1]))
+    )
+    _copy_rows(*table, rows, *found)
+    return found
 
 
 @compiled
-def _weigh(
+def _copy_rows(
+    first: IntArray,
+    column: IndexArray,
+    values: FloatArray,
+    rows: IntArray,
+    new_first: IntArray,
+    new_column: IndexArray,
+    new_values: FloatArray,
+) -> None:
+    for t in range(len(rows)):
+        shift = first[rows[t]] - new_first[t]
+        for j in range(new_first[t], new_first[t + 1]):
+            new_column[j] = column[j + shift]
+            for v in range(len(values)):
+                new_values[v, j] = values[v, j + shift]
+
+
+@compiled
+def weigh(
     here: IntArray,
     discount: FloatArray,
     start: BoolArray,

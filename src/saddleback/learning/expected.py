@@ -36,8 +36,10 @@ def iterate(
     ----------
     system
         A system with its rule, e.g. ``System.exact(problem, rule)``.
-    alpha, beta, theta0, omega0, record, metrics, bound
+    alpha, beta, theta0, omega0, record, metrics
         As in `learn`.
+    bound
+        As in `learn`, but judged on the weights θ and ω themselves.
     steps
         Number of iterations.
 

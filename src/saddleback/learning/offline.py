@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
-from saddleback.engine import OfflineLearners, Sampler, StepSize
+from saddleback.engine import CHUNK, OfflineLearners, Sampler, StepSize
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.learning.run import CHUNK, Batch, Metric, Run, record_points
+from saddleback.learning.run import Batch, Metric, Run, record_points
 from saddleback.problem import Problem
 from saddleback.rules import Rule, SemiGradient, terms
 from saddleback.system import System
@@ -39,8 +39,10 @@ def learn_offline(
     ----------
     rule
         A semi-gradient rule without emphasis, such as ``ExpectedSarsa(lam)``.
-    problem, alpha, rng, theta0, metrics, bound
-        As in `learn`.
+    problem, alpha, rng, theta0, metrics
+        As in `learn`, on a finite problem.
+    bound
+        As in `learn`, but judged on the weights θ themselves.
     episodes
         Learn from so many whole episodes.
     steps

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
+    CHUNK,
     Experience,
     Learners,
-    Sampler,
+    Source,
     StepSize,
-    Streamer,
+    as_source,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import CHUNK, Batch, Metric, Run, record_points
+from saddleback.learning.run import Batch, Metric, Run, record_points
 from saddleback.problem import Problem
-from saddleback.rules import Rule, terms
+from saddleback.rules import Rule
 from saddleback.system import System
 
 
 def learn(
     rule: Rule,
-    problem: Problem,
+    problem: Problem | Source,
     *,
     alpha: StepSize,
     beta: StepSize | None = None,
@@ -39,8 +42,10 @@ def learn(
 
     Parameters
     ----------
-    rule, problem
-        What to run, and where.
+    rule
+        What to run.
+    problem
+        Where: a finite problem, or a simulation such as ``problems.mountain_car()``.
     alpha, beta
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
@@ -56,11 +61,11 @@ def learn(
         times, evenly, if not given; always at the end.
     metrics
         Functions of θ [..., p] by name, one value (or array) for each setting. The MSPBE and
-        absolute MSE of the rule's own exact system if not given.
+        absolute MSE of the rule's own exact system if not given and the problem is finite.
     bound
-        A learner with a weight (of θ or ω) beyond this has diverged; it is frozen where it stood
-        and the rest go on. If not given, a million times the largest of 1, |θ_0| and the weights of
-        the rule's exact fixed point.
+        A learner with |δ| + |φᵀω| + |αu| beyond this has diverged; it is frozen as it was before
+        that update and the rest go on. If not given, a million times the largest of 1, |θ_0| and,
+        on a finite problem, the weights of the rule's exact fixed point.
 
     Examples
     --------
@@ -71,19 +76,23 @@ def learn(
     >>> for rule in (ExpectedSarsa(0.0), GES(0.0)):
     ...     run = learn(rule, problem, alpha=0.1, beta=0.1, theta0=1.0, steps=5000, rng=0)
     ...     print(rule, run.outcome, run.curves["mspbe"][-1] < 1e-3)
-    ExpectedSarsa(0) diverged at step 630 False
+    ExpectedSarsa(0) diverged at step 633 False
     GES(0) ok True
     """
-    t = terms(rule, problem)
-    system = System.exact(problem, rule)
-    batch = Batch(
-        rule, problem.p, alpha, beta, theta0, omega0, bound, fixed_point=system.fixed_point
-    )
+    source = as_source("learn", problem)
+    streamer = source.streamer(rule)
+    system = System.exact(problem, rule) if isinstance(problem, Problem) else None
+    expected = np.zeros(1) if system is None else system.fixed_point
+    batch = Batch(rule, source.p, alpha, beta, theta0, omega0, bound, expected)
     seed = None
     if experience is not None:
         if steps is not None or rng is not None:
             raise InvalidParameter("learn: give either experience, or steps and rng, not both.")
         _validate.instance("learn", "experience", experience, Experience)
+        if not isinstance(problem, Problem):
+            raise InvalidParameter(
+                "learn: experience of states and actions needs a finite problem."
+            )
         experience.check(problem)
         steps = len(experience)
     else:
@@ -91,11 +100,8 @@ def learn(
             raise InvalidParameter("learn: say how many steps to sample, steps=…")
         _validate.count("learn", "steps", steps)
         generator, seed = _validate.generator(rng)
-        sampler = Sampler(problem, generator)
-    streamer = Streamer(t, problem.mdp.n_actions)
-    learners = Learners(
-        t, rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound
-    )
+        sampler = source.sampler(generator)
+    learners = Learners(rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound)
 
     def advance(count: int) -> None:
         for begin in range(0, count, CHUNK):
@@ -106,5 +112,6 @@ def learn(
                 piece = experience[learners.done : learners.done + size]
             learners.advance(streamer(piece))
 
-    measured = system.objectives if metrics is None else metrics
-    return batch.follow(record_points(steps, record), measured, learners, advance, seed)
+    if metrics is None:
+        metrics = {} if system is None else system.objectives
+    return batch.follow(record_points(steps, record), metrics, learners, advance, seed)

@@ -16,10 +16,7 @@ from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.rules import Rule
 
 BOUND = 1e6
-"""How far beyond where it starts and where it should end a weight may go: past that it diverged."""
-
-CHUNK = 1 << 16
-"""Steps held in memory at a time; results do not depend on it."""
+"""How far beyond where it starts and where it should end a learner may go before it diverged."""
 
 Scalar = TypeVar("Scalar", np.float64, np.int64)
 Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
@@ -44,7 +41,7 @@ class Run:
     curves
         For each metric its values [n, …]; infinity from the update at which a learner diverged.
     diverged_at
-        The update at which a weight passed the bound, −1 if none ever did, […].
+        The update at which a learner passed the bound, −1 if it never did, […].
     bound
         That bound.
     seed
@@ -96,6 +93,9 @@ class Followed(Protocol):
 
     done: int
     diverged_at: IntArray
+
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """θ and ω, [K, p]."""
 
 
 class Batch:
@@ -159,17 +159,17 @@ class Batch:
     ) -> Run:
         """Advance from point to point, and measure at each."""
         _check_metrics(metrics)
-        seen = self.shaped(self.theta)
-        seen.flags.writeable = False
         curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
         recorded = []
         for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
             if point > before:
                 advance(int(point - before))
             recorded.append(learners.done)
+            theta, omega = (self.shaped(weights) for weights in learners.weights())
+            theta.flags.writeable = False
             gone = self.shaped(learners.diverged_at) >= 0
             for name, metric in metrics.items():
-                value = np.array(metric(seen), dtype=np.float64)
+                value = np.array(metric(theta), dtype=np.float64)
                 if value.shape[: gone.ndim] != gone.shape:
                     raise InvalidShape(
                         f"metric {name!r} must return an array whose shape begins with "
@@ -179,8 +179,8 @@ class Batch:
                 curves[name].append(value)
         return Run(
             rule=self.rule,
-            theta=self.shaped(self.theta),
-            omega=self.shaped(self.omega),
+            theta=theta.copy(),
+            omega=omega.copy(),
             alpha=self.shaped(self.alpha.scale),
             beta=self.shaped(self.beta.scale),
             recorded=np.array(recorded, dtype=np.int64),

@@ -86,7 +86,7 @@ def tabulate(title: str, first: str) -> Table:
     """Return an empty table of learners; ``first`` heads the column that tells problems apart."""
     table = Table(
         title=title,
-        caption="Medians over runs. Diverged: a weight past 10⁶ times its scale.",
+        caption="Medians over runs. Diverged: past 10⁶ times the problem's scale.",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
     )

@@ -9,6 +9,7 @@ from saddleback import _names
 from saddleback.problem import Problem
 from saddleback.problems.baird import baird
 from saddleback.problems.boyan_chain import boyan_chain
+from saddleback.problems.mountain_car import mountain_car
 from saddleback.problems.random_mdp import random_mdp
 from saddleback.problems.random_walk import random_walk
 from saddleback.problems.two_state import two_state
@@ -36,6 +37,7 @@ __all__ = [
     "baird",
     "boyan_chain",
     "make",
+    "mountain_car",
     "random_mdp",
     "random_walk",
     "two_state",

@@ -29,7 +29,7 @@ from saddleback.rules.named import (
     make,
 )
 from saddleback.rules.rule import Rule
-from saddleback.rules.terms import Terms, terms
+from saddleback.rules.terms import Terms, tabulate, terms
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -77,5 +77,6 @@ __all__ = [
     "TreeBackup",
     "UpdateNorm",
     "make",
+    "tabulate",
     "terms",
 ]

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddleback import _validate
-from saddleback._typing import FloatArray
+from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import InvalidNumbers, InvalidShape, RuleMismatch
+from saddleback.policies import ratio
 from saddleback.problem import Problem
 from saddleback.rules.rule import Rule
 
@@ -56,9 +57,16 @@ def terms(rule: Rule, problem: Problem) -> Terms:
     array([1., 0., 1., 0.])
     """
     check(rule, problem)
-    mdp, pi, mu, p = problem.mdp, problem.target, problem.behaviour, problem.p
-    acting = mdp.acting
+    phi = problem.features
+    if problem.values == "state":
+        phi = np.repeat(phi[:, None, :], problem.mdp.n_actions, axis=1)
+    return tabulate(rule, phi, problem.target, problem.behaviour, problem.mdp.acting)
 
+
+def tabulate(
+    rule: Rule, phi: FloatArray, pi: FloatArray, mu: FloatArray, acting: BoolArray
+) -> Terms:
+    """Look a rule up on features φ [n, A, p] and policies π, μ [n, A] of n kinds of state."""
     kappa = np.zeros_like(pi)
     given = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
     if given.shape != pi[acting].shape:
@@ -72,19 +80,17 @@ def terms(rule: Rule, problem: Problem) -> Terms:
             "be finite and >= 0."
         )
     kappa[acting] = given
-
-    phi = problem.features
-    if problem.values == "state":
-        phi = np.repeat(phi[:, None, :], mdp.n_actions, axis=1)
+    rho = ratio(pi, mu)
     b = rule.bootstrap.rows(phi, pi)
     x = np.einsum("sa,sap->sp", mu, b - kappa[:, :, None] * phi)
+    p = phi.shape[2]
     return Terms(
         phi=phi.reshape(-1, p),
         bootstrap=np.ascontiguousarray(b).reshape(-1, p),
-        correction=np.repeat(x, mdp.n_actions, axis=0),
+        correction=np.repeat(x, phi.shape[1], axis=0),
         kappa=kappa.ravel(),
-        weight=rule.bootstrap.weight(problem.rho).ravel(),
-        rho=problem.rho.ravel(),
+        weight=rule.bootstrap.weight(rho).ravel(),
+        rho=rho.ravel(),
         emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
     )
 

@@ -12,15 +12,16 @@ trace solve the same system.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Self, overload
 
 import numpy as np
 
 from saddleback import _validate, chain
-from saddleback._typing import ArrayLike, ComplexArray, FloatArray
+from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
+from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
 from saddleback.errors import InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, terms
@@ -42,6 +43,8 @@ class System:
         The rule they belong to.
     problem
         The problem they were computed from; needed for `mse`.
+    errors
+        Standard errors of A, b and M where they were estimated.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class System:
     C: FloatArray
     rule: Rule
     problem: Problem | None = None
+    errors: Moments | None = None
 
     @classmethod
     def exact(cls, problem: Problem, rule: Rule) -> Self:
@@ -87,6 +91,85 @@ class System:
         products = left @ z
         M = (problem.Phi.T * problem.weights) @ problem.Phi
         return cls(products[:, :p], products[:, p], M, products[:, p + 1 :].T, rule, problem)
+
+    @overload
+    @classmethod
+    def estimate(
+        cls,
+        source: Problem | Source,
+        rules: Rule,
+        *,
+        steps: int,
+        rng: RNG = ...,
+        batches: int = ...,
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def estimate(
+        cls,
+        source: Problem | Source,
+        rules: Sequence[Rule],
+        *,
+        steps: int,
+        rng: RNG = ...,
+        batches: int = ...,
+    ) -> list[Self]: ...
+
+    @classmethod
+    def estimate(
+        cls,
+        source: Problem | Source,
+        rules: Rule | Sequence[Rule],
+        *,
+        steps: int,
+        rng: RNG = None,
+        batches: int = 20,
+    ) -> Self | list[Self]:
+        """Estimate A, b and M of one or several rules from one stream of experience.
+
+        Parameters
+        ----------
+        source
+            A finite problem or a simulation to sample from.
+        rules
+            A rule, or several that see the same steps.
+        steps, rng
+            How many steps to sample (rounded down to equal batches), and from which seed.
+        batches
+            Batches of consecutive steps whose means give the standard errors, `errors`.
+
+        Returns
+        -------
+        System, or a list of them
+            One for each rule, with C taken as Aᵀ + M.
+
+        Examples
+        --------
+        >>> from saddleback import GES, problems
+        >>> car = problems.mountain_car()
+        >>> plain, traced = System.estimate(car, [GES(0.0), GES(0.5)], steps=20_000, rng=0)
+        >>> traced.A.shape, traced.errors.A.shape
+        ((972, 972), (972, 972))
+        """
+        chosen = [rules] if isinstance(rules, Rule) else list(rules)
+        data = as_source("System.estimate", source)
+        _validate.count("System.estimate", "batches - 1", batches - 1)
+        size = _validate.count("System.estimate", "steps", steps) // batches
+        _validate.count("System.estimate", "steps in a batch", size)
+        sampler = data.sampler(_validate.generator(rng)[0])
+        streamers = [data.streamer(rule) for rule in chosen]
+        sums = [Sums(data.p, size) for _ in chosen]
+        for begin in range(0, size * batches, CHUNK):
+            piece = sampler.take(min(CHUNK, size * batches - begin))
+            for streamer, total in zip(streamers, sums, strict=True):
+                total.add(streamer(piece))
+        problem = source if isinstance(source, Problem) else None
+        found = []
+        for rule, total in zip(chosen, sums, strict=True):
+            A, b, M = total.moments()
+            found.append(cls(A, b, M, A.T + M, rule, problem, total.errors()))
+        return found[0] if isinstance(rules, Rule) else found
 
     # What the system says about its solution.
 

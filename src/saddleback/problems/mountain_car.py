@@ -1,0 +1,151 @@
+"""MountainCar, compiled: Gymnasium's dynamics step for step, with the paper's two policies.
+
+Position x in [−1.2, 0.6] and velocity v in [−0.07, 0.07]; actions push left, coast, push right:
+
+    v ← clip(v + 0.001(a − 1) − 0.0025 cos 3x)        x ← clip(x + v),  v = 0 at the left wall
+
+Reward −1 a step; an episode begins at rest, x uniform in [−0.6, −0.4], and ends at x ≥ 0.5 with
+v ≥ 0. There is no time limit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._jit import compiled
+from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from saddleback.engine.source import Simulation, Trajectory
+from saddleback.features import Tiles
+from saddleback.policies import check_coverage, table
+
+LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
+GOAL = 0.5
+FORCE, GRAVITY = 0.001, 0.0025
+START = (-0.6, -0.4)
+
+
+def mountain_car(
+    gamma: float = 0.99,
+    *,
+    tiles: Tiles | None = None,
+    target: ArrayLike = ((0.8, 0.1, 0.1), (0.1, 0.1, 0.8)),
+    behaviour: ArrayLike = ((0.98, 0.01, 0.01), (0.01, 0.01, 0.98)),
+    values: Literal["action", "state"] = "action",
+) -> Simulation:
+    """MountainCar under policies that push in the direction of motion.
+
+    Parameters
+    ----------
+    gamma
+        Discount.
+    tiles
+        Features of (position, velocity); 4 tilings of 8×8 tiles (9×9 with displacement) if not
+        given, so p = 972 for action values.
+    target, behaviour
+        π and μ as two rows over (left, coast, right): for velocity ≤ 0, and for velocity > 0. The
+        paper's if not given.
+    values
+        Learn action values or state values.
+
+    Examples
+    --------
+    >>> mountain_car()
+    Simulation(mountain_car, gamma=0.99, action values, p=972)
+    """
+    both = np.ones(2, dtype=bool)
+    pi = table("target", target, both, 3)
+    mu = table("behaviour", behaviour, both, 3)
+    check_coverage(pi, mu, both)
+    discount = _validate.unit("mountain_car", "gamma", gamma)
+    return Simulation(
+        name="mountain_car",
+        simulator=lambda rng: MountainCar(mu, discount, rng),
+        tiles=tiles or Tiles(LOW, HIGH, bins=8, tilings=4),
+        target=pi,
+        behaviour=mu,
+        gamma=discount,
+        values=values,
+    )
+
+
+class MountainCar:
+    """Endless MountainCar under a policy; every step uses two uniform numbers, in order."""
+
+    def __init__(self, policy: FloatArray, gamma: float, rng: np.random.Generator) -> None:
+        self._rng, self._gamma = rng, gamma
+        self._cumulative = np.cumsum(policy, axis=1)
+        self._cumulative /= self._cumulative[:, -1:]
+        position, choice = rng.random(2)
+        x = START[0] + (START[1] - START[0]) * position
+        action = int(np.searchsorted(self._cumulative[0], choice, side="right"))
+        self._now = np.array([x, 0.0, action, 1.0])
+
+    def take(self, steps: int) -> Trajectory:
+        """Return the next ``steps`` steps."""
+        whole = np.empty((4, steps), dtype=np.int64)
+        piece = Trajectory(
+            observations=np.empty((steps, 2)),
+            next_observations=np.empty((steps, 2)),
+            kinds=whole[0],
+            next_kinds=whole[1],
+            actions=whole[2],
+            next_actions=whole[3],
+            rewards=np.full(steps, -1.0),
+            discounts=np.empty(steps),
+            starts=np.empty(steps, dtype=np.bool_),
+        )
+        _drive(self._rng.random((steps, 2)), self._cumulative, self._gamma, self._now, *piece)
+        return piece
+
+
+@compiled
+def move(x: float, v: float, action: int) -> tuple[float, float]:
+    """One step of the dynamics: (position, velocity) after an action."""
+    v += (action - 1) * FORCE + math.cos(3 * x) * (-GRAVITY)
+    v = min(max(v, -0.07), 0.07)
+    x += v
+    x = min(max(x, -1.2), 0.6)
+    if x == -1.2 and v < 0:
+        v = 0.0
+    return x, v
+
+
+@compiled
+def _drive(
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    gamma: float,
+    now: FloatArray,
+    observations: FloatArray,
+    next_observations: FloatArray,
+    kinds: IntArray,
+    next_kinds: IntArray,
+    actions: IntArray,
+    next_actions: IntArray,
+    rewards: FloatArray,
+    discounts: FloatArray,
+    starts: BoolArray,
+) -> None:
+    """Follow the policy from ``now`` = (x, v, action, is it a start), filling the columns."""
+    x, v, a, first = now[0], now[1], int(now[2]), now[3]
+    for t in range(len(uniforms)):
+        observations[t, 0], observations[t, 1] = x, v
+        kinds[t], actions[t], starts[t] = 1 if v > 0 else 0, a, first == 1.0
+        x, v = move(x, v, a)
+        next_observations[t, 0], next_observations[t, 1] = x, v
+        over = x >= GOAL and v >= 0
+        next_kinds[t] = 1 if v > 0 else 0
+        discounts[t] = 0.0 if over else gamma
+        if over:
+            x, v = START[0] + (START[1] - START[0]) * uniforms[t, 0], 0.0
+        kind = 1 if v > 0 else 0
+        a = 0
+        while cumulative[kind, a] <= uniforms[t, 1]:
+            a += 1
+        next_actions[t] = a
+        first = 1.0 if over else 0.0
+    now[0], now[1], now[2], now[3] = x, v, a, first

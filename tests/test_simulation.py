@@ -1,0 +1,170 @@
+"""Tiles and MountainCar: against Gymnasium, and the engine on them against the oracle."""
+
+import os
+
+import gymnasium
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import saddleback as sb
+from saddleback import System, learn, problems
+from saddleback.features import Tiles
+from saddleback.problems.mountain_car import MountainCar
+
+BOX = Tiles(low=(-1.0, 0.0), high=(1.0, 2.0), bins=5, tilings=8)
+
+
+@pytest.mark.kernel
+@given(hnp.arrays(float, (7, 2), elements=st.floats(-3, 3)))
+@settings(max_examples=40, deadline=None)
+def test_tiles_follow_their_definition(observations):
+    found = BOX(observations)
+    for n, point in enumerate(observations):
+        scaled = np.clip((point - np.array(BOX.low)) * (5 / 2.0), 0.0, 5.0)
+        for i in range(8):
+            shift = np.array([i % 8, 3 * i % 8]) / 8
+            row, column = np.minimum(np.floor(scaled + shift), 5).astype(int)
+            assert found[n, i] == i * 36 + row * 6 + column
+    assert found.max() < BOX.size == 8 * 36
+
+
+def test_tiles_of_near_points_overlap_more():
+    def shared(distance):
+        a, b = BOX([[0.0, 1.0], [distance, 1.0]])
+        return (a == b).sum()
+
+    assert shared(0.0) == 8
+    assert 8 > shared(0.1) > shared(0.3) >= shared(0.5) == 0
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("message", "act"),
+    [
+        ("bins must be a whole number >= 1, got 0", lambda: Tiles((0,), (1,), 0, 4)),
+        ("low[1] = 1 must be less than high[1] = 1", lambda: Tiles((0, 1), (1, 1), 8, 4)),
+        ("high must have shape [2], got [1]", lambda: Tiles((0, 1), (1,), 8, 4)),
+        ("observations[0, 1] is nan", lambda: BOX([[0.0, np.nan]])),
+        ("observations must have shape [n, 2], got [1, 3]", lambda: BOX([[0.0, 0.0, 0.0]])),
+    ],
+)
+def test_bad_tiles(message, act):
+    with pytest.raises(sb.errors.SaddlebackError) as caught:
+        act()
+    assert message in str(caught.value)
+
+
+def test_mountain_car_is_gymnasiums_step_for_step():
+    env = gymnasium.make("MountainCar-v0").unwrapped
+    piece = MountainCar(problems.mountain_car().behaviour, 0.99, np.random.default_rng(1)).take(
+        30_000
+    )
+    env.reset(seed=0)
+    over = 0
+    for t in range(len(piece.rewards)):
+        if piece.starts[t]:
+            assert -0.6 <= piece.observations[t, 0] <= -0.4
+            assert piece.observations[t, 1] == 0.0
+            env.state = tuple(piece.observations[t])
+        _, reward, terminated, _, _ = env.step(int(piece.actions[t]))
+        assert tuple(env.state) == tuple(piece.next_observations[t])
+        assert reward == piece.rewards[t]
+        assert terminated == (piece.discounts[t] == 0.0)
+        over += terminated
+    assert over > 150
+
+
+def test_mountain_car_follows_its_policy():
+    piece = MountainCar(problems.mountain_car().behaviour, 0.99, np.random.default_rng(2)).take(
+        200_000
+    )
+    np.testing.assert_array_equal(piece.kinds, piece.observations[:, 1] > 0)
+    for kind, row in enumerate(problems.mountain_car().behaviour):
+        shares = (
+            np.bincount(piece.actions[piece.kinds == kind], minlength=3)
+            / (piece.kinds == kind).sum()
+        )
+        np.testing.assert_allclose(shares, row, atol=0.003)
+    # Mean length of an episode under μ: 135.8 (100,000 episodes, sd 30.6).
+    lengths = np.diff(np.flatnonzero(piece.starts))
+    assert lengths.mean() == pytest.approx(135.8, abs=4 * 30.6 / np.sqrt(len(lengths)))
+
+
+def dense_run(rule, simulation, piece, alpha, beta):
+    """The oracle on tiles: plain NumPy, dense vectors, form by form."""
+    pi, mu, A = simulation.target, simulation.behaviour, simulation.n_actions
+    by_action = simulation.values == "action"
+    p = simulation.p
+    codes, next_codes = (
+        simulation.tiles(o).astype(int) for o in (piece.observations, piece.next_observations)
+    )
+    kappa_of = rule.trace.kappa(pi, mu)
+    c = rule.form.coefficients
+    theta, omega, e, gamma = np.zeros(p), np.zeros(p), np.zeros(p), 0.0
+
+    def features(code, a):
+        phi = np.zeros(p)
+        phi[code * A + a if by_action else code] = 1.0
+        return phi
+
+    for t in range(len(piece.rewards)):
+        s, a, s1, gamma1 = piece.kinds[t], piece.actions[t], piece.next_kinds[t], piece.discounts[t]
+        if piece.starts[t]:
+            gamma = 0.0
+        phi = features(codes[t], a)
+        each = np.array([features(next_codes[t], action) for action in range(A)])
+        b = pi[s1] @ each
+        x = (pi[s1] - mu[s1] * kappa_of[s1]) @ each
+        w = 1.0 if by_action else pi[s, a] / mu[s, a]
+        e = gamma * kappa_of[s, a] * e + w * phi
+        delta = piece.rewards[t] + gamma1 * theta @ b - theta @ phi
+        u = e @ omega
+        d_theta = (
+            c.td * delta * e + c.saddle * (phi - gamma1 * b) * u - c.correction * gamma1 * x * u
+        )
+        d_omega = c.dual * delta * e - c.gram * (phi @ omega) * phi - c.shrink * omega
+        theta, omega, gamma = theta + alpha * d_theta, omega + beta * d_omega, gamma1
+    return theta, omega
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    "rule",
+    [sb.GES(0.0), sb.GES(0.3), sb.GES(0.99), sb.GQ(0.6), sb.ABQ(0.9), sb.GTB(0.9),
+     sb.ExpectedSarsa(0.5), sb.TD(0.5), sb.GTD(), sb.TDRC(0.9), sb.TDC(0.3)],
+    ids=str,
+)  # fmt: skip
+def test_learning_on_tiles(rule):
+    car = problems.mountain_car(values=rule.values)
+    steps = 150 if "NUMBA_DISABLE_JIT" in os.environ else 3000
+    run = learn(rule, car, alpha=[0.001, 0.01], beta=0.005, steps=steps, rng=3, bound=1e300)
+    sampler = car.sampler(np.random.default_rng(np.random.SeedSequence(3)))
+    theta, omega = dense_run(rule, car, sampler.take(steps), 0.01, 0.005)
+    np.testing.assert_allclose(run.theta[1], theta, rtol=1e-9, atol=1e-12 * np.abs(theta).max())
+    np.testing.assert_allclose(run.omega[1], omega, rtol=1e-9, atol=1e-12 * np.abs(omega).max())
+
+
+def test_the_fixed_point_of_an_estimate_predicts_the_value():
+    """LSTD(0.5) on 270,000 steps; V^π = −79.83 by Monte Carlo over 200,000 episodes."""
+    car = problems.mountain_car()
+    system = System.estimate(car, sb.GES(0.5), steps=270_000, rng=0)
+    theta = system.fixed_point
+    starts = np.column_stack([np.linspace(-0.6, -0.4, 50), np.zeros(50)])
+    codes = car.tiles(starts).astype(int)
+    values = sum(car.target[0, a] * theta[codes * 3 + a].sum(axis=1) for a in range(3))
+    assert values.mean() == pytest.approx(-79.83, abs=3.0)
+
+
+@pytest.mark.kernel
+def test_wrong_kind_of_values():
+    car = problems.mountain_car(values="state")
+    assert repr(car) == "Simulation(mountain_car, gamma=0.99, state values, p=324)"
+    with pytest.raises(
+        sb.errors.RuleMismatch, match=r"TD\(0\) learns state values but mountain_car"
+    ):
+        learn(sb.TD(0.0), problems.mountain_car(), alpha=0.1, steps=10)
+    with pytest.raises(sb.errors.InvalidParameter, match="learn: problem must be a Problem, got 3"):
+        learn(sb.TD(0.0), 3, alpha=0.1, steps=10)
