@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.sparse import csr_array
 
 import saddleback as sb
 from saddleback import System, learn, problems
-from saddleback.features import Tiles
+from saddleback.features import RBF, Custom, Fourier, Polynomial, Tiles
 from saddleback.problems.mountain_car import MountainCar
 
 BOX = Tiles(low=(-1.0, 0.0), high=(1.0, 2.0), bins=5, tilings=8)
@@ -47,6 +48,14 @@ def test_tiles_of_near_points_overlap_more():
         ("bins must be a whole number >= 1, got 0", lambda: Tiles((0,), (1,), 0, 4)),
         ("low[1] = 1 must be less than high[1] = 1", lambda: Tiles((0, 1), (1, 1), 8, 4)),
         ("high must have shape [2], got [1]", lambda: Tiles((0, 1), (1,), 8, 4)),
+        ("tiles are more than 2147483648; hash them", lambda: Tiles((0,) * 9, (1,) * 9, 15, 4)),
+        ("table must be a whole number >= 1, got 0", lambda: Tiles((0,), (1,), 8, 4, table=0)),
+        ("order must be a whole number >= 1, got 0", lambda: Fourier((0,), (1,), order=0)),
+        ("RBF: low[0] = 1 must be less than high[0] = 1", lambda: RBF((1,), (1,), centres=3)),
+        ("observations[0, 0] is inf", lambda: Polynomial((0,), (1,), degree=1)([[np.inf]])),
+        ("function must be callable, got 3", lambda: Custom(3, size=2)),
+        ("must have shape [1, 2], got [1, 3]", lambda: Custom(lambda o: np.ones((1, 3)), 2)([[0]])),
+        ("features[0] is nan", lambda: Custom(lambda o: np.full((1, 2), np.nan), 2)([[0]])),
         ("observations[0, 1] is nan", lambda: BOX([[0.0, np.nan]])),
         ("observations must have shape [n, 2], got [1, 3]", lambda: BOX([[0.0, 0.0, 0.0]])),
     ],
@@ -98,24 +107,21 @@ def dense_run(rule, simulation, piece, alpha, beta):
     pi, mu, A = simulation.target, simulation.behaviour, simulation.n_actions
     by_action = simulation.values == "action"
     p = simulation.p
-    codes, next_codes = (
-        simulation.tiles(o).astype(int) for o in (piece.observations, piece.next_observations)
-    )
     kappa_of = rule.trace.kappa(pi, mu)
     c = rule.form.coefficients
     theta, omega, e, gamma = np.zeros(p), np.zeros(p), np.zeros(p), 0.0
 
-    def features(code, a):
-        phi = np.zeros(p)
-        phi[code * A + a if by_action else code] = 1.0
-        return phi
+    here = simulation.phi(piece.observations, piece.actions)
+    there = [
+        simulation.phi(piece.next_observations, np.full(len(piece.rewards), a)) for a in range(A)
+    ]
 
     for t in range(len(piece.rewards)):
         s, a, s1, gamma1 = piece.kinds[t], piece.actions[t], piece.next_kinds[t], piece.discounts[t]
         if piece.starts[t]:
             gamma = 0.0
-        phi = features(codes[t], a)
-        each = np.array([features(next_codes[t], action) for action in range(A)])
+        phi = here[t]
+        each = np.array([rows[t] for rows in there])
         b = pi[s1] @ each
         x = (pi[s1] - mu[s1] * kappa_of[s1]) @ each
         w = 1.0 if by_action else pi[s, a] / mu[s, a]
@@ -147,14 +153,56 @@ def test_learning_on_tiles(rule):
     np.testing.assert_allclose(run.omega[1], omega, rtol=1e-9, atol=1e-12 * np.abs(omega).max())
 
 
+LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
+FEATURES = {
+    "hashed": Tiles(LOW, HIGH, bins=8, tilings=4, table=30),
+    "fourier": Fourier(LOW, HIGH, order=2),
+    "polynomial": Polynomial(LOW, HIGH, degree=2),
+    "rbf": RBF(LOW, HIGH, centres=3),
+    "custom": Custom(lambda obs: obs[:, :1] > np.linspace(-1, 0, 6), size=6),
+    "sparse": Custom(lambda obs: csr_array(obs[:, :1] > np.linspace(-1, 0, 6)), size=6),
+}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("name", FEATURES)
+def test_learning_on_other_features(name, shared):
+    car = problems.mountain_car(features=FEATURES[name], shared=shared)
+    steps = 100 if "NUMBA_DISABLE_JIT" in os.environ else 2000
+    run = learn(
+        sb.GES(0.6), car, alpha=[0.01, 0.02], beta=0.02, steps=steps, rng=3, bound=1e300,
+        record=[1, 2, 3, 50],
+    )  # fmt: skip
+    sampler = car.sampler(np.random.default_rng(np.random.SeedSequence(3)))
+    theta, omega = dense_run(sb.GES(0.6), car, sampler.take(steps), 0.02, 0.02)
+    np.testing.assert_allclose(run.theta[1], theta, rtol=1e-8, atol=1e-11 * np.abs(theta).max())
+    np.testing.assert_allclose(run.omega[1], omega, rtol=1e-8, atol=1e-11 * np.abs(omega).max())
+
+
+@pytest.mark.kernel
+def test_hashed_tiles_add_up_where_they_meet():
+    tiles = FEATURES["hashed"]
+    points = np.random.default_rng(1).uniform(LOW, HIGH, size=(500, 2))
+    index, value = tiles.encode(points)
+    assert index.max() < tiles.size == 30
+    assert (value.sum(axis=1) == 4).all()
+    assert (value > 1).any()
+    for row, counted in zip(index, value, strict=True):
+        assert len(set(row[counted > 0])) == (counted > 0).sum() == len(set(row))
+    wide = Tiles((0.0,) * 12, (1.0,) * 12, bins=8, tilings=8, table=10**6)
+    spread = wide(np.random.default_rng(2).uniform(size=(2000, 12)))
+    assert len(np.unique(spread)) > 0.98 * spread.size
+
+
 def test_the_fixed_point_of_an_estimate_predicts_the_value():
     """LSTD(0.5) on 270,000 steps; V^π = −79.83 by Monte Carlo over 200,000 episodes."""
     car = problems.mountain_car()
     system = System.estimate(car, sb.GES(0.5), steps=270_000, rng=0)
     theta = system.fixed_point
     starts = np.column_stack([np.linspace(-0.6, -0.4, 50), np.zeros(50)])
-    codes = car.tiles(starts).astype(int)
-    values = sum(car.target[0, a] * theta[codes * 3 + a].sum(axis=1) for a in range(3))
+    each = (car.phi(starts, np.full(50, a)) @ theta for a in range(3))
+    values = sum(pi * q for pi, q in zip(car.target[0], each, strict=True))
     assert values.mean() == pytest.approx(-79.83, abs=3.0)
 
 

@@ -138,3 +138,15 @@ def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | N
         )
     seed = np.random.SeedSequence(rng)
     return np.random.default_rng(seed), seed
+
+
+def box(owner: str, low: ArrayLike, high: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return the corners of a box if each side has a positive, finite length."""
+    lower, upper = floats("low", low), floats("high", high)
+    shape("low", lower, ("d",))
+    shape("high", upper, (len(lower),))
+    for d in np.flatnonzero(~(np.isfinite(upper - lower) & (lower < upper)))[:1]:
+        raise InvalidParameter(
+            f"{owner}: low[{d}] = {lower[d]:g} must be less than high[{d}] = {upper[d]:g}."
+        )
+    return lower, upper

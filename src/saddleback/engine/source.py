@@ -18,7 +18,7 @@ from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
 from saddleback.engine.experience import Sampler
 from saddleback.engine.stream import Stream, Streamer, weigh
 from saddleback.errors import RuleMismatch
-from saddleback.features import Tiles
+from saddleback.features import Features
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, tabulate, terms
 
@@ -92,7 +92,7 @@ class Trajectory(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
-    """A compiled simulator with tile-coded features and two policies.
+    """A simulator with features of its observations and two policies.
 
     Attributes
     ----------
@@ -100,23 +100,25 @@ class Simulation:
         What is simulated.
     simulator
         ``simulator(rng)`` returns an object whose ``take(n)`` is a `Trajectory`.
-    tiles
-        Features of an observation; for action values each comes once for each action.
+    features
+        Features of an observation.
     target, behaviour
         π and μ for each kind of state, [n, A].
     gamma
         Discount.
     values
-        Whether action values or state values are learned.
+        Whether action values or state values are learned. For action values each feature comes
+        once for each action, and with ``shared`` once more for all of them.
     """
 
     name: str
     simulator: Callable[[np.random.Generator], Takes]
-    tiles: Tiles
+    features: Features
     target: FloatArray
     behaviour: FloatArray
     gamma: float
     values: Literal["action", "state"] = "action"
+    shared: bool = False
 
     @property
     def n_actions(self) -> int:
@@ -124,9 +126,25 @@ class Simulation:
         return int(self.target.shape[1])
 
     @property
+    def copies(self) -> FloatArray:
+        """Which copies of a feature an action switches on, [A, copies]."""
+        common = np.ones((self.n_actions, 1))
+        if self.values == "state":
+            return common
+        own = np.eye(self.n_actions)
+        return np.hstack([own, common]) if self.shared else own
+
+    @property
     def p(self) -> int:
         """Number of features."""
-        return self.tiles.size * (self.n_actions if self.values == "action" else 1)
+        return int(self.features.size * self.copies.shape[1])
+
+    def phi(self, observations: FloatArray, actions: IntArray) -> FloatArray:
+        """Return φ(s, a) as dense rows [n, p], for a look at values rather than for learning."""
+        given = np.asarray(observations, dtype=np.float64)
+        rows = self.features.encode(given).dense(self.features.size)
+        each = np.einsum("nf,nc->nfc", rows, self.copies[actions])
+        return np.asarray(each.reshape(len(rows), -1))
 
     def sampler(self, rng: np.random.Generator) -> Takes:
         """Return experience of μ."""
@@ -139,76 +157,91 @@ class Simulation:
                 f"{rule} learns {rule.values} values but {self.name} describes {self.values} "
                 "values; make it with the other, or use another rule."
             )
-        kinds, actions = self.target.shape
-        # What a rule makes of one-hot actions are its weights over actions.
-        one_hot = np.eye(actions) if self.values == "action" else np.ones((actions, 1))
-        phi = np.repeat(one_hot[None], kinds, axis=0)
-        everywhere = np.ones(kinds, dtype=bool)
-        t = tabulate(rule, phi, self.target, self.behaviour, everywhere)
-        return TiledStreamer(self.tiles, t, actions)
+        # What a rule makes of the copies of one feature are its weights for all of them.
+        kinds = len(self.target)
+        phi = np.repeat(self.copies[None], kinds, axis=0)
+        t = tabulate(rule, phi, self.target, self.behaviour, np.ones(kinds, dtype=bool))
+        return FeatureStreamer(self.features, t, self.copies)
 
     def __repr__(self) -> str:
         return f"Simulation({self.name}, gamma={self.gamma:g}, {self.values} values, p={self.p})"
 
 
-class TiledStreamer:
-    """Turns consecutive trajectories into stream, with tiles for features."""
+class FeatureStreamer:
+    """Turns consecutive trajectories into stream."""
 
-    def __init__(self, tiles: Tiles, terms: Terms, n_actions: int) -> None:
-        self._tiles = tiles
+    def __init__(self, features: Features, terms: Terms, copies: FloatArray) -> None:
+        self._features = features
         self._terms = terms
-        self._n_actions = n_actions
-        self._copies = terms.phi.shape[1]
+        self._copies = copies.shape[1]
+        # Every action switches equally many copies on.
+        self._on = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
         self._carry = np.zeros(3)
 
     def __call__(self, piece: Trajectory) -> Stream:
         """Return the stream of the next piece."""
-        steps, active = len(piece.rewards), self._tiles.tilings
-        here = piece.kinds * self._n_actions + piece.actions
-        following = piece.next_kinds * self._n_actions + piece.next_actions
-        t, many = self._terms, active * self._copies
+        steps, actions = len(piece.rewards), len(self._on)
+        here = piece.kinds * actions + piece.actions
+        following = piece.next_kinds * actions + piece.next_actions
+        t = self._terms
         decay, weight = np.empty(steps), np.empty(steps)
         weigh(
             here, piece.discounts, piece.starts, t.kappa, t.weight, t.rho, t.emphasis,
             self._carry, decay, weight,
         )  # fmt: skip
-        phi_index = np.empty(steps * active, dtype=np.uint32)
-        next_index = np.empty(steps * many, dtype=np.uint32)
-        next_b, next_x = np.empty(steps * many), np.empty(steps * many)
+        index, value = self._features.encode(piece.observations)
+        next_index, next_value = self._features.encode(piece.next_observations)
+        few = index.shape[1] * self._on.shape[1]
+        many = next_index.shape[1] * self._copies
+        phi_index = np.empty(steps * few, dtype=np.uint32)
+        phi_value = np.ones(1 if value is None else steps * few)
+        b_index = np.empty(steps * many, dtype=np.uint32)
+        b, x = np.empty(steps * many), np.empty(steps * many)
+        binary = np.ones((0, 0))
         _expand(
-            self._tiles.code(piece.observations), self._tiles.code(piece.next_observations),
-            piece.actions, following, self._copies, t.bootstrap, t.correction,
-            phi_index, next_index, next_b, next_x,
+            index, binary if value is None else value,
+            next_index, binary if next_value is None else next_value,
+            self._on[piece.actions], following, t.bootstrap, t.correction,
+            phi_index, phi_value, b_index, b, x,
         )  # fmt: skip
         return Stream(
-            np.arange(steps + 1) * active, phi_index, np.ones(1), np.arange(steps + 1) * many,
-            next_index, next_b, next_x, piece.rewards, piece.discounts, decay, weight,
+            np.arange(steps + 1) * few, phi_index, phi_value, np.arange(steps + 1) * many,
+            b_index, b, x, piece.rewards, piece.discounts, decay, weight,
         )  # fmt: skip
 
 
 @compiled
 def _expand(
-    tiles: IndexArray,
-    next_tiles: IndexArray,
-    actions: IntArray,
+    index: IndexArray,
+    value: FloatArray,
+    next_index: IndexArray,
+    next_value: FloatArray,
+    on: IndexArray,
     following: IntArray,
-    copies: int,
     bootstrap: FloatArray,
     correction: FloatArray,
     phi_index: IndexArray,
-    next_index: IndexArray,
-    next_b: FloatArray,
-    next_x: FloatArray,
+    phi_value: FloatArray,
+    b_index: IndexArray,
+    b: FloatArray,
+    x: FloatArray,
 ) -> None:
-    """Feature of tile f with action a is f·copies + a: the actions of a tile are neighbours."""
-    steps, active = tiles.shape
-    many = active * copies
+    """Copy c of feature f is f·copies + c: the actions of a feature are neighbours."""
+    steps, active = index.shape
+    copies = bootstrap.shape[1]
+    valued, next_valued = value.size > 0, next_value.size > 0
+    j, m = 0, 0
     for t in range(steps):
-        a = actions[t] if copies > 1 else 0
         for i in range(active):
-            phi_index[t * active + i] = tiles[t, i] * copies + a
+            for c in range(on.shape[1]):
+                phi_index[j] = index[t, i] * copies + on[t, c]
+                if valued:
+                    phi_value[j] = value[t, i]
+                j += 1
+        for i in range(next_index.shape[1]):
+            size = next_value[t, i] if next_valued else 1.0
             for c in range(copies):
-                j = t * many + i * copies + c
-                next_index[j] = next_tiles[t, i] * copies + c
-                next_b[j] = bootstrap[following[t], c]
-                next_x[j] = correction[following[t], c]
+                b_index[m] = next_index[t, i] * copies + c
+                b[m] = size * bootstrap[following[t], c]
+                x[m] = size * correction[following[t], c]
+                m += 1

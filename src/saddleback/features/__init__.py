@@ -1,5 +1,7 @@
-"""Features of observations: sparse by nature, compiled, usable on arrays."""
+"""Features of observations: sparse by nature, usable on arrays, and by the engine."""
 
+from saddleback.features.base import Active, Features
+from saddleback.features.dense import RBF, Custom, Fourier, Polynomial
 from saddleback.features.tiles import Tiles
 
-__all__ = ["Tiles"]
+__all__ = ["RBF", "Active", "Custom", "Features", "Fourier", "Polynomial", "Tiles"]

@@ -2,7 +2,8 @@
 
 Tiling i is displaced in dimension d by i(1 + 2d)/n tile widths, modulo 1, the asymmetric
 displacement of Miller and Glanz used in most tile-coding software. With b tiles along a dimension
-each displaced grid needs b + 1 of them to cover the box.
+each displaced grid needs b + 1 of them to cover the box. The tiles may be hashed into a table of
+given size, for boxes of many dimensions; tiles that meet in one place add up.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._typing import ArrayLike, FloatArray, IndexArray
 from saddleback.errors import InvalidParameter
+from saddleback.features.base import Active
+
+MOST = 1 << 31
+"""More features than this would not fit an index."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Tiles:
         Tiles along each dimension, before displacement adds one.
     tilings
         Number of grids, and so of active features.
+    table
+        Hash the tiles into this many features; one feature for each tile if not given.
 
     Examples
     --------
@@ -38,30 +45,33 @@ class Tiles:
     324
     >>> tiles([[0.5, 0.5]])
     array([[ 40, 121, 202, 283]], dtype=uint32)
+    >>> Tiles((0.0,) * 6, (1.0,) * 6, bins=8, tilings=16, table=4096).size
+    4096
     """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     bins: int
     tilings: int
+    table: int | None = None
 
     def __post_init__(self) -> None:
         _validate.count("Tiles", "bins", self.bins)
         _validate.count("Tiles", "tilings", self.tilings)
-        low, high = _validate.floats("low", self.low), _validate.floats("high", self.high)
-        _validate.shape("low", low, ("d",))
-        _validate.shape("high", high, (len(low),))
-        for d in np.flatnonzero(~(low < high))[:1]:
-            raise InvalidParameter(
-                f"Tiles: low[{d}] = {low[d]:g} must be less than high[{d}] = {high[d]:g}."
-            )
+        if self.table is not None:
+            _validate.count("Tiles", "table", self.table)
+        low, high = _validate.box("Tiles", self.low, self.high)
         object.__setattr__(self, "low", tuple(low.tolist()))
         object.__setattr__(self, "high", tuple(high.tolist()))
+        if self.size > MOST:
+            raise InvalidParameter(
+                f"Tiles: {self.size} tiles are more than {MOST}; hash them with table=…"
+            )
 
     @property
     def size(self) -> int:
         """Number of features of an observation, over all tilings."""
-        return int(self.tilings * (self.bins + 1) ** len(self.low))
+        return self.table or int(self.tilings * (self.bins + 1) ** len(self.low))
 
     @cached_property
     def _grid(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -75,13 +85,18 @@ class Tiles:
         given = _validate.floats("observations", observations)
         _validate.shape("observations", given, ("n", len(self.low)))
         _validate.finite("observations", given)
-        return self.code(given)
+        return self.encode(given).which
 
-    def code(self, observations: FloatArray) -> IndexArray:
-        """As calling, without checks."""
+    def encode(self, observations: FloatArray) -> Active:
+        """Active tiles without checks; hashed ones with the number that met in one place."""
         found = np.empty((len(observations), self.tilings), dtype=np.uint32)
-        _code(observations, *self._grid, self.bins, found)
-        return found
+        with np.errstate(over="ignore"):  # the hash is meant to wrap around
+            _code(observations, *self._grid, self.bins, self.table or 0, found)
+        if self.table is None:
+            return Active(found, None)
+        value = np.ones(found.shape)
+        _merge(found, value)
+        return Active(found, value)
 
 
 @compiled
@@ -91,14 +106,37 @@ def _code(
     per_unit: FloatArray,
     shift: FloatArray,
     bins: int,
+    table: int,
     found: IndexArray,
 ) -> None:
     tilings, dimensions = shift.shape
     for n in range(len(observations)):
         for i in range(tilings):
-            index = i
+            index = np.uint64(i)
             for d in range(dimensions):
                 place = (observations[n, d] - low[d]) * per_unit[d]
                 place = min(max(place, 0.0), float(bins)) + shift[i, d]
-                index = index * (bins + 1) + min(int(place), bins)
-            found[n, i] = index
+                index = index * np.uint64(bins + 1) + np.uint64(min(int(place), bins))
+                if table > 0:
+                    index = _scramble(index)
+            found[n, i] = index % np.uint64(table) if table > 0 else index
+
+
+@compiled
+def _scramble(x: np.uint64) -> np.uint64:
+    """Mix the bits of a number (the finaliser of MurmurHash3)."""
+    x = (x ^ (x >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    x = (x ^ (x >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return x ^ (x >> np.uint64(33))
+
+
+@compiled
+def _merge(index: IndexArray, value: FloatArray) -> None:
+    """Let the first of several equal indices in a row carry the value of all."""
+    for n in range(len(index)):
+        for i in range(1, index.shape[1]):
+            for first in range(i):
+                if index[n, first] == index[n, i]:
+                    value[n, first] += value[n, i]
+                    value[n, i] = 0.0
+                    break

@@ -19,7 +19,7 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine.source import Simulation, Trajectory
-from saddleback.features import Tiles
+from saddleback.features import Features, Tiles
 from saddleback.policies import check_coverage, table
 
 LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
@@ -31,10 +31,11 @@ START = (-0.6, -0.4)
 def mountain_car(
     gamma: float = 0.99,
     *,
-    tiles: Tiles | None = None,
+    features: Features | None = None,
     target: ArrayLike = ((0.8, 0.1, 0.1), (0.1, 0.1, 0.8)),
     behaviour: ArrayLike = ((0.98, 0.01, 0.01), (0.01, 0.01, 0.98)),
     values: Literal["action", "state"] = "action",
+    shared: bool = False,
 ) -> Simulation:
     """MountainCar under policies that push in the direction of motion.
 
@@ -42,14 +43,15 @@ def mountain_car(
     ----------
     gamma
         Discount.
-    tiles
-        Features of (position, velocity); 4 tilings of 8×8 tiles (9×9 with displacement) if not
-        given, so p = 972 for action values.
+    features
+        Features of (position, velocity), such as ``Tiles(LOW, HIGH, …)``; 4 tilings of 8×8 tiles
+        (9×9 with displacement) if not given, so p = 972 for action values.
     target, behaviour
         π and μ as two rows over (left, coast, right): for velocity ≤ 0, and for velocity > 0. The
         paper's if not given.
-    values
-        Learn action values or state values.
+    values, shared
+        Learn action values or state values. For action values each feature comes once for each
+        action, and with ``shared`` once more for all of them together.
 
     Examples
     --------
@@ -64,11 +66,12 @@ def mountain_car(
     return Simulation(
         name="mountain_car",
         simulator=lambda rng: MountainCar(mu, discount, rng),
-        tiles=tiles or Tiles(LOW, HIGH, bins=8, tilings=4),
+        features=features or Tiles(LOW, HIGH, bins=8, tilings=4),
         target=pi,
         behaviour=mu,
         gamma=discount,
         values=values,
+        shared=shared,
     )
 
 

@@ -1,0 +1,42 @@
+"""What features are to the engine: for each observation, which are active and with what value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from saddleback._typing import FloatArray, IndexArray
+
+
+class Active(NamedTuple):
+    """Active features of n observations, m of each.
+
+    Attributes
+    ----------
+    which
+        Their indices, [n, m]. An index comes at most once in a row with a value other than 0.
+    value
+        Their values [n, m], or None where all are 1.
+    """
+
+    which: IndexArray
+    value: FloatArray | None
+
+    def dense(self, size: int) -> FloatArray:
+        """Return the vectors themselves, [n, size]."""
+        rows = np.zeros((len(self.which), size))
+        values = np.ones(self.which.shape) if self.value is None else self.value
+        np.add.at(rows, (np.arange(len(rows))[:, None], self.which), values)
+        return rows
+
+
+class Features(Protocol):
+    """A map from observations to sparse vectors of length ``size``."""
+
+    @property
+    def size(self) -> int:
+        """Length of the vectors."""
+
+    def encode(self, observations: FloatArray) -> Active:
+        """Return the active features of observations [n, d]; nothing is checked."""

@@ -1,0 +1,198 @@
+"""Features that are all active at once: Fourier, polynomial, radial basis functions, your own."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.features.base import Active
+
+
+@dataclass(frozen=True)
+class _Box(ABC):
+    """Functions on a box, scaled to [0, 1]ᵈ; observations outside are moved onto its edge."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        low, high = _validate.box(type(self).__name__, self.low, self.high)
+        object.__setattr__(self, "low", tuple(low.tolist()))
+        object.__setattr__(self, "high", tuple(high.tolist()))
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of features."""
+
+    @abstractmethod
+    def of_unit(self, x: FloatArray) -> FloatArray:
+        """Return features [n, size] of points [n, d] of the unit box."""
+
+    def __call__(self, observations: ArrayLike) -> FloatArray:
+        """Features [n, size] of observations [n, d]; NaN and infinities are refused."""
+        given = _validate.floats("observations", observations)
+        _validate.shape("observations", given, ("n", len(self.low)))
+        _validate.finite("observations", given)
+        return self._values(given)
+
+    def encode(self, observations: FloatArray) -> Active:
+        """As calling, without checks, for the engine."""
+        return _all_active(self._values(observations))
+
+    def _values(self, observations: FloatArray) -> FloatArray:
+        low, high = np.array(self.low), np.array(self.high)
+        return self.of_unit(np.clip((observations - low) / (high - low), 0.0, 1.0))
+
+    def _grid(self, each: int) -> FloatArray:
+        """All combinations of 0, …, each − 1, one of each for every dimension."""
+        return np.array(list(itertools.product(range(each), repeat=len(self.low))), dtype=float)
+
+
+@dataclass(frozen=True)
+class Fourier(_Box):
+    """cos(π c·x) for all c in {0, …, order}ᵈ (Konidaris et al. 2011).
+
+    Examples
+    --------
+    >>> Fourier(low=(0.0,), high=(2.0,), order=2)([[1.0]]).round(6)
+    array([[ 1.,  0., -1.]])
+    """
+
+    order: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.count("Fourier", "order", self.order)
+
+    @property
+    def size(self) -> int:
+        """(order + 1)ᵈ."""
+        return int((self.order + 1) ** len(self.low))
+
+    def of_unit(self, x: FloatArray) -> FloatArray:
+        """Return cos(π c·x)."""
+        return np.asarray(np.cos(np.pi * x @ self._grid(self.order + 1).T))
+
+
+@dataclass(frozen=True)
+class Polynomial(_Box):
+    """Π_d x_d^{c_d} for all c in {0, …, degree}ᵈ.
+
+    Examples
+    --------
+    >>> Polynomial(low=(0.0,), high=(2.0,), degree=2)([[1.0]])
+    array([[1.  , 0.5 , 0.25]])
+    """
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.count("Polynomial", "degree", self.degree)
+
+    @property
+    def size(self) -> int:
+        """(degree + 1)ᵈ."""
+        return int((self.degree + 1) ** len(self.low))
+
+    def of_unit(self, x: FloatArray) -> FloatArray:
+        """Return the monomials."""
+        return np.asarray(np.prod(x[:, None, :] ** self._grid(self.degree + 1), axis=2))
+
+
+@dataclass(frozen=True)
+class RBF(_Box):
+    """exp(−‖x − centre‖² / 2w²) for a grid of centres, w their distance, and a constant 1.
+
+    Examples
+    --------
+    >>> RBF(low=(0.0,), high=(2.0,), centres=3)([[1.0]]).round(3)
+    array([[0.607, 1.   , 0.607, 1.   ]])
+    """
+
+    centres: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.count("RBF", "centres", self.centres)
+
+    @property
+    def size(self) -> int:
+        """centresᵈ + 1."""
+        return int(self.centres ** len(self.low)) + 1
+
+    def of_unit(self, x: FloatArray) -> FloatArray:
+        """Return the bumps, and 1."""
+        width = 1.0 / max(1, self.centres - 1)
+        away = (x[:, None, :] - width * self._grid(self.centres)) / width
+        bumps = np.exp(-0.5 * (away**2).sum(axis=2))
+        return np.column_stack([bumps, np.ones(len(x))])
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Features of your own: a function from observations [n, d] to [n, size].
+
+    The function may return an array or a SciPy sparse matrix; only non-zero entries cost.
+
+    Examples
+    --------
+    >>> Custom(lambda obs: obs[:, :1] > [0.0, 1.0], size=2)(np.array([[0.5, 9.0]]))
+    array([[1., 0.]])
+    """
+
+    function: Callable[[FloatArray], Any]
+    size: int
+
+    def __post_init__(self) -> None:
+        _validate.count("Custom", "size", self.size)
+        if not callable(self.function):
+            raise InvalidParameter(f"Custom: function must be callable, got {self.function!r}.")
+
+    def __call__(self, observations: ArrayLike) -> FloatArray:
+        """Return features [n, size] of observations [n, d]."""
+        given = _validate.floats("observations", observations)
+        _validate.finite("observations", given)
+        return self.encode(given).dense(self.size)
+
+    def encode(self, observations: FloatArray) -> Active:
+        """Call the function, check what it returns, and keep what is not zero."""
+        made = self.function(observations)
+        if not hasattr(made, "tocsr"):
+            made = _validate.floats("features", made)
+        if made.shape != (len(observations), self.size):
+            raise InvalidShape(
+                f"Custom features must have shape [{len(observations)}, {self.size}], got "
+                f"{list(made.shape)}."
+            )
+        if hasattr(made, "tocsr"):
+            sparse = made.tocsr()
+            sparse.sum_duplicates()
+            first, column = sparse.indptr, sparse.indices
+            value = np.asarray(sparse.data, dtype=np.float64)
+        else:
+            row, column = np.nonzero(made)
+            first = np.searchsorted(row, np.arange(len(made) + 1))
+            value = made[row, column]
+        _validate.finite("features", value)
+        counts = np.diff(first)
+        most = max(1, int(counts.max(initial=0)))
+        inside = np.arange(most) < counts[:, None]
+        index = np.zeros((len(counts), most), dtype=np.uint32)
+        padded = np.zeros((len(counts), most))
+        index[inside], padded[inside] = column, value
+        return Active(index, padded)
+
+
+def _all_active(values: FloatArray) -> Active:
+    index = np.broadcast_to(np.arange(values.shape[1], dtype=np.uint32), values.shape)
+    return Active(np.ascontiguousarray(index), values)
