@@ -312,3 +312,19 @@ def test_experience_repr_and_pieces():
         for c in ("states", "actions", "rewards", "next_states", "discounts", "starts")
     )
     assert repr(joined) == repr(experience)
+
+
+@pytest.mark.parametrize("name", ["GES", "GQ", "TDRC", "ExpectedSarsa"])
+def test_threads_and_blocks_give_the_same_bits(name, monkeypatch):
+    problem = problem_for(name, seed=31)
+    settings = dict(alpha=np.geomspace(1e-3, 2.0, 21), beta=0.05, steps=300, rng=4)
+    one, two, five = (
+        learn(rule_named(name, 0.7), problem, **settings, threads=n) for n in (1, 2, 5)
+    )
+    monkeypatch.setattr("saddleback.learning.online.CHUNK", 13)
+    pieces = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
+    for other in (two, five, pieces):
+        assert np.array_equal(one.theta, other.theta)
+        assert np.array_equal(one.omega, other.omega)
+        assert np.array_equal(one.diverged_at, other.diverged_at)
+    assert not one.ok.all()

@@ -181,6 +181,16 @@ def test_learning_on_other_features(name, shared):
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("name", [n for n in FEATURES if n != "hashed"])
+def test_features_of_arrays_are_what_the_engine_sees(name):
+    features = FEATURES[name]
+    points = np.random.default_rng(1).uniform(LOW, HIGH, size=(20, 2))
+    seen = features.encode(points)
+    np.testing.assert_allclose(features(points), seen.dense(features.size))
+    assert features(points).shape == (20, features.size)
+
+
+@pytest.mark.kernel
 def test_hashed_tiles_add_up_where_they_meet():
     tiles = FEATURES["hashed"]
     points = np.random.default_rng(1).uniform(LOW, HIGH, size=(500, 2))

@@ -21,6 +21,8 @@ have become negligible are dropped, which keeps the touched set small on streams
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from saddleback._jit import compiled
@@ -40,18 +42,59 @@ SMALLEST = 1e-100
 
 
 class Learners:
-    """K learners of one rule that differ only in their step sizes.
+    """K learners of one rule that differ only in their step sizes, in one or several threads.
 
-    A learner whose TD error, dual value φᵀω or step αu passes ``bound``, or is not finite, is
-    marked as diverged at that update and frozen as it was before it; the others do not notice.
+    A learner with |δ| + |φᵀω| + |αu| beyond ``bound``, or not finite, is marked as diverged at that
+    update and frozen as it was before it; the others do not notice.
 
     Attributes
     ----------
-    diverged_at
-        For each learner the update at which it diverged, or −1.
     done
         How many updates have been made.
     """
+
+    def __init__(
+        self,
+        form: Form,
+        alpha: Schedule,
+        beta: Schedule,
+        theta: FloatArray,
+        omega: FloatArray,
+        bound: float,
+        threads: int = 1,
+    ) -> None:
+        self.done = 0
+        parts = np.array_split(np.arange(len(theta)), min(threads, len(theta)))
+        self._blocks = [
+            Block(
+                form, Schedule(alpha.scale[k], alpha.power), Schedule(beta.scale[k], beta.power),
+                theta[k], omega[k], bound,
+            )
+            for k in parts
+        ]  # fmt: skip
+        self._pool = ThreadPoolExecutor(len(parts)) if len(parts) > 1 else None
+
+    def advance(self, stream: Stream) -> None:
+        """Learn from the next piece of a stream."""
+        if self._pool is None:
+            self._blocks[0].advance(stream, self.done)
+        else:
+            list(self._pool.map(lambda block: block.advance(stream, self.done), self._blocks))
+        self.done += len(stream.reward)
+
+    @property
+    def diverged_at(self) -> IntArray:
+        """For each learner the update at which it diverged, or −1."""
+        return np.concatenate([block.diverged_at for block in self._blocks])
+
+    def weights(self) -> tuple[FloatArray, FloatArray]:
+        """Return θ and ω as [K, p], with everything postponed folded in."""
+        theta, omega = zip(*(block.weights() for block in self._blocks), strict=True)
+        return np.concatenate(theta), np.concatenate(omega)
+
+
+class Block:
+    """Learners that lie side by side in memory and are advanced together."""
 
     def __init__(
         self,
@@ -87,16 +130,14 @@ class Learners:
         self._lanes = tuple(np.full(width, value, dtype=kind) for value in start)
         self._diverged_at = np.full(width, -1, dtype=np.int64)
         self.diverged_at = self._diverged_at[:learners]
-        self.done = 0
 
-    def advance(self, stream: Stream) -> None:
-        """Learn from the next piece of a stream."""
+    def advance(self, stream: Stream, done: int) -> None:
+        """Learn from the next piece of a stream, after ``done`` updates."""
         _advance(
-            *stream, self._coefficients, self._alpha, self._beta, *self._powers, self.done,
+            *stream, self._coefficients, self._alpha, self._beta, *self._powers, done,
             self._g, self._touched, self._is_touched, self._shared, self._count,
             self._theta, self._omega, self._lanes, self._diverged_at, self._several,
         )  # fmt: skip
-        self.done += len(stream.reward)
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with everything postponed folded in."""

@@ -37,6 +37,7 @@ def learn(
     record: int | ArrayLike | None = None,
     metrics: Mapping[str, Metric] | None = None,
     bound: float | None = None,
+    threads: int = 1,
 ) -> Run:
     """Run a rule on-line on experience of the behaviour policy.
 
@@ -66,6 +67,8 @@ def learn(
         A learner with |δ| + |φᵀω| + |αu| beyond this has diverged; it is frozen as it was before
         that update and the rest go on. If not given, a million times the largest of 1, |θ_0| and,
         on a finite problem, the weights of the rule's exact fixed point.
+    threads
+        Over how many threads to spread the settings; the result is the same to the bit.
 
     Examples
     --------
@@ -101,7 +104,10 @@ def learn(
         _validate.count("learn", "steps", steps)
         generator, seed = _validate.generator(rng)
         sampler = source.sampler(generator)
-    learners = Learners(rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound)
+    learners = Learners(
+        rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound,
+        _validate.count("learn", "threads", threads),
+    )  # fmt: skip
 
     def advance(count: int) -> None:
         for begin in range(0, count, CHUNK):

@@ -92,7 +92,10 @@ class Followed(Protocol):
     """What a batch asks of learners while it follows them."""
 
     done: int
-    diverged_at: IntArray
+
+    @property
+    def diverged_at(self) -> IntArray:
+        """For each learner the update at which it diverged, or −1."""
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """θ and ω, [K, p]."""
