@@ -5,7 +5,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test lint figures clean
+.PHONY: paper test lint bench figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments; tables on the terminal, figures in results/.
@@ -23,6 +23,10 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# How fast: a table of ratios and times, and results/bench.json.
+bench: .venv/ready
+	$(BIN)/python benchmarks/bench.py
 
 # The pictures of the README, made again.
 figures: paper

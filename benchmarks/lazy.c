@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 
-static const double WINDOW = 1e3, NEGLIGIBLE = 1e-18;
+static const double WINDOW = 1e5, NEGLIGIBLE = 1e-18;
 
 void advance(int64_t steps, int64_t active, int64_t many, const int32_t *phi, const int32_t *next,
              const double *next_b, const double *reward, const double *discount,

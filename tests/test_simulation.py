@@ -226,3 +226,16 @@ def test_wrong_kind_of_values():
         learn(sb.TD(0.0), problems.mountain_car(), alpha=0.1, steps=10)
     with pytest.raises(sb.errors.InvalidParameter, match="learn: problem must be a Problem, got 3"):
         learn(sb.TD(0.0), 3, alpha=0.1, steps=10)
+
+
+def test_single_precision_by_request():
+    car = problems.mountain_car()
+    double, single = (
+        learn(sb.GES(0.5), car, alpha=[0.001, 0.01], beta=0.01, steps=2000, rng=3, dtype=kind)
+        for kind in (np.float64, np.float32)
+    )
+    assert (double.theta.dtype, single.theta.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(single.theta, double.theta, atol=1e-4 * np.abs(double.theta).max())
+    assert not np.array_equal(single.theta, double.theta)
+    with pytest.raises(sb.errors.InvalidParameter, match="dtype must be float64 or float32"):
+        learn(sb.GES(0.5), car, alpha=0.1, beta=0.1, steps=10, dtype=np.int64)

@@ -14,7 +14,7 @@ entries of θ̃ and ω̃ give up what F·g would credit them with. u is carried 
 The trace, C and g do not depend on the step sizes, so they are shared, and every inner loop runs
 over learners that lie side by side in memory.
 
-C leaves the window [1/WINDOW, WINDOW] now and then, or c is 0: then all postponed sums are folded
+C leaves the window [1/window, window] now and then, or c is 0: then all postponed sums are folded
 into the entries that g touches (`_flush`), which bounds cancellation, and entries of the trace that
 have become negligible are dropped, which keeps the touched set small on streams that never reset.
 """
@@ -26,12 +26,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.stream import Stream
 from saddleback.rules import Form
 
-WINDOW = 1e3
+WINDOW = {"float64": 1e5, "float32": 1e2}
 """C stays within this factor of 1: about as many digits of the postponed sums may cancel."""
 
 NEGLIGIBLE = 1e-18
@@ -121,6 +121,7 @@ class Block:
         self._alpha, self._beta = lanes(alpha.scale), lanes(beta.scale)
         self._powers = (alpha.power, beta.power)
         self._coefficients = np.array(form.coefficients)
+        self._window = WINDOW[kind.name]
         self._g = np.zeros(p)
         self._touched = np.zeros(p, dtype=np.uint32)
         self._is_touched = np.zeros(p, dtype=np.bool_)
@@ -134,7 +135,7 @@ class Block:
     def advance(self, stream: Stream, done: int) -> None:
         """Learn from the next piece of a stream, after ``done`` updates."""
         _advance(
-            *stream, self._coefficients, self._alpha, self._beta, *self._powers, done,
+            *stream, self._coefficients, self._alpha, self._beta, *self._powers, done, self._window,
             self._g, self._touched, self._is_touched, self._shared, self._count,
             self._theta, self._omega, self._lanes, self._diverged_at, self._several,
         )  # fmt: skip
@@ -157,10 +158,10 @@ def _padded(learners: int) -> int:
 
 @compiled
 def _advance(
-    phi_from: IntArray,
+    phi_from: OffsetArray,
     phi_index: IndexArray,
     phi_value: FloatArray,
-    next_from: IntArray,
+    next_from: OffsetArray,
     next_index: IndexArray,
     next_b: FloatArray,
     next_x: FloatArray,
@@ -174,6 +175,7 @@ def _advance(
     alpha_power: float,
     beta_power: float,
     done: int,
+    window: float,
     g: FloatArray,
     touched: IndexArray,
     is_touched: BoolArray,
@@ -188,7 +190,8 @@ def _advance(
     td, saddle, correction, dual, gram, shrink = coefficients
     F, F_theta, s, inverse_s, u, limit, delta, dual_value, step_u, into_phi = lanes
     width = theta.shape[1] if len(several) else 1
-    valued = 0 if len(phi_value) == 1 else 1  # binary features store one 1 for all
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)  # binary: one 1 stands for all
+    always = np.uint64(1)
     C, ee, n = shared[0], shared[1], count[0]
     for t in range(len(reward)):
         update = done + t + 1
@@ -197,7 +200,7 @@ def _advance(
         gamma, c, w = discount[t], decay[t], weight[t]
 
         # Decay the trace; fold in what was postponed if C would leave its window.
-        if c == 0.0 or C * c < 1.0 / WINDOW or C * c > WINDOW:
+        if c == 0.0 or C * c < 1.0 / window or C * c > window:
             n = _flush(
                 C * c, g, touched, is_touched, n, theta, omega, F, F_theta, s, u, td, several
             )
@@ -223,7 +226,7 @@ def _advance(
             dual_value[k] = F[k] * g_phi
         _add_rows(delta, theta, phi_index, phi_value, valued, *phi, -1.0, several)
         _add_rows(dual_value, omega, phi_index, phi_value, valued, *phi, 1.0, several)
-        _add_rows(delta, theta, next_index, next_b, 1, *following, gamma, several)
+        _add_rows(delta, theta, next_index, next_b, always, *following, gamma, several)
 
         # Everything that is one number for each learner.
         e_phi = C * g_phi + w * phi_phi
@@ -262,7 +265,9 @@ def _advance(
                 theta[i, k] += value * into_phi[k]
                 omega[i, k] -= value * dual_value[k]
         for j in range(next_from[t], next_from[t + 1]):
-            i, value = next_index[j], gamma * (saddle * next_b[j] + correction * next_x[j])
+            i, value = next_index[j], gamma * saddle * next_b[j]
+            if correction != 0.0:
+                value += gamma * correction * next_x[j]
             for k in range(width):
                 theta[i, k] -= value * step_u[k]
     shared[0], shared[1], count[0] = C, ee, n
@@ -274,24 +279,25 @@ def _add_rows(
     table: FloatArray,
     index: IndexArray,
     values: FloatArray,
-    valued: int,
-    begin: int,
-    end: int,
+    valued: np.uint64,
+    begin: np.uint64,
+    end: np.uint64,
     factor: float,
     several: tuple[int, ...],
 ) -> None:
     """Add ``factor`` times a weighted sum of rows of ``table`` to ``total``, four at a time."""
     width = table.shape[1] if len(several) else 1
     j = begin
-    while j + 4 <= end:
-        a, b, c, d = index[j], index[j + 1], index[j + 2], index[j + 3]
-        va, vb = factor * values[j * valued], factor * values[(j + 1) * valued]
-        vc, vd = factor * values[(j + 2) * valued], factor * values[(j + 3) * valued]
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    while j + four <= end:
+        a, b, c, d = index[j], index[j + one], index[j + two], index[j + three]
+        va, vb = factor * values[j * valued], factor * values[(j + one) * valued]
+        vc, vd = factor * values[(j + two) * valued], factor * values[(j + three) * valued]
         for k in range(width):
             total[k] += (va * table[a, k] + vb * table[b, k]) + (
                 vc * table[c, k] + vd * table[d, k]
             )
-        j += 4
+        j += four
     for rest in range(j, end):
         a, va = index[rest], factor * values[rest * valued]
         for k in range(width):

@@ -204,9 +204,11 @@ class FeatureStreamer:
             self._on[piece.actions], following, t.bootstrap, t.correction,
             phi_index, phi_value, b_index, b, x,
         )  # fmt: skip
+        step = np.arange(steps + 1, dtype=np.uint64)
         return Stream(
-            np.arange(steps + 1) * few, phi_index, phi_value, np.arange(steps + 1) * many,
-            b_index, b, x, piece.rewards, piece.discounts, decay, weight,
+            step * np.uint64(few), phi_index, phi_value,
+            step * np.uint64(many), b_index, b, x,
+            piece.rewards, piece.discounts, decay, weight,
         )  # fmt: skip
 
 

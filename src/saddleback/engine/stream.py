@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine.experience import Experience
 from saddleback.rules import Terms
 
@@ -33,10 +33,10 @@ class Stream(NamedTuple):
         R, γ', c and w, [T].
     """
 
-    phi_from: IntArray
+    phi_from: OffsetArray
     phi_index: IndexArray
     phi_value: FloatArray
-    next_from: IntArray
+    next_from: OffsetArray
     next_index: IndexArray
     next_b: FloatArray
     next_x: FloatArray
@@ -49,7 +49,7 @@ class Stream(NamedTuple):
 class Rows(NamedTuple):
     """A sparse table: row i has ``values[:, first[i]:first[i+1]]`` at ``column[…]``."""
 
-    first: IntArray
+    first: OffsetArray
     column: IndexArray
     values: FloatArray
 
@@ -58,7 +58,7 @@ def rows_of(*tables: FloatArray) -> Rows:
     """Return dense tables [n, p] as one sparse table, over the entries that any of them has."""
     active = np.any([table != 0 for table in tables], axis=0)
     row, index = np.nonzero(active)
-    first = np.searchsorted(row, np.arange(len(active) + 1))
+    first = np.searchsorted(row, np.arange(len(active) + 1)).astype(np.uint64)
     values = np.stack([table[row, index] for table in tables])
     return Rows(first, index.astype(np.uint32), values)
 
@@ -92,7 +92,7 @@ class Streamer:
 
 def _look_up(table: Rows, rows: IntArray) -> Rows:
     """Return the given rows of a table, one after the other."""
-    first = np.zeros(len(rows) + 1, dtype=np.int64)
+    first = np.zeros(len(rows) + 1, dtype=np.uint64)
     np.cumsum(np.diff(table.first)[rows], out=first[1:])
     found = Rows(
         first, np.empty(first[-1], dtype=np.uint32), np.empty((len(table.values), first[-1]))
@@ -103,11 +103,11 @@ def _look_up(table: Rows, rows: IntArray) -> Rows:
 
 @compiled
 def _copy_rows(
-    first: IntArray,
+    first: OffsetArray,
     column: IndexArray,
     values: FloatArray,
     rows: IntArray,
-    new_first: IntArray,
+    new_first: OffsetArray,
     new_column: IndexArray,
     new_values: FloatArray,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine.stream import Stream
 
 NEGLIGIBLE = 1e-18
@@ -81,10 +81,10 @@ class Sums:
 
 @compiled
 def _accumulate(
-    phi_from: IntArray,
+    phi_from: OffsetArray,
     phi_index: IndexArray,
     phi_value: FloatArray,
-    next_from: IntArray,
+    next_from: OffsetArray,
     next_index: IndexArray,
     next_b: FloatArray,
     next_x: FloatArray,
@@ -102,7 +102,7 @@ def _accumulate(
     b: FloatArray,
     M: FloatArray,
 ) -> None:
-    valued = 0 if len(phi_value) == 1 else 1
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
     n = count[0]
     for t in range(begin, end):
         largest = 0.0

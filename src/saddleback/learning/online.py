@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
@@ -38,6 +39,7 @@ def learn(
     metrics: Mapping[str, Metric] | None = None,
     bound: float | None = None,
     threads: int = 1,
+    dtype: npt.DTypeLike = np.float64,
 ) -> Run:
     """Run a rule on-line on experience of the behaviour policy.
 
@@ -69,6 +71,8 @@ def learn(
         on a finite problem, the weights of the rule's exact fixed point.
     threads
         Over how many threads to spread the settings; the result is the same to the bit.
+    dtype
+        float64, or float32 to halve the memory of many settings with many features.
 
     Examples
     --------
@@ -86,7 +90,7 @@ def learn(
     streamer = source.streamer(rule)
     system = System.exact(problem, rule) if isinstance(problem, Problem) else None
     expected = np.zeros(1) if system is None else system.fixed_point
-    batch = Batch(rule, source.p, alpha, beta, theta0, omega0, bound, expected)
+    batch = Batch(rule, source.p, alpha, beta, theta0, omega0, bound, expected, dtype)
     seed = None
     if experience is not None:
         if steps is not None or rng is not None:

@@ -114,7 +114,11 @@ class Batch:
         omega0: ArrayLike,
         bound: float | None,
         fixed_point: FloatArray,
+        dtype: npt.DTypeLike = np.float64,
     ) -> None:
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.float64, np.float32):
+            raise InvalidParameter(f"dtype must be float64 or float32, got {self.dtype}.")
         if beta is None and rule.form.has_dual:
             raise InvalidParameter(f"{rule} moves a dual variable ω: give its step size, beta=…")
         steps = [as_schedule("alpha", alpha), as_schedule("beta", 0.0 if beta is None else beta)]
@@ -146,7 +150,7 @@ class Batch:
                 f"{name} must broadcast to {[*self.shape, p]} (settings, features), "
                 f"got {list(first.shape)}."
             ) from None
-        return full.reshape(-1, p).copy()
+        return full.reshape(-1, p).astype(self.dtype)
 
     def shaped(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
         """Give an array [K, …] the shape of the settings again."""

@@ -1,0 +1,320 @@
+"""How fast is the engine? Ratios taken in one run, with absolute times beside them.
+
+Run by ``make bench``; writes ``results/bench.json``. Kernel times are on a prepared stream, best of
+several; end-to-end times include simulation and features.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import saddleback as sb
+from saddleback.engine import Learners, Schedule
+from saddleback.features import Tiles
+from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
+
+HERE = Path(__file__).parent
+STEPS = 100_000
+console = Console()
+
+
+def best(act, repeat=3):
+    """Least wall time of a few calls; ``act`` returns what it wants timed."""
+    times = []
+    for _ in range(repeat):
+        work = act()
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def prepared(rule, car=None, steps=STEPS, endless=False):
+    """Return a stream of MountainCar; ``endless`` never resets the trace."""
+    car = car or sb.problems.mountain_car(values=rule.values)
+    piece = car.sampler(np.random.default_rng(0)).take(steps)
+    if endless:
+        never = np.zeros(steps, dtype=bool)
+        piece = piece._replace(starts=never, discounts=np.full(steps, car.gamma))
+    return car.p, car.streamer(rule)(piece)
+
+
+def kernel(rule, p, stream, learners, threads=1):
+    """Nanoseconds per step of the learning kernel, compiled beforehand."""
+    columns = ("reward", "discount", "decay", "weight")
+    first = stream._replace(**{name: getattr(stream, name)[:1] for name in columns})
+
+    def fresh():
+        sizes = Schedule(np.full(learners, 1e-5))
+        zero = np.zeros((learners, p))
+        batch = Learners(rule.form, sizes, sizes, zero, zero, 1e100, threads)
+        batch.advance(first)
+        return lambda: batch.advance(stream)
+
+    return best(fresh) / len(stream.reward) * 1e9
+
+
+def oracle(car, rule, steps=5000):
+    """Nanoseconds per step of the paper's Algorithm 1 in plain NumPy: one learner, dense vectors.
+
+    Tiles are coded beforehand; φ and E_π φ(S', ·) are each built as one vector.
+    """
+    piece = car.sampler(np.random.default_rng(0)).take(steps)
+    here, there = (car.features(o).astype(np.intp) for o in piece[:2])
+    there = 3 * there[:, :, None] + np.arange(3)
+    lam, gamma, pi, rho = rule.trace.lam, car.gamma, car.target, car.target / car.behaviour
+    alpha = beta = 1e-5
+
+    def run():
+        theta, omega, e = np.zeros(car.p), np.zeros(car.p), np.zeros(car.p)
+        for t in range(steps):
+            s, a = piece.kinds[t], piece.actions[t]
+            phi, expected = np.zeros(car.p), np.zeros(car.p)
+            phi[3 * here[t] + a] = 1.0
+            expected[there[t]] = pi[piece.next_kinds[t]]
+            e = phi if piece.starts[t] else gamma * lam * rho[s, a] * e + phi
+            delta = piece.rewards[t] + piece.discounts[t] * (theta @ expected) - theta @ phi
+            u = e @ omega
+            omega = omega + beta * (delta * e - (phi @ omega) * phi)
+            theta = theta + alpha * u * (phi - piece.discounts[t] * expected)
+
+    return best(lambda: run) / steps * 1e9
+
+
+def plain_c(stream, p, learners):
+    """Nanoseconds per step of the same update as a plain C loop; None without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    width = 1 if learners == 1 else -(-learners // 8) * 8
+    width += 8 * (width % 512 == 0)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "lazy.so"
+        subprocess.run(
+            [
+                compiler,
+                "-O3",
+                "-march=native",
+                "-shared",
+                "-fPIC",
+                "-o",
+                library,
+                HERE / "lazy.c",
+                "-lm",
+            ],
+            check=True,
+        )
+        lazy = ctypes.CDLL(str(library))
+    pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p)  # noqa: E731
+    steps = len(stream.reward)
+    few, many = len(stream.phi_index) // steps, len(stream.next_index) // steps
+
+    def fresh():
+        tables = [np.zeros((p, width)) for _ in range(2)]
+        lanes = [np.zeros(width) for _ in range(6)]
+        sizes = np.zeros(width)
+        sizes[:learners] = 1e-5
+        trace = [np.zeros(p), np.zeros(p, np.int32), np.zeros(p, np.uint8)]
+        columns = [stream.phi_index, stream.next_index, stream.next_b, stream.reward]
+        columns += [stream.discount, stream.decay, stream.weight, sizes, sizes.copy()]
+        return lambda: lazy.advance(
+            *map(ctypes.c_int64, (steps, few, many)), *map(pointer, columns),
+            ctypes.c_int64(width), *map(pointer, [*trace, *tables, *lanes]),
+        )  # fmt: skip
+
+    return best(fresh) / steps * 1e9
+
+
+def simulators():
+    """Steps per second of MountainCar with behaviour sampling: Gymnasium and ours."""
+    mu = sb.problems.mountain_car().behaviour
+    env = gymnasium.make("MountainCar-v0")
+    rng = np.random.default_rng(0)
+
+    def theirs(steps=20_000):
+        observation, _ = env.reset(seed=0)
+        for _ in range(steps):
+            action = int(rng.choice(3, p=mu[int(observation[1] > 0)]))
+            observation, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                observation, _ = env.reset()
+
+    ours = MountainCar(mu, 0.99, rng)
+    ours.take(10)
+    tiles = Tiles(LOW, HIGH, bins=8, tilings=4)
+    points = rng.uniform(LOW, HIGH, size=(16384, 2))
+    tiles(points)
+    return {
+        "gymnasium_steps_per_s": 20_000 / best(lambda: theirs),
+        "ours_steps_per_s": 16384 / best(lambda: lambda: ours.take(16384), 20),
+        "tile_coder_ns_per_observation": best(lambda: lambda: tiles.encode(points), 20)
+        / 16384
+        * 1e9,
+    }
+
+
+def end_to_end(threads):
+    """Nanoseconds per learner-step of `learn`, 121 settings, simulation and features included."""
+    car, rule = sb.problems.mountain_car(), sb.GES(0.99)
+    alpha = 0.1 * 2.0 ** -np.arange(11)
+
+    def run():
+        sb.learn(
+            rule, car, alpha=alpha[:, None], beta=0.1 * alpha, steps=STEPS, rng=0, threads=threads
+        )
+
+    return best(lambda: run, 2) / STEPS / 121 * 1e9
+
+
+def start_up():
+    """Seconds until a first `learn` is done: with nothing compiled yet, and later."""
+    program = (
+        "import time; t = time.perf_counter(); import saddleback as sb;"
+        "o = dict(beta=.1, steps=100, rng=0);"
+        "sb.learn(sb.GES(0.5), sb.problems.mountain_car(), alpha=[.1, .2], **o);"
+        "sb.learn(sb.GES(0.5), sb.problems.two_state(), alpha=.1, **o);"
+        "print(time.perf_counter() - t)"
+    )
+    with tempfile.TemporaryDirectory() as cache:
+        run = lambda: float(  # noqa: E731
+            subprocess.run(
+                [sys.executable, "-c", program], env=os.environ | {"NUMBA_CACHE_DIR": cache},
+                capture_output=True, text=True, check=True,
+            ).stdout
+        )  # fmt: skip
+        return {"first_s": run(), "later_s": run()}
+
+
+def memory():
+    """Peak memory of the process so far, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main():
+    """Measure everything, print a table, write the file."""
+    out = Path("results")
+    out.mkdir(exist_ok=True)
+    ges = sb.GES(0.99)
+    p, stream = prepared(ges)
+    result = {
+        "machine": {"processor": platform.processor(), "cores": os.cpu_count()},
+        "steps": STEPS,
+    }
+
+    console.print("oracle and engine, MountainCar, p = 972, GES(0.99) …")
+    numpy_ns = oracle(sb.problems.mountain_car(), ges)
+    engine = {k: kernel(ges, p, stream, k) / k for k in (1, 16, 121, 512)}
+    c = {k: t / k for k in (1, 121) if (t := plain_c(stream, p, k)) is not None}
+    two = kernel(ges, p, stream, 121, threads=2) / 121
+    before = memory()
+    whole = {n: end_to_end(n) for n in (1, 2)}
+    result["ns_per_learner_step"] = {
+        "oracle": numpy_ns, "engine": engine, "plain_c": c, "engine_121_two_threads": two,
+        "end_to_end_121": whole,
+    }  # fmt: skip
+    result["peak_memory_mb"] = {"before_end_to_end": before, "after_end_to_end": memory()}
+
+    console.print("traces, episodic and continuing …")
+    result["ns_per_step_by_lambda_121"] = {
+        kind: {
+            lam: kernel(sb.GES(lam), *prepared(sb.GES(lam), endless=kind == "continuing"), 121)
+            for lam in (0.0, 0.3, 0.9, 0.99)
+        }
+        for kind in ("episodic", "continuing")
+    }
+    console.print("forms …")
+    rules = [
+        sb.ExpectedSarsa(0.9),
+        sb.GES(0.9),
+        sb.GQ(0.9),
+        sb.TD(0.9),
+        sb.ETD(0.9),
+        sb.GTD(),
+        sb.TDRC(0.9),
+    ]
+    result["ns_per_step_by_rule_121"] = {str(r): kernel(r, *prepared(r), 121) for r in rules}
+
+    console.print("sizes …")
+    sizes = {"same_tiles_hashed": {}, "fine_tiles": {}}
+    for size in (10**3, 10**4, 10**5, 10**6):
+        hashed = Tiles(LOW, HIGH, bins=8, tilings=4, table=size // 3)
+        fine = Tiles(LOW, HIGH, bins=int((size / 12) ** 0.5) - 1, tilings=4)
+        for name, tiles in (("same_tiles_hashed", hashed), ("fine_tiles", fine)):
+            car = sb.problems.mountain_car(features=tiles)
+            sizes[name][size] = kernel(ges, *prepared(ges, car), 16)
+    result["ns_per_step_by_size_16"] = sizes
+
+    console.print("simulators, start-up …")
+    result["simulators"] = simulators()
+    result["start_up"] = start_up()
+
+    lam = result["ns_per_step_by_lambda_121"]
+    ratios = {
+        "one learner: oracle / engine": numpy_ns / engine[1],
+        "121 learners: oracle / engine": numpy_ns / engine[121],
+        "121 learners: two threads / one": engine[121] / two,
+        "121 learners end to end: two threads / one": whole[1] / whole[2],
+        "largest over λ > 0 / λ = 0": max(
+            t / times[0.0] for times in lam.values() for t in times.values()
+        ),
+        "p = 10⁶ / p = 10³, same tiles hashed": sizes["same_tiles_hashed"][10**6]
+        / sizes["same_tiles_hashed"][10**3],
+        "p = 10⁶ / p = 10³, fine tiles": sizes["fine_tiles"][10**6] / sizes["fine_tiles"][10**3],
+        "MountainCar: ours / Gymnasium": result["simulators"]["ours_steps_per_s"]
+        / result["simulators"]["gymnasium_steps_per_s"],
+    }
+    for k, t in c.items():
+        ratios[f"{k} learner{'s' * (k > 1)}: engine / plain C"] = engine[k] / t
+    result["ratios"] = ratios
+    (out / "bench.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+
+    table = Table(title="Ratios, all from this run", box=box.SIMPLE)
+    table.add_column("what")
+    table.add_column("ratio", justify="right")
+    for name, ratio in ratios.items():
+        table.add_row(name, f"{ratio:,.2f}" if ratio < 100 else f"{ratio:,.0f}")
+    console.print(table)
+    table = Table(title="Absolute times", box=box.SIMPLE)
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    table.add_row("oracle, ns per step", f"{numpy_ns:,.0f}")
+    for k, t in engine.items():
+        table.add_row(f"engine, {k} learners, ns per learner-step", f"{t:.2f}")
+    for k, t in c.items():
+        table.add_row(f"plain C, {k} learners, ns per learner-step", f"{t:.2f}")
+    for n, t in whole.items():
+        table.add_row(f"end to end, 121 learners, {n} threads, ns per learner-step", f"{t:.2f}")
+    for kind, times in lam.items():
+        for value, t in times.items():
+            table.add_row(f"{kind}, λ = {value:g}, 121 learners, ns per step", f"{t:,.0f}")
+    for name, t in result["ns_per_step_by_rule_121"].items():
+        table.add_row(f"{name}, 121 learners, ns per step", f"{t:,.0f}")
+    for name, times in sizes.items():
+        for size, t in times.items():
+            table.add_row(
+                f"{name.replace('_', ' ')}, p = {size:,}, 16 learners, ns per step", f"{t:,.0f}"
+            )
+    for group in ("simulators", "start_up", "peak_memory_mb"):
+        for name, value in result[group].items():
+            table.add_row(name.replace("_", " "), f"{value:,.2f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
