@@ -112,11 +112,12 @@ def _copy_rows(
     new_values: FloatArray,
 ) -> None:
     for t in range(len(rows)):
-        shift = first[rows[t]] - new_first[t]
-        for j in range(new_first[t], new_first[t + 1]):
-            new_column[j] = column[j + shift]
+        here = first[rows[t]]
+        for there in range(new_first[t], new_first[t + 1]):
+            new_column[there] = column[here]
             for v in range(len(values)):
-                new_values[v, j] = values[v, j + shift]
+                new_values[v, there] = values[v, here]
+            here += np.uint64(1)
 
 
 @compiled
