@@ -124,7 +124,7 @@ def test_estimates_share_a_stream(monkeypatch):
 def test_a_long_stream_crosses_chunks(monkeypatch):
     problem = problem_for("GES", seed=15)
     whole = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
-    monkeypatch.setattr("saddleback.learning.online.CHUNK", 7)
+    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 7)
     monkeypatch.setattr("saddleback.engine.experience.BLOCK", 5)
     pieces = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
     assert np.array_equal(whole.theta, pieces.theta)
@@ -284,6 +284,18 @@ def test_offline_with_variable_discounts_cut_episodes_and_a_schedule(name):
     np.testing.assert_allclose(theta[0], expected, rtol=1e-10)
 
 
+def test_learning_by_episodes(monkeypatch):
+    """So many whole episodes are as many steps; curves are recorded at their ends."""
+    problem = problem_for("GES", seed=32, termination=0.1)
+    settings = dict(alpha=0.01, beta=0.02, rng=5, theta0=1.0)
+    starts = np.flatnonzero(sample(problem, 1000, rng=5).starts)
+    whole = learn(sb.GES(0.5), problem, **settings, steps=int(starts[30]))
+    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 7)
+    run = learn(sb.GES(0.5), problem, **settings, episodes=30, record=[0, 1, 2, 17])
+    assert run.recorded.tolist() == starts[[0, 1, 2, 17, 30]].tolist()
+    assert np.array_equal(run.theta, whole.theta)
+
+
 def test_offline_divergence_is_recorded():
     problem = sb.problems.two_state(gamma=0.999)
     run = learn_offline(
@@ -321,7 +333,7 @@ def test_threads_and_blocks_give_the_same_bits(name, monkeypatch):
     one, two, five = (
         learn(rule_named(name, 0.7), problem, **settings, threads=n) for n in (1, 2, 5)
     )
-    monkeypatch.setattr("saddleback.learning.online.CHUNK", 13)
+    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 13)
     pieces = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
     for other in (two, five, pieces):
         assert np.array_equal(one.theta, other.theta)

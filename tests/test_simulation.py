@@ -105,6 +105,8 @@ def test_mountain_car_follows_its_policy():
 def dense_run(rule, simulation, piece, alpha, beta):
     """The oracle on tiles: plain NumPy, dense vectors, form by form."""
     pi, mu, A = simulation.target, simulation.behaviour, simulation.n_actions
+    if piece.target is not None:
+        pi, mu = piece.target, piece.behaviour
     by_action = simulation.values == "action"
     p = simulation.p
     kappa_of = rule.trace.kappa(pi, mu)
@@ -239,3 +241,83 @@ def test_single_precision_by_request():
     assert not np.array_equal(single.theta, double.theta)
     with pytest.raises(sb.errors.InvalidParameter, match="dtype must be float64 or float32"):
         learn(sb.GES(0.5), car, alpha=0.1, beta=0.1, steps=10, dtype=np.int64)
+
+
+def cart_pole(**changes):
+    settings = dict(
+        features=Tiles((-2.4, -3, -0.2, -3), (2.4, 3, 0.2, 3), bins=3, tilings=2, table=60),
+        target=lambda obs: np.column_stack(
+            [0.5 + 0.4 * np.sign(obs[:, 2]), 0.5 - 0.4 * np.sign(obs[:, 2])]
+        ),
+        behaviour=lambda obs: np.full((len(obs), 2), 0.5),
+        gamma=0.9,
+    )
+    env = gymnasium.make("CartPole-v1", max_episode_steps=25)
+    return problems.from_gymnasium(env, **(settings | changes))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("rule", [sb.GES(0.6), sb.GTB(0.9), sb.GQ(0.3)], ids=str)
+def test_learning_from_a_gymnasium_environment(rule):
+    steps = 600
+    run = learn(rule, cart_pole(), alpha=[0.01, 0.02], beta=0.02, steps=steps, rng=3, bound=1e300)
+    cart = cart_pole()
+    piece = cart.sampler(np.random.default_rng(np.random.SeedSequence(3))).take(steps)
+    ends = np.flatnonzero(piece.starts)[1:] - 1
+    assert {0.0, 0.9} == set(piece.discounts[ends])  # some fell, some were cut short
+    going = ~piece.starts[1:]
+    np.testing.assert_array_equal(
+        piece.observations[1:][going], piece.next_observations[:-1][going]
+    )
+    np.testing.assert_array_equal(piece.actions[1:][going], piece.next_actions[:-1][going])
+    theta, omega = dense_run(rule, cart, piece, 0.02, 0.02)
+    np.testing.assert_allclose(run.theta[1], theta, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(run.omega[1], omega, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.kernel
+def test_episodes_of_a_simulation():
+    car = problems.mountain_car()
+    run = learn(sb.GES(0.5), car, alpha=1e-3, beta=1e-3, episodes=3, rng=1, record=1)
+    starts = np.flatnonzero(
+        car.sampler(np.random.default_rng(np.random.SeedSequence(1))).take(1000).starts
+    )
+    assert run.recorded.tolist() == [0, *starts[1:4]]
+
+
+def test_action_dependent_traces_need_declared_extrema():
+    with pytest.raises(sb.errors.RuleMismatch, match="needs the extrema of the policies"):
+        learn(sb.ABQ(0.5), cart_pole(), alpha=0.1, beta=0.1, steps=10)
+    declared = sb.Rule(sb.ActionDependent(0.5, extrema=(0.5, 0.9)), sb.Correction(), sb.Expected())
+    assert str(declared) == "ABQ(0.5, extrema=(0.5, 0.9))"
+    assert learn(declared, cart_pole(), alpha=0.001, beta=0.001, steps=50, rng=0).ok
+    with pytest.raises(sb.errors.InvalidParameter, match="extrema must be 0 < least"):
+        sb.ActionDependent(0.5, extrema=(0.9, 0.5))
+    pi, mu = np.array([[0.8, 0.2], [0.6, 0.4]]), np.full((2, 2), 0.5)
+    np.testing.assert_allclose(
+        sb.ActionDependent(0.7, extrema=(0.5, 0.8)).kappa(pi[:1], mu[:1]),
+        sb.ActionDependent(0.7).kappa(pi, mu)[:1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "changes"),
+    [
+        (sb.errors.InvalidShape, "behaviour must have shape [1, 2], got [1, 3]", dict(behaviour=lambda o: np.ones((len(o), 3)) / 3)),
+        (sb.errors.InvalidProbabilities, "behaviour[0, 0] is NaN", dict(behaviour=lambda o: np.full((len(o), 2), np.nan))),
+        (sb.errors.CoverageError, "the target policy takes action 1 at observation [", dict(behaviour=lambda o: np.tile([1.0, 0.0], (len(o), 1)))),
+        (sb.errors.InvalidParameter, "target must be a function of observations", dict(target=3)),
+        (sb.errors.InvalidParameter, "from_gymnasium: gamma must be a number in [0, 1]", dict(gamma=2)),
+    ],
+)  # fmt: skip
+def test_bad_environments(kind, message, changes):
+    with pytest.raises(kind) as caught:
+        learn(sb.GES(0.5), cart_pole(**changes), alpha=0.1, beta=0.1, steps=10, rng=0)
+    assert message in str(caught.value)
+
+
+def test_continuous_actions_are_refused():
+    with pytest.raises(sb.errors.InvalidParameter, match="action space must be Discrete"):
+        problems.from_gymnasium(
+            gymnasium.make("Pendulum-v1"), features=BOX, target=None, behaviour=None, gamma=0.9
+        )

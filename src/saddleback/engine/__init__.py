@@ -4,6 +4,7 @@ from saddleback.engine.expected import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
 from saddleback.engine.learners import Learners
 from saddleback.engine.offline import OfflineLearners
+from saddleback.engine.pieces import Pieces
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 from saddleback.engine.source import FiniteSource, Simulation, Source, Trajectory, as_source
 from saddleback.engine.stream import Stream, Streamer
@@ -17,6 +18,7 @@ __all__ = [
     "Learners",
     "Moments",
     "OfflineLearners",
+    "Pieces",
     "Sampler",
     "Schedule",
     "Simulation",

@@ -68,6 +68,10 @@ class Experience:
     def __getitem__(self, part: slice) -> Self:
         return type(self)(*(getattr(self, f.name)[part] for f in fields(self)))
 
+    def part(self, which: slice) -> Self:
+        """Return some of the steps."""
+        return self[which]
+
     def __add__(self, other: Self) -> Self:
         columns = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
         return type(self)(*(np.concatenate(pair) for pair in columns))

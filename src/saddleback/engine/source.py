@@ -76,7 +76,8 @@ def as_source(owner: str, given: Problem | Source) -> Source:
 class Trajectory(NamedTuple):
     """Steps in an observation space, whose policies depend only on the kind of a state.
 
-    ``kinds`` and ``next_kinds`` are rows of the policy tables; the rest is as in `Experience`.
+    ``kinds`` and ``next_kinds`` are rows of the policy tables: those of the simulation, or
+    ``target`` and ``behaviour`` if given. The rest is as in `Experience`.
     """
 
     observations: FloatArray
@@ -88,6 +89,13 @@ class Trajectory(NamedTuple):
     rewards: FloatArray
     discounts: FloatArray
     starts: BoolArray
+    target: FloatArray | None = None
+    behaviour: FloatArray | None = None
+
+    def part(self, which: slice) -> Trajectory:
+        """Return some of the steps."""
+        columns: list[Any] = [column[which] for column in self[:9]]
+        return Trajectory._make([*columns, self.target, self.behaviour])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,11 +165,7 @@ class Simulation:
                 f"{rule} learns {rule.values} values but {self.name} describes {self.values} "
                 "values; make it with the other, or use another rule."
             )
-        # What a rule makes of the copies of one feature are its weights for all of them.
-        kinds = len(self.target)
-        phi = np.repeat(self.copies[None], kinds, axis=0)
-        t = tabulate(rule, phi, self.target, self.behaviour, np.ones(kinds, dtype=bool))
-        return FeatureStreamer(self.features, t, self.copies)
+        return FeatureStreamer(self.features, rule, self.copies, self.target, self.behaviour)
 
     def __repr__(self) -> str:
         return f"Simulation({self.name}, gamma={self.gamma:g}, {self.values} values, p={self.p})"
@@ -170,13 +174,27 @@ class Simulation:
 class FeatureStreamer:
     """Turns consecutive trajectories into stream."""
 
-    def __init__(self, features: Features, terms: Terms, copies: FloatArray) -> None:
+    def __init__(
+        self,
+        features: Features,
+        rule: Rule,
+        copies: FloatArray,
+        target: FloatArray,
+        behaviour: FloatArray,
+    ) -> None:
         self._features = features
-        self._terms = terms
+        self._rule, self._all = rule, copies
+        self._terms = self._look_up(target, behaviour)
         self._copies = copies.shape[1]
         # Every action switches equally many copies on.
         self._on = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
         self._carry = np.zeros(3)
+
+    def _look_up(self, target: FloatArray, behaviour: FloatArray) -> Terms:
+        """What a rule makes of the copies of one feature are its weights for all of them."""
+        kinds = len(target)
+        phi = np.repeat(self._all[None], kinds, axis=0)
+        return tabulate(self._rule, phi, target, behaviour, np.ones(kinds, dtype=bool))
 
     def __call__(self, piece: Trajectory) -> Stream:
         """Return the stream of the next piece."""
@@ -184,6 +202,8 @@ class FeatureStreamer:
         here = piece.kinds * actions + piece.actions
         following = piece.next_kinds * actions + piece.next_actions
         t = self._terms
+        if piece.target is not None and piece.behaviour is not None:
+            t = self._look_up(piece.target, piece.behaviour)
         decay, weight = np.empty(steps), np.empty(steps)
         weigh(
             here, piece.discounts, piece.starts, t.kappa, t.weight, t.rho, t.emphasis,

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
-    CHUNK,
     Experience,
     Learners,
+    Pieces,
     Source,
     StepSize,
     as_source,
@@ -31,6 +31,7 @@ def learn(
     alpha: StepSize,
     beta: StepSize | None = None,
     steps: int | None = None,
+    episodes: int | None = None,
     rng: RNG = None,
     experience: Experience | None = None,
     theta0: ArrayLike = 0.0,
@@ -53,15 +54,16 @@ def learn(
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
         ω (semi-gradient) makes no use of beta.
-    steps, rng
-        How many steps to sample, and from which seed or generator; `Run.seed` keeps the seed.
+    steps, episodes, rng
+        How many steps or whole episodes to sample, and from which seed or generator; `Run.seed`
+        keeps the seed.
     experience
         Given experience, in place of sampling.
     theta0, omega0
         First weights, broadcast to (settings, p).
     record
         When to measure: every so many updates, or at the update counts listed. About a hundred
-        times, evenly, if not given; always at the end.
+        times, evenly, if not given; always at the end. Counted in episodes if those are given.
     metrics
         Functions of θ [..., p] by name, one value (or array) for each setting. The MSPBE and
         absolute MSE of the rule's own exact system if not given and the problem is finite.
@@ -93,7 +95,7 @@ def learn(
     batch = Batch(rule, source.p, alpha, beta, theta0, omega0, bound, expected, dtype)
     seed = None
     if experience is not None:
-        if steps is not None or rng is not None:
+        if steps is not None or episodes is not None or rng is not None:
             raise InvalidParameter("learn: give either experience, or steps and rng, not both.")
         _validate.instance("learn", "experience", experience, Experience)
         if not isinstance(problem, Problem):
@@ -101,27 +103,40 @@ def learn(
                 "learn: experience of states and actions needs a finite problem."
             )
         experience.check(problem)
-        steps = len(experience)
+        total, orders = len(experience), Pieces(Replay(experience)).steps
     else:
-        if steps is None:
-            raise InvalidParameter("learn: say how many steps to sample, steps=…")
-        _validate.count("learn", "steps", steps)
         generator, seed = _validate.generator(rng)
-        sampler = source.sampler(generator)
+        pieces = Pieces(source.sampler(generator))
+        if (steps is None) == (episodes is None):
+            raise InvalidParameter("learn: say how many to sample, either steps=… or episodes=…")
+        if steps is not None:
+            total, orders = _validate.count("learn", "steps", steps), pieces.steps
+        else:
+            if isinstance(problem, Problem) and not problem.mdp.episodic:
+                raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
+            total, orders = _validate.count("learn", "episodes", episodes), pieces.episodes
     learners = Learners(
         rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound,
         _validate.count("learn", "threads", threads),
     )  # fmt: skip
 
     def advance(count: int) -> None:
-        for begin in range(0, count, CHUNK):
-            size = min(CHUNK, count - begin)
-            if experience is None:
-                piece = sampler.take(size)
-            else:
-                piece = experience[learners.done : learners.done + size]
+        for piece in orders(count):
             learners.advance(streamer(piece))
 
     if metrics is None:
         metrics = {} if system is None else system.objectives
-    return batch.follow(record_points(steps, record), metrics, learners, advance, seed)
+    return batch.follow(record_points(total, record), metrics, learners, advance, seed)
+
+
+class Replay:
+    """Given experience, handed out as if it were sampled."""
+
+    def __init__(self, experience: Experience) -> None:
+        self._experience, self._done = experience, 0
+
+    def take(self, steps: int) -> Experience:
+        """Return the next ``steps`` steps."""
+        piece = self._experience[self._done : self._done + steps]
+        self._done += steps
+        return piece

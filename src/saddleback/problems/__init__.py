@@ -9,6 +9,7 @@ from saddleback import _names
 from saddleback.problem import Problem
 from saddleback.problems.baird import baird
 from saddleback.problems.boyan_chain import boyan_chain
+from saddleback.problems.from_gymnasium import from_gymnasium
 from saddleback.problems.mountain_car import mountain_car
 from saddleback.problems.random_mdp import random_mdp
 from saddleback.problems.random_walk import random_walk
@@ -36,6 +37,7 @@ __all__ = [
     "NAMED",
     "baird",
     "boyan_chain",
+    "from_gymnasium",
     "make",
     "mountain_car",
     "random_mdp",

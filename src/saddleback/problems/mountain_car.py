@@ -101,7 +101,7 @@ class MountainCar:
             discounts=np.empty(steps),
             starts=np.empty(steps, dtype=np.bool_),
         )
-        _drive(self._rng.random((steps, 2)), self._cumulative, self._gamma, self._now, *piece)
+        _drive(self._rng.random((steps, 2)), self._cumulative, self._gamma, self._now, *piece[:9])
         return piece
 
 

@@ -81,7 +81,7 @@ def ABQ(zeta: float) -> Rule:
     Examples
     --------
     >>> ABQ(0.5)
-    Rule(trace=ActionDependent(zeta=0.5), form=Correction(), bootstrap=Expected())
+    Rule(trace=ActionDependent(zeta=0.5, extrema=None), form=Correction(), bootstrap=Expected())
     """
     return Rule(ActionDependent(zeta), Correction(), Expected())
 

@@ -91,10 +91,14 @@ NAMES: dict[tuple[type, ...], str] = {}
 
 def _parameters(part: Trace | Form | FollowOn) -> list[str]:
     """Return parameters of a part as text; those that have a default only where they differ."""
+
+    def text(value: object) -> str:
+        return f"{value:.12g}" if isinstance(value, float) else repr(value)
+
     return [
-        f"{getattr(part, f.name):.12g}"
+        text(getattr(part, f.name))
         if f.default is MISSING
-        else f"{f.name}={getattr(part, f.name):.12g}"
+        else f"{f.name}={text(getattr(part, f.name))}"
         for f in fields(part)
         if getattr(part, f.name) != f.default
     ]

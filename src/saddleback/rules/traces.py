@@ -17,12 +17,18 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
 from saddleback.policies import ratio
 
 
 @dataclass(frozen=True)
 class Trace(ABC):
     """The contract: κ as a function of the two policies."""
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether κ of a state needs only the policies in that state."""
+        return True
 
     @abstractmethod
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
@@ -108,7 +114,8 @@ class ActionDependent(Trace):
         ψ_ζ = 2ζψ_0 + max(0, 2ζ−1)(ψ_max − 2ψ_0)        ν_ζ = min(ψ_ζ, 1/max(μ, π)),
 
     so ζ = 0 bootstraps fully and ζ = 1 least. Actions that neither policy takes are left out of
-    the extrema.
+    the extrema. Where not all states are seen at once, declare the ``extrema``: least and greatest
+    max(μ, π).
 
     Examples
     --------
@@ -117,15 +124,27 @@ class ActionDependent(Trace):
     """
 
     zeta: float
+    extrema: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "zeta", _validate.unit("ActionDependent", "zeta", self.zeta))
+        if self.extrema is not None and not 0 < self.extrema[0] <= self.extrema[1] <= 1:
+            raise InvalidParameter(
+                "ActionDependent: extrema must be 0 < least <= greatest <= 1, got "
+                f"{self.extrema!r}."
+            )
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the extrema are declared."""
+        return self.extrema is not None
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return ν_ζ π."""
         larger = np.maximum(pi, mu)
         taken = larger > 0
-        psi_0, psi_max = 1.0 / larger[taken].max(), 1.0 / larger[taken].min()
+        least, greatest = self.extrema or (larger[taken].min(), larger[taken].max())
+        psi_0, psi_max = 1.0 / greatest, 1.0 / least
         psi = 2 * self.zeta * psi_0 + max(0.0, 2 * self.zeta - 1) * (psi_max - 2 * psi_0)
         nu = np.minimum(psi, np.divide(1.0, larger, out=np.zeros_like(larger), where=taken))
         return np.asarray(nu * pi)
