@@ -64,8 +64,8 @@ def kernel(rule, p, stream, learners, threads=1):
         sizes = Schedule(np.full(learners, 1e-5))
         zero = np.zeros((learners, p))
         batch = Learners(rule.form, sizes, sizes, zero, zero, 1e100, threads)
-        batch.advance(first)
-        return lambda: batch.advance(stream)
+        batch.advance([first])
+        return lambda: batch.advance([stream])
 
     return best(fresh) / len(stream.reward) * 1e9
 

@@ -111,6 +111,14 @@ def test_experiments_draw_and_repeat(tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
+def test_compiling_is_announced_once(tmp_path):
+    where = ("paper", "two-state", "--runs", "1", "--out", str(tmp_path / "out"))
+    first, second = (saddleback(*where, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first.returncode == second.returncode == 0
+    assert first.stderr.count("compiling kernels, this first time only") == 1
+    assert "compiling kernels" not in second.stderr
+
+
 @pytest.mark.parametrize("name", ["stability", "baird"])
 def test_other_experiments_run(name, tmp_path):
     done = saddleback("paper", name, "--runs", "1", "--out", str(tmp_path))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numba
+from numba.core import event
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -17,3 +18,17 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 def compiled(kernel: Kernel) -> Kernel:
     """Compile a plain function of numbers and arrays, and keep the result on disk."""
     return cast(Kernel, numba.njit(cache=True, error_model="numpy", nogil=True)(kernel))
+
+
+def announce(say: Callable[[], object]) -> None:
+    """Call ``say`` once, when a kernel is first compiled rather than found on disk."""
+
+    class Once(event.Listener):
+        def on_start(self, what: object) -> None:
+            event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
+            say()
+
+        def on_end(self, what: object) -> None:
+            """Nothing to do."""
+
+    event.register("numba:compile", Once())  # type: ignore[no-untyped-call]

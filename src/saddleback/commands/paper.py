@@ -57,8 +57,10 @@ def command(experiment: str, out: Path, runs: int, seed: int) -> None:
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     click.echo(f"saddleback paper: {', '.join(chosen)} -> {out}/", err=True)
 
+    from saddleback._jit import announce
     from saddleback.paper import prepare, run
 
+    announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
     prepare(out)
     for name in chosen:
         click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)

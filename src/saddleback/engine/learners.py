@@ -21,7 +21,8 @@ have become negligible are dropped, which keeps the touched set small on streams
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -74,13 +75,20 @@ class Learners:
         ]  # fmt: skip
         self._pool = ThreadPoolExecutor(len(parts)) if len(parts) > 1 else None
 
-    def advance(self, stream: Stream) -> None:
-        """Learn from the next piece of a stream."""
-        if self._pool is None:
-            self._blocks[0].advance(stream, self.done)
-        else:
-            list(self._pool.map(lambda block: block.advance(stream, self.done), self._blocks))
-        self.done += len(stream.reward)
+    def advance(self, streams: Iterable[Stream]) -> None:
+        """Learn from the next pieces of a stream; with threads, while the one after is made."""
+        busy: list[Future[None]] = []
+        for stream in streams:
+            for each in busy:
+                each.result()
+            if self._pool is None:
+                self._blocks[0].advance(stream, self.done)
+            else:
+                submit = self._pool.submit
+                busy = [submit(block.advance, stream, self.done) for block in self._blocks]
+            self.done += len(stream.reward)
+        for each in busy:
+            each.result()
 
     @property
     def diverged_at(self) -> IntArray:

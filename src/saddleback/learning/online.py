@@ -121,8 +121,7 @@ def learn(
     )  # fmt: skip
 
     def advance(count: int) -> None:
-        for piece in orders(count):
-            learners.advance(streamer(piece))
+        learners.advance(streamer(piece) for piece in orders(count))
 
     if metrics is None:
         metrics = {} if system is None else system.objectives

@@ -172,7 +172,9 @@ class Batch:
             if point > before:
                 advance(int(point - before))
             recorded.append(learners.done)
-            theta, omega = (self.shaped(weights) for weights in learners.weights())
+            if not metrics:
+                continue
+            theta = self.shaped(learners.weights()[0])
             theta.flags.writeable = False
             gone = self.shaped(learners.diverged_at) >= 0
             for name, metric in metrics.items():
@@ -184,10 +186,11 @@ class Batch:
                     )
                 value[gone] = np.inf
                 curves[name].append(value)
+        theta, omega = (self.shaped(weights).copy() for weights in learners.weights())
         return Run(
             rule=self.rule,
-            theta=theta.copy(),
-            omega=omega.copy(),
+            theta=theta,
+            omega=omega,
             alpha=self.shaped(self.alpha.scale),
             beta=self.shaped(self.beta.scale),
             recorded=np.array(recorded, dtype=np.int64),
