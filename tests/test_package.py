@@ -132,8 +132,11 @@ def test_the_readme_says_what_its_code_prints(capsys):
     exec(program, {})
     promised = [line[2:] for line in program.splitlines() if line.startswith("# ")]
     assert capsys.readouterr().out.splitlines() == promised
-    assert repr(sb.GES(0.9)) in blocks[1]
-    exec(blocks[2], {"dataclass": dataclass, "np": np, "sb": sb, "__name__": "readme"})
+    names = {"dataclass": dataclass, "np": np, "sb": sb, "__name__": "readme"}
+    exec(blocks[1], names)
+    assert names["run"].theta.shape == (11, 11, 972)
+    assert repr(sb.GES(0.9)) in blocks[2]
+    exec(blocks[3], names)
 
 
 def test_typed_marker_licence_and_citation():
