@@ -6,11 +6,11 @@ several; end-to-end times include simulation and features.
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import json
 import os
 import platform
-import resource
 import shutil
 import subprocess
 import sys
@@ -144,13 +144,14 @@ def plain_c(stream, p, learners):
 def simulators():
     """Steps per second of MountainCar with behaviour sampling: Gymnasium and ours."""
     mu = sb.problems.mountain_car().behaviour
-    env = gymnasium.make("MountainCar-v0")
+    cumulative = np.cumsum(mu, axis=1).tolist()
+    env = gymnasium.make("MountainCar-v0").unwrapped
     rng = np.random.default_rng(0)
 
     def theirs(steps=20_000):
         observation, _ = env.reset(seed=0)
         for _ in range(steps):
-            action = int(rng.choice(3, p=mu[int(observation[1] > 0)]))
+            action = bisect.bisect_right(cumulative[int(observation[1] > 0)], rng.random())
             observation, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 observation, _ = env.reset()
@@ -202,8 +203,20 @@ def start_up():
 
 
 def memory():
-    """Peak memory of the process so far, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Peak memory of a process that learns with 121 settings, MB: a short run and a long one."""
+    program = (
+        "import sys, resource, numpy as np, saddleback as sb;"
+        "a = 0.1 * 2.0 ** -np.arange(11);"
+        "sb.learn(sb.GES(0.99), sb.problems.mountain_car(), alpha=a[:, None], beta=0.1 * a,"
+        "         steps=int(sys.argv[1]), rng=0);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    run = lambda steps: float(  # noqa: E731
+        subprocess.run(
+            [sys.executable, "-c", program, str(steps)], capture_output=True, text=True, check=True
+        ).stdout
+    )
+    return {"20_000_steps": run(20_000), "1_000_000_steps": run(1_000_000)}
 
 
 def main():
@@ -222,13 +235,12 @@ def main():
     engine = {k: kernel(ges, p, stream, k) / k for k in (1, 16, 121, 512)}
     c = {k: t / k for k in (1, 121) if (t := plain_c(stream, p, k)) is not None}
     two = kernel(ges, p, stream, 121, threads=2) / 121
-    before = memory()
     whole = {n: end_to_end(n) for n in (1, 2)}
     result["ns_per_learner_step"] = {
         "oracle": numpy_ns, "engine": engine, "plain_c": c, "engine_121_two_threads": two,
         "end_to_end_121": whole,
     }  # fmt: skip
-    result["peak_memory_mb"] = {"before_end_to_end": before, "after_end_to_end": memory()}
+    result["peak_memory_mb"] = memory()
 
     console.print("traces, episodic and continuing …")
     result["ns_per_step_by_lambda_121"] = {
@@ -271,7 +283,7 @@ def main():
         "121 learners: two threads / one": engine[121] / two,
         "121 learners end to end: two threads / one": whole[1] / whole[2],
         "largest over λ > 0 / λ = 0": max(
-            t / times[0.0] for times in lam.values() for t in times.values()
+            times[value] / times[0.0] for times in lam.values() for value in times if value > 0
         ),
         "p = 10⁶ / p = 10³, same tiles hashed": sizes["same_tiles_hashed"][10**6]
         / sizes["same_tiles_hashed"][10**3],
@@ -312,7 +324,7 @@ def main():
             )
     for group in ("simulators", "start_up", "peak_memory_mb"):
         for name, value in result[group].items():
-            table.add_row(name.replace("_", " "), f"{value:,.2f}")
+            table.add_row(f"{group}: {name}".replace("_", " "), f"{value:,.2f}")
     console.print(table)
 
 

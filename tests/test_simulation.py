@@ -230,6 +230,18 @@ def test_wrong_kind_of_values():
         learn(sb.TD(0.0), 3, alpha=0.1, steps=10)
 
 
+@pytest.mark.parametrize("rule", [sb.TDRC(0.5), sb.GTD(), sb.TDC(0.5), sb.TD(0.5)], ids=str)
+def test_single_precision_of_every_form(rule):
+    car = problems.mountain_car(values="state")
+    double, single = (
+        learn(rule, car, alpha=0.001, beta=0.05, steps=5000, rng=0, dtype=kind)
+        for kind in ("float64", "float32")
+    )
+    assert double.ok
+    assert single.ok
+    np.testing.assert_allclose(single.theta, double.theta, atol=1e-2 * np.abs(double.theta).max())
+
+
 def test_single_precision_by_request():
     car = problems.mountain_car()
     double, single = (
@@ -314,6 +326,67 @@ def test_bad_environments(kind, message, changes):
     with pytest.raises(kind) as caught:
         learn(sb.GES(0.5), cart_pole(**changes), alpha=0.1, beta=0.1, steps=10, rng=0)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "act"),
+    [
+        ("observations have 2 entries, but the features expect 3", lambda: problems.mountain_car(features=Tiles((0,) * 3, (1,) * 3, 8, 4))),
+        ("observations have 4 entries, but the features expect 2", lambda: cart_pole(features=BOX)),
+        ("features must be Tiles, Fourier", lambda: problems.mountain_car(features="tiles")),
+        ("unknown values 'acton'. Did you mean 'action'", lambda: problems.mountain_car(values="acton")),
+        ("features are too many for an index", lambda: problems.mountain_car(features=Tiles(LOW, HIGH, 8, 4, table=2**31))),
+        ("evaluates the behaviour policy", lambda: learn(sb.Sarsa(0.5), problems.mountain_car(), alpha=0.1, steps=9)),
+        ("rule must be a Rule, got 'GES'", lambda: learn("GES", problems.mountain_car(), alpha=0.1, steps=9)),
+        ("rule must be a Rule, got 'x'", lambda: System.estimate(problems.mountain_car(), ["x"], steps=9)),
+        ("batches must be at least 2", lambda: System.estimate(problems.mountain_car(), sb.GES(0), steps=9, batches=1)),
+        ("features need matrices", lambda: System.estimate(problems.mountain_car(features=Tiles(LOW, HIGH, 99, 4)), sb.GES(0), steps=99)),
+        ("dtype must be float64 or float32, got 'foo'", lambda: learn(sb.GES(0), problems.mountain_car(), alpha=0.1, beta=0.1, steps=9, dtype="foo")),
+        ("is beyond the range of float32", lambda: learn(sb.GES(0), problems.mountain_car(), alpha=0.1, beta=0.1, steps=9, dtype="float32", bound=1e300)),
+        ("the box has no dimensions", lambda: Tiles((), (), 8, 4)),
+    ],
+)  # fmt: skip
+@pytest.mark.kernel
+def test_bad_simulations(message, act):
+    with pytest.raises(sb.errors.SaddlebackError) as caught:
+        act()
+    assert message in str(caught.value)
+
+
+class Odd(gymnasium.Env):
+    """Actions 5 and 6; shows or pays NaN when told."""
+
+    action_space = gymnasium.spaces.Discrete(2, start=5)
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+
+    def __init__(self, seen=0.0, paid=0.0):
+        self.seen, self.paid = seen, paid
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return np.full(1, self.seen), self.paid, False, False, {}
+
+
+def test_environments_of_another_kind():
+    half = lambda obs: np.full((len(obs), 2), 0.5)  # noqa: E731
+    tiles = Tiles((-1.0,), (1.0,), 4, 2)
+
+    def run(env):
+        odd = problems.from_gymnasium(env, features=tiles, target=half, behaviour=half, gamma=0.9)
+        return learn(sb.GES(0.5), odd, alpha=0.1, beta=0.1, steps=20, rng=0)
+
+    assert run(Odd()).ok
+    with pytest.raises(sb.errors.InvalidNumbers, match=r"next observations\[0, 0\] is nan"):
+        run(Odd(seen=np.nan))
+    with pytest.raises(sb.errors.InvalidNumbers, match=r"rewards\[0\] is inf"):
+        run(Odd(paid=np.inf))
+    several = Odd()
+    several.action_space = gymnasium.spaces.MultiBinary(2)
+    with pytest.raises(sb.errors.InvalidParameter, match="action space must be Discrete"):
+        run(several)
 
 
 def test_continuous_actions_are_refused():

@@ -145,7 +145,9 @@ def box(owner: str, low: ArrayLike, high: ArrayLike) -> tuple[FloatArray, FloatA
     lower, upper = floats("low", low), floats("high", high)
     shape("low", lower, ("d",))
     shape("high", upper, (len(lower),))
-    for d in np.flatnonzero(~(np.isfinite(upper - lower) & (lower < upper)))[:1]:
+    if not len(lower):
+        raise InvalidParameter(f"{owner}: the box has no dimensions.")
+    for d in np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper)))[:1]:
         raise InvalidParameter(
             f"{owner}: low[{d}] = {lower[d]:g} must be less than high[{d}] = {upper[d]:g}."
         )

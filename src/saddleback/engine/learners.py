@@ -16,12 +16,15 @@ from saddleback.rules import Form
 WINDOW = {"float64": 1e5, "float32": 1e2}
 """C stays within this factor of 1: about as many digits of the postponed sums may cancel."""
 
+SMALLEST = {"float64": 1e-100, "float32": 1e-15}
+"""The scale s of ω is folded in when it falls below this, or rises above its inverse."""
+
 
 class Learners:
     """K learners of one rule that differ only in their step sizes, in one or several threads.
 
-    A learner with |δ| + |φᵀω| + |αu| beyond ``bound``, or not finite, is marked as diverged at that
-    update and frozen as it was before it; the others do not notice.
+    A learner with |δ| + |φᵀω| + |αu|, or a step αδ or βδ, beyond ``bound`` or not finite is
+    marked as diverged at that update and frozen as it was before it; the others do not notice.
 
     Attributes
     ----------
@@ -104,13 +107,13 @@ class Block:
         self._alpha, self._beta = lanes(alpha.scale), lanes(beta.scale)
         self._powers = (alpha.power, beta.power)
         self._coefficients = np.array(form.coefficients)
-        self._window = WINDOW[kind.name]
+        self._range = (WINDOW[kind.name], SMALLEST[kind.name])
         self._g = np.zeros(p)
         self._touched = np.zeros(p, dtype=np.uint32)
         self._is_touched = np.zeros(p, dtype=np.bool_)
         self._shared = np.array([1.0, 0.0])  # C and ‖e‖²
         self._count = np.zeros(1, dtype=np.int64)
-        start = (0.0, 0.0, 1.0, 1.0, 0.0, bound, 0.0, 0.0, 0.0, 0.0)
+        start = (0.0, 0.0, 1.0, 1.0, 0.0, bound, 1.0, 0.0, 0.0, 0.0, 0.0)
         self._lanes = tuple(np.full(width, value, dtype=kind) for value in start)
         self._diverged_at = np.full(width, -1, dtype=np.int64)
         self.diverged_at = self._diverged_at[:learners]
@@ -118,7 +121,7 @@ class Block:
     def advance(self, stream: Stream, done: int) -> None:
         """Learn from the next piece of a stream, after ``done`` updates."""
         advance(
-            *stream, self._coefficients, self._alpha, self._beta, *self._powers, done, self._window,
+            *stream, self._coefficients, self._alpha, self._beta, *self._powers, done, *self._range,
             self._g, self._touched, self._is_touched, self._shared, self._count,
             self._theta, self._omega, self._lanes, self._diverged_at, self._several,
         )  # fmt: skip

@@ -33,7 +33,8 @@ class Pieces:
             ends = begins if self._open else begins[1:]
             if len(ends) >= count:
                 cut = int(ends[count - 1])
-                yield piece.part(slice(0, cut))
+                if cut:
+                    yield piece.part(slice(0, cut))
                 self._rest, self._open = piece.part(slice(cut, None)), False
                 return
             yield piece

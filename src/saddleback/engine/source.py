@@ -12,15 +12,15 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _names, _validate
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
 from saddleback.engine.experience import Sampler
 from saddleback.engine.stream import Stream, Streamer, weigh
-from saddleback.errors import RuleMismatch
+from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, tabulate, terms
+from saddleback.rules import Rule, Terms, is_rule, tabulate, terms
 
 
 class Takes(Protocol):
@@ -114,6 +114,8 @@ class Simulation:
         π and μ for each kind of state, [n, A].
     gamma
         Discount.
+    dimensions
+        Length of an observation.
     values
         Whether action values or state values are learned. For action values each feature comes
         once for each action, and with ``shared`` once more for all of them.
@@ -125,8 +127,25 @@ class Simulation:
     target: FloatArray
     behaviour: FloatArray
     gamma: float
+    dimensions: int
     values: Literal["action", "state"] = "action"
     shared: bool = False
+
+    def __post_init__(self) -> None:
+        _names.known("values", self.values, ("action", "state"))
+        if not (hasattr(self.features, "encode") and hasattr(self.features, "size")):
+            raise InvalidParameter(
+                f"{self.name}: features must be Tiles, Fourier, … or Custom(function, size), got "
+                f"{self.features!r}."
+            )
+        wanted = self.features.dimensions
+        if wanted not in (None, self.dimensions):
+            raise InvalidParameter(
+                f"{self.name}: observations have {self.dimensions} entries, but the features "
+                f"expect {wanted}."
+            )
+        if self.p >= 1 << 32:
+            raise InvalidParameter(f"{self.name}: {self.p} features are too many for an index.")
 
     @property
     def n_actions(self) -> int:
@@ -160,6 +179,7 @@ class Simulation:
 
     def streamer(self, rule: Rule) -> Callable[[Trajectory], Stream]:
         """Return a function that turns consecutive pieces of experience into stream."""
+        is_rule(rule)
         if rule.values != self.values:
             raise RuleMismatch(
                 f"{rule} learns {rule.values} values but {self.name} describes {self.values} "

@@ -29,9 +29,6 @@ from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, Offs
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped at a flush."""
 
-SMALLEST = 1e-100
-"""The scale s of ω is folded in when it falls to this."""
-
 
 @compiled
 def advance(
@@ -53,6 +50,7 @@ def advance(
     beta_power: float,
     done: int,
     window: float,
+    smallest: float,
     g: FloatArray,
     touched: IndexArray,
     is_touched: BoolArray,
@@ -66,7 +64,7 @@ def advance(
 ) -> None:
     """Make one update for each step of a stream, of all learners at once."""
     td, saddle, correction, dual, gram, shrink = coefficients
-    F, F_theta, s, inverse_s, u, limit, delta, dual_value, step_u, into_phi = lanes
+    F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, into_phi = lanes
     width = theta.shape[1] if len(several) else 1
     valued = np.uint64(0 if len(phi_value) == 1 else 1)  # binary: one 1 stands for all
     always = np.uint64(1)
@@ -110,17 +108,32 @@ def advance(
         e_phi = C * g_phi + w * phi_phi
         ee += 2.0 * w * C * g_phi + w * w * phi_phi
         enter = w / C
+        if not ee < np.inf:  # the trace itself is beyond numbers: nobody can go on, and it restarts
+            delta[:] = np.inf
+            _freeze(
+                update, a_scale, b_scale, td, dual, 0, g, touched, theta, omega, lanes, alpha, beta,
+                diverged_at,
+            )  # fmt: skip
+            for q in range(n):
+                g[touched[q]] = 0.0
+                is_touched[touched[q]] = False
+            C, ee, n = 1.0, 0.0, 0
+            continue
         sound = True
         for k in range(width):
             value = s[k] * dual_value[k]
-            now = c * u[k] + w * value
+            now = alive[k] * (c * u[k] + w * value)
             step = alpha[k] * a_scale * now
             dual_value[k], u[k], step_u[k] = value, now, step
-            sound &= abs(delta[k]) + abs(value) + abs(step) <= limit[k]
+            reach = 1.0 + td * alpha[k] * a_scale + dual * beta[k] * b_scale
+            sound &= abs(delta[k]) * reach + abs(value) + abs(step) <= limit[k]
         if not sound:
-            _freeze(update, g, touched, n, theta, omega, lanes, alpha, beta, diverged_at)
+            _freeze(
+                update, a_scale, b_scale, td, dual, n, g, touched, theta, omega, lanes, alpha, beta,
+                diverged_at,
+            )  # fmt: skip
         if shrink != 0.0:
-            _shrink(shrink * b_scale, beta, omega, F, s, u, inverse_s)
+            _shrink(shrink * b_scale, smallest, beta, omega, F, s, u, inverse_s)
         for k in range(width):
             by_theta = alpha[k] * a_scale * td * delta[k]
             by_omega = beta[k] * b_scale * dual * delta[k]
@@ -232,6 +245,7 @@ def _flush(
 @compiled
 def _shrink(
     amount: float,
+    smallest: float,
     beta: FloatArray,
     omega: FloatArray,
     F: FloatArray,
@@ -244,7 +258,7 @@ def _shrink(
         sigma = 1.0 - beta[k] * amount
         u[k] *= sigma
         s[k] *= sigma
-        if abs(s[k]) < SMALLEST:
+        if abs(s[k]) < smallest or abs(s[k]) > 1.0 / smallest:
             omega[:, k] *= s[k]
             F[k] *= s[k]
             s[k] = 1.0
@@ -254,9 +268,13 @@ def _shrink(
 @compiled
 def _freeze(
     update: int,
+    a_scale: float,
+    b_scale: float,
+    td: float,
+    dual: float,
+    n: int,
     g: FloatArray,
     touched: IndexArray,
-    n: int,
     theta: FloatArray,
     omega: FloatArray,
     lanes: tuple[FloatArray, ...],
@@ -265,9 +283,11 @@ def _freeze(
     diverged_at: IntArray,
 ) -> None:
     """Stop learners that passed their limit: fold in what is postponed, then never move again."""
-    F, F_theta, s, inverse_s, u, limit, delta, dual_value, step_u, _ = lanes
+    F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, _ = lanes
     for k in range(len(s)):
-        if abs(delta[k]) + abs(dual_value[k]) + abs(step_u[k]) <= limit[k]:
+        reach = 1.0 + td * alpha[k] * a_scale + dual * beta[k] * b_scale
+        size = abs(delta[k]) * reach + abs(dual_value[k]) + abs(step_u[k])
+        if size <= limit[k] or diverged_at[k] >= 0:
             continue
         diverged_at[k] = update
         for q in range(n):
@@ -276,6 +296,6 @@ def _freeze(
             omega[i, k] += F[k] * g[i]
         omega[:, k] *= s[k]
         F[k] = F_theta[k] = u[k] = delta[k] = dual_value[k] = step_u[k] = 0.0
-        alpha[k] = beta[k] = 0.0
+        alpha[k] = beta[k] = alive[k] = 0.0
         s[k] = inverse_s[k] = 1.0
         limit[k] = np.inf

@@ -38,5 +38,9 @@ class Features(Protocol):
     def size(self) -> int:
         """Length of the vectors."""
 
+    @property
+    def dimensions(self) -> int | None:
+        """Length of an observation; None if any will do."""
+
     def encode(self, observations: FloatArray) -> Active:
         """Return the active features of observations [n, d]; nothing is checked."""

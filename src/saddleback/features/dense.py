@@ -6,7 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,11 @@ class _Box(ABC):
         low, high = _validate.box(type(self).__name__, self.low, self.high)
         object.__setattr__(self, "low", tuple(low.tolist()))
         object.__setattr__(self, "high", tuple(high.tolist()))
+
+    @property
+    def dimensions(self) -> int:
+        """Length of an observation."""
+        return len(self.low)
 
     @property
     @abstractmethod
@@ -152,6 +157,7 @@ class Custom:
 
     function: Callable[[FloatArray], Any]
     size: int
+    dimensions: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         _validate.count("Custom", "size", self.size)

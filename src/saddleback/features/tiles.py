@@ -69,6 +69,11 @@ class Tiles:
             )
 
     @property
+    def dimensions(self) -> int:
+        """Length of an observation."""
+        return len(self.low)
+
+    @property
     def size(self) -> int:
         """Number of features of an observation, over all tilings."""
         return self.table or int(self.tilings * (self.bins + 1) ** len(self.low))

@@ -68,9 +68,9 @@ def learn(
         Functions of θ [..., p] by name, one value (or array) for each setting. The MSPBE and
         absolute MSE of the rule's own exact system if not given and the problem is finite.
     bound
-        A learner with |δ| + |φᵀω| + |αu| beyond this has diverged; it is frozen as it was before
-        that update and the rest go on. If not given, a million times the largest of 1, |θ_0| and,
-        on a finite problem, the weights of the rule's exact fixed point.
+        A learner with |δ| + |φᵀω| + |αu|, or αδ or βδ, beyond this has diverged; it is frozen as
+        it was before that update and the rest go on. If not given, a million times the largest
+        of 1, |θ_0| and, on a finite problem, the weights of the rule's exact fixed point.
     threads
         Over how many threads to spread the settings; the result is the same to the bit.
     dtype
@@ -85,7 +85,7 @@ def learn(
     >>> for rule in (ExpectedSarsa(0.0), GES(0.0)):
     ...     run = learn(rule, problem, alpha=0.1, beta=0.1, theta0=1.0, steps=5000, rng=0)
     ...     print(rule, run.outcome, run.curves["mspbe"][-1] < 1e-3)
-    ExpectedSarsa(0) diverged at step 633 False
+    ExpectedSarsa(0) diverged at step 630 False
     GES(0) ok True
     """
     source = as_source("learn", problem)

@@ -33,7 +33,7 @@ class Run:
     rule
         What was run.
     theta, omega
-        Final weights […, p]. Of a diverged learner, the last within the bound.
+        Final weights […, p]. Of a diverged learner, those before the update that passed the bound.
     alpha, beta
         The step sizes (scales of the schedules), broadcast together, […].
     recorded
@@ -116,9 +116,9 @@ class Batch:
         fixed_point: FloatArray,
         dtype: npt.DTypeLike = np.float64,
     ) -> None:
+        if dtype not in (np.float64, np.float32, "float64", "float32"):
+            raise InvalidParameter(f"dtype must be float64 or float32, got {dtype!r}.")
         self.dtype = np.dtype(dtype)
-        if self.dtype not in (np.float64, np.float32):
-            raise InvalidParameter(f"dtype must be float64 or float32, got {self.dtype}.")
         if beta is None and rule.form.has_dual:
             raise InvalidParameter(f"{rule} moves a dual variable ω: give its step size, beta=…")
         steps = [as_schedule("alpha", alpha), as_schedule("beta", 0.0 if beta is None else beta)]
@@ -139,6 +139,8 @@ class Batch:
         if bound is None:
             bound = BOUND * max(1.0, np.abs(fixed_point).max(), np.abs(self.theta).max())
         self.bound = _validate.positive(str(rule), "bound", bound)
+        if self.bound > float(np.finfo(self.dtype).max):
+            raise InvalidParameter(f"bound {self.bound:g} is beyond the range of {self.dtype}.")
 
     def _weights(self, name: str, given: ArrayLike, p: int) -> FloatArray:
         first = _validate.floats(name, given)

@@ -59,11 +59,11 @@ def from_gymnasium(
     >>> learn(GES(0.3), cart, alpha=0.001, beta=0.01, steps=500, rng=0)
     Run(GES(0.3), updates=500, settings=(), p=32, diverged=0 of 1)
     """
-    count = getattr(getattr(env, "action_space", None), "n", None)
-    if count is None:
+    space = getattr(env, "action_space", None)
+    count, first = getattr(space, "n", None), getattr(space, "start", None)
+    if count is None or first is None:
         raise InvalidParameter(
-            "from_gymnasium: the environment's action space must be Discrete, got "
-            f"{getattr(env, 'action_space', None)!r}."
+            f"from_gymnasium: the environment's action space must be Discrete, got {space!r}."
         )
     actions = int(count)
     discount = _validate.unit("from_gymnasium", "gamma", gamma)
@@ -74,11 +74,12 @@ def from_gymnasium(
     placeholder = np.full((1, actions), 1.0 / actions)
     return Environment(
         name=getattr(getattr(env, "spec", None), "id", None) or type(env).__name__,
-        simulator=lambda rng: Steps(env, pi, mu, discount, rng),
+        simulator=lambda rng: Steps(env, int(first), pi, mu, discount, rng),
         features=features,
         target=placeholder,
         behaviour=placeholder,
         gamma=discount,
+        dimensions=int(np.prod(env.observation_space.shape or (1,))),
         values=values,
         shared=shared,
     )
@@ -98,12 +99,19 @@ class Environment(Simulation):
 
 
 class Steps:
-    """Endless experience of μ in an environment."""
+    """Endless experience of μ in an environment, which one of these at a time may step."""
 
     def __init__(
-        self, env: Any, target: Policy, behaviour: Policy, gamma: float, rng: np.random.Generator
+        self,
+        env: Any,
+        first_action: int,
+        target: Policy,
+        behaviour: Policy,
+        gamma: float,
+        rng: np.random.Generator,
     ) -> None:
         self._env, self._pi, self._mu = env, target, behaviour
+        self._first = first_action
         self._gamma, self._rng = gamma, rng
         first, _ = env.reset(seed=int(rng.integers(2**31)))
         self._observation = _vector(first)
@@ -119,7 +127,7 @@ class Steps:
         rows = []
         for _ in range(steps):
             observation, action, start = self._observation, self._action, self._start
-            seen, reward, terminated, truncated, _ = self._env.step(action)
+            seen, reward, terminated, truncated, _ = self._env.step(self._first + action)
             following = _vector(seen)
             bootstrap = self._choose(following)
             self._start = bool(terminated or truncated)
@@ -132,9 +140,13 @@ class Steps:
             rows.append((observation, following, action, bootstrap, float(reward), discount, start))
         here, there, actions, nexts, rewards, discounts, starts = zip(*rows, strict=True)
         observations, next_observations = np.array(here), np.array(there)
+        _validate.finite("rewards", np.array(rewards))
+        _validate.finite("observations", observations)
+        _validate.finite("next observations", next_observations)
         both = np.concatenate([observations, next_observations])
         pi, mu = (np.asarray(f(both), dtype=np.float64) for f in (self._pi, self._mu))
-        for n, a in np.argwhere((pi > 0) & (mu == 0))[:1]:
+        matters = np.concatenate([np.ones(steps, dtype=bool), np.array(discounts) > 0])
+        for n, a in np.argwhere((pi > 0) & (mu == 0) & matters[:, None])[:1]:
             raise CoverageError(
                 f"the target policy takes action {a} at observation {both[n].tolist()}, which the "
                 "behaviour policy never takes there."

@@ -70,6 +70,7 @@ def mountain_car(
         target=pi,
         behaviour=mu,
         gamma=discount,
+        dimensions=2,
         values=values,
         shared=shared,
     )

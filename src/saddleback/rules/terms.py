@@ -67,6 +67,13 @@ def tabulate(
     rule: Rule, phi: FloatArray, pi: FloatArray, mu: FloatArray, acting: BoolArray
 ) -> Terms:
     """Look a rule up on features φ [n, A, p] and policies π, μ [n, A] of n kinds of state."""
+    for s, a in np.argwhere(np.abs(pi - mu)[acting] > 1e-12)[: int(rule.bootstrap.on_policy_only)]:
+        s = np.flatnonzero(acting)[s]
+        raise RuleMismatch(
+            f"{rule} evaluates the behaviour policy, so it needs target = behaviour; here "
+            f"π({a}|{s}) = {pi[s, a]:g} and μ({a}|{s}) = {mu[s, a]:g}. Use ExpectedSarsa or GES to "
+            "evaluate another policy."
+        )
     kappa = np.zeros_like(pi)
     given = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
     if given.shape != pi[acting].shape:
@@ -97,20 +104,19 @@ def tabulate(
 
 def check(rule: Rule, problem: Problem) -> None:
     """Refuse a rule that cannot be applied to ``problem``."""
+    is_rule(rule)
     _validate.instance(str(rule), "problem", problem, Problem)
-    if not isinstance(rule, Rule):
-        hint = f" Call it first: {rule.__name__}(...)." if callable(rule) else ""
-        raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
     if rule.values != problem.values:
         wanted = "[s, a, p]" if rule.values == "action" else "[s, p]"
         raise RuleMismatch(
             f"{rule} learns {rule.values} values but the problem's features describe "
             f"{problem.values} values; give features of shape {wanted}, or another rule."
         )
-    if rule.bootstrap.on_policy_only and not problem.on_policy:
-        s, a = np.argwhere(np.abs(problem.target - problem.behaviour) > 1e-12)[0]
-        raise RuleMismatch(
-            f"{rule} evaluates the behaviour policy, so it needs target = behaviour; here "
-            f"π({a}|{s}) = {problem.target[s, a]:g} and μ({a}|{s}) = {problem.behaviour[s, a]:g}. "
-            "Use ExpectedSarsa or GES to evaluate another policy."
-        )
+
+
+def is_rule(rule: object) -> None:
+    """Refuse anything that is not a rule."""
+    if not isinstance(rule, Rule):
+        name = getattr(rule, "__name__", "")
+        hint = f" Call it first: {name}(...)." if callable(rule) else ""
+        raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")

@@ -22,11 +22,14 @@ import numpy as np
 from saddleback import _validate, chain
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
-from saddleback.errors import InvalidShape, Undefined
+from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, terms
+from saddleback.rules import Rule, Terms, is_rule, terms
 from saddleback.system import spectra
 from saddleback.system.resolvent import average, backward, resolvent
+
+LARGEST = 10_000
+"""Most features for which dense matrices are estimated; several are held, 7 GB at this size."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,8 +156,16 @@ class System:
         ((972, 972), (972, 972))
         """
         chosen = [rules] if isinstance(rules, Rule) else list(rules)
+        for rule in chosen:
+            is_rule(rule)
         data = as_source("System.estimate", source)
-        _validate.count("System.estimate", "batches - 1", batches - 1)
+        if data.p > LARGEST:
+            raise InvalidParameter(
+                f"System.estimate: {data.p} features need matrices of {data.p}² entries; at most "
+                f"{LARGEST} can be held. Use fewer features."
+            )
+        if _validate.count("System.estimate", "batches", batches) < 2:
+            raise InvalidParameter("System.estimate: batches must be at least 2, got 1.")
         size = _validate.count("System.estimate", "steps", steps) // batches
         _validate.count("System.estimate", "steps in a batch", size)
         sampler = data.sampler(_validate.generator(rng)[0])
