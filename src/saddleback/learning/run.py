@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,10 +76,10 @@ class Run:
         return np.asarray(self.diverged_at < 0)
 
     @property
-    def outcome(self) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
-        """Per setting ``"ok"`` or ``"diverged at step t"``, […]."""
-        flat = ["ok" if t < 0 else f"diverged at step {t}" for t in self.diverged_at.flat]
-        return np.array(flat).reshape(self.diverged_at.shape)
+    def outcome(self) -> Any:
+        """``"ok"`` or ``"diverged at step t"``; for many settings an array […] of such strings."""
+        said = ["ok" if t < 0 else f"diverged at step {t}" for t in self.diverged_at.flat]
+        return np.array(said).reshape(self.diverged_at.shape) if self.diverged_at.ndim else said[0]
 
     def __repr__(self) -> str:
         return (
