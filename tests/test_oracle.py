@@ -125,7 +125,6 @@ def test_a_long_stream_crosses_chunks(monkeypatch):
     problem = problem_for("GES", seed=15)
     whole = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
     monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 7)
-    monkeypatch.setattr("saddleback.engine.experience.BLOCK", 5)
     pieces = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
     assert np.array_equal(whole.theta, pieces.theta)
     emphatic = problem_for("ETD", seed=15, termination=0.1)
@@ -187,7 +186,7 @@ def test_offline_on_a_horizon(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
 def test_offline_by_episodes(name, monkeypatch):
-    monkeypatch.setattr("saddleback.engine.experience.BLOCK", 16)
+    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 16)
     problem = problem_for(name, seed=17, termination=0.1)
     run = learn_offline(
         rule_named(name, 0.8), problem, alpha=0.01, episodes=15, rng=9, theta0=1.0, record=[0, 5]

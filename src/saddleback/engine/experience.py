@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -13,10 +12,6 @@ from saddleback._jit import compiled
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, InvalidShape, UndefinedRatio
 from saddleback.problem import Problem
-
-BLOCK = 1 << 14
-"""Steps drawn at a time; the result does not depend on it."""
-
 
 CHUNK = 1 << 12
 """Steps held in memory at a time, few enough to stay in cache; results do not depend on it."""
@@ -166,27 +161,10 @@ class Sampler:
         integers = np.empty((4, steps), dtype=np.int64)
         numbers = np.empty((2, steps))
         starts = np.empty(steps, dtype=np.bool_)
-        for begin in range(0, steps, BLOCK):
-            here = slice(begin, min(begin + BLOCK, steps))
-            uniforms = self._rng.random((here.stop - begin, 4))
-            _walk(
-                uniforms, *self._tables, self._now, integers[:, here], numbers[:, here],
-                starts[here],
-            )  # fmt: skip
+        uniforms = self._rng.random((steps, 4))
+        _walk(uniforms, *self._tables, self._now, integers, numbers, starts)
         s, a, following, a_next = integers
         return Experience(s, a, numbers[0], following, a_next, numbers[1], starts)
-
-    def episodes(self) -> Iterator[Experience]:
-        """Return whole episodes, one after the other, without end."""
-        pending = self.take(BLOCK)
-        while True:
-            later = np.flatnonzero(pending.starts[1:])
-            if later.size:
-                cut = int(later[0]) + 1
-                yield pending[:cut]
-                pending = pending[cut:]
-            else:
-                pending = pending + self.take(BLOCK)
 
 
 def _cumulative(probabilities: FloatArray) -> FloatArray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
-from saddleback.engine import CHUNK, OfflineLearners, Sampler, StepSize
+from saddleback.engine import CHUNK, OfflineLearners, Pieces, Sampler, StepSize
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.learning.run import Batch, Metric, Run, record_points
 from saddleback.problem import Problem
@@ -82,11 +84,11 @@ def learn_offline(
             raise InvalidParameter(
                 "learn_offline: this problem has no episodes; give steps and a horizon instead."
             )
-        stock = sampler.episodes()
+        pieces = Pieces(sampler)
 
         def advance(count: int) -> None:
             for _ in range(count):
-                episode = next(stock)
+                episode = functools.reduce(operator.add, pieces.episodes(1))
                 learners.advance(episode, len(episode), horizon or len(episode))
     else:
         total = _validate.count("learn_offline", "steps", steps)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 from rich.table import Table
 
 from saddleback import plots
@@ -58,6 +59,12 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
                 plots.curve(
                     error, result.steps, result.error, result.expected_error, colour=colour, top=1e3
                 )
+            early = int(np.searchsorted(result.steps, 1000))
+            table.caption = (
+                f"{table.caption}\nγ = {gamma:g}, expected {learner.rule}: RMS error "
+                f"{result.expected_error[early]:.3f} after {result.steps[early]:,} steps, "
+                f"{result.expected_error[-1]:.3f} at the end."
+            )
             mspbe.set(ylabel="MSPBE", title=f"γ = {gamma:g}", ylim=(1e-6, 1e4))
             error.set(ylabel="RMS value error", title=f"γ = {gamma:g}", ylim=(1e-2, 1e3))
             for ax in row:
