@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium
@@ -25,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import saddleback as sb
-from saddleback.engine import Learners, Schedule
+from saddleback.engine import Learners, Schedule, Workers
 from saddleback.features import Tiles
 from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
 
@@ -52,7 +53,7 @@ def prepared(rule, car=None, steps=STEPS, endless=False):
     if endless:
         never = np.zeros(steps, dtype=bool)
         piece = piece._replace(starts=never, discounts=np.full(steps, car.gamma))
-    return car.p, car.streamer(rule)(piece)
+    return car.p, car.streamer([rule])(piece)[0]
 
 
 def kernel(rule, p, stream, learners, threads=1):
@@ -64,10 +65,30 @@ def kernel(rule, p, stream, learners, threads=1):
         sizes = Schedule(np.full(learners, 1e-5))
         zero = np.zeros((learners, p))
         batch = Learners(rule.form, sizes, sizes, zero, zero, 1e100, threads)
-        batch.advance([first])
-        return lambda: batch.advance([stream])
+        workers = Workers([batch], threads)
+        workers.advance([[first]])
+        return lambda: workers.advance([[stream]])
 
-    return best(fresh) / len(stream.reward) * 1e9
+    return best(fresh, 7) / len(stream.reward) * 1e9
+
+
+def machine_limit(rule, p, stream, learners):
+    """Throughput of two kernels that share nothing, over that of one: what two cores can give."""
+    half, columns = learners // 2, [[stream]]
+
+    def fresh(count):
+        sizes, zero = Schedule(np.full(half, 1e-5)), np.zeros((half, p))
+        each = [
+            Workers([Learners(rule.form, sizes, sizes, zero, zero, 1e100)], 1) for _ in range(count)
+        ]
+
+        def both():
+            with ThreadPoolExecutor(count) as pool:
+                list(pool.map(lambda workers: workers.advance(columns), each))
+
+        return both
+
+    return 2 * best(lambda: fresh(1), 7) / best(lambda: fresh(2), 7)
 
 
 def oracle(car, rule, steps=5000):
@@ -138,7 +159,7 @@ def plain_c(stream, p, learners):
             ctypes.c_int64(width), *map(pointer, [*trace, *tables, *lanes]),
         )  # fmt: skip
 
-    return best(fresh) / steps * 1e9
+    return best(fresh, 7) / steps * 1e9
 
 
 def simulators():
@@ -180,7 +201,7 @@ def end_to_end(threads):
             rule, car, alpha=alpha[:, None], beta=0.1 * alpha, steps=STEPS, rng=0, threads=threads
         )
 
-    return best(lambda: run, 2) / STEPS / 121 * 1e9
+    return best(lambda: run, 4) / STEPS / 121 * 1e9
 
 
 def start_up():
@@ -235,6 +256,7 @@ def main():
     engine = {k: kernel(ges, p, stream, k) / k for k in (1, 16, 121, 512)}
     c = {k: t / k for k in (1, 121) if (t := plain_c(stream, p, k)) is not None}
     two = kernel(ges, p, stream, 121, threads=2) / 121
+    limit = machine_limit(ges, p, stream, 121)
     whole = {n: end_to_end(n) for n in (1, 2)}
     result["ns_per_learner_step"] = {
         "oracle": numpy_ns, "engine": engine, "plain_c": c, "engine_121_two_threads": two,
@@ -281,6 +303,7 @@ def main():
         "one learner: oracle / engine": numpy_ns / engine[1],
         "121 learners: oracle / engine": numpy_ns / engine[121],
         "121 learners: two threads / one": engine[121] / two,
+        "two kernels that share nothing / one": limit,
         "121 learners end to end: two threads / one": whole[1] / whole[2],
         "largest over λ > 0 / λ = 0": max(
             times[value] / times[0.0] for times in lam.values() for value in times if value > 0

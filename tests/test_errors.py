@@ -6,6 +6,7 @@ from typing import ClassVar
 import gymnasium
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import saddleback as sb
 from saddleback import (
@@ -356,7 +357,7 @@ def test_experience_that_mu_cannot_have_made(two):
         learn(TD(0.5), walk, alpha=0.1, experience=late)
     with complaint(e.InvalidShape, "experience is empty"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:0])
-    with complaint(e.InvalidParameter, "give either experience, or steps and rng, not both"):
+    with complaint(e.InvalidParameter, "nothing is sampled: leave out steps"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen, steps=5)
 
 
@@ -382,3 +383,54 @@ def test_everything_is_a_value_error():
     kinds = [k for k in vars(e).values() if isinstance(k, type) and k is not e.SaddlebackError]
     assert all(issubclass(k, e.SaddlebackError) and issubclass(k, ValueError) for k in kinds)
     assert all(k.__doc__ for k in kinds)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("message", "change"),
+    [
+        ("rewards[1] is nan", dict(rewards=[0.0, np.nan])),
+        ("rewards must have shape [2], got [3]", dict(rewards=[0.0, 1.0, 2.0])),
+        ("discounts[0] is 1.5, outside [0, 1]", dict(discounts=[1.5, 0.0])),
+        ("decay[1] is -1, outside [0, inf]", dict(decay=[0.0, -1.0])),
+        ("weight[0] is inf", dict(weight=np.inf)),
+        ("features are too many for an index", dict(phi=csr_array((2, 1 << 32)))),
+        ("phi is empty", dict(phi=np.zeros((0, 2)))),
+        ("phi must have shape [T, p], got [2]", dict(phi=[1.0, 2.0])),
+        ("phi of step 1 has the value nan at feature 0", dict(phi=[[1.0, 0.0], [np.nan, 1.0]])),
+        ("bootstrap must have shape [2, 2] like phi, got [2, 3]", dict(bootstrap=np.ones((2, 3)))),
+        ("correction must have shape [2, 2] like phi", dict(correction=np.ones((3, 2)))),
+        (
+            "phi of step 1 has the value 2 at feature 7; features run from 0 to 1",
+            dict(phi=csr_array((np.array([1.0, 2.0]), np.array([0, 7]), [0, 1, 2]), shape=(2, 2))),
+        ),
+    ],
+)
+def test_bad_streams(message, change):
+    good = dict(
+        phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=[0.9, 0], decay=[0, 0.5]
+    )
+    assert repr(sb.Stream.of(**good)) == "Stream(steps=2, p=2)"
+    with complaint(e.SaddlebackError, message):
+        sb.Stream.of(**(good | change))
+
+
+def test_more_than_is_given():
+    stream = sb.Stream.of(
+        phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=[0.9, 0], decay=[0, 0.5]
+    )
+    for act in (
+        lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, steps=3),
+        lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, episodes=1),
+        lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, runs=2),
+    ):
+        with complaint(e.InvalidParameter, "what is given is learned from whole"):
+            act()
+    with complaint(e.InvalidParameter, "steps must be a number up to 2, got 3"):
+        System.estimate(stream, GES(0.5), steps=3)
+    with complaint(e.InvalidParameter, "steps must be a number up to any, got None"):
+        System.estimate(problems.two_state(), GES(0.5))
+    with complaint(e.RuleMismatch, "no rule is given"):
+        learn([], stream, alpha=0.1, beta=0.1)
+    with complaint(e.InvalidShape, "do not broadcast together"):
+        learn(GES(0.5), stream, alpha=[0.1, 0.2], beta=[0.1, 0.2, 0.3])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import naive
 import saddleback as sb
@@ -193,7 +194,7 @@ def test_offline_by_episodes(name, monkeypatch):
     )
     steps = sample(problem, 2000, rng=9)
     ends = np.flatnonzero(steps.starts)[15]
-    assert run.recorded.tolist() == np.flatnonzero(steps.starts)[[0, 5, 15]].tolist()
+    assert run.updates.tolist() == np.flatnonzero(steps.starts)[[0, 5, 15]].tolist()
     expected = naive.learn_offline(
         name,
         0.8,
@@ -219,7 +220,7 @@ def test_divergence_is_recorded_and_frozen():
     assert run.outcome[1] == f"diverged at step {run.diverged_at[1]}"
     curve = run.curves["mspbe"]
     assert not np.isnan(curve).any()
-    after = run.recorded >= run.diverged_at[1]
+    after = run.updates >= run.diverged_at[1]
     assert np.isinf(curve[after, 1]).all()
     assert np.isfinite(curve[~after, 1]).all()
 
@@ -346,7 +347,7 @@ def test_learning_by_episodes(monkeypatch):
     whole = learn(sb.GES(0.5), problem, **settings, steps=int(starts[30]))
     monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 7)
     run = learn(sb.GES(0.5), problem, **settings, episodes=30, record=[0, 1, 2, 17])
-    assert run.recorded.tolist() == starts[[0, 1, 2, 17, 30]].tolist()
+    assert run.updates.tolist() == starts[[0, 1, 2, 17, 30]].tolist()
     assert np.array_equal(run.theta, whole.theta)
 
 
@@ -389,8 +390,67 @@ def test_threads_and_blocks_give_the_same_bits(name, monkeypatch):
     )
     monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 13)
     pieces = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
-    for other in (two, five, pieces):
+    queued = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=300)
+    for other in (two, five, pieces, queued):
         assert np.array_equal(one.theta, other.theta)
         assert np.array_equal(one.omega, other.omega)
         assert np.array_equal(one.diverged_at, other.diverged_at)
     assert not one.ok.all()
+
+
+def test_rules_and_runs_share_and_spread():
+    """Several rules see one experience; runs are independent; threads change nothing."""
+    problem = problem_for("GES", seed=31)
+    rules = [rule_named(name, 0.7) for name in ("GES", "GQ", "ExpectedSarsa")]
+    settings = dict(alpha=[0.01, 0.02], beta=0.05, steps=60, record=20)
+    seed = np.random.SeedSequence(4)
+    together = learn(rules, problem, **settings, rng=seed, runs=3)
+    again = learn(rules, problem, **settings, rng=seed, runs=3, threads=2)
+    alone = learn(rules[1], problem, **settings, rng=np.random.SeedSequence(4).spawn(3)[2])
+    for one, two in zip(together, again, strict=True):
+        assert np.array_equal(one.theta, two.theta)
+        assert np.array_equal(one.curves["mspbe"], two.curves["mspbe"])
+    assert together[0].theta.shape == (3, 2, problem.p)
+    assert together[0].curves["mspbe"].shape == (4, 3, 2)
+    assert together[0].updates.shape == (4, 3)
+    assert np.array_equal(together[1].theta[2], alone.theta)
+    assert np.array_equal(together[1].curves["mspbe"][:, 2], alone.curves["mspbe"])
+    assert not np.array_equal(together[0].theta[0], together[0].theta[1])
+
+
+def given_stream(problem, rule, steps):
+    """What happened, and the stream of it with every number spelled out."""
+    t = sb.rules.terms(rule, problem)
+    experience = sb.sample(problem, steps, rng=5)
+    here = experience.states * problem.mdp.n_actions + experience.actions
+    there = experience.next_states * problem.mdp.n_actions + experience.next_actions
+    columns = dict(
+        phi=t.phi[here],
+        bootstrap=t.bootstrap[there],
+        correction=t.correction[there],
+        rewards=experience.rewards,
+        discounts=experience.discounts,
+        decay=np.append(0.0, experience.discounts[:-1]) * t.kappa[here],
+        weight=t.weight[here],
+        starts=experience.starts,
+    )
+    return experience, columns
+
+
+@pytest.mark.parametrize("name", ["GES", "GQ", "TD", "TDRC"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_given_streams_are_what_problems_make(name, sparse):
+    problem, rule = problem_for(name, seed=31), rule_named(name, 0.7)
+    experience, columns = given_stream(problem, rule, 200)
+    if sparse:
+        columns |= {k: csr_array(columns[k]) for k in ("phi", "bootstrap", "correction")}
+    stream = sb.Stream.of(**columns)
+    settings = dict(alpha=[0.01, 0.02], beta=0.05, bound=1e9)
+    one = learn(rule, problem, experience=experience, **settings)
+    two = learn(rule, stream, **settings)
+    np.testing.assert_allclose(one.theta, two.theta, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(one.omega, two.omega, rtol=1e-12, atol=1e-15)
+    found = sb.System.estimate(stream, rule, batches=4)
+    made = sb.System.estimate(problem, rule, rng=5, steps=200, batches=4)
+    np.testing.assert_allclose(found.A, made.A, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(found.errors.b, made.errors.b, rtol=1e-9, atol=1e-15)

@@ -294,7 +294,7 @@ def test_episodes_of_a_simulation():
     starts = np.flatnonzero(
         car.sampler(np.random.default_rng(np.random.SeedSequence(1))).take(1000).starts
     )
-    assert run.recorded.tolist() == [0, *starts[1:4]]
+    assert run.updates.tolist() == [0, *starts[1:4]]
 
 
 def test_action_dependent_traces_need_declared_extrema():

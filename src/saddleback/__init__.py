@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from saddleback import system as system
     from saddleback.engine import Experience as Experience
     from saddleback.engine import Schedule as Schedule
+    from saddleback.engine import Stream as Stream
     from saddleback.engine import inverse as inverse
     from saddleback.engine import inverse_sqrt as inverse_sqrt
     from saddleback.engine import sample as sample
@@ -77,7 +78,7 @@ _ROOMS = {
         "Trace", "Form", "Bootstrap",
     ],
     "system": ["System"],
-    "engine": ["Experience", "Schedule", "inverse", "inverse_sqrt", "sample"],
+    "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

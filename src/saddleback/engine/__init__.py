@@ -2,16 +2,19 @@
 
 from saddleback.engine.expected import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
-from saddleback.engine.learners import Learners
+from saddleback.engine.featured import Trajectory
+from saddleback.engine.given import Stream
+from saddleback.engine.learners import Learners, Workers
 from saddleback.engine.offline import OfflineLearners
 from saddleback.engine.pieces import Pieces
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
-from saddleback.engine.source import FiniteSource, Simulation, Source, Trajectory, as_source
-from saddleback.engine.stream import Stream, Streamer
+from saddleback.engine.source import FiniteSource, Simulation, Source, as_source
+from saddleback.engine.stream import Columns
 from saddleback.engine.sums import Moments, Sums
 
 __all__ = [
     "CHUNK",
+    "Columns",
     "ExpectedLearners",
     "Experience",
     "FiniteSource",
@@ -25,9 +28,9 @@ __all__ = [
     "Source",
     "StepSize",
     "Stream",
-    "Streamer",
     "Sums",
     "Trajectory",
+    "Workers",
     "as_schedule",
     "as_source",
     "inverse",

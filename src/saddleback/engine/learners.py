@@ -1,8 +1,9 @@
-"""Learners of one rule, side by side in memory and spread over threads."""
+"""Learners that share a stream: side by side in memory, and spread over threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.step import advance
-from saddleback.engine.stream import Stream
+from saddleback.engine.stream import Columns
 from saddleback.rules import Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
@@ -20,8 +21,12 @@ SMALLEST = {"float64": 1e-100, "float32": 1e-15}
 """The scale s of ω is folded in when it falls below this, or rises above its inverse."""
 
 
+AHEAD = 3
+"""How many pieces of a stream may wait for threads that are busy."""
+
+
 class Learners:
-    """K learners of one rule that differ only in their step sizes, in one or several threads.
+    """K learners of one rule that differ only in their step sizes, in one or several blocks.
 
     A learner with |δ| + |φᵀω| + |αu|, or a step αδ or βδ, beyond ``bound`` or not finite is
     marked as diverged at that update and frozen as it was before it; the others do not notice.
@@ -30,6 +35,8 @@ class Learners:
     ----------
     done
         How many updates have been made.
+    blocks
+        The learners, in blocks that may be advanced independently.
     """
 
     def __init__(
@@ -40,43 +47,72 @@ class Learners:
         theta: FloatArray,
         omega: FloatArray,
         bound: float,
-        threads: int = 1,
+        blocks: int = 1,
     ) -> None:
         self.done = 0
-        parts = np.array_split(np.arange(len(theta)), min(threads, len(theta)))
-        self._blocks = [
+        parts = np.array_split(np.arange(len(theta)), min(blocks, len(theta)))
+        self.blocks = [
             Block(
                 form, Schedule(alpha.scale[k], alpha.power), Schedule(beta.scale[k], beta.power),
                 theta[k], omega[k], bound,
             )
             for k in parts
         ]  # fmt: skip
-        self._pool = ThreadPoolExecutor(len(parts)) if len(parts) > 1 else None
-
-    def advance(self, streams: Iterable[Stream]) -> None:
-        """Learn from the next pieces of a stream; with threads, while the one after is made."""
-        busy: list[Future[None]] = []
-        for stream in streams:
-            for each in busy:
-                each.result()
-            if self._pool is None:
-                self._blocks[0].advance(stream, self.done)
-            else:
-                submit = self._pool.submit
-                busy = [submit(block.advance, stream, self.done) for block in self._blocks]
-            self.done += len(stream.reward)
-        for each in busy:
-            each.result()
 
     @property
     def diverged_at(self) -> IntArray:
         """For each learner the update at which it diverged, or −1."""
-        return np.concatenate([block.diverged_at for block in self._blocks])
+        return np.concatenate([block.diverged_at for block in self.blocks])
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with everything postponed folded in."""
-        theta, omega = zip(*(block.weights() for block in self._blocks), strict=True)
+        theta, omega = zip(*(block.weights() for block in self.blocks), strict=True)
         return np.concatenate(theta), np.concatenate(omega)
+
+
+class Workers:
+    """Threads that advance groups of learners, each thread its own blocks of every group.
+
+    They need not wait for each other within a call: whoever is ahead takes up the next piece.
+    """
+
+    def __init__(self, groups: Sequence[Learners], threads: int) -> None:
+        self._groups = groups
+        each = [(g, block) for g, group in enumerate(groups) for block in group.blocks]
+        self._shares = [each[n::threads] for n in range(min(threads, len(each)))]
+        alone = len(self._shares) == 1
+        self._threads = [] if alone else [ThreadPoolExecutor(1) for _ in self._shares]
+
+    def advance(self, pieces: Iterable[Sequence[Columns]]) -> None:
+        """Learn from the next pieces of a stream for each group, while more of them are made."""
+        waiting: deque[list[Future[None]]] = deque()
+        for streams in pieces:
+            done = [group.done for group in self._groups]
+            if not self._threads:
+                _advance(self._shares[0], streams, done)
+            else:
+                waiting.append([
+                    thread.submit(_advance, share, streams, done)
+                    for thread, share in zip(self._threads, self._shares, strict=True)
+                ])  # fmt: skip
+                if len(waiting) > AHEAD:
+                    _finish(waiting.popleft())
+            for group, stream in zip(self._groups, streams, strict=True):
+                group.done += len(stream.reward)
+        for each in waiting:
+            _finish(each)
+
+
+def _advance(
+    share: Sequence[tuple[int, Block]], streams: Sequence[Columns], done: Sequence[int]
+) -> None:
+    for g, block in share:
+        block.advance(streams[g], done[g])
+
+
+def _finish(jobs: Sequence[Future[None]]) -> None:
+    for job in jobs:
+        job.result()
 
 
 class Block:
@@ -118,7 +154,7 @@ class Block:
         self._diverged_at = np.full(width, -1, dtype=np.int64)
         self.diverged_at = self._diverged_at[:learners]
 
-    def advance(self, stream: Stream, done: int) -> None:
+    def advance(self, stream: Columns, done: int) -> None:
         """Learn from the next piece of a stream, after ``done`` updates."""
         advance(
             *stream, self._coefficients, self._alpha, self._beta, *self._powers, done, *self._range,

@@ -19,7 +19,7 @@ from saddleback.engine.experience import Experience
 from saddleback.rules import Terms
 
 
-class Stream(NamedTuple):
+class Columns(NamedTuple):
     """T steps, by columns, with only the active features of each.
 
     Attributes
@@ -73,7 +73,7 @@ class Streamer:
         self._next = rows_of(terms.bootstrap, terms.correction)
         self._carry = np.zeros(3)
 
-    def __call__(self, experience: Experience) -> Stream:
+    def __call__(self, experience: Experience) -> Columns:
         """Return the stream of the next piece."""
         here = experience.states * self._n_actions + experience.actions
         following = experience.next_states * self._n_actions + experience.next_actions
@@ -84,7 +84,7 @@ class Streamer:
             here, experience.discounts, experience.starts, t.kappa, t.weight, t.rho, t.emphasis,
             self._carry, decay, weight,
         )  # fmt: skip
-        return Stream(
+        return Columns(
             phi.first, phi.column, phi.values[0], b_x.first, b_x.column, b_x.values[0],
             b_x.values[1], experience.rewards, experience.discounts, decay, weight,
         )  # fmt: skip

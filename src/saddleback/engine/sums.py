@@ -14,7 +14,7 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.stream import Stream
+from saddleback.engine.stream import Columns
 
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped."""
@@ -44,7 +44,7 @@ class Sums:
             Moments(*(np.zeros(shape) for shape in shapes)) for _ in range(3)
         )
 
-    def add(self, stream: Stream) -> None:
+    def add(self, stream: Columns) -> None:
         """Take in the next piece of a stream."""
         done = 0
         while done < len(stream.reward):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from saddleback import _validate
 from saddleback._typing import ArrayLike
 from saddleback.engine import ExpectedLearners, StepSize
-from saddleback.learning.run import Batch, Metric, Run, record_points
+from saddleback.learning.run import Batch, Metric, Run, follow, record_points
 from saddleback.system import System
 
 
@@ -61,4 +61,5 @@ def iterate(
         batch.theta, batch.omega, batch.bound,
     )  # fmt: skip
     measured = system.objectives if metrics is None else metrics
-    return batch.follow(record_points(steps, record), measured, learners, learners.advance)
+    watched = batch.watch(learners, measured)
+    return follow([watched], record_points(steps, record), learners.advance)[0]

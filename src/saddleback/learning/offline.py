@@ -10,7 +10,7 @@ from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import CHUNK, OfflineLearners, Pieces, Sampler, StepSize
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.learning.run import Batch, Metric, Run, record_points
+from saddleback.learning.run import Batch, Metric, Run, follow, record_points
 from saddleback.problem import Problem
 from saddleback.rules import Rule, SemiGradient, terms
 from saddleback.system import System
@@ -107,4 +107,5 @@ def learn_offline(
                 ahead = known[size:]
 
     measured = system.objectives if metrics is None else metrics
-    return batch.follow(record_points(total, record), measured, learners, advance, seed)
+    watched = batch.watch(learners, measured)
+    return follow([watched], record_points(total, record), advance, seed)[0]

@@ -1,8 +1,10 @@
-"""Running a rule on-line, on experience of the behaviour policy."""
+"""Running rules on-line, on experience of the behaviour policy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,21 +13,67 @@ from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
     Experience,
+    FiniteSource,
     Learners,
     Pieces,
     Source,
     StepSize,
+    Workers,
     as_source,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import Batch, Metric, Run, record_points
+from saddleback.learning.run import Batch, Metric, Run, follow, record_points, stack
 from saddleback.problem import Problem
-from saddleback.rules import Rule
+from saddleback.rules import Rule, each_rule
 from saddleback.system import System
 
 
+@overload
 def learn(
     rule: Rule,
+    problem: Problem | Source,
+    *,
+    alpha: StepSize,
+    beta: StepSize | None = ...,
+    steps: int | None = ...,
+    episodes: int | None = ...,
+    rng: RNG = ...,
+    runs: int | None = ...,
+    experience: Experience | None = ...,
+    theta0: ArrayLike = ...,
+    omega0: ArrayLike = ...,
+    record: int | ArrayLike | None = ...,
+    metrics: Mapping[str, Metric] | None = ...,
+    bound: float | None = ...,
+    threads: int = ...,
+    dtype: npt.DTypeLike = ...,
+) -> Run: ...
+
+
+@overload
+def learn(
+    rule: Sequence[Rule],
+    problem: Problem | Source,
+    *,
+    alpha: StepSize,
+    beta: StepSize | None = ...,
+    steps: int | None = ...,
+    episodes: int | None = ...,
+    rng: RNG = ...,
+    runs: int | None = ...,
+    experience: Experience | None = ...,
+    theta0: ArrayLike = ...,
+    omega0: ArrayLike = ...,
+    record: int | ArrayLike | None = ...,
+    metrics: Mapping[str, Metric] | None = ...,
+    bound: float | None = ...,
+    threads: int = ...,
+    dtype: npt.DTypeLike = ...,
+) -> list[Run]: ...
+
+
+def learn(
+    rule: Rule | Sequence[Rule],
     problem: Problem | Source,
     *,
     alpha: StepSize,
@@ -33,6 +81,7 @@ def learn(
     steps: int | None = None,
     episodes: int | None = None,
     rng: RNG = None,
+    runs: int | None = None,
     experience: Experience | None = None,
     theta0: ArrayLike = 0.0,
     omega0: ArrayLike = 0.0,
@@ -41,22 +90,24 @@ def learn(
     bound: float | None = None,
     threads: int = 1,
     dtype: npt.DTypeLike = np.float64,
-) -> Run:
-    """Run a rule on-line on experience of the behaviour policy.
+) -> Run | list[Run]:
+    """Run one rule or several on-line, on experience of the behaviour policy.
 
     Parameters
     ----------
     rule
-        What to run.
+        What to run. Several rules learn from the same experience, simulated once.
     problem
-        Where: a finite problem, or a simulation such as ``problems.mountain_car()``.
+        Where: a finite problem, a simulation such as ``problems.mountain_car()``, or a `Stream`.
     alpha, beta
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
         ω (semi-gradient) makes no use of beta.
     steps, episodes, rng
         How many steps or whole episodes to sample, and from which seed or generator; `Run.seed`
-        keeps the seed.
+        keeps the seed. A `Stream` is learned from whole.
+    runs
+        Repeat it all so many times with seeds spawned from ``rng``; results get an axis for them.
     experience
         Given experience, in place of sampling.
     theta0, omega0
@@ -72,7 +123,7 @@ def learn(
         it was before that update and the rest go on. If not given, a million times the largest
         of 1, |θ_0| and, on a finite problem, the weights of the rule's exact fixed point.
     threads
-        Over how many threads to spread the settings; the result is the same to the bit.
+        Over how many threads to spread runs, rules and settings; the result is the same to the bit.
     dtype
         float64, or float32 to halve the memory of many settings with many features.
 
@@ -87,55 +138,97 @@ def learn(
     ...     print(rule, run.outcome, run.curves["mspbe"][-1] < 1e-3)
     ExpectedSarsa(0) diverged at step 630 False
     GES(0) ok True
+
+    Two rules on the same experience, three times over:
+
+    >>> small = problems.two_state(gamma=0.9)
+    >>> options = dict(alpha=[0.05, 0.1], beta=0.1, steps=200, theta0=1.0)
+    >>> for run in learn([GES(0.5), ExpectedSarsa(0.5)], small, runs=3, rng=0, **options):
+    ...     print(run.rule, run.theta.shape, run.curves["mspbe"].shape)
+    GES(0.5) (3, 2, 2) (101, 3, 2)
+    ExpectedSarsa(0.5) (3, 2, 2) (101, 3, 2)
     """
-    source = as_source("learn", problem)
-    streamer = source.streamer(rule)
-    system = System.exact(problem, rule) if isinstance(problem, Problem) else None
-    expected = np.zeros(1) if system is None else system.fixed_point
-    batch = Batch(rule, source.p, alpha, beta, theta0, omega0, bound, expected, dtype)
-    seed = None
-    if experience is not None:
-        if steps is not None or episodes is not None or rng is not None:
-            raise InvalidParameter("learn: give either experience, or steps and rng, not both.")
-        _validate.instance("learn", "experience", experience, Experience)
-        if not isinstance(problem, Problem):
-            raise InvalidParameter(
-                "learn: experience of states and actions needs a finite problem."
+    rules = each_rule(rule)
+    source = _source(problem, experience)
+    source.streamer(rules)  # refuses rules that do not fit
+    if source.steps is not None and (steps, episodes, rng, runs) != (None,) * 4:
+        raise InvalidParameter(
+            "learn: what is given is learned from whole, and nothing is sampled: leave out steps, "
+            "episodes, rng and runs."
+        )
+    total, cut = _length(source, steps, episodes)
+    points = record_points(total, record)
+    systems = [System.exact(problem, r) if isinstance(problem, Problem) else None for r in rules]
+    threads = _validate.count("learn", "threads", threads)
+
+    def single(
+        generator: np.random.Generator, seed: np.random.SeedSequence | None, threads: int
+    ) -> list[Run]:
+        batches, groups = [], []
+        for r, system in zip(rules, systems, strict=True):
+            target = np.zeros(1) if system is None else system.fixed_point
+            batch = Batch(r, source.p, alpha, beta, theta0, omega0, bound, target, dtype)
+            learners = Learners(
+                r.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound, threads
             )
-        experience.check(problem)
-        total, orders = len(experience), Pieces(Replay(experience)).steps
+            own = {} if system is None else system.objectives
+            batches.append(batch.watch(learners, own if metrics is None else metrics))
+            groups.append(learners)
+        workers, streams = Workers(groups, threads), source.streamer(rules)
+        orders = cut(Pieces(source.sampler(generator)))
+        return follow(
+            batches, points, lambda count: workers.advance(map(streams, orders(count))), seed
+        )
+
+    generator, seed = _validate.generator(rng)
+    if source.steps is not None:
+        found = single(generator, None, threads)
+    elif runs is None:
+        found = single(generator, seed, threads)
     else:
-        generator, seed = _validate.generator(rng)
-        pieces = Pieces(source.sampler(generator))
-        if (steps is None) == (episodes is None):
-            raise InvalidParameter("learn: say how many to sample, either steps=… or episodes=…")
-        if steps is not None:
-            total, orders = _validate.count("learn", "steps", steps), pieces.steps
-        else:
-            if isinstance(problem, Problem) and not problem.mdp.episodic:
-                raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
-            total, orders = _validate.count("learn", "episodes", episodes), pieces.episodes
-    learners = Learners(
-        rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound,
-        _validate.count("learn", "threads", threads),
-    )  # fmt: skip
-
-    def advance(count: int) -> None:
-        learners.advance(streamer(piece) for piece in orders(count))
-
-    if metrics is None:
-        metrics = {} if system is None else system.objectives
-    return batch.follow(record_points(total, record), metrics, learners, advance, seed)
+        generators = _spawn(generator, seed, _validate.count("learn", "runs", runs))
+        alone = getattr(source, "one_at_a_time", False)
+        at_once = 1 if alone else min(runs, threads)
+        with ThreadPoolExecutor(at_once) as pool:
+            each = pool.map(lambda g: single(g, None, threads // at_once), generators)
+            found = [stack(same, seed) for same in zip(*each, strict=True)]
+    return found[0] if isinstance(rule, Rule) else found
 
 
-class Replay:
-    """Given experience, handed out as if it were sampled."""
+def _source(problem: Problem | Source, experience: Experience | None) -> Source:
+    """Return what to learn from, refusing experience that does not fit."""
+    if experience is None:
+        return as_source("learn", problem)
+    _validate.instance("learn", "experience", experience, Experience)
+    if not isinstance(problem, Problem):
+        raise InvalidParameter("learn: experience of states and actions needs a finite problem.")
+    experience.check(problem)
+    return FiniteSource(problem, experience)
 
-    def __init__(self, experience: Experience) -> None:
-        self._experience, self._done = experience, 0
 
-    def take(self, steps: int) -> Experience:
-        """Return the next ``steps`` steps."""
-        piece = self._experience[self._done : self._done + steps]
-        self._done += steps
-        return piece
+Orders = Callable[[int], Iterator[Any]]
+
+
+def _length(
+    source: Source, steps: int | None, episodes: int | None
+) -> tuple[int, Callable[[Pieces], Orders]]:
+    """Return how much to learn from, and in what it is counted."""
+    if source.steps is not None:
+        return source.steps, lambda p: p.steps
+    if (steps is None) == (episodes is None):
+        raise InvalidParameter("learn: say how many to sample, either steps=… or episodes=…")
+    if steps is not None:
+        return _validate.count("learn", "steps", steps), lambda p: p.steps
+    if isinstance(source, FiniteSource) and not source.problem.mdp.episodic:
+        raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
+    return _validate.count("learn", "episodes", episodes), lambda p: p.episodes
+
+
+def _spawn(
+    generator: np.random.Generator, seed: np.random.SeedSequence | None, runs: int
+) -> list[np.random.Generator]:
+    """Return one generator for each run; the same seed gives the same ones, again and again."""
+    if seed is None:
+        return generator.spawn(runs)
+    fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+    return [np.random.default_rng(child) for child in fresh.spawn(runs)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,8 @@ Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
 class Run:
     """The outcome of running one rule with one or many step sizes.
 
-    ``…`` stands for the common shape of the step sizes, () for a single one.
+    ``…`` stands for the common shape of the step sizes, () for a single one; where several runs
+    were asked for, θ, ω, curves and outcomes have an axis for them before it.
 
     Attributes
     ----------
@@ -37,7 +38,9 @@ class Run:
     alpha, beta
         The step sizes (scales of the schedules), broadcast together, […].
     recorded
-        How many updates had been made when curves were recorded, [n].
+        When curves were recorded, in steps, or in episodes if those were counted, [n].
+    updates
+        How many updates had been made by then, [n], or [n, runs].
     curves
         For each metric its values [n, …]; infinity from the update at which a learner diverged.
     diverged_at
@@ -65,6 +68,7 @@ class Run:
     alpha: FloatArray
     beta: FloatArray
     recorded: IntArray
+    updates: IntArray
     curves: Mapping[str, FloatArray]
     diverged_at: IntArray
     bound: float
@@ -82,8 +86,9 @@ class Run:
         return np.array(said).reshape(self.diverged_at.shape) if self.diverged_at.ndim else said[0]
 
     def __repr__(self) -> str:
+        updates = int(self.updates[-1].sum())
         return (
-            f"Run({self.rule}, updates={self.recorded[-1]}, settings={self.diverged_at.shape}, "
+            f"Run({self.rule}, updates={updates}, settings={self.diverged_at.shape}, "
             f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())} of {self.ok.size})"
         )
 
@@ -158,46 +163,45 @@ class Batch:
         """Give an array [K, …] the shape of the settings again."""
         return flat.reshape(self.shape + flat.shape[1:])
 
-    def follow(
-        self,
-        points: IntArray,
-        metrics: Mapping[str, Metric],
-        learners: Followed,
-        advance: Callable[[int], object],
-        seed: np.random.SeedSequence | None = None,
-    ) -> Run:
-        """Advance from point to point, and measure at each."""
+    def watch(self, learners: Followed, metrics: Mapping[str, Metric]) -> Self:
+        """Say whom to measure, and what."""
         _check_metrics(metrics)
-        curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
-        recorded = []
-        for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
-            if point > before:
-                advance(int(point - before))
-            recorded.append(learners.done)
-            if not metrics:
-                continue
-            theta = self.shaped(learners.weights()[0])
-            theta.flags.writeable = False
-            gone = self.shaped(learners.diverged_at) >= 0
-            for name, metric in metrics.items():
-                value = np.array(metric(theta), dtype=np.float64)
-                if value.shape[: gone.ndim] != gone.shape:
-                    raise InvalidShape(
-                        f"metric {name!r} must return an array whose shape begins with "
-                        f"{list(gone.shape)}, one entry for each setting; got {list(value.shape)}."
-                    )
-                value[gone] = np.inf
-                curves[name].append(value)
-        theta, omega = (self.shaped(weights).copy() for weights in learners.weights())
+        self._learners, self._metrics = learners, metrics
+        self._curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+        self._updates: list[int] = []
+        return self
+
+    def measure(self) -> None:
+        """Add a point to every curve."""
+        self._updates.append(self._learners.done)
+        if not self._metrics:
+            return
+        theta = self.shaped(self._learners.weights()[0])
+        theta.flags.writeable = False
+        gone = self.shaped(self._learners.diverged_at) >= 0
+        for name, metric in self._metrics.items():
+            value = np.array(metric(theta), dtype=np.float64)
+            if value.shape[: gone.ndim] != gone.shape:
+                raise InvalidShape(
+                    f"metric {name!r} must return an array whose shape begins with "
+                    f"{list(gone.shape)}, one entry for each setting; got {list(value.shape)}."
+                )
+            value[gone] = np.inf
+            self._curves[name].append(value)
+
+    def run(self, points: IntArray, seed: np.random.SeedSequence | None = None) -> Run:
+        """Return what came of it, measured at ``points``."""
+        theta, omega = (self.shaped(weights).copy() for weights in self._learners.weights())
         return Run(
             rule=self.rule,
             theta=theta,
             omega=omega,
             alpha=self.shaped(self.alpha.scale),
             beta=self.shaped(self.beta.scale),
-            recorded=np.array(recorded, dtype=np.int64),
-            curves={name: np.array(values) for name, values in curves.items()},
-            diverged_at=self.shaped(learners.diverged_at),
+            recorded=points,
+            updates=np.array(self._updates, dtype=np.int64),
+            curves={name: np.array(values) for name, values in self._curves.items()},
+            diverged_at=self.shaped(self._learners.diverged_at),
             bound=self.bound,
             seed=seed,
         )
@@ -207,6 +211,36 @@ def _check_metrics(metrics: object) -> None:
     """Refuse anything but functions by name."""
     if not isinstance(metrics, Mapping) or not all(callable(m) for m in metrics.values()):
         raise InvalidParameter(f"metrics must map names to functions of θ, got {metrics!r}.")
+
+
+def follow(
+    batches: Sequence[Batch],
+    points: IntArray,
+    advance: Callable[[int], object],
+    seed: np.random.SeedSequence | None = None,
+) -> list[Run]:
+    """Advance from point to point, and measure every batch at each."""
+    for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
+        if point > before:
+            advance(int(point - before))
+        for batch in batches:
+            batch.measure()
+    return [batch.run(points, seed) for batch in batches]
+
+
+def stack(runs: Sequence[Run], seed: np.random.SeedSequence | None) -> Run:
+    """Return independent runs of the same settings as one, with an axis for them."""
+    return replace(
+        runs[0],
+        theta=np.stack([run.theta for run in runs]),
+        omega=np.stack([run.omega for run in runs]),
+        updates=np.stack([run.updates for run in runs], axis=1),
+        curves={
+            name: np.stack([run.curves[name] for run in runs], axis=1) for name in runs[0].curves
+        },
+        diverged_at=np.stack([run.diverged_at for run in runs]),
+        seed=seed,
+    )
 
 
 def record_points(steps: int, record: int | ArrayLike | None) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
@@ -63,22 +63,19 @@ def compare(
     """Run a learner ``runs`` times and once in expectation, recording on a logarithmic grid."""
     rule, alpha, beta, _ = learner
     points = np.unique(np.geomspace(1, steps, 120).astype(np.int64))
-    options = {"alpha": alpha, "beta": beta, "theta0": theta0, "steps": steps, "record": points}
-    sampled = [
-        learn(rule, problem, rng=child, **options)  # type: ignore[arg-type]
-        for child in np.random.SeedSequence(seed).spawn(runs)
-    ]
+    options: dict[str, Any] = {"alpha": alpha, "beta": beta, "theta0": theta0, "steps": steps}
+    sampled = learn(rule, problem, rng=seed, runs=runs, record=points, **options)
     system = System.exact(problem, rule)
-    expected = iterate(system, **options)  # type: ignore[arg-type]
+    expected = iterate(system, record=points, **options)
     return Comparison(
         learner=learner,
         system=system,
         steps=points,
-        mspbe=np.stack([run.curves["mspbe"] for run in sampled], axis=1),
-        error=np.sqrt(np.stack([run.curves["mse_absolute"] for run in sampled], axis=1)),
+        mspbe=sampled.curves["mspbe"],
+        error=np.sqrt(sampled.curves["mse_absolute"]),
         expected_mspbe=expected.curves["mspbe"],
         expected_error=np.sqrt(expected.curves["mse_absolute"]),
-        diverged=sum(not run.ok for run in sampled),
+        diverged=int((~sampled.ok).sum()),
     )
 
 

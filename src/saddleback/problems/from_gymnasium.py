@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.engine.source import Simulation, Trajectory
+from saddleback.engine import Simulation, Trajectory
 from saddleback.errors import CoverageError, InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.rules import Rule
@@ -88,14 +88,18 @@ def from_gymnasium(
 class Environment(Simulation):
     """A simulation whose policies are known only where it has been."""
 
-    def streamer(self, rule: Rule) -> Callable[[Trajectory], Any]:
+    one_at_a_time: ClassVar[bool] = True
+
+    def streamer(self, rules: Sequence[Rule]) -> Callable[[Any], Any]:
         """Refuse traces that need to know the policies everywhere."""
-        if not rule.trace.pointwise:
-            raise RuleMismatch(
-                f"{rule} needs the extrema of the policies over all states, which an environment "
-                "does not tell: declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9))."
-            )
-        return super().streamer(rule)
+        for rule in rules:
+            if not rule.trace.pointwise:
+                raise RuleMismatch(
+                    f"{rule} needs the extrema of the policies over all states, which an "
+                    "environment does not tell: declare them, e.g. "
+                    "ActionDependent(zeta, extrema=(0.1, 0.9))."
+                )
+        return super().streamer(rules)
 
 
 class Steps:

@@ -18,7 +18,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from saddleback.engine.source import Simulation, Trajectory
+from saddleback.engine import Simulation, Trajectory
 from saddleback.features import Features, Tiles
 from saddleback.policies import check_coverage, table
 

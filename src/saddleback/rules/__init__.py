@@ -29,7 +29,7 @@ from saddleback.rules.named import (
     make,
 )
 from saddleback.rules.rule import Rule
-from saddleback.rules.terms import Terms, is_rule, tabulate, terms
+from saddleback.rules.terms import Terms, each_rule, is_rule, tabulate, terms
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -76,6 +76,7 @@ __all__ = [
     "Trace",
     "TreeBackup",
     "UpdateNorm",
+    "each_rule",
     "is_rule",
     "make",
     "tabulate",

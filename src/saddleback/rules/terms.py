@@ -11,6 +11,7 @@ disagree about what a rule is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -120,3 +121,13 @@ def is_rule(rule: object) -> None:
         name = getattr(rule, "__name__", "")
         hint = f" Call it first: {name}(...)." if callable(rule) else ""
         raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
+
+
+def each_rule(given: object) -> list[Rule]:
+    """Return one rule or several as a list, refusing anything else and an empty one."""
+    rules: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
+    for rule in rules:
+        is_rule(rule)
+    if not rules:
+        raise RuleMismatch("no rule is given: the list of rules is empty.")
+    return rules

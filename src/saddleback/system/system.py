@@ -24,7 +24,7 @@ from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, is_rule, terms
+from saddleback.rules import Rule, Terms, each_rule, terms
 from saddleback.system import spectra
 from saddleback.system.resolvent import average, backward, resolvent
 
@@ -102,7 +102,7 @@ class System:
         source: Problem | Source,
         rules: Rule,
         *,
-        steps: int,
+        steps: int | None = ...,
         rng: RNG = ...,
         batches: int = ...,
     ) -> Self: ...
@@ -114,7 +114,7 @@ class System:
         source: Problem | Source,
         rules: Sequence[Rule],
         *,
-        steps: int,
+        steps: int | None = ...,
         rng: RNG = ...,
         batches: int = ...,
     ) -> list[Self]: ...
@@ -125,7 +125,7 @@ class System:
         source: Problem | Source,
         rules: Rule | Sequence[Rule],
         *,
-        steps: int,
+        steps: int | None = None,
         rng: RNG = None,
         batches: int = 20,
     ) -> Self | list[Self]:
@@ -134,11 +134,12 @@ class System:
         Parameters
         ----------
         source
-            A finite problem or a simulation to sample from.
+            A finite problem or a simulation to sample from, or a `Stream`.
         rules
             A rule, or several that see the same steps.
         steps, rng
-            How many steps to sample (rounded down to equal batches), and from which seed.
+            How many steps to sample (rounded down to equal batches), and from which seed. Of a
+            `Stream`, all its steps if not said.
         batches
             Batches of consecutive steps whose means give the standard errors, `errors`.
 
@@ -155,9 +156,7 @@ class System:
         >>> traced.A.shape, traced.errors.A.shape
         ((972, 972), (972, 972))
         """
-        chosen = [rules] if isinstance(rules, Rule) else list(rules)
-        for rule in chosen:
-            is_rule(rule)
+        chosen = each_rule(rules)
         data = as_source("System.estimate", source)
         if data.p > LARGEST:
             raise InvalidParameter(
@@ -166,20 +165,25 @@ class System:
             )
         if _validate.count("System.estimate", "batches", batches) < 2:
             raise InvalidParameter("System.estimate: batches must be at least 2, got 1.")
-        size = _validate.count("System.estimate", "steps", steps) // batches
+        total = data.steps if steps is None else _validate.count("System.estimate", "steps", steps)
+        if total is None or total > (data.steps or total):
+            raise InvalidParameter(
+                f"System.estimate: steps must be a number up to {data.steps or 'any'}, got {steps}."
+            )
+        size = total // batches
         _validate.count("System.estimate", "steps in a batch", size)
         sampler = data.sampler(_validate.generator(rng)[0])
-        streamers = [data.streamer(rule) for rule in chosen]
+        streamer = data.streamer(chosen)
         sums = [Sums(data.p, size) for _ in chosen]
         for begin in range(0, size * batches, CHUNK):
             piece = sampler.take(min(CHUNK, size * batches - begin))
-            for streamer, total in zip(streamers, sums, strict=True):
-                total.add(streamer(piece))
+            for sum_, stream in zip(sums, streamer(piece), strict=True):
+                sum_.add(stream)
         problem = source if isinstance(source, Problem) else None
         found = []
-        for rule, total in zip(chosen, sums, strict=True):
-            A, b, M = total.moments()
-            found.append(cls(A, b, M, A.T + M, rule, problem, total.errors()))
+        for rule, sum_ in zip(chosen, sums, strict=True):
+            A, b, M = sum_.moments()
+            found.append(cls(A, b, M, A.T + M, rule, problem, sum_.errors()))
         return found[0] if isinstance(rules, Rule) else found
 
     # What the system says about its solution.
