@@ -134,7 +134,7 @@ def test_the_readme_says_what_its_code_prints(capsys):
     assert capsys.readouterr().out.splitlines() == promised
     names = {"dataclass": dataclass, "np": np, "sb": sb, "__name__": "readme"}
     exec(blocks[1], names)
-    assert names["run"].theta.shape == (11, 11, 972)
+    assert names["run"].theta.shape == (2, 11, 11, 972)
     assert repr(sb.GES(0.9)) in blocks[2]
     exec(blocks[3], names)
 
