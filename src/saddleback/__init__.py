@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from saddleback import problems as problems
     from saddleback import rules as rules
     from saddleback import system as system
+    from saddleback import theory as theory
     from saddleback.engine import Experience as Experience
     from saddleback.engine import Schedule as Schedule
     from saddleback.engine import Stream as Stream
@@ -65,6 +66,11 @@ if TYPE_CHECKING:
     from saddleback.rules import TreeBackup as TreeBackup
     from saddleback.rules import UpdateNorm as UpdateNorm
     from saddleback.system import System as System
+    from saddleback.theory import MeanStability as MeanStability
+    from saddleback.theory import lambda_ceiling as lambda_ceiling
+    from saddleback.theory import mean_square as mean_square
+    from saddleback.theory import step_sizes as step_sizes
+    from saddleback.theory import theorem2 as theorem2
 
 _ROOMS = {
     "mdp": ["FiniteMDP"],
@@ -78,11 +84,12 @@ _ROOMS = {
         "Trace", "Form", "Bootstrap",
     ],
     "system": ["System"],
+    "theory": ["MeanStability", "lambda_ceiling", "mean_square", "step_sizes", "theorem2"],
     "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
-_MODULES = ("checks", "errors", "problems", "rules", "system")
+_MODULES = ("checks", "errors", "problems", "rules", "system", "theory")
 
 __all__ = ["__version__", *_MODULES, *_HOME]
 

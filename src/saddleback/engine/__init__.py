@@ -6,7 +6,7 @@ from saddleback.engine.featured import Trajectory
 from saddleback.engine.given import Stream
 from saddleback.engine.learners import Learners, Workers
 from saddleback.engine.offline import OfflineLearners
-from saddleback.engine.pieces import Pieces
+from saddleback.engine.pieces import Pieces, record_points
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 from saddleback.engine.source import FiniteSource, Simulation, Source, as_source
 from saddleback.engine.stream import Columns
@@ -35,5 +35,6 @@ __all__ = [
     "as_source",
     "inverse",
     "inverse_sqrt",
+    "record_points",
     "sample",
 ]

@@ -1,4 +1,4 @@
-"""Endless experience, cut to order: so many steps, or so many whole episodes."""
+"""Endless experience, cut to order: so many steps, or so many whole episodes; and where to stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from saddleback import _validate
+from saddleback._typing import ArrayLike, IntArray
 from saddleback.engine.experience import CHUNK
+from saddleback.errors import InvalidParameter
 
 
 class Pieces:
@@ -40,3 +43,18 @@ class Pieces:
             yield piece
             count -= len(ends)
             self._rest, self._open = None, True
+
+
+def record_points(steps: int, record: int | ArrayLike | None) -> IntArray:
+    """Update counts to record at: every ``record``, or those listed, or about a hundred."""
+    if record is None:
+        return np.unique(np.linspace(0, steps, 101).astype(np.int64))
+    if np.ndim(record) == 0:
+        every = _validate.count("record", "interval", record)
+        return np.append(np.arange(0, steps, every), steps)
+    points = np.asarray(record)
+    if points.ndim != 1 or not points.size or points.dtype.kind not in "iu":
+        raise InvalidParameter(f"record must list whole update counts, got {record!r}.")
+    for point in points[(points < 0) | (points > steps)][:1]:
+        raise InvalidParameter(f"record lists {point}, but counts run from 0 to {steps}.")
+    return np.unique(np.append(points, steps)).astype(np.int64)

@@ -29,10 +29,11 @@ class Moments(NamedTuple):
 
 
 class Sums:
-    """Running sums of one rule, in batches of ``size`` steps."""
+    """Running sums of one rule, in batches of ``size`` steps; the means of each if ``keep``."""
 
-    def __init__(self, p: int, size: int) -> None:
+    def __init__(self, p: int, size: int, keep: bool = False) -> None:
         self._size = size
+        self.kept: list[Moments] | None = [] if keep else None
         self._e = np.zeros(p)
         self._touched = np.zeros(p, dtype=np.uint32)
         self._is_touched = np.zeros(p, dtype=np.bool_)
@@ -61,8 +62,11 @@ class Sums:
     def _close(self) -> None:
         """Fold a full batch into mean and spread (Welford), and empty it."""
         self.batches += 1
-        for batch, mean, spread in zip(self._batch, self._mean, self._spread, strict=True):
+        for batch in self._batch:
             batch /= self._size
+        if self.kept is not None:
+            self.kept.append(Moments(*(batch.copy() for batch in self._batch)))
+        for batch, mean, spread in zip(self._batch, self._mean, self._spread, strict=True):
             gap = batch - mean
             mean += gap / self.batches
             spread += gap * (batch - mean)

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike
-from saddleback.engine import ExpectedLearners, StepSize
-from saddleback.learning.run import Batch, Metric, Run, follow, record_points
+from saddleback.engine import ExpectedLearners, StepSize, record_points
+from saddleback.errors import InvalidParameter
+from saddleback.learning.run import Batch, Metric, Run, follow
 from saddleback.system import System
+from saddleback.theory import step_sizes
 
 
 def iterate(
     system: System,
     *,
-    alpha: StepSize,
+    alpha: StepSize | None = None,
     beta: StepSize | None = None,
     steps: int,
     theta0: ArrayLike = 0.0,
@@ -36,7 +38,9 @@ def iterate(
     ----------
     system
         A system with its rule, e.g. ``System.exact(problem, rule)``.
-    alpha, beta, theta0, omega0, record, metrics
+    alpha, beta
+        As in `learn`; without either, the pair with which this iteration converges fastest.
+    theta0, omega0, record, metrics
         As in `learn`.
     bound
         As in `learn`, but judged on the weights θ and ω themselves.
@@ -55,6 +59,11 @@ def iterate(
     """
     _validate.instance("iterate", "system", system, System)
     _validate.count("iterate", "steps", steps)
+    if alpha is None:
+        if beta is not None:
+            raise InvalidParameter("iterate: give alpha too, or neither alpha nor beta.")
+        advice = step_sizes(system, method="mean")
+        alpha, beta = advice.alpha, advice.beta
     batch = Batch(system.rule, system.p, alpha, beta, theta0, omega0, bound, system.fixed_point)
     learners = ExpectedLearners(
         (system.A, system.b, system.M, system.C), system.rule.form, batch.alpha, batch.beta,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
-from saddleback.engine import CHUNK, OfflineLearners, Pieces, Sampler, StepSize
+from saddleback.engine import CHUNK, OfflineLearners, Pieces, Sampler, StepSize, record_points
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.learning.run import Batch, Metric, Run, follow, record_points
+from saddleback.learning.run import Batch, Metric, Run, follow
 from saddleback.problem import Problem
 from saddleback.rules import Rule, SemiGradient, terms
 from saddleback.system import System

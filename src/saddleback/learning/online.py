@@ -20,12 +20,14 @@ from saddleback.engine import (
     StepSize,
     Workers,
     as_source,
+    record_points,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import Batch, Metric, Run, follow, record_points, stack
+from saddleback.learning.run import Batch, Metric, Run, follow, stack
 from saddleback.problem import Problem
 from saddleback.rules import Rule, each_rule
 from saddleback.system import System
+from saddleback.theory import step_sizes
 
 
 @overload
@@ -33,7 +35,7 @@ def learn(
     rule: Rule,
     problem: Problem | Source,
     *,
-    alpha: StepSize,
+    alpha: StepSize | None = ...,
     beta: StepSize | None = ...,
     steps: int | None = ...,
     episodes: int | None = ...,
@@ -55,7 +57,7 @@ def learn(
     rule: Sequence[Rule],
     problem: Problem | Source,
     *,
-    alpha: StepSize,
+    alpha: StepSize | None = ...,
     beta: StepSize | None = ...,
     steps: int | None = ...,
     episodes: int | None = ...,
@@ -76,7 +78,7 @@ def learn(
     rule: Rule | Sequence[Rule],
     problem: Problem | Source,
     *,
-    alpha: StepSize,
+    alpha: StepSize | None = None,
     beta: StepSize | None = None,
     steps: int | None = None,
     episodes: int | None = None,
@@ -102,7 +104,8 @@ def learn(
     alpha, beta
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
-        ω (semi-gradient) makes no use of beta.
+        ω (semi-gradient) makes no use of beta. Without either, on a finite problem, what
+        `step_sizes` advises for so many steps.
     steps, episodes, rng
         How many steps or whole episodes to sample, and from which seed or generator; `Run.seed`
         keeps the seed. A `Stream` is learned from whole.
@@ -159,15 +162,18 @@ def learn(
     total, cut = _length(source, steps, episodes)
     points = record_points(total, record)
     systems = [System.exact(problem, r) if isinstance(problem, Problem) else None for r in rules]
+    sizes = [
+        (alpha, beta) if alpha is not None else _advised(r, problem, beta, steps) for r in rules
+    ]
     threads = _validate.count("learn", "threads", threads)
 
     def single(
         generator: np.random.Generator, seed: np.random.SeedSequence | None, threads: int
     ) -> list[Run]:
         batches, groups = [], []
-        for r, system in zip(rules, systems, strict=True):
+        for r, system, (a, b) in zip(rules, systems, sizes, strict=True):
             target = np.zeros(1) if system is None else system.fixed_point
-            batch = Batch(r, source.p, alpha, beta, theta0, omega0, bound, target, dtype)
+            batch = Batch(r, source.p, a, b, theta0, omega0, bound, target, dtype)
             learners = Learners(
                 r.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound, threads
             )
@@ -204,6 +210,19 @@ def _source(problem: Problem | Source, experience: Experience | None) -> Source:
         raise InvalidParameter("learn: experience of states and actions needs a finite problem.")
     experience.check(problem)
     return FiniteSource(problem, experience)
+
+
+def _advised(
+    rule: Rule, problem: Problem | Source, beta: StepSize | None, steps: int | None
+) -> tuple[float, float]:
+    """Return the step sizes that are advised where none are given."""
+    if not isinstance(problem, Problem) or steps is None or beta is not None:
+        raise InvalidParameter(
+            f"learn: give {rule} a step size, alpha=…; only for a number of steps on a finite "
+            "problem, and without beta, is one found for you (step_sizes)."
+        )
+    advice = step_sizes(problem, rule, steps=steps)
+    return advice.alpha, advice.beta
 
 
 Orders = Callable[[int], Iterator[Any]]

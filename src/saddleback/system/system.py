@@ -12,8 +12,8 @@ trace solve the same system.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, overload
 
@@ -24,7 +24,7 @@ from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, each_rule, terms
+from saddleback.rules import Rule, Terms, each_rule, is_rule, terms
 from saddleback.system import spectra
 from saddleback.system.resolvent import average, backward, resolvent
 
@@ -48,6 +48,9 @@ class System:
         The problem they were computed from; needed for `mse`.
     errors
         Standard errors of A, b and M where they were estimated.
+    batches, batch_steps
+        The means of each batch of an estimate that kept them, for `resample`, and how many steps
+        each is of.
 
     Examples
     --------
@@ -70,6 +73,17 @@ class System:
     rule: Rule
     problem: Problem | None = None
     errors: Moments | None = None
+    batches: Sequence[Moments] | None = None
+    batch_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        p = len(self.b) if np.ndim(self.b) == 1 else "p"
+        for name in ("A", "M", "C", "b"):
+            array = _validate.floats(name, getattr(self, name))
+            _validate.shape(name, array, (p,) if name == "b" else (p, p))
+            _validate.finite(name, array)
+            object.__setattr__(self, name, array)
+        is_rule(self.rule)
 
     @classmethod
     def exact(cls, problem: Problem, rule: Rule) -> Self:
@@ -105,6 +119,7 @@ class System:
         steps: int | None = ...,
         rng: RNG = ...,
         batches: int = ...,
+        keep_batches: bool = ...,
     ) -> Self: ...
 
     @overload
@@ -117,6 +132,7 @@ class System:
         steps: int | None = ...,
         rng: RNG = ...,
         batches: int = ...,
+        keep_batches: bool = ...,
     ) -> list[Self]: ...
 
     @classmethod
@@ -128,6 +144,7 @@ class System:
         steps: int | None = None,
         rng: RNG = None,
         batches: int = 20,
+        keep_batches: bool = False,
     ) -> Self | list[Self]:
         """Estimate A, b and M of one or several rules from one stream of experience.
 
@@ -142,6 +159,8 @@ class System:
             `Stream`, all its steps if not said.
         batches
             Batches of consecutive steps whose means give the standard errors, `errors`.
+        keep_batches
+            Whether to keep the means of each batch too, for `resample`; they take memory.
 
         Returns
         -------
@@ -174,7 +193,7 @@ class System:
         _validate.count("System.estimate", "steps in a batch", size)
         sampler = data.sampler(_validate.generator(rng)[0])
         streamer = data.streamer(chosen)
-        sums = [Sums(data.p, size) for _ in chosen]
+        sums = [Sums(data.p, size, keep_batches) for _ in chosen]
         for begin in range(0, size * batches, CHUNK):
             piece = sampler.take(min(CHUNK, size * batches - begin))
             for sum_, stream in zip(sums, streamer(piece), strict=True):
@@ -183,8 +202,25 @@ class System:
         found = []
         for rule, sum_ in zip(chosen, sums, strict=True):
             A, b, M = sum_.moments()
-            found.append(cls(A, b, M, A.T + M, rule, problem, sum_.errors()))
+            found.append(cls(A, b, M, A.T + M, rule, problem, sum_.errors(), sum_.kept, size))
         return found[0] if isinstance(rules, Rule) else found
+
+    def resample(self, draws: int, rng: RNG = None) -> Iterator[Self]:
+        """Systems from batches drawn anew with replacement: the bootstrap, for what depends on A.
+
+        Batches much longer than the chain takes to mix are nearly independent.
+        """
+        if self.batches is None:
+            raise Undefined(
+                "there are no batches to draw from; use System.estimate(…, keep_batches=True)."
+            )
+        generator = _validate.generator(rng)[0]
+        for _ in range(draws):
+            chosen = generator.integers(len(self.batches), size=len(self.batches))
+            A, b, M = (
+                np.mean([self.batches[k][part] for k in chosen], axis=0) for part in range(3)
+            )
+            yield replace(self, A=A, b=b, M=M, C=A.T + M, errors=None, batches=None)
 
     # What the system says about its solution.
 

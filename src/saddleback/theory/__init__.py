@@ -1,0 +1,30 @@
+"""Theory as computation: what is stable, how fast it converges, and down to which error."""
+
+from saddleback.theory.advice import Advice, step_sizes
+from saddleback.theory.covariance import newey_west, noise_covariance
+from saddleback.theory.floor import small_step_floor
+from saddleback.theory.gap import GapRun, primal_dual_gap, projected_descent
+from saddleback.theory.mean import MeanStability, Pair
+from saddleback.theory.rate import Theorem2, theorem2
+from saddleback.theory.squares import MeanSquare, mean_square
+from saddleback.theory.traces import lambda_ceiling, lambda_ceiling_of_log, trace_radius
+
+__all__ = [
+    "Advice",
+    "GapRun",
+    "MeanSquare",
+    "MeanStability",
+    "Pair",
+    "Theorem2",
+    "lambda_ceiling",
+    "lambda_ceiling_of_log",
+    "mean_square",
+    "newey_west",
+    "noise_covariance",
+    "primal_dual_gap",
+    "projected_descent",
+    "small_step_floor",
+    "step_sizes",
+    "theorem2",
+    "trace_radius",
+]

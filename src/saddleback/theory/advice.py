@@ -1,0 +1,182 @@
+"""Which step sizes to use: by the mean, by Theorem 2, or by the expected error itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import minimize
+
+from saddleback import _names, _validate
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter, Undefined
+from saddleback.problem import Problem
+from saddleback.rules import Rule, is_rule
+from saddleback.system import System
+from saddleback.theory import model
+from saddleback.theory.covariance import noise_covariance
+from saddleback.theory.mean import MeanStability
+from saddleback.theory.noise import Noise, noise_chain
+from saddleback.theory.rate import theorem2
+from saddleback.theory.squares import MeanSquare
+
+NODES = 150
+"""Most nodes of the chain that traces are followed on."""
+
+WIDEST = 4 * np.log(8.0)
+"""How far, in logarithms, β/α may be from 1."""
+
+METHODS = ("mean", "theorem2", "mean-square")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Step sizes, and why.
+
+    Attributes
+    ----------
+    alpha, beta
+        The step sizes; beta is 0 for a rule without a dual variable.
+    method
+        How they were found.
+    radius
+        Factor a step in the end: of the mean error, or of its second moments for "mean-square".
+    error
+        Expected E‖θ_n − θ*‖² after the budget of steps, if one was given.
+    reason
+        What was done, in a sentence.
+    """
+
+    alpha: float
+    beta: float
+    method: str
+    radius: float
+    error: float | None
+    reason: str
+
+
+def step_sizes(
+    source: Problem | System,
+    rule: Rule | None = None,
+    method: Literal["mean", "theorem2", "mean-square"] = "mean-square",
+    *,
+    steps: int | None = None,
+) -> Advice:
+    """Advise on constant step sizes for a rule, started from weights of 0.
+
+    Parameters
+    ----------
+    source
+        A finite problem, with a rule; or a system, which has one. Mean-square advice needs the
+        noise: of a system, its batches (``System.estimate(…, keep_batches=True)``).
+    rule
+        The rule, for a problem.
+    method
+        "mean-square": the pair with the least expected error after ``steps`` steps, or without a
+        budget the one whose mean square error falls fastest. "mean": the pair whose *expected*
+        iteration converges fastest; far too large for single samples. "theorem2": the pair
+        prescribed by Theorem 2 of the paper, for the expected iteration of the saddle form.
+    steps
+        How many steps will be taken.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> problem = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
+    >>> advice = step_sizes(problem, GES(0.4), steps=1000)
+    >>> f"{advice.alpha:.2g} {advice.beta:.2g} {advice.error:.2g}"
+    '0.0074 0.0056 0.0055'
+    """
+    _names.known("method", method, METHODS)
+    if steps is not None:
+        _validate.count("step_sizes", "steps", steps)
+    if isinstance(source, System):
+        if rule is not None and rule != source.rule:
+            raise InvalidParameter(
+                f"step_sizes: the system is that of {source.rule}, not of {rule}."
+            )
+        system = source
+    else:
+        _validate.instance("step_sizes", "problem", source, Problem)
+        is_rule(rule)
+        assert rule is not None
+        system = System.exact(source, rule)
+    if method == "theorem2":
+        found = theorem2(system)
+        radius = float(MeanStability(system).radius(found.alpha, found.beta))
+        return Advice(found.alpha, found.beta, method, radius, None, "prescribed by Theorem 2.")
+    if method == "mean":
+        best = MeanStability(system).best()
+        return Advice(
+            best.alpha, best.beta, method, best.radius, None,
+            "the expected iteration converges fastest with these; single samples may diverge.",
+        )  # fmt: skip
+    if isinstance(source, System):
+        return _search(model.of_batches(source), system, None, steps)
+    noise = noise_chain(source, system.rule, NODES)
+    covariance = noise_covariance(source, system.rule)
+    return _search(model.of_independent(noise, covariance), system, noise, steps)
+
+
+def _search(
+    quick: model.StepModel, system: System, noise: Noise | None, steps: int | None
+) -> Advice:
+    """Look for the best pair on a coarse grid with a quick model, then refine with the best one."""
+    mean = MeanStability(system)
+    dual = system.rule.form.has_dual
+
+    def cost(of: model.StepModel) -> Callable[[FloatArray], float]:
+        def value(logs: FloatArray) -> float:
+            if dual and abs(logs[1]) > WIDEST:
+                return np.inf
+            alpha, beta = np.exp(logs[0]), np.exp(logs.sum()) if dual else 0.0
+            if steps is None:
+                return of.radius(alpha, beta)
+            return float(np.log(of.error(alpha, beta, steps) + 1e-300))
+
+        return value
+
+    grid = []
+    for ratio in 8.0 ** np.arange(-4, 5) if dual else [1.0]:
+        limit = mean.max_step_size(ratio)
+        logs = np.log(limit) - np.log(4.0) * np.arange(0.5, 10.5) if limit > 0 else []
+        grid += [np.array([log, np.log(ratio)])[: 1 + dual] for log in logs]
+    if not grid:
+        raise Undefined(
+            f"no step size is stable: the mean of {system.rule} diverges for every pair. Use a "
+            "gradient form such as GES."
+        )
+    first = min(grid, key=cost(quick))
+    best = _refine(cost(quick), first)
+    exact = _exact(noise)
+    if exact is not None:
+        best = _refine(cost(exact), best)
+    alpha, beta = float(np.exp(best[0])), float(np.exp(best.sum())) if dual else 0.0
+    judge = exact or quick
+    while noise is not None and not MeanSquare(noise, alpha, beta).stable:
+        alpha, beta = alpha / 2, beta / 2
+    error = None if steps is None else judge.error(alpha, beta, steps)
+    what = (
+        "fastest in mean square" if steps is None else f"least expected error after {steps} steps"
+    )
+    how = "exact" if exact else "steps taken as independent, with the long-run noise"
+    return Advice(alpha, beta, "mean-square", judge.radius(alpha, beta), error, f"{what} ({how}).")
+
+
+def _refine(cost: Callable[[FloatArray], float], first: FloatArray) -> FloatArray:
+    """Walk downhill from a point of the grid, in logarithms."""
+    shape = first + np.vstack([np.zeros(len(first)), np.log(2.0) * np.eye(len(first))])
+    found = minimize(
+        cost, first, method="Nelder-Mead",
+        options={"initial_simplex": shape, "xatol": 0.02, "fatol": 1e-9, "maxfev": 60},
+    )  # fmt: skip
+    return np.asarray(found.x if np.isfinite(found.fun) else first)
+
+
+def _exact(noise: Noise | None) -> model.StepModel | None:
+    """Return the exact model, where it is small enough to ask often."""
+    if noise is None or len(noise.weight) * (noise.n + 1) * (noise.n + 2) // 2 > model.LARGEST:
+        return None
+    return model.of_chain(noise)

@@ -1,0 +1,137 @@
+"""The long-run covariance of a learner's noise, exactly or from data.
+
+Σ_∞ is the sum over all lags of the autocovariances of h_t = e_t δ_t(θ*): the steps of a chain are
+not independent, and leaving that out can be far off. On a finite problem it is exact. From data,
+the mean of h over a batch is Â_k θ̂ + b̂_k, so batch means need only the batches of an estimate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.errors import InvalidParameter, Undefined
+from saddleback.problem import Problem
+from saddleback.rules import Rule, terms
+from saddleback.system import System
+from saddleback.theory.traces import trace_radius
+
+
+def noise_covariance(source: Problem | System, rule: Rule | None = None) -> FloatArray:
+    """Σ_∞, the long-run covariance of h_t = e_t δ_t(θ*), [p, p].
+
+    Parameters
+    ----------
+    source
+        A finite problem, with a rule: exact. Or an estimated system that kept its batches.
+    rule
+        The rule, for a problem.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> problem = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
+    >>> noise_covariance(problem, GES(0.0)).round(3)
+    array([[ 0.5 , -0.  ],
+           [-0.  ,  0.98]])
+    """
+    if isinstance(source, System):
+        return _of_batches(source)
+    _validate.instance("noise_covariance", "problem", source, Problem)
+    if rule is None:
+        raise InvalidParameter("noise_covariance: a problem needs a rule beside it.")
+    return _exact(source, rule)
+
+
+def _exact(problem: Problem, rule: Rule) -> FloatArray:
+    """Sum the autocovariances over all lags, from the moments of the trace at each pair."""
+    t, theta = terms(rule, problem), System.exact(problem, rule).fixed_point
+    if t.emphasis:
+        raise Undefined(
+            f"the noise of {rule} is not solved exactly, for its weights have a memory of their "
+            "own. Estimate it: System.estimate(…, keep_batches=True)."
+        )
+    if trace_radius(problem, rule) >= 1.0:
+        raise Undefined(
+            f"the noise of {rule} has no variance here: its trace is above the λ ceiling "
+            "(lambda_ceiling)."
+        )
+    mdp, mu, visits = problem.mdp, problem.behaviour, problem.pair_visits.ravel()
+    pairs = len(visits)
+
+    def to_pairs(by_state: FloatArray) -> FloatArray:
+        """Follow a transition [pairs, S] with an action of μ: [pairs, pairs]."""
+        return np.asarray((by_state[:, :, None] * mu).reshape(pairs, pairs))
+
+    states = (pairs, mdp.n_states)
+    stays, ends = to_pairs(mdp.staying.reshape(states)), (mdp.P * mdp.ends).reshape(states)
+    restart = (mdp.start[:, None] * mu).ravel()
+    reward = mdp.rewards.reshape(states)
+    own = t.phi @ theta
+    at_end = reward - own[:, None]  # δ* where the episode ends
+    on = np.repeat(reward, mdp.n_actions, axis=1) + mdp.gamma * t.bootstrap @ theta - own[:, None]
+    first = (stays * on).sum(axis=1) + (ends * at_end).sum(axis=1)
+    second = (stays * on**2).sum(axis=1) + (ends * at_end**2).sum(axis=1)
+
+    # Moments of the carried trace c = γ'e_{t-1} at each pair, and from them of e = κc + wφ.
+    kappa, entered = t.kappa, t.weight[:, None] * t.phi
+    flow = mdp.gamma * stays.T
+
+    def settle(kernel: FloatArray, source: FloatArray) -> FloatArray:
+        """Solve X = kernel X + source, for one array at each pair."""
+        flat = np.linalg.solve(np.eye(pairs) - kernel, source.reshape(pairs, -1))
+        return np.asarray(flat.reshape(source.shape))
+
+    c1 = settle(flow * kappa, flow @ (visits[:, None] * entered))
+    mixed = np.einsum("ia,ib->iab", kappa[:, None] * c1, entered)
+    enters = np.einsum("i,ia,ib->iab", visits, entered, entered) + mixed + mixed.transpose(0, 2, 1)
+    through = mdp.gamma * flow
+    c2 = settle(through * kappa**2, np.einsum("ji,iab->jab", through, enters))
+    e1 = kappa[:, None] * c1 + visits[:, None] * entered
+    e2 = (kappa**2)[:, None, None] * c2 + enters
+
+    # h_0 against everything after it: with c_1, and with where the chain is.
+    with_c = np.einsum("ij,iab->jab", mdp.gamma * stays * on, e2)
+    with_place = (stays * on).T @ e1 + np.outer(restart, (ends * at_end).sum(axis=1) @ e1)
+    chain = stays + np.outer(ends.sum(axis=1), restart)
+    place = np.linalg.solve(np.eye(pairs) - chain.T + np.outer(visits, np.ones(pairs)), with_place)
+    pushed = np.einsum("ji,ia,ib->jab", flow, place, entered)
+    carried = settle(flow * kappa, with_c + pushed)
+    later = np.einsum("i,iab->ab", first * kappa, carried) + place.T @ (first[:, None] * entered)
+    return np.asarray(np.einsum("i,iab->ab", second, e2) + later + later.T)
+
+
+def _of_batches(system: System) -> FloatArray:
+    if system.batches is None or system.batch_steps is None:
+        raise Undefined(
+            "the noise is not known from A, b and M alone: estimate the system with "
+            "System.estimate(…, keep_batches=True), or give the problem."
+        )
+    h = np.array([batch.A @ system.fixed_point + batch.b for batch in system.batches])
+    return np.asarray(system.batch_steps * np.cov(h.T, ddof=1).reshape(system.p, system.p))
+
+
+def newey_west(series: ArrayLike, lags: int | None = None) -> FloatArray:
+    """Long-run covariance of a series [T, k]: autocovariances with triangular weights.
+
+    Newey and West (1987), with ⌊4 (T/100)^(2/9)⌋ lags if none are given.
+
+    Examples
+    --------
+    >>> steps = np.random.default_rng(0).normal(size=100_001)
+    >>> newey_west((steps[1:] + steps[:-1])[:, None], lags=60).round(1)  # 4 in the limit
+    array([[4.1]])
+    """
+    x = _validate.floats("series", series)
+    _validate.shape("series", x, ("T", "k"))
+    _validate.finite("series", x)
+    if len(x) < 2:
+        raise InvalidParameter(f"newey_west: a series of {len(x)} has no covariance.")
+    most = int(4 * (len(x) / 100) ** (2 / 9)) if lags is None else lags
+    x = x - x.mean(axis=0)
+    total = x.T @ x / len(x)
+    for lag in range(1, min(most, len(x) - 1) + 1):
+        gamma = x[lag:].T @ x[:-lag] / len(x)
+        total += (1 - lag / (most + 1)) * (gamma + gamma.T)
+    return np.asarray(total)

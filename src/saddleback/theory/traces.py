@@ -1,0 +1,114 @@
+"""How long may a trace be? The λ ceiling, above which its second moment is infinite.
+
+E‖e_t‖² stays bounded iff the spectral radius of γ²[p(s'|s,a) μ(a'|s') κ(s',a')²] is less than 1.
+For κ = λκ_1 that radius is λ² times that of κ_1, so the ceiling is 1/√radius(κ_1). Where
+E_μ[ρ²|s] is the same in every state it is 1/(γ√E[ρ²]). Above it averages over any data are ruled
+by their few largest terms, and no constant step keeps E‖θ_t‖² bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
+from saddleback.problem import Problem
+from saddleback.rules import Rule, is_rule, terms
+
+
+def trace_radius(problem: Problem, rule: Rule) -> float:
+    """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> round(trace_radius(problems.two_state(gamma=0.99), GES(0.99)), 4)
+    1.9212
+    """
+    mdp, kappa = problem.mdp, terms(rule, problem).kappa
+    visited = problem.visits > 0
+    flow = problem.behaviour * kappa.reshape(problem.behaviour.shape) ** 2
+    K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
+    return _radius(K[np.ix_(visited, visited)])
+
+
+def _radius(K: FloatArray) -> float:
+    return float(np.abs(np.linalg.eigvals(K)).max())
+
+
+def lambda_ceiling(problem: Problem, rule: Rule) -> float:
+    """Largest λ below which the trace of the rule has a finite second moment on this problem.
+
+    Parameters
+    ----------
+    problem
+        A finite problem.
+    rule
+        A rule whose trace is λ times something, such as ``GES(lam)``; its own λ does not matter.
+        Infinity means that no λ is too long.
+
+    Examples
+    --------
+    >>> from saddleback import GES, GRetrace, problems
+    >>> two = problems.two_state(gamma=0.99)
+    >>> round(lambda_ceiling(two, GES(0.5)), 3), round(lambda_ceiling(two, GRetrace(0.5)), 3)
+    (0.714, 1.428)
+    """
+    is_rule(rule)
+    if not any(f.name == "lam" for f in fields(rule.trace)):
+        raise RuleMismatch(
+            f"lambda_ceiling: the trace of {rule} has no λ. trace_radius says whether its second "
+            "moment is finite."
+        )
+    longest: Any = replace(rule.trace, **{"lam": 1.0})
+    full = replace(rule, trace=longest, emphasis=None)
+    radius = trace_radius(problem, full)
+    return float("inf") if radius == 0.0 else radius**-0.5
+
+
+def lambda_ceiling_of_log(
+    ratios: ArrayLike, gamma: float, states: ArrayLike | None = None, starts: ArrayLike = False
+) -> float:
+    """Estimate the λ ceiling of importance traces from a log's ratios ρ_t, in order.
+
+    Parameters
+    ----------
+    ratios
+        ρ_t = π/μ of each logged step, [T].
+    gamma
+        The discount.
+    states
+        Labels of the states, [T], whole numbers. Without them E[ρ²|s] is taken to be the same
+        everywhere, 1/(γ√mean ρ²); with them the radius is that of the logged transitions.
+    starts
+        Which steps begin an episode, [T].
+
+    Examples
+    --------
+    >>> lambda_ceiling_of_log([2.0, 0.0, 0.0, 2.0], gamma=0.99).__round__(3)
+    0.714
+    """
+    rho = _validate.floats("ratios", ratios)
+    _validate.shape("ratios", rho, ("T",))
+    _validate.finite("ratios", rho)
+    discount = _validate.unit("lambda_ceiling_of_log", "gamma", gamma)
+    if not len(rho) or (rho < 0).any():
+        raise InvalidParameter("ratios must not be empty, and none may be negative.")
+    if states is None:
+        radius = discount**2 * float(np.mean(rho**2))
+    else:
+        label = np.asarray(states)
+        if label.shape != rho.shape or label.dtype.kind not in "iu":
+            raise InvalidShape(f"states must be whole numbers, one for each of {len(rho)} ratios.")
+        names, at = np.unique(label, return_inverse=True)
+        goes_on = ~np.broadcast_to(np.asarray(starts, dtype=bool), rho.shape)[1:]
+        K = np.zeros((len(names), len(names)))
+        np.add.at(K, (at[:-1][goes_on], at[1:][goes_on]), rho[:-1][goes_on] ** 2)
+        radius = discount**2 * _radius(
+            K / np.maximum(np.bincount(at, minlength=len(K)), 1)[:, None]
+        )
+    return float("inf") if radius == 0.0 else radius**-0.5
