@@ -5,7 +5,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test lint bench figures clean
+.PHONY: paper test lint bench advice figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments; tables on the terminal, figures in results/.
@@ -28,8 +28,12 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py
 
-# The pictures of the README, made again.
-figures: paper
+# How good the advice on step sizes is: a table, results/advice.json and a picture.
+advice: .venv/ready
+	$(BIN)/python benchmarks/advice.py
+
+# The pictures of README and documentation, made again.
+figures: paper advice
 	cp results/*.png docs/figures/
 
 .venv/ready: pyproject.toml constraints.txt

@@ -259,7 +259,7 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng="a")),
         (e.InvalidParameter, "learn: problem must be a Problem, got FiniteMDP", dict(problem=FiniteMDP(P2, R2, 0.9))),
         (e.InvalidParameter, "learn: experience must be a Experience, got 5", dict(experience=5, steps=None, rng=None)),
-        (e.InvalidShape, "alpha must be a rectangular array of numbers", dict(alpha=None)),
+        (e.InvalidShape, "alpha must be a rectangular array of numbers", dict(alpha="x")),
         (e.InvalidNumbers, "theta0 is nan", dict(theta0=np.nan)),
         (e.InvalidParameter, "bound must be a finite number > 0, got inf", dict(bound=np.inf)),
         (e.InvalidParameter, "metrics must map names to functions of θ", dict(metrics=["mspbe"])),

@@ -463,8 +463,7 @@ def test_known_ceilings():
     )
     np.testing.assert_allclose(lambda_ceiling(problems.baird(0.99), sb.GES(0.1)), 0.382, atol=5e-4)
     car = problems.mountain_car()
-    ratios = (car.target**2 / car.behaviour).sum(axis=1)
-    np.testing.assert_allclose(1 / (0.99 * np.sqrt(ratios)), 0.620, atol=5e-4)
+    np.testing.assert_allclose(lambda_ceiling(car, sb.GES(0.1)), 0.620, atol=5e-4)
 
 
 def test_above_the_ceiling_the_second_moment_grows():
@@ -585,3 +584,93 @@ def test_step_sizes_that_are_not_given():
     system = System.exact(problem, sb.GES(0.0))
     fast = iterate(system, steps=400)
     np.testing.assert_allclose(fast.theta, system.fixed_point, atol=1e-6)
+
+
+# Bad input, and systems on disk.
+
+
+SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("message", "act"),
+    [
+        ("A is singular, and the theorem needs it regular", lambda: theorem2(SINGULAR)),
+        ("M is singular", lambda: theorem2(made(np.eye(2), np.diag([1.0, 0.0])))),
+        ("is not of the saddle form", lambda: theorem2(made(-1.0, 1.0, rule=sb.GQ(0.0)))),
+        ("A[0, 1] is nan", lambda: made([[1.0, np.nan], [0.0, 1.0]], np.eye(2))),
+        ("M must have shape [2, 2], got [3, 3]", lambda: System(np.eye(2), np.ones(2), np.eye(3), np.eye(2), sb.GES(0.0))),
+        ("alpha must be a finite number > 0, got 0", lambda: MeanStability(SINGULAR).mean_map(0, 1)),
+        ("step sizes must be > 0, got -1", lambda: MeanStability(SINGULAR).radius([-1.0], 1.0)),
+        ("do not broadcast", lambda: MeanStability(SINGULAR).radius([1.0] * 2, [1.0] * 3)),
+        ("moves a dual variable ω: give beta", lambda: MeanStability(SINGULAR).mean_map(1.0)),
+        ("moves a dual variable", lambda: mean_square(REWARDED, sb.GES(0.0), alpha=0.1)),
+        ("alpha must be", lambda: mean_square(REWARDED, sb.GES(0.0), alpha=-1.0, beta=1.0)),
+        ("whole numbers >= 0", lambda: mean_square(REWARDED, sb.GQ(0), alpha=1, beta=1).curve(0.5)),
+        ("theta0 must be", lambda: mean_square(REWARDED, sb.GQ(0), alpha=1, beta=1).curve(1, [1] * 3)),
+        ("second moments grow by", lambda: mean_square(REWARDED, sb.GES(0), alpha=9, beta=9).floor),
+        ("above the λ ceiling", lambda: mean_square(problems.two_state(), sb.GES(0.9), alpha=1, beta=1)),
+        (
+            "more than 400,000. Use fewer nodes, or small_step_floor",
+            lambda: noise_chain(problems.random_mdp(rng=0, states=300, features=30), sb.GES(0.0)),
+        ),
+        ("the system is that of GES(0)", lambda: step_sizes(made(-1.0, 1.0), sb.GQ(0.0))),
+        ("needs to know the noise", lambda: step_sizes(made(-1.0, 1.0))),
+        ("unknown method 'mean-sq'", lambda: step_sizes(REWARDED, sb.GES(0.0), "mean-sq")),
+        ("steps must be a whole number", lambda: step_sizes(REWARDED, sb.GES(0.0), steps=0)),
+        (
+            "no step size is stable",
+            lambda: step_sizes(problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0)),
+        ),
+        ("the noise is not known from A, b and M", lambda: noise_covariance(made(-1.0, 1.0))),
+        ("a problem needs a rule", lambda: noise_covariance(REWARDED)),
+        ("above the λ ceiling", lambda: noise_covariance(problems.two_state(), sb.GES(0.9))),
+        ("memory of their own", lambda: noise_covariance(problems.random_walk(), sb.ETD(0.0))),
+        ("has no λ", lambda: lambda_ceiling(REWARDED, sb.ABQ(0.5))),
+        ("ratios must not be empty", lambda: lambda_ceiling_of_log([], 0.9)),
+        ("states must be whole numbers", lambda: lambda_ceiling_of_log([1.0], 0.9, states=[0.5])),
+        ("theta_radius must be", lambda: primal_dual_gap(SINGULAR, [0, 0], [0, 0], theta_radius=0)),
+        (
+            "is not of the saddle form",
+            lambda: projected_descent(
+                REWARDED, sb.GQ(0.0), theta_radius=1, omega_radius=1, steps=1
+            ),
+        ),
+        ("a series of 1 has no covariance", lambda: newey_west([[1.0]])),
+        ("give GES(0) a step size", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
+        ("give GES(0) a step size", lambda: learn(sb.GES(0.0), problems.mountain_car(), steps=5)),
+        ("give alpha too", lambda: iterate(made(-1.0, 1.0), beta=0.1, steps=5)),
+        ("at many ratios take too long", lambda: MeanStability(made(-np.eye(300), np.eye(300))).best()),
+    ],
+)  # fmt: skip
+def test_bad_input(message, act):
+    with pytest.raises(sb.errors.SaddlebackError) as caught:
+        act()
+    assert message in str(caught.value)
+
+
+def test_systems_on_disk(tmp_path):
+    problem = problems.random_mdp(0.9, rng=1)
+    rules = [sb.GES(0.3), sb.ABQ(0.4), sb.GQ(0.1)]
+    for rule, system in zip(
+        rules,
+        System.estimate(problem, rules, steps=1000, rng=0, batches=10, keep_batches=True),
+        strict=True,
+    ):
+        back = sb.system.load(sb.system.save(system, tmp_path / "one.npz"))
+        assert back.rule == rule
+        assert all(np.array_equal(getattr(back, n), getattr(system, n)) for n in "AbMC")
+        assert np.array_equal(back.errors.A, system.errors.A)
+        assert np.array_equal(noise_covariance(back), noise_covariance(system))
+    (tmp_path / "half.npz").write_bytes((tmp_path / "one.npz").read_bytes()[:500])
+    (tmp_path / "other.npz").write_bytes(b"")
+    np.savez(tmp_path / "bare.npz", A=np.eye(2))
+    for name in ("half.npz", "other.npz", "bare.npz"):
+        with pytest.raises(sb.errors.InvalidParameter, match="is not a system saved by saddleback"):
+            sb.system.load(tmp_path / name)
+    with pytest.raises(sb.errors.InvalidParameter, match="cannot read"):
+        sb.system.load(tmp_path / "none.npz")
+    with pytest.raises(sb.errors.InvalidParameter, match="is saved as an"):
+        sb.system.save(system, tmp_path / "one.pkl")
+    with pytest.raises(sb.errors.InvalidParameter, match="cannot write"):
+        sb.system.save(system, tmp_path / "missing" / "one.npz")

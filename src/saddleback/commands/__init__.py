@@ -13,6 +13,7 @@ from saddleback._names import known
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
+    "analyse": "Is a rule stable on a problem, and with which step sizes?",
     "paper": "Run the paper's experiments; figures and tables.",
 }
 """Name and one-line help of each command, in the order people meet them."""
@@ -56,7 +57,7 @@ class LazyGroup(click.Group):
             click.echo(f"error: {error}", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
-            click.echo("interrupted; finished figures are kept.", err=True)
+            click.echo("interrupted; what is finished is kept.", err=True)
             sys.exit(130)
 
 
@@ -67,6 +68,6 @@ def group() -> None:
 
     \b
     Examples:
+      saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback paper all
-      saddleback paper two-state --out results
     """

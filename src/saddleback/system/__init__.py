@@ -2,6 +2,7 @@
 
 from saddleback.system.operators import bellman, lambda_operator, projection
 from saddleback.system.spectra import Stability
+from saddleback.system.storage import load, save
 from saddleback.system.system import System
 
-__all__ = ["Stability", "System", "bellman", "lambda_operator", "projection"]
+__all__ = ["Stability", "System", "bellman", "lambda_operator", "load", "projection", "save"]

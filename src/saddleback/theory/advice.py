@@ -22,8 +22,11 @@ from saddleback.theory.noise import Noise, noise_chain
 from saddleback.theory.rate import theorem2
 from saddleback.theory.squares import MeanSquare
 
-NODES = 150
-"""Most nodes of the chain that traces are followed on."""
+NODES, MOMENTS = 150, 20_000
+"""Most nodes of the chain that traces are followed on, and most moments over all nodes."""
+
+QUICK = 10_000
+"""Most second moments over all nodes for which the radius is asked for again and again."""
 
 WIDEST = 4 * np.log(8.0)
 """How far, in logarithms, β/α may be from 1."""
@@ -64,7 +67,7 @@ def step_sizes(
     *,
     steps: int | None = None,
 ) -> Advice:
-    """Advise on constant step sizes for a rule, started from weights of 0.
+    """Advise on constant step sizes for a rule, started from weights of 0 (of 1 if θ* = 0).
 
     Parameters
     ----------
@@ -115,9 +118,23 @@ def step_sizes(
         )  # fmt: skip
     if isinstance(source, System):
         return _search(model.of_batches(source), system, None, steps)
-    noise = noise_chain(source, system.rule, NODES)
+    noise = affordable_chain(source, system.rule)
     covariance = noise_covariance(source, system.rule)
     return _search(model.of_independent(noise, covariance), system, noise, steps)
+
+
+def affordable_chain(problem: Problem, rule: Rule) -> Noise:
+    """Return the noise chain with as many nodes as can be asked often."""
+    n = problem.p * (2 if rule.form.has_dual else 1)
+    return noise_chain(problem, rule, max(problem.mdp.n_states, min(NODES, MOMENTS // n**2)))
+
+
+def stable(of: model.StepModel, noise: Noise | None, alpha: float, beta: float) -> bool:
+    """Whether step sizes are stable in mean square, by the chain too where that is quick to ask."""
+    if not of.radius(alpha, beta) < 1.0:
+        return False
+    quick = noise is not None and len(noise.weight) * noise.n**2 <= QUICK
+    return not quick or noise is None or MeanSquare(noise, alpha, beta).stable
 
 
 def _search(
@@ -155,13 +172,22 @@ def _search(
         best = _refine(cost(exact), best)
     alpha, beta = float(np.exp(best[0])), float(np.exp(best.sum())) if dual else 0.0
     judge = exact or quick
-    while noise is not None and not MeanSquare(noise, alpha, beta).stable:
+    for _ in range(20):
+        if stable(judge, noise, alpha, beta):
+            break
         alpha, beta = alpha / 2, beta / 2
+    else:
+        raise Undefined(
+            f"no step sizes of {system.rule} were found that are stable in mean square, down to "
+            f"α = {alpha:.3g}. Use a smaller λ, or another form."
+        )
     error = None if steps is None else judge.error(alpha, beta, steps)
     what = (
         "fastest in mean square" if steps is None else f"least expected error after {steps} steps"
     )
     how = "exact" if exact else "steps taken as independent, with the long-run noise"
+    if noise is not None and noise.lost > 0.01:
+        how += f"; {noise.lost:.0%} of the trace truncated"
     return Advice(alpha, beta, "mean-square", judge.radius(alpha, beta), error, f"{what} ({how}).")
 
 

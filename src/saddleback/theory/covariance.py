@@ -15,7 +15,7 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system import System
-from saddleback.theory.traces import trace_radius
+from saddleback.theory.traces import above_ceiling, trace_radius
 
 
 def noise_covariance(source: Problem | System, rule: Rule | None = None) -> FloatArray:
@@ -53,10 +53,7 @@ def _exact(problem: Problem, rule: Rule) -> FloatArray:
             "own. Estimate it: System.estimate(…, keep_batches=True)."
         )
     if trace_radius(problem, rule) >= 1.0:
-        raise Undefined(
-            f"the noise of {rule} has no variance here: its trace is above the λ ceiling "
-            "(lambda_ceiling)."
-        )
+        raise Undefined(above_ceiling(rule))
     mdp, mu, visits = problem.mdp, problem.behaviour, problem.pair_visits.ravel()
     pairs = len(visits)
 

@@ -105,7 +105,7 @@ class GapRun(NamedTuple):
 
     @property
     def bound(self) -> FloatArray:
-        """C√(5/T), which E ε should not exceed, [n]."""
+        """C√(5/T), [n]: proved for the constant step 2/(C√(5T)); with 1/√t steps up to log T."""
         return np.asarray(self.constant * np.sqrt(5.0 / np.maximum(self.steps, 1)))
 
     def high_probability_bound(self, delta: float) -> FloatArray:

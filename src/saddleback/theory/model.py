@@ -21,8 +21,12 @@ from saddleback.rules import Coefficients
 from saddleback.system import System
 from saddleback.theory.noise import Noise
 
-LARGEST = 420
+LARGEST = 600
 """Most numbers in the upper triangles of all nodes; squaring such a matrix takes milliseconds."""
+
+
+HUGE = 1e120
+"""Moments beyond this have diverged, and below its inverse are nothing."""
 
 
 class StepModel:
@@ -91,6 +95,11 @@ class StepModel:
             added[part, :size, constant] = S[self._upper]
         return added
 
+    @property
+    def moments(self) -> int:
+        """How many numbers are followed."""
+        return len(self._first)
+
     def matrix(self, alpha: float, beta: float) -> FloatArray:
         """The map of the moments with these step sizes."""
         powers = np.array([1.0, alpha, beta, alpha**2, alpha * beta, beta**2])
@@ -99,13 +108,18 @@ class StepModel:
     def error(self, alpha: float, beta: float, steps: int) -> float:
         """E‖θ_n − θ*‖² after n steps; infinity where it overflows."""
         power, moments = self.matrix(alpha, beta), self._first
-        with np.errstate(over="ignore", invalid="ignore"):
-            while steps:
-                if steps & 1:
-                    moments = power @ moments
-                power, steps = power @ power if steps > 1 else power, steps >> 1
-            error = float(moments[self._error].sum())
-        return error if np.isfinite(error) else np.inf
+        while steps:
+            if steps & 1:
+                moments = power @ moments
+            steps >>= 1
+            if steps:
+                power = power @ power
+                size = np.abs(power)
+                if size.max() > HUGE:
+                    return np.inf
+                power[size < 1.0 / HUGE] = 0.0  # denormal numbers would slow all that follows
+        error = float(moments[self._error].sum())
+        return error if error < HUGE else np.inf
 
     def radius(self, alpha: float, beta: float) -> float:
         """Spectral radius of the map without the constant: less than 1 is stable in mean square."""
@@ -174,7 +188,8 @@ def _samples(noise: Noise) -> tuple[FloatArray, FloatArray]:
 def _first(start: FloatArray, gap: FloatArray, n: int) -> FloatArray:
     """Upper triangles of E[zzᵀ·1{node}] at the first step, with ω = 0."""
     z = np.zeros(n + 1)
-    z[: len(gap)], z[n] = gap, 1.0
+    # Without rewards θ* is 0, and from 0 nothing ever moves: then all weights begin at 1.
+    z[: len(gap)], z[n] = gap if gap.any() else 1.0, 1.0
     return np.asarray(start[:, None] * np.outer(z, z)[np.triu_indices(n + 1)])
 
 

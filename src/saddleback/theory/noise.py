@@ -26,10 +26,11 @@ import numpy as np
 
 from saddleback import _validate, chain
 from saddleback._typing import FloatArray, IntArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Coefficients, Rule, Terms, terms
 from saddleback.system import System
+from saddleback.theory.traces import above_ceiling, trace_radius
 
 NEGLIGIBLE = 1e-9
 """Traces that differ by less than this share of the features are one node."""
@@ -114,6 +115,8 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     True
     """
     system = System.exact(problem, rule)
+    if trace_radius(problem, rule) >= 1.0:
+        raise Undefined(above_ceiling(rule))
     t, c = terms(rule, problem), rule.form.coefficients
     found = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))
     source, target, here, there = (

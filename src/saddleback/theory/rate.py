@@ -56,7 +56,6 @@ class Theorem2:
     contraction_tight: float
     kappa_a: float
     kappa_m: float
-    omega_factor: float
     spread: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
@@ -75,12 +74,13 @@ class Theorem2:
     def iterations(self, error: float, theta0: ArrayLike = 0.0, omega0: ArrayLike = 0.0) -> int:
         """Steps after which ‖θ_t − θ*‖ and ‖ω_t‖ are at most ``error``, by the theorem.
 
-        ‖θ_t − θ*‖ ≤ D_t/ν and, by the corollary, ‖ω_t − ω*‖ ≤ max{1, s/(mν)} D_t with ω* = 0.
+        ‖θ_t − θ*‖ ≤ D_t/ν and, by the corollary, ‖ω_t − ω*‖ ≤ max{1, s/(mν)} D_t with ω* = 0;
+        s/(mν) = 1/(2κ(A)²κ(M)) is less than 1.
         """
         wanted = _validate.positive("iterations", "error", error)
         p = self.system.p
         first = self.distance(np.broadcast_to(theta0, p), np.broadcast_to(omega0, p))
-        excess = float(first) * max(1.0 / self.nu, self.omega_factor) / wanted
+        excess = float(first) * max(1.0 / self.nu, 1.0) / wanted
         return max(0, math.ceil(math.log(excess) / -math.log1p(-self.rate))) if excess > 0 else 0
 
     def interval(self, quantity: str, level: float = 0.95) -> tuple[float, float]:
@@ -152,5 +152,5 @@ def _constants(system: System) -> Theorem2:
     tight = max(1 - alpha * sigma**2 / (2 * L), L / (L + m))
     return Theorem2(
         system, float(nu), float(alpha), float(beta), float(1 / (12 * kappa_M**3 * kappa_A**4)),
-        float(tight), float(kappa_A), float(kappa_M), float(max(1.0, s / (m * nu))),
+        float(tight), float(kappa_A), float(kappa_M),
     )  # fmt: skip

@@ -9,11 +9,12 @@ allows are hundreds of times too large.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.linalg import LinearOperator, eigs, gmres, spsolve
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres, spsolve
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
@@ -26,6 +27,9 @@ from saddleback.theory.noise import Noise, noise_chain
 
 DENSE = 300
 """Up to so many numbers the map is written out as a matrix and all its eigenvalues are taken."""
+
+MOST_AT_ONCE = 100
+"""Most steps taken together between two looks at the largest eigenvalue."""
 
 RESIDUAL = 1e-8
 """Relative residual to which the stationary moments are solved."""
@@ -67,23 +71,29 @@ class MeanSquare:
         """Spectral radius of the map of second moments; less than 1 is stable in mean square."""
         nodes, n = len(self.noise.weight), self.noise.n
         U, V, B = (np.ascontiguousarray(part[..., :n]) for part in self._factors)
-        out = np.empty((nodes, n, n))
+        size = nodes * n * n
+        # Small steps crowd all eigenvalues near 1; those of many steps at once lie further apart.
+        often = 1 if size <= DENSE else int(np.clip(1.0 / np.abs(U).max(), 1, MOST_AT_ONCE))
 
         def carry(flat: FloatArray) -> FloatArray:
             S = flat.reshape(nodes, n, n)
-            push(*self._chain, U, V, B, (S + S.transpose(0, 2, 1)) / 2, out)
-            return out.ravel().copy()
+            S = (S + S.transpose(0, 2, 1)) / 2
+            push_often(often, *self._chain, U, V, B, S)
+            return S.ravel()
 
-        size = nodes * n * n
         if size <= DENSE:
             return float(np.abs(np.linalg.eigvals([carry(row) for row in np.eye(size)])).max())
         first = np.einsum("i,ab->iab", self.noise.weight, np.eye(n)).ravel()
         # The map keeps positive semidefinite matrices so, hence its largest eigenvalue is real.
-        found = eigs(
-            LinearOperator((size, size), matvec=carry, dtype=np.float64), k=1, which="LR",
-            v0=first, ncv=min(60, size - 1), tol=1e-12, return_eigenvectors=False,
-        )  # fmt: skip
-        return float(np.abs(found[0]))
+        operator = LinearOperator((size, size), matvec=carry, dtype=np.float64)
+        try:
+            found = eigs(operator, k=1, which="LR", v0=first, ncv=60, tol=1e-10)[0]
+        except ArpackNoConvergence:
+            raise Undefined(
+                f"the growth of the second moments could not be settled for α = {self.alpha:g}, "
+                f"β = {self.beta:g}: it is too near 1 a step. Use fewer nodes or larger steps."
+            ) from None
+        return float(np.abs(found[0]) ** (1.0 / often))
 
     @property
     def stable(self) -> bool:
@@ -175,32 +185,36 @@ class MeanSquare:
             found[count] = float(np.einsum("iaa->", S[:, :k, :k])) + still
         return np.array([found[count] for count in counts.tolist()]).reshape(np.shape(steps))
 
-    def max_step_size(self, ratio: float | None = None) -> float:
-        """Largest α that is stable in mean square at this β/α (or another), to a part in 10⁶.
+    def max_step_size(self, ratio: float | None = None, accuracy: float = 1e-6) -> float:
+        """Largest α that is stable in mean square at this β/α (or another); 0 if none is.
 
         Searched for below the limit of the mean, which it cannot exceed.
         """
         fitting = self.beta / self.alpha if ratio is None else ratio
         r = _validate.positive("max_step_size", "ratio", fitting) if self.beta else 1.0
         high = MeanStability(self.noise.system).max_step_size(r)
-        low = 0.0 if high == 0.0 else high
-        while low > high * 1e-12 and not self._at(low, r).stable:
-            low, high = low / 4, low
-        if low <= high * 1e-12:
-            return 0.0
-        while high / low > 1.0 + 1e-6:
-            middle = (low * high) ** 0.5
-            low, high = (middle, high) if self._at(middle, r).stable else (low, middle)
-        return float(low)
-
-    def _at(self, alpha: float, ratio: float) -> MeanSquare:
-        return MeanSquare(self.noise, alpha, alpha * ratio)
+        return largest_stable(
+            lambda alpha: MeanSquare(self.noise, alpha, alpha * r).stable, high, accuracy
+        )
 
     def __repr__(self) -> str:
         return (
             f"MeanSquare({self.noise.system.rule}, alpha={self.alpha:g}, beta={self.beta:g}, "
             f"nodes={len(self.noise.weight)}, radius={self.radius:.6g})"
         )
+
+
+def largest_stable(stable: Callable[[float], bool], high: float, accuracy: float) -> float:
+    """Bisect for the largest stable step below ``high``; 0 if there is none worth the name."""
+    low, least = high, high * 1e-12
+    while low > least and not stable(low):
+        low, high = low / 4, low
+    if low <= least:
+        return 0.0
+    while high / low > 1.0 + accuracy:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if stable(middle) else (low, middle)
+    return low
 
 
 def _first(name: str, given: ArrayLike, p: int) -> FloatArray:

@@ -15,13 +15,17 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
+from saddleback.engine import Simulation
 from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.problem import Problem
 from saddleback.rules import Rule, is_rule, terms
 
 
-def trace_radius(problem: Problem, rule: Rule) -> float:
+def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
     """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
+
+    Of a simulation the largest γ² Σ_a μκ² over its kinds of state, which is at least the radius,
+    and equal to it where all kinds agree.
 
     Examples
     --------
@@ -29,6 +33,10 @@ def trace_radius(problem: Problem, rule: Rule) -> float:
     >>> round(trace_radius(problems.two_state(gamma=0.99), GES(0.99)), 4)
     1.9212
     """
+    if isinstance(problem, Simulation):
+        is_rule(rule)
+        square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
+        return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
     mdp, kappa = problem.mdp, terms(rule, problem).kappa
     visited = problem.visits > 0
     flow = problem.behaviour * kappa.reshape(problem.behaviour.shape) ** 2
@@ -36,17 +44,25 @@ def trace_radius(problem: Problem, rule: Rule) -> float:
     return _radius(K[np.ix_(visited, visited)])
 
 
+def above_ceiling(rule: Rule) -> str:
+    """Say that nothing can be said about second moments."""
+    return (
+        f"{rule} is above the λ ceiling here: E‖e‖² grows without bound, and with it the mean "
+        "square error, for every constant step size. Use a smaller λ (lambda_ceiling)."
+    )
+
+
 def _radius(K: FloatArray) -> float:
     return float(np.abs(np.linalg.eigvals(K)).max())
 
 
-def lambda_ceiling(problem: Problem, rule: Rule) -> float:
+def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
     """Largest λ below which the trace of the rule has a finite second moment on this problem.
 
     Parameters
     ----------
     problem
-        A finite problem.
+        A finite problem, or a simulation such as ``problems.mountain_car()``.
     rule
         A rule whose trace is λ times something, such as ``GES(lam)``; its own λ does not matter.
         Infinity means that no λ is too long.
@@ -57,6 +73,8 @@ def lambda_ceiling(problem: Problem, rule: Rule) -> float:
     >>> two = problems.two_state(gamma=0.99)
     >>> round(lambda_ceiling(two, GES(0.5)), 3), round(lambda_ceiling(two, GRetrace(0.5)), 3)
     (0.714, 1.428)
+    >>> round(lambda_ceiling(problems.mountain_car(), GES(0.5)), 3)
+    0.62
     """
     is_rule(rule)
     if not any(f.name == "lam" for f in fields(rule.trace)):

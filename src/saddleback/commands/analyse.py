@@ -1,0 +1,157 @@
+"""``saddleback analyse``: what the theory says about a rule on a problem."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command()
+@click.argument("source", metavar="PROBLEM|FILE.npz")
+@click.option("--rule", default="GES", show_default=True, help="Name of the rule.")
+@click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
+@click.option("--gamma", type=float, help="Discount.  [default: the problem's own]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")
+@click.option(
+    "--steps", default=10_000, show_default=True, type=click.IntRange(min=1),
+    help="Budget for which step sizes are advised.",
+)  # fmt: skip
+@click.option(
+    "--out", default="results", show_default=True, type=click.Path(path_type=Path),
+    help="Folder for the picture.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, and draw nothing.")
+def command(
+    source: str,
+    rule: str,
+    lam: float | None,
+    gamma: float | None,
+    seed: int | None,
+    steps: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Say whether a rule is stable, how fast, down to what error, and with which step sizes.
+
+    PROBLEM is two_state, baird, random_walk, boyan_chain or random_mdp; FILE.npz a system written
+    by saddleback.system.save, which knows its own rule.
+
+    \b
+    Examples:
+      saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
+      saddleback analyse random_mdp --rule GQ --steps 100000 --json
+    """
+    from saddleback.theory import analyse
+
+    if source.endswith(".npz"):
+        from saddleback.system import load
+
+        for name, given in (("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
+            if given is not None:
+                raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
+        system = load(source)
+        title, found = f"{system.rule}, {Path(source).name}", analyse(system, steps=steps)
+    else:
+        problem, chosen = _named(source, rule, lam, gamma, seed)
+        title = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}"
+        found = analyse(problem, chosen, steps=steps)
+    if as_json:
+        click.echo(json.dumps({"title": title} | found.as_dict(), ensure_ascii=False, indent=1))
+        return
+
+    from rich.console import Console
+
+    from saddleback import plots
+    from saddleback.paper import prepare
+
+    Console().print(_table(title, found))
+    prepare(out)
+    with plots.style():
+        paths = plots.save(plots.overview(found, title), out, f"analyse-{Path(source).stem}")
+    for path in paths:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _named(
+    source: str, rule: str, lam: float | None, gamma: float | None, seed: int | None
+) -> tuple[Any, Any]:
+    """Build problem and rule from their names."""
+    import inspect
+
+    from saddleback import problems, rules
+    from saddleback._names import known
+
+    options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
+    known("problem", source, problems.NAMED)
+    if source == "random_mdp":
+        options["rng"] = seed or 0
+    elif seed is not None:
+        raise click.UsageError("--seed is for random_mdp.")
+    known("rule", rule, rules.NAMED)
+    takes = inspect.signature(rules.NAMED[rule]).parameters
+    name = next((n for n in ("lam", "zeta") if n in takes), None)
+    if name is None and lam is not None:
+        raise click.UsageError(f"{rule} takes no --lam.")
+    chosen = rules.make(rule, **({} if name is None else {name: lam or 0.0}))
+    if source == "random_mdp":
+        options["values"] = chosen.values
+    if chosen.bootstrap.on_policy_only and source == "random_mdp":
+        options["off_policy"] = 0.0
+    return problems.make(source, **options), chosen
+
+
+def _table(title: str, found: Any) -> Any:
+    """Say it in a table of two columns."""
+    from rich import box
+    from rich.table import Table
+
+    system, dual = found.system, found.system.rule.form.has_dual
+    table = Table(title=title, box=box.SIMPLE, show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+
+    def say(what: str, answer: Any, how: Any) -> None:
+        table.add_row(what, f"– {answer}" if isinstance(answer, str) else how(answer))
+
+    if system.outcome != "ok":
+        table.add_row("system", system.outcome)
+    table.add_row("off-line update", system.stability.reason)
+    if found.mean.note:
+        table.add_row("mean", found.mean.note)
+    at = " at β = α" if dual else ""
+    verdict = f"stable for 0 < α < {found.mean_limit:.4g}" if found.mean_limit else "never stable"
+    table.add_row("mean", f"{verdict}{at}")
+    if found.mean_limit:
+        say("fastest mean", found.mean_best, lambda b: _pair(b, dual) + f", {b.radius:.6g} a step")
+    say(
+        "Theorem 2",
+        found.theorem2,
+        lambda t: f"α = {t.alpha:.3g}, β = {t.beta:.3g}: at least 1 − {t.rate:.3g} a step",
+    )
+    above = not isinstance(found.trace_radius, str) and found.trace_radius >= 1
+    say(
+        "λ ceiling",
+        found.ceiling,
+        lambda c: f"{c:.3f}" + (", exceeded: E‖e‖² is infinite" if above else ""),
+    )
+    say(
+        "mean square",
+        found.square_limit,
+        lambda limit: f"stable for 0 < α < {limit:.4g}{at}" if limit else "never stable",
+    )
+    same = found.advice == found.square_limit
+    say(
+        f"advice, {found.steps:,} steps",
+        "none, for the same reason" if same else found.advice,
+        lambda a: f"{_pair(a, dual)}: expected error {a.error:.3g}; {a.reason}",
+    )
+    if not isinstance(found.advice, str):
+        say("floor with it", found.floor, lambda f: f"{f:.3g}, to first order in the step sizes")
+    return table
+
+
+def _pair(found: Any, dual: bool) -> str:
+    return f"α = {found.alpha:.3g}" + (f", β = {found.beta:.3g}" if dual else "")

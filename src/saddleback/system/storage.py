@@ -1,0 +1,113 @@
+"""A system on disk: plain arrays in an ``.npz`` file, and its rule in words. Nothing is pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddleback import rules
+from saddleback.engine import Moments
+from saddleback.errors import InvalidParameter
+from saddleback.rules import Rule
+from saddleback.system.system import System
+
+SCHEMA = 1
+"""Version of the layout of the file."""
+
+PARTS = ("trace", "form", "bootstrap", "emphasis")
+
+
+def save(system: System, path: str | os.PathLike[str]) -> Path:
+    """Write a system to an ``.npz`` file, whole or not at all.
+
+    A, b, M, C, standard errors and batches, and the rule; not the problem.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from saddleback import GES, problems
+    >>> system = System.exact(problems.two_state(gamma=0.9), GES(0.4))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load(save(system, Path(folder) / "two.npz"))
+    System(GES(0.4), p=2, rank=2)
+    """
+    target = Path(path)
+    if target.suffix != ".npz":
+        raise InvalidParameter(f"a system is saved as an .npz file, got {str(path)!r}.")
+    arrays: dict[str, Any] = {name: getattr(system, name) for name in ("A", "b", "M", "C")}
+    if system.errors is not None:
+        arrays |= {f"errors_{n}": a for n, a in system.errors._asdict().items()}
+    if system.batches is not None:
+        for n in Moments._fields:
+            arrays[f"batches_{n}"] = np.array([getattr(each, n) for each in system.batches])
+        arrays["batch_steps"] = np.array(system.batch_steps)
+    words = {"schema": SCHEMA, "rule": {part: _words(getattr(system.rule, part)) for part in PARTS}}
+    aside = target.with_name(f".{target.name}.part")
+    try:
+        with aside.open("wb") as file:
+            np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+    except OSError as error:
+        raise InvalidParameter(f"cannot write {target}: {error.strerror}.") from None
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> System:
+    """Read a system that `save` wrote."""
+    try:
+        with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        words = json.loads(str(arrays.pop("words")))
+        schema = words["schema"]
+        rule = Rule(**{part: _part(words["rule"][part]) for part in PARTS})
+        matrices = {name: arrays[name] for name in ("A", "b", "M", "C")}
+    except OSError as error:
+        raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
+    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidParameter(
+            f"{path} is not a system saved by saddleback, or is damaged ({error})."
+        ) from None
+    if schema != SCHEMA:
+        raise InvalidParameter(f"{path} has schema {schema}; this version reads {SCHEMA}.")
+    errors = batches = None
+    if "errors_A" in arrays:
+        errors = Moments(*(arrays[f"errors_{n}"] for n in Moments._fields))
+    if "batches_A" in arrays:
+        columns = [arrays[f"batches_{n}"] for n in Moments._fields]
+        batches = [Moments(*each) for each in zip(*columns, strict=True)]
+    steps = int(arrays["batch_steps"]) if "batch_steps" in arrays else None
+    return System(**matrices, rule=rule, errors=errors, batches=batches, batch_steps=steps)
+
+
+def _words(part: Any) -> dict[str, Any] | None:
+    """Describe a part of a rule by its class and fields."""
+    if part is None:
+        return None
+    kind = type(part).__name__
+    if getattr(rules, kind, None) is not type(part):
+        raise InvalidParameter(
+            f"{part!r} is not one of ours, so a file could not bring it back; keep the arrays."
+        )
+    return {"kind": kind, **asdict(part)}
+
+
+def _part(words: dict[str, Any] | None) -> Any:
+    """Build a part of a rule from its description."""
+    if words is None:
+        return None
+    given = dict(words)
+    kind: Any = getattr(rules, given.pop("kind"), None)
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise ValueError(f"unknown part of a rule: {words}")
+    known = {field.name for field in fields(kind)}
+    return kind(
+        **{n: tuple(v) if isinstance(v, list) else v for n, v in given.items() if n in known}
+    )
