@@ -1,8 +1,9 @@
 """How close does the advice on step sizes come to the best of a grid?
 
 Run by ``make advice``; writes ``results/advice.json`` and ``results/advice.png``. On random
-problems 121 pairs and the advised one learn from the same experience, many times over. The best pair of the
-grid is chosen on one half of the runs and judged on the other, so that it gains nothing by luck.
+problems 121 pairs and the advised one learn from the same experience, many times over. The best
+pair of the grid is chosen on one half of the runs and judged on the other, so that it gains nothing
+by luck.
 """
 
 from __future__ import annotations

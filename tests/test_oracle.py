@@ -8,7 +8,7 @@ import naive
 import saddleback as sb
 from helpers import as_list, problem_for, rule_named, tables, with_discounts
 from saddleback import Experience, learn, learn_offline, sample
-from saddleback.engine import OfflineLearners, Pieces, Sampler
+from saddleback.engine import OfflineLearners, Pieces, Sampler, record_points
 from saddleback.rules import terms
 
 pytestmark = pytest.mark.kernel
@@ -454,3 +454,24 @@ def test_given_streams_are_what_problems_make(name, sparse):
     made = sb.System.estimate(problem, rule, rng=5, steps=200, batches=4)
     np.testing.assert_allclose(found.A, made.A, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(found.errors.b, made.errors.b, rtol=1e-9, atol=1e-15)
+
+
+def test_when_to_record():
+    assert record_points(10, 4).tolist() == [0, 4, 8, 10]
+    assert record_points(10, [3, 3, 1]).tolist() == [1, 3, 10]
+    for message, record in (("whole update counts", [0.5]), ("lists 11", [11])):
+        with pytest.raises(sb.errors.InvalidParameter, match=message):
+            record_points(10, record)
+
+
+def test_batches_that_are_kept():
+    problem = problem_for("GES", seed=31)
+    system = sb.System.estimate(
+        problem, sb.GES(0.3), steps=200, rng=0, batches=4, keep_batches=True
+    )
+    assert system.batch_steps == 50
+    for part, mean in enumerate((system.A, system.b, system.M)):
+        np.testing.assert_allclose(np.mean([b[part] for b in system.batches], axis=0), mean)
+    for other in system.resample(3, rng=0):
+        assert not np.array_equal(other.A, system.A)
+        np.testing.assert_allclose(other.A, system.A, atol=10 * system.errors.A.max())

@@ -1,6 +1,7 @@
 """The package itself: what is public, what loads when, what the command line says."""
 
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -70,7 +71,7 @@ def test_type_checkers_see_exactly_the_public_names():
 
 def test_version_and_help():
     assert saddleback("--version").stdout == f"saddleback {sb.__version__}\n"
-    for arguments in (("--help",), ("paper", "--help")):
+    for arguments in (("--help",), ("paper", "--help"), ("analyse", "--help")):
         text = saddleback(*arguments, COLUMNS="80").stdout
         assert "Examples:" in text
         assert all(len(line) <= 80 for line in text.splitlines())
@@ -109,6 +110,58 @@ def test_experiments_draw_and_repeat(tmp_path):
         first, second = (tmp_path / n / f"two-state.{kind}" for n in ("first", "second"))
         assert first.stat().st_size > 5000
         assert first.read_bytes() == second.read_bytes()
+
+
+def test_analyse(tmp_path):
+    arguments = ("two_state", "--gamma", "0.999", "--lam", "0.9", "--rule", "GES")
+    done = saddleback("analyse", *arguments, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "diverges for every α: A has an eigenvalue with real part 0.235134" in said
+    assert "0.708, exceeded: E‖e‖² is infinite" in said
+    assert (tmp_path / "analyse-two_state.png").stat().st_size > 5000
+    done = saddleback("analyse", *arguments, "--json", "--out", str(tmp_path / "none"))
+    found = json.loads(done.stdout)
+    assert found["offline"]["stable"] is False
+    assert not (tmp_path / "none").exists()
+    for kind in (("random_mdp", "--rule", "ExpectedSarsa"), ("random_walk", "--rule", "TD")):
+        done = saddleback("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert "least expected error after 1000 steps" in " ".join(done.stdout.split())
+
+
+def test_analyse_of_a_saved_system(tmp_path):
+    problem = sb.problems.random_mdp(0.9, rng=0)
+    system = sb.System.estimate(
+        problem, sb.GES(0.2), steps=20_000, rng=0, batches=100, keep_batches=True
+    )
+    path = sb.system.save(system, tmp_path / "some.npz")
+    done = saddleback("analyse", str(path), "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "advice, 10,000 steps" in done.stdout
+    assert (tmp_path / "analyse-some.png").exists()
+    done = saddleback("analyse", str(path), "--lam", "0.3")
+    assert done.returncode == 2
+    assert "--lam is for a problem" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("unknown problem 'two-state'. Did you mean 'two_state'?", ("two-state",)),
+        ("unknown rule 'GEZ'. Did you mean 'GES'?", ("two_state", "--rule", "GEZ")),
+        ("lam must be a number in [0, 1], got 2.0", ("two_state", "--lam", "2")),
+        ("gamma must be", ("two_state", "--gamma", "-1")),
+        ("GTD takes no --lam", ("random_walk", "--rule", "GTD", "--lam", "0.1")),
+        ("--seed is for random_mdp", ("two_state", "--seed", "1")),
+        ("cannot read none.npz", ("none.npz",)),
+        ("learns action values but the problem", ("random_walk", "--rule", "GES")),
+    ],
+)
+def test_bad_questions(message, arguments, tmp_path):
+    done = saddleback("analyse", *arguments, "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 def test_compiling_is_announced_once(tmp_path):

@@ -44,8 +44,11 @@ def command(
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback analyse random_mdp --rule GQ --steps 100000 --json
     """
+    from saddleback.paper import prepare
     from saddleback.theory import analyse
 
+    if not as_json:
+        prepare(out)
     if source.endswith(".npz"):
         from saddleback.system import load
 
@@ -65,10 +68,8 @@ def command(
     from rich.console import Console
 
     from saddleback import plots
-    from saddleback.paper import prepare
 
     Console().print(_table(title, found))
-    prepare(out)
     with plots.style():
         paths = plots.save(plots.overview(found, title), out, f"analyse-{Path(source).stem}")
     for path in paths:
