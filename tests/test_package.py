@@ -100,16 +100,45 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
 
 
 def test_experiments_draw_and_repeat(tmp_path):
-    for name in ("first", "second"):
-        done = saddleback("paper", "two-state", "--runs", "2", "--out", str(tmp_path / name))
+    """Twice, with one thread and with two: the same pictures and the same numbers, to the bit."""
+    for name, threads in (("first", "1"), ("second", "2")):
+        done = saddleback(
+            "paper", "two-state", "--quick", "--threads", threads, "--out", str(tmp_path / name)
+        )
         assert done.returncode == 0, done.stderr
         assert "GES(0)" in done.stdout
-        assert "10 of" not in done.stdout
-        assert "2 of 2" in done.stdout
-    for kind in ("png", "pdf"):
-        first, second = (tmp_path / n / f"two-state.{kind}" for n in ("first", "second"))
-        assert first.stat().st_size > 5000
-        assert first.read_bytes() == second.read_bytes()
+        assert "rewards, λ = 0.5" in done.stdout
+    paths = sorted(
+        path.relative_to(tmp_path / "first")
+        for path in (tmp_path / "first").rglob("*")
+        if path.suffix in (".png", ".pdf", ".parquet")
+    )
+    assert len(paths) == 2 * (1 + 2 * 3) + 2 * 2
+    for path in paths:
+        first, second = ((tmp_path / n / path).read_bytes() for n in ("first", "second"))
+        assert first == second, path
+
+
+def test_finished_work_is_kept_and_another_study_refused(tmp_path):
+    arguments = ("paper", "baird", "--quick", "--out", str(tmp_path))
+    assert saddleback(*arguments).returncode == 0
+    shards = tmp_path / "baird" / "shards"
+    times = {path: path.stat().st_mtime_ns for path in shards.iterdir()}
+    (shards / "paper-rewards-run00.parquet").unlink()
+    broken = shards / "paper-rewards-run01.parquet"
+    broken.write_bytes(broken.read_bytes()[:100])
+    done = saddleback(*arguments)
+    assert done.returncode == 0
+    assert "paper-rewards-run01.parquet was damaged; set aside and done again" in done.stderr
+    assert (shards / "paper-rewards-run01.damaged").exists()
+    again = {path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns}
+    assert {path.stem for path in again} == {"paper-rewards-run00", "paper-rewards-run01"}
+    done = saddleback(*arguments, "--zeta", "0.5")
+    assert done.returncode == 2
+    assert "holds another study" in done.stderr
+    manifest = json.loads((tmp_path / "baird" / "manifest.json").read_text())
+    assert manifest["versions"]["saddleback"] == sb.__version__
+    assert manifest["command"].startswith("saddleback paper baird --quick")
 
 
 def test_analyse(tmp_path):
@@ -165,18 +194,25 @@ def test_bad_questions(message, arguments, tmp_path):
 
 
 def test_compiling_is_announced_once(tmp_path):
-    where = ("paper", "two-state", "--runs", "1", "--out", str(tmp_path / "out"))
+    where = ("paper", "two-state", "--quick", "--out", str(tmp_path / "out"))
     first, second = (saddleback(*where, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first.returncode == second.returncode == 0
     assert first.stderr.count("compiling kernels, this first time only") == 1
     assert "compiling kernels" not in second.stderr
 
 
-@pytest.mark.parametrize("name", ["stability", "baird"])
-def test_other_experiments_run(name, tmp_path):
-    done = saddleback("paper", name, "--runs", "1", "--out", str(tmp_path))
+def test_stability(tmp_path):
+    done = saddleback("paper", "stability", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert {p.name for p in tmp_path.iterdir()} == {f"{name}.png", f"{name}.pdf"}
+    assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
+
+
+def test_mountain_car(tmp_path):
+    done = saddleback("paper", "mountain-car", "--quick", "--runs", "1", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "MountainCar, λ = 0.99" in done.stdout
+    assert "MSE of the fixed points" in done.stdout
+    assert (tmp_path / "mountain-car-usual-sensitivity.pdf").exists()
 
 
 def test_the_readme_says_what_its_code_prints(capsys):

@@ -1,7 +1,8 @@
-"""``saddleback paper``: the paper's experiments on finite problems."""
+"""``saddleback paper``: the paper's experiments."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -12,56 +13,77 @@ EXPERIMENTS = {
     "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
     "two-state": "Expected Sarsa diverges and GES converges, γ = 0.999",
     "baird": "TD(0) diverges and GTD2(0), TDC(0) do not, on Baird's star",
+    "mountain-car": "MSPBE and MSE over 121 pairs of step sizes",
 }
 
 
 @click.command()
 @click.argument("experiment", metavar="[EXPERIMENT]", default="all")
+@click.option("--runs", type=click.IntRange(min=1), help="Independent runs.  [default: 5 or 10]")
 @click.option(
-    "--out",
-    default="results",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Folder for the figures.",
+    "--episodes", type=click.IntRange(min=1), help="Episodes of MountainCar.  [default: 5000]"
 )
+@click.option("--lam", type=float, help="λ of the comparisons.  [default: 0.99]")
+@click.option("--zeta", type=float, help="ABQ's ζ.  [default: 0.99]")
 @click.option(
-    "--runs",
-    default=10,
-    type=click.IntRange(min=1),
-    show_default=True,
-    help="Independent runs of each learner.",
-)
+    "--seed", default=0, type=click.IntRange(min=0), show_default=True,
+    help="Seed from which all runs are spawned.",
+)  # fmt: skip
+@click.option("--quick", is_flag=True, help="Everything small, to see that it works.")
 @click.option(
-    "--seed",
-    default=0,
-    type=click.IntRange(min=0),
-    show_default=True,
-    help="Seed from which the runs are spawned.",
-)
-def command(experiment: str, out: Path, runs: int, seed: int) -> None:
+    "--threads", default=2, type=click.IntRange(min=1), show_default=True,
+    help="Runs at a time; results do not depend on it.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path),
+    help="Folder for figures and results.  [default: results, or results-quick]",
+)  # fmt: skip
+def command(
+    experiment: str,
+    runs: int | None,
+    episodes: int | None,
+    lam: float | None,
+    zeta: float | None,
+    seed: int,
+    quick: bool,
+    threads: int,
+    out: Path | None,
+) -> None:
     """Run an experiment of the paper and draw its figures as PNG and PDF.
+
+    Results are kept run by run: interrupted, it continues where it was.
 
     \b
     EXPERIMENT is one of
-      stability   the stable region of off-line Expected Sarsa(λ), exactly
-      two-state   diverging Expected Sarsa beside convergent GES
-      baird       diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
-      all         all of them
+      stability     the stable region of off-line Expected Sarsa(λ), exactly
+      two-state     diverging Expected Sarsa beside convergent GES
+      baird         diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
+      mountain-car  nine rules over 121 pairs of step sizes, MSPBE and MSE
+      all           all of them
 
     \b
     Examples:
       saddleback paper all
+      saddleback paper mountain-car --quick
       saddleback paper baird --runs 30 --seed 7 --out results/baird
-    """  # fmt: skip
+    """
     known("experiment", experiment, [*EXPERIMENTS, "all"])
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
-    click.echo(f"saddleback paper: {', '.join(chosen)} -> {out}/", err=True)
+    folder = out or Path("results-quick" if quick else "results")
+    click.echo(f"saddleback paper: {', '.join(chosen)} -> {folder}/", err=True)
 
+    # One thread for linear algebra: runs are spread over threads already, and bits stay the same.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from saddleback import _validate
     from saddleback._jit import announce
-    from saddleback.paper import prepare, run
+    from saddleback.paper import Options, prepare, run
 
+    for name, value in (("lam", lam), ("zeta", zeta)):
+        if value is not None:
+            _validate.unit("paper", name, value)
+    options = Options(folder, runs, episodes, lam, zeta, seed, quick, threads)
     announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
-    prepare(out)
+    prepare(folder)
     for name in chosen:
         click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
-        run(name, out=out, runs=runs, seed=seed)
+        run(name, options)

@@ -45,7 +45,7 @@ def learn(
     theta0: ArrayLike = ...,
     omega0: ArrayLike = ...,
     record: int | ArrayLike | None = ...,
-    metrics: Mapping[str, Metric] | None = ...,
+    metrics: Mapping[str, Metric] | Callable[[Rule], Mapping[str, Metric]] | None = ...,
     bound: float | None = ...,
     threads: int = ...,
     dtype: npt.DTypeLike = ...,
@@ -67,7 +67,7 @@ def learn(
     theta0: ArrayLike = ...,
     omega0: ArrayLike = ...,
     record: int | ArrayLike | None = ...,
-    metrics: Mapping[str, Metric] | None = ...,
+    metrics: Mapping[str, Metric] | Callable[[Rule], Mapping[str, Metric]] | None = ...,
     bound: float | None = ...,
     threads: int = ...,
     dtype: npt.DTypeLike = ...,
@@ -88,7 +88,7 @@ def learn(
     theta0: ArrayLike = 0.0,
     omega0: ArrayLike = 0.0,
     record: int | ArrayLike | None = None,
-    metrics: Mapping[str, Metric] | None = None,
+    metrics: Mapping[str, Metric] | Callable[[Rule], Mapping[str, Metric]] | None = None,
     bound: float | None = None,
     threads: int = 1,
     dtype: npt.DTypeLike = np.float64,
@@ -119,8 +119,9 @@ def learn(
         When to measure: every so many updates, or at the update counts listed. About a hundred
         times, evenly, if not given; always at the end. Counted in episodes if those are given.
     metrics
-        Functions of θ [..., p] by name, one value (or array) for each setting. The MSPBE and
-        absolute MSE of the rule's own exact system if not given and the problem is finite.
+        Functions of θ [..., p] by name, one value (or array) for each setting; or a function that
+        returns them for each rule. The MSPBE and absolute MSE of the rule's own exact system if not
+        given and the problem is finite.
     bound
         A learner with |δ| + |φᵀω| + |αu|, or αδ or βδ, beyond this has diverged; it is frozen as
         it was before that update and the rest go on. If not given, a million times the largest
@@ -178,7 +179,8 @@ def learn(
                 r.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound, threads
             )
             own = {} if system is None else system.objectives
-            batches.append(batch.watch(learners, own if metrics is None else metrics))
+            asked = metrics(r) if callable(metrics) else metrics
+            batches.append(batch.watch(learners, own if asked is None else asked))
             groups.append(learners)
         workers, streams = Workers(groups, threads), source.streamer(rules)
         orders = cut(Pieces(source.sampler(generator)))

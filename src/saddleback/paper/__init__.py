@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 import importlib
+import shlex
+import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from saddleback.errors import InvalidParameter
+from saddleback.sweep import Store, Task, run_tasks
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may say; None is the recipe's own choice.
+
+    Attributes
+    ----------
+    out
+        Folder for figures, and for a store of each experiment.
+    runs, episodes, lam, zeta
+        Independent runs, episodes of MountainCar, λ and ABQ's ζ of the comparison.
+    seed
+        From which all runs are spawned.
+    quick
+        Everything small, to see that it works.
+    workers
+        How many tasks at a time.
+    """
+
+    out: Path
+    runs: int | None = None
+    episodes: int | None = None
+    lam: float | None = None
+    zeta: float | None = None
+    seed: int = 0
+    quick: bool = False
+    workers: int = 2
 
 
 def prepare(out: Path) -> None:
@@ -23,11 +58,31 @@ def prepare(out: Path) -> None:
         ) from None
 
 
-def run(name: str, out: Path, runs: int, seed: int) -> None:
-    """Run one experiment: print its table, write its figures, say where they are."""
+def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
+    """Do what is missing of an experiment's tasks, showing progress; return its store."""
+    command = shlex.join(["saddleback", *sys.argv[1:]])
+    store = Store.open(options.out / name, study, command)
+    columns = (
+        TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(name, total=len(tasks))
+
+        def done(task: Task, fresh: bool) -> None:
+            progress.update(bar, advance=1, description=f"{name}: {task.name}")
+
+        run_tasks(tasks, store, workers=options.workers, done=done)
+    for damaged in store.set_aside:
+        Console(stderr=True).print(f"  {damaged} was damaged; set aside and done again.")
+    return store
+
+
+def run(name: str, options: Options) -> None:
+    """Run one experiment: print its tables, write its figures, say where they are."""
     recipe = importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
-    table, paths = recipe.run(out, runs, seed)
+    tables, paths = recipe.run(options)
     console = Console()
-    console.print(table)
+    for table in tables:
+        console.print(table)
     for path in paths:
         console.print(f"  {path}", highlight=False)

@@ -7,7 +7,7 @@ MSPBE down quickly but the value error stalls near 1.93 for a long time; with γ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,8 @@ import numpy as np
 from rich.table import Table
 
 from saddleback import plots
-from saddleback.paper.compare import Learner, add, compare, tabulate
+from saddleback.paper import Options, small
+from saddleback.paper.demonstration import Learner, add, compare, tabulate
 from saddleback.problems import baird
 from saddleback.rules import GTD2, TD, TDC
 
@@ -31,11 +32,18 @@ class Choices:
     beta: float = 0.05
     """As in Sutton & Barto, figure 11.5 (TDC)."""
     steps: int = 200_000
+    runs: int = 10
 
 
-def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
+COMPARISON = small.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
+"""The ceiling of importance traces is .382. Rewards: 1 for dashed, −1 for solid."""
+
+
+def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
     c = Choices()
+    out, runs, seed = options.out, options.runs or (2 if options.quick else c.runs), options.seed
+    c = replace(c, steps=c.steps // 10) if options.quick else c
     learners = [
         Learner(TD(0.0), c.alpha, 0.0, plots.COLOURS["orange"]),
         Learner(GTD2(0.0), c.alpha, c.beta, plots.COLOURS["green"]),
@@ -79,4 +87,7 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
             "lines: median of the runs; bands: all runs; dashed: expected iteration", fontsize=8
         )
         paths = plots.save(figure, out, "baird")
-    return table, paths
+    tables, more = small.compare(
+        "baird", lambda rewards: baird(0.99, rewards=rewards), COMPARISON, options
+    )
+    return [table, *tables], paths + more

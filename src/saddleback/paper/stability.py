@@ -18,6 +18,7 @@ from rich.table import Table
 
 from saddleback import plots
 from saddleback._typing import FloatArray
+from saddleback.paper import Options
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import NAMED
@@ -51,7 +52,7 @@ def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
     return high
 
 
-def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
+def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compute the map, draw it, and tabulate the boundary; nothing here is random."""
     choices = Choices()
     gammas, lambdas = np.linspace(*choices.gammas), np.linspace(*choices.lambdas)
@@ -60,7 +61,7 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
     with plots.style():
         figure, ax = plt.subplots(figsize=(4.6, 3.4))
         draw(ax, gammas, lambdas, values, choices.experiments)
-        paths = plots.save(figure, out, "stability")
+        paths = plots.save(figure, options.out, "stability")
 
     table = Table(
         title="Two-state problem: the γ at which instability begins, found and by formula",
@@ -75,7 +76,7 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
             f"{lam:g}", f"{boundary(lam):.9f}", f"{5 / (6 - lam):.9f}", both,
             f"{5 / (6 - lam / 2):.9f}",
         )  # fmt: skip
-    return table, paths
+    return [table], paths
 
 
 def draw(

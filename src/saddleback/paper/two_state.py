@@ -6,7 +6,7 @@ Expected Sarsa grows without bound, and so does the sampled one. GES descends th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from rich.table import Table
 
 from saddleback import plots
-from saddleback.paper.compare import Comparison, Learner, add, compare, tabulate
+from saddleback.paper import Options, small
+from saddleback.paper.demonstration import Comparison, Learner, add, compare, tabulate
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
 
@@ -32,11 +33,18 @@ class Choices:
     """One step size for both rules, so that only the form differs."""
     beta: float = 0.05
     steps: int = 30_000
+    runs: int = 10
 
 
-def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
+COMPARISON = small.Choices(below_ceiling=0.5, rewards=Choices().rewards)
+"""The ceiling of importance traces is .714 at γ = .99."""
+
+
+def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
     c = Choices()
+    out, runs, seed = options.out, options.runs or (2 if options.quick else c.runs), options.seed
+    c = replace(c, steps=c.steps // 10) if options.quick else c
     learners = [
         Learner(ExpectedSarsa(c.lam), c.alpha, 0.0, plots.COLOURS["orange"]),
         Learner(GES(c.lam), c.alpha, c.beta, plots.COLOURS["blue"]),
@@ -73,7 +81,10 @@ def run(out: Path, runs: int, seed: int) -> tuple[Table, list[Path]]:
         )
         plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
         paths = plots.save(figure, out, "two-state")
-    return table, paths
+    tables, more = small.compare(
+        "two-state", lambda rewards: two_state(0.99, rewards), COMPARISON, options
+    )
+    return [table, *tables], paths + more
 
 
 def draw(ax: Axes, results: list[Comparison], top: float = 1e6, bottom: float = 1e-8) -> Axes:

@@ -1,0 +1,134 @@
+"""What is true on MountainCar: values of π and linear systems, by simulating π itself.
+
+Importance traces above the λ ceiling have infinite variance, so an Â from experience of μ is mostly
+noise. But A = E[φ(s, a) Σ_k (γλ)^k (γb_{k+1} − φ_k)ᵀ] with (s, a) from the visits of μ, and *π*
+followed from there, has no ratios in it at all. Shorter or bounded traces need no such care.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from saddleback._typing import FloatArray
+from saddleback.engine import Simulation, Sums
+from saddleback.problems.car_rollouts import returns, rollouts
+from saddleback.rules import GES, Importance, Rule
+from saddleback.system import System, spectra
+from saddleback.theory import trace_radius
+
+SPACING = 20
+"""Steps of μ between two pairs from which rollouts begin."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much simulation goes into the truth."""
+
+    starts: int = 40_000
+    """Rollouts of π behind the systems of importance traces."""
+    steps: int = 1_200_000
+    """Steps of μ behind the systems of bounded traces, and behind M."""
+    pairs: int = 2000
+    """State-action pairs at which values are compared, drawn from the visits of μ."""
+    returns: int = 200
+    """Rollouts of π for each of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """q^π at some pairs, with standard errors, and the features there."""
+
+    phi: csr_array
+    q: FloatArray
+    error: FloatArray
+
+    def mse(self, theta: FloatArray) -> FloatArray:
+        """‖Φθ − q^π‖²/‖q^π‖² over the pairs, without what the errors of q^π would add."""
+        rows = theta.reshape(-1, theta.shape[-1])
+        gap = (self.phi @ rows.T).T.reshape(*theta.shape[:-1], -1) - self.q
+        noise = float(np.mean(self.error**2))
+        scale = float(np.mean(self.q**2)) - noise
+        return np.asarray((np.mean(gap**2, axis=-1) - noise) / scale)
+
+
+class Objective:
+    """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
+
+    def __init__(self, system: System, half: FloatArray) -> None:
+        self._B, self._c = half @ system.A, half @ system.b
+
+    def mspbe(self, theta: FloatArray) -> FloatArray:
+        """The MSPBE of θ […, p]."""
+        return np.asarray(0.5 * np.sum((theta @ self._B.T + self._c) ** 2, axis=-1))
+
+
+def objectives(systems: list[System]) -> list[Objective]:
+    """Return the MSPBE of systems that share M."""
+    values, vectors = np.linalg.eigh(systems[0].M)
+    kept = values > spectra.RTOL * values[-1]
+    half = (vectors[:, kept] / np.sqrt(values[kept])).T
+    return [Objective(system, half) for system in systems]
+
+
+def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Values:
+    """Simulate π from pairs that μ visits."""
+    draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
+    steps = car.sampler(draw).take(100 * effort.pairs)
+    chosen = slice(None, None, 100)  # far enough apart to be nearly independent
+    states, actions = steps.observations[chosen], steps.actions[chosen]
+    gains = returns(
+        car.target,
+        np.repeat(states, effort.returns, axis=0),
+        np.repeat(actions, effort.returns),
+        car.gamma,
+        simulate,
+    ).reshape(-1, effort.returns)
+    error = gains.std(axis=1, ddof=1) / np.sqrt(effort.returns)
+    return Values(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
+
+
+def trusted(
+    car: Simulation, rules: list[Rule], effort: Effort, seed: np.random.SeedSequence
+) -> list[System]:
+    """Systems of rules with Â that can be trusted, whatever the trace."""
+    by_mu, by_pi = seed.spawn(2)
+    tame = [rule for rule in rules if trace_radius(car, rule) < 1.0]
+    short = GES(0.0)
+    estimated = System.estimate(car, [short, *tame], steps=effort.steps, rng=by_mu)
+    M = estimated[0].M
+    found = []
+    for rule in rules:
+        if rule in tame:
+            known = estimated[1 + tame.index(rule)]
+            A, b = known.A, known.b
+        else:
+            A, b = _by_rollouts(car, rule, effort.starts, by_pi.spawn(1)[0])
+        found.append(System(A, b, M, A.T + M, rule))
+    return found
+
+
+def _by_rollouts(
+    car: Simulation, rule: Rule, starts: int, seed: np.random.SeedSequence
+) -> tuple[FloatArray, FloatArray]:
+    """A and b of an importance trace: only the first pair enters the trace, and π is followed."""
+    lam = rule.trace.lam if isinstance(rule.trace, Importance) else 0.0
+    draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
+    steps, streamer = car.sampler(draw).take(SPACING * starts), car.streamer([rule])
+    A, b = np.zeros((car.p, car.p)), np.zeros(car.p)
+    for begin in range(0, starts, 2000):
+        chosen = slice(SPACING * begin, SPACING * min(begin + 2000, starts), SPACING)
+        piece = rollouts(
+            car.target, steps.observations[chosen], steps.actions[chosen], car.gamma, simulate
+        )
+        first = piece.starts
+        columns = streamer(piece)[0]._replace(
+            decay=np.where(first, 0.0, car.gamma * lam), weight=first.astype(np.float64)
+        )
+        sums = Sums(car.p, len(first))
+        sums.add(columns)
+        A += sums.moments().A * len(first)
+        b += sums.moments().b * len(first)
+    return A / starts, b / starts

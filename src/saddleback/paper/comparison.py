@@ -1,0 +1,208 @@
+"""One comparison of rules over a grid of step sizes: its tasks, and its results as arrays.
+
+Each task is one run: all rules and all step sizes learn from the same experience, and the metrics
+of every setting are kept at every checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from saddleback._typing import ArrayLike, FloatArray, IntArray
+from saddleback.engine import Source
+from saddleback.learning import Run, learn
+from saddleback.problem import Problem
+from saddleback.rules import (
+    ActionDependent,
+    Correction,
+    Expected,
+    ExpectedSarsa,
+    Importance,
+    Retrace,
+    Rule,
+    Saddle,
+    TreeBackup,
+)
+from saddleback.sweep import Store, Task
+
+Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The step sizes (α, β/α) of a sweep."""
+
+    alphas: tuple[float, ...]
+    ratios: tuple[float, ...]
+
+
+PAPER = Grid(*((tuple(0.1 * 2.0**j for j in range(-10, 1)),) * 2))
+"""(α, β/α) ∈ {0.1·2^j, j = −10 … 0}², as in the paper: β is never more than a tenth of α."""
+
+USUAL = Grid(PAPER.alphas, tuple(2.0**j for j in range(-5, 6)))
+"""The same α with the usual time scales, β/α from 2⁻⁵ to 2⁵."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Rules on one problem, over a grid of step sizes and several runs.
+
+    Attributes
+    ----------
+    name
+        Of its shards.
+    source, rules, grid
+        Where, what, with which step sizes.
+    count, unit
+        How many steps or episodes.
+    points
+        Where metrics are measured, in the same unit.
+    runs, seed
+        Independent runs, spawned from the seed.
+    theta0
+        First weights.
+    metrics
+        What is measured of a rule; called once for each, before any run.
+    """
+
+    name: str
+    source: Callable[[], Problem | Source]
+    rules: Mapping[str, Rule]
+    grid: Grid
+    count: int
+    unit: str
+    points: tuple[int, ...]
+    runs: int
+    seed: int
+    theta0: float
+    metrics: Callable[[Rule], Metrics]
+    schedule: Callable[[FloatArray], Any] = np.asarray
+
+    def study(self) -> dict[str, Any]:
+        """What was chosen, in words and numbers, for the manifest."""
+        return {
+            "rules": {name: str(rule) for name, rule in self.rules.items()},
+            "alphas": list(self.grid.alphas),
+            "ratios": list(self.grid.ratios),
+            self.unit: self.count,
+            "points": list(self.points),
+            "runs": self.runs,
+            "seed": self.seed,
+            "theta0": self.theta0,
+        }
+
+    def tasks(self) -> list[Task]:
+        """One for each run."""
+        return [
+            Task(f"{self.name}-run{run:02d}", lambda run=run: self._run(run))  # type: ignore[misc]
+            for run in range(self.runs)
+        ]
+
+    def _run(self, run: int) -> pa.Table:
+        alpha = np.array(self.grid.alphas)[:, None]
+        beta = alpha * np.array(self.grid.ratios)
+        found = learn(
+            list(self.rules.values()), self.source(),
+            alpha=self.schedule(alpha), beta=self.schedule(beta),
+            **{self.unit: self.count}, rng=np.random.SeedSequence(self.seed, spawn_key=(run,)),
+            record=np.array(self.points), metrics=self.metrics, theta0=self.theta0,
+        )  # type: ignore[call-overload]  # fmt: skip
+        return pa.concat_tables(
+            [_rows(run, name, each) for name, each in zip(self.rules, found, strict=True)]
+        )
+
+    def results(self, store: Store) -> Results:
+        """Read the results back."""
+        shards = [store.shard(task.name) for task in self.tasks()]
+        shape = (len(self.rules), len(self.points), len(self.grid.alphas), len(self.grid.ratios))
+        columns = shards[0].column_names
+        arrays = {
+            name: np.stack([shard[name].to_numpy().reshape(shape) for shard in shards], axis=1)
+            for name in columns
+            if name not in ("rule", "run")
+        }
+        return Results(self, arrays)
+
+
+def _rows(run: int, name: str, found: Run) -> pa.Table:
+    """Lay a run of one rule out in rows: points, then α, then β/α."""
+    points, shape = len(found.recorded), found.diverged_at.shape
+    full = (points, *shape)
+
+    def column(values: Any, dtype: Any) -> Any:
+        return np.broadcast_to(values, full).astype(dtype).ravel()
+
+    table = {
+        "run": column(run, np.int16),
+        "rule": [name] * int(np.prod(full)),
+        "point": column(found.recorded[:, None, None], np.int64),
+        "updates": column(found.updates[:, None, None], np.int64),
+        "alpha": column(found.alpha, np.float64),
+        "beta": column(found.beta, np.float64),
+        "diverged_at": column(found.diverged_at, np.int64),
+    }
+    return pa.table(table | {n: np.ravel(curve) for n, curve in found.curves.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Metrics of a comparison, each as an array [rule, run, point, α, β/α]."""
+
+    comparison: Comparison
+    arrays: Mapping[str, FloatArray]
+
+    def rule(self, index: int, metric: str) -> FloatArray:
+        """One metric of one rule, [run, point, α, β/α]; infinity once a learner diverged."""
+        return np.asarray(self.arrays[metric][index])
+
+    def diverged(self, index: int) -> IntArray:
+        """In how many runs each setting diverged, [α, β/α]."""
+        return np.asarray((self.arrays["diverged_at"][index, :, -1] >= 0).sum(axis=0))
+
+    def final(self, index: int, metric: str, tail: float = 0.1) -> FloatArray:
+        """Mean over runs and the last tenth of the points, [α, β/α]."""
+        values = self.rule(index, metric)
+        last = max(1, int(np.ceil(tail * values.shape[1])))
+        return np.asarray(values[:, -last:].mean(axis=(0, 1)))
+
+    def best(self, index: int, metric: str) -> tuple[int, int]:
+        """The setting with the least final metric."""
+        final = np.nan_to_num(self.final(index, metric), nan=np.inf)
+        i, j = np.unravel_index(int(np.argmin(final)), final.shape)
+        return int(i), int(j)
+
+    def curve(self, index: int, metric: str) -> FloatArray:
+        """Learning curves of the best setting, [point, run]."""
+        i, j = self.best(index, metric)
+        return np.asarray(self.rule(index, metric)[:, :, i, j].T)
+
+
+def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
+    """Return checkpoints from 0 to ``count``, closer together at first."""
+    inner = np.unique(np.round(count * np.linspace(0, 1, number) ** 2)).astype(int)
+    return tuple(inner.tolist())
+
+
+def family(lam: float, zeta: float) -> dict[str, Rule]:
+    """Every trace with the saddle and the correction form, and Expected Sarsa.
+
+    The paper compares GES and GTB (saddle) with GQ and ABQ (correction): trace and form change
+    together. Here they are untangled.
+    """
+    traces = {
+        "GES": Importance(lam), "ABQ": ActionDependent(zeta), "GTB": TreeBackup(lam),
+        "GRetrace": Retrace(lam),
+    }  # fmt: skip
+    found = {}
+    for name, trace in traces.items():
+        saddle, correction = ("ABQ saddle", name) if name == "ABQ" else (name, f"{name} corr.")
+        found[saddle] = Rule(trace, Saddle(), Expected())
+        found["GQ" if name == "GES" else correction] = Rule(trace, Correction(), Expected())
+    first = ["GES", "GQ", "ABQ", "GTB", "GRetrace"]
+    ordered = {name: found[name] for name in first}
+    return ordered | {"Expected Sarsa": ExpectedSarsa(lam)} | found
