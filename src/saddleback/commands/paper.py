@@ -13,6 +13,9 @@ EXPERIMENTS = {
     "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
     "two-state": "Expected Sarsa diverges and GES converges, γ = 0.999",
     "baird": "TD(0) diverges and GTD2(0), TDC(0) do not, on Baird's star",
+    "step-size": "constant step sizes against c/√t",
+    "table1": "rates and fixed points of Table 1, computed",
+    "theory": "Theorem 2, the floor, and the primal-dual gap, measured",
     "mountain-car": "MSPBE and MSE over 121 pairs of step sizes",
 }
 
@@ -58,6 +61,9 @@ def command(
       stability     the stable region of off-line Expected Sarsa(λ), exactly
       two-state     diverging Expected Sarsa beside convergent GES
       baird         diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
+      step-size     constant steps against c/√t, as printed and fairly
+      table1        each row's fixed point and rate, as printed and measured
+      theory        Theorem 2 and its bound, the noise floor, the gap
       mountain-car  nine rules over 121 pairs of step sizes, MSPBE and MSE
       all           all of them
 

@@ -36,10 +36,14 @@ def style() -> Iterator[None]:
 def save(figure: Figure, out: Path, name: str) -> list[Path]:
     """Write a figure as PNG and PDF, the same bytes for the same picture, and close it."""
     paths = [out / f"{name}.png", out / f"{name}.pdf"]
+    # Lay it out once for both files.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    inches = figure.get_tightbbox().padded(0.05)
     try:
         for path in paths:
             stamp = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-            figure.savefig(path, metadata=stamp)
+            figure.savefig(path, metadata=stamp, bbox_inches=inches)
     except OSError as error:
         raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
     finally:

@@ -1,0 +1,103 @@
+"""Constant step sizes against c/√t, as the paper compares them and fairly.
+
+The paper's grid gives both schedules the same numbers, so c/√t is hundreds of times smaller after
+50,000 steps. The fair version lets its scale c go as high as it likes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from saddleback import plots
+from saddleback._typing import FloatArray
+from saddleback.engine import inverse_sqrt
+from saddleback.paper import Options, execute
+from saddleback.paper.comparison import PAPER, USUAL, Comparison, Grid, scaled_points
+from saddleback.problems import two_state
+from saddleback.rules import GES
+from saddleback.system import System
+
+WIDE = Grid(tuple(0.1 * 2.0**j for j in range(-4, 7)), USUAL.ratios)
+"""Scales of c/√t up to 6.4, with the usual time scales."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    gamma: float = 0.99
+    lam: float = 0.99
+    rewards: tuple[tuple[float, float], ...] = ((1.0, -1.0), (0.5, 2.0))
+    """The paper names neither problem nor rewards; this is the two-state problem."""
+    below_ceiling: float = 0.5
+    steps: int = 50_000
+    runs: int = 10
+
+
+def run(options: Options) -> tuple[list[Table], list[Path]]:
+    """Compare the schedules on their best settings, with and without reward."""
+    c = Choices(lam=Choices.lam if options.lam is None else options.lam)
+    c = replace(c, steps=2000, runs=2) if options.quick else c
+    c = c if options.runs is None else replace(c, runs=options.runs)
+    schedules: dict[str, tuple[Grid, Callable[[FloatArray], Any]]] = {
+        "constant, paper's grid": (PAPER, np.asarray),
+        "c/√t, paper's grid": (PAPER, inverse_sqrt),
+        "constant, usual ratios": (USUAL, np.asarray),
+        "c/√t, larger scales": (WIDE, inverse_sqrt),
+    }
+    cases = {}
+    for kind, rewards, theta0 in (("no reward", None, 1.0), ("rewards", c.rewards, 0.0)):
+        for lam in (c.lam, min(c.lam, c.below_ceiling)):
+            problem, rule = two_state(c.gamma, rewards), GES(lam)
+            system = System.exact(problem, rule)
+            for number, (name, (grid, schedule)) in enumerate(schedules.items()):
+                cases[kind, lam, name] = Comparison(
+                    name=f"{kind.replace(' ', '-')}-lam{lam:g}-{number}",
+                    source=lambda problem=problem: problem,  # type: ignore[misc]
+                    rules={"GES": rule}, grid=grid, count=c.steps, unit="steps",
+                    points=scaled_points(c.steps, 41), runs=c.runs, seed=options.seed,
+                    theta0=theta0, metrics=lambda _, own=system: {"mspbe": own.mspbe},  # type: ignore[misc]
+                    schedule=schedule,
+                )  # fmt: skip
+    study = {"experiment": "step-size", "choices": vars(c)}
+    study |= {case.name: case.study() for case in cases.values()}
+    tasks = [task for case in cases.values() for task in case.tasks()]
+    store = execute("step-size", study, tasks, options)
+
+    table = Table(title="GES, two-state: constant steps against c/√t", box=box.SIMPLE)
+    for heading in ("problem", "λ", "schedule", "div.", "best MSPBE", "scale α, β/α"):
+        table.add_column(heading)
+    with plots.style():
+        figure, axes = plt.subplots(2, 2, figsize=(6.8, 5.0), sharex=True)
+        panels = dict(zip(dict.fromkeys((k, lam) for k, lam, _ in cases), axes.flat, strict=True))
+        colours = ("blue", "orange", "blue", "orange")
+        for number, ((kind, lam, name), case) in enumerate(cases.items()):
+            results = case.results(store)
+            i, j = results.best(0, "mspbe")
+            table.add_row(
+                kind, f"{lam:g}", name, str(int((results.diverged(0) > 0).sum())),
+                f"{results.final(0, 'mspbe')[i, j]:.2g}",
+                f"{case.grid.alphas[i]:.3g}, {case.grid.ratios[j]:.3g}",
+            )  # fmt: skip
+            curve = results.curve(0, "mspbe")
+            points, ax = np.array(case.points)[1:], panels[kind, lam]
+            shown = np.where(curve > 1e-30, curve, np.nan)[1:]
+            colour, middle = plots.COLOURS[colours[number % 4]], np.exp(np.log(shown).mean(axis=1))
+            ax.plot(points, middle, color=colour, ls="-" if number % 4 < 2 else "--", label=name)
+            ax.set(xscale="log", yscale="log", title=f"{kind}, λ = {lam:g}")
+        for ax in axes[1]:
+            ax.set(xlabel="steps")
+        for ax in axes[:, 0]:
+            ax.set(ylabel="MSPBE (geometric mean of runs)")
+        axes[0, 0].legend(fontsize=7)
+        paths = plots.save(figure, options.out, "step-size")
+    table.caption = "Best setting of each grid by the mean MSPBE of the last tenth."
+    return [table], paths

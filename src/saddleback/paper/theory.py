@@ -1,0 +1,126 @@
+"""Theorem 2 against its corrected bound, the floor of the stochastic run, and the gap's rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from rich import box
+from rich.table import Table
+
+from saddleback import plots
+from saddleback.learning import learn
+from saddleback.paper import Options
+from saddleback.problem import Problem
+from saddleback.problems import two_state
+from saddleback.rules import GES
+from saddleback.system import System
+from saddleback.theory import MeanStability, mean_square, projected_descent, theorem2
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    gamma: float = 0.5
+    lam: float = 0.4
+    rewards: tuple[tuple[float, float], ...] = ((1.0, -1.0), (0.5, 2.0))
+    iterations: int = 3000
+    alphas: tuple[float, ...] = (0.04, 0.02, 0.01)
+    """Step sizes α = β of the stochastic runs."""
+    steps: int = 3000
+    runs: int = 300
+    gap_steps: int = 100_000
+    gap_runs: int = 50
+    radius: float = 2.0
+    """Radius of the balls that θ and ω are projected onto."""
+
+
+def run(options: Options) -> tuple[list[Table], list[Path]]:
+    """Draw the three panels and tabulate what they show."""
+    c = Choices()
+    if options.quick:
+        c = replace(c, runs=50, gap_steps=10_000, gap_runs=10)
+    problem = two_state(c.gamma, c.rewards)
+    table = Table(title="The theory, measured", box=box.SIMPLE, title_justify="left")
+    for heading in ("statement", "predicted", "measured"):
+        table.add_column(heading)
+    with plots.style():
+        figure, axes = plt.subplots(1, 3, figsize=(10.2, 3.0))
+        _linear_rate(axes[0], problem, c, table)
+        _floor(axes[1], problem, c, options.seed, table)
+        _gap(axes[2], problem, c, options.seed, table)
+        paths = plots.save(figure, options.out, "theory")
+    return [table], paths
+
+
+def _linear_rate(ax: Axes, problem: Problem, c: Choices, table: Table) -> None:
+    """D_t of the expected iteration against the bound of Theorem 2."""
+    system = System.exact(problem, GES(c.lam))
+    found, mean = theorem2(system), MeanStability(system)
+    counts = np.arange(c.iterations + 1)
+    p = system.p
+    z = np.concatenate([-system.fixed_point, np.zeros(p)])
+    step = mean.mean_map(found.alpha, found.beta)
+    distances = []
+    for _ in counts:
+        distances.append(float(found.distance(system.fixed_point + z[:p], z[p:])))
+        z = step @ z
+    bound = distances[0] * found.contraction**counts
+    tight = distances[0] * found.contraction_tight**counts
+    ax.plot(counts, distances, color=plots.COLOURS["blue"], label="D_t")
+    ax.plot(counts, tight, color=plots.COLOURS["orange"], ls="--", label="tight bound")
+    ax.plot(counts, bound, color=plots.COLOURS["black"], ls=":", label="1 − 1/(12κ³κ⁴)")
+    ax.set(yscale="log", xlabel="iteration", title="Theorem 2, corrected", ylabel="D_t")
+    ax.legend(fontsize=7)
+    worst = max(b / a for a, b in zip(distances, distances[1:], strict=False))
+    table.add_row("Theorem 2: D_{t+1}/D_t at most", f"{found.contraction:.6f}", f"{worst:.6f}")
+
+
+def _floor(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> None:
+    """Mean square errors of stochastic runs against their exact expectation."""
+    rule = GES(c.lam)
+    star = System.exact(problem, rule).fixed_point
+    metric = {"error": lambda theta: np.sum((theta - star) ** 2, axis=-1)}
+    points = np.unique(np.geomspace(1, c.steps, 40).astype(np.int64))
+    run = learn(
+        rule, problem, alpha=np.array(c.alphas), beta=np.array(c.alphas), steps=c.steps,
+        runs=c.runs, rng=seed, record=points, metrics=metric,
+    )  # fmt: skip
+    for k, (alpha, colour) in enumerate(zip(c.alphas, ("blue", "orange", "green"), strict=True)):
+        exact = mean_square(problem, rule, alpha=alpha, beta=alpha)
+        mean = run.curves["error"][:, :, k].mean(axis=1)
+        ax.plot(run.recorded, exact.curve(run.recorded), color=plots.COLOURS[colour], lw=1)
+        ax.plot(run.recorded, mean, ".", color=plots.COLOURS[colour], ms=4, label=f"α = {alpha:g}")
+        ax.axhline(exact.floor, color=plots.COLOURS[colour], lw=0.7, ls=":")
+        late = run.curves["error"][-5:, :, k].mean()
+        table.add_row(f"floor at α = β = {alpha:g}", f"{exact.floor:.4f}", f"{late:.4f}")
+    ax.set(xscale="log", yscale="log", xlabel="step", ylabel="E‖θ − θ*‖²")
+    ax.set(title="Runs (dots) and exact curve")
+    ax.legend(fontsize=7)
+
+
+def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> None:
+    """Primal-dual gap of averaged iterates against C√(5/T)."""
+    points = np.unique(np.geomspace(10, c.gap_steps, 25).astype(np.int64))
+    run = projected_descent(
+        problem, GES(0.0), theta_radius=c.radius, omega_radius=c.radius, steps=c.gap_steps,
+        runs=c.gap_runs, rng=seed, record=points,
+    )  # fmt: skip
+    mean, high = run.gap.mean(axis=1), np.quantile(run.gap, 0.95, axis=1)
+    ax.plot(run.steps, mean, color=plots.COLOURS["blue"], label="mean gap")
+    ax.plot(run.steps, high, color=plots.COLOURS["blue"], ls="--", lw=1, label="95 % of runs")
+    ax.plot(run.steps, run.bound, color=plots.COLOURS["orange"], label="C√(5/T)")
+    ax.set(xscale="log", yscale="log", xlabel="T", title="Primal-dual gap, independent samples")
+    ax.legend(fontsize=7)
+    late = run.steps >= c.gap_steps / 30
+    slope = np.polyfit(np.log(run.steps[late]), np.log(mean[late]), 1)[0]
+    table.add_row("gap: slope on log axes", "-0.5", f"{slope:.2f}")
+    table.add_row("gap at the end, mean", f"≤ {run.bound[-1]:.3g}", f"{mean[-1]:.3g}")
+    table.add_row(
+        "gap at the end, 95 % of runs", f"≤ {run.high_probability_bound(0.05)[-1]:.3g}",
+        f"{high[-1]:.3g}",
+    )  # fmt: skip
