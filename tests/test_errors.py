@@ -395,6 +395,10 @@ def test_everything_is_a_value_error():
         ("decay[1] is -1, outside [0, inf]", dict(decay=[0.0, -1.0])),
         ("weight[0] is inf", dict(weight=np.inf)),
         ("features are too many for an index", dict(phi=csr_array((2, 1 << 32)))),
+        (
+            "a table [T, p] of numbers, got 2 dimensions of complex128",
+            dict(phi=csr_array(1j * np.eye(2))),
+        ),
         ("phi is empty", dict(phi=np.zeros((0, 2)))),
         ("phi must have shape [T, p], got [2]", dict(phi=[1.0, 2.0])),
         ("phi of step 1 has the value nan at feature 0", dict(phi=[[1.0, 0.0], [np.nan, 1.0]])),
@@ -430,6 +434,8 @@ def test_more_than_is_given():
         System.estimate(stream, GES(0.5), steps=3)
     with complaint(e.InvalidParameter, "steps must be a number up to any, got None"):
         System.estimate(problems.two_state(), GES(0.5))
+    with complaint(e.RuleMismatch, "needs the correction x of each step"):
+        learn(sb.GQ(0.5), stream, alpha=0.1, beta=0.1)
     with complaint(e.RuleMismatch, "no rule is given"):
         learn([], stream, alpha=0.1, beta=0.1)
     with complaint(e.InvalidShape, "do not broadcast together"):

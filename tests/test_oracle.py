@@ -418,6 +418,15 @@ def test_rules_and_runs_share_and_spread():
     assert not np.array_equal(together[0].theta[0], together[0].theta[1])
 
 
+def test_curves_have_the_same_bits_too():
+    """A block of one learner lies differently in memory; sums over θ must not notice."""
+    problem = sb.problems.random_mdp(rng=1, states=12, actions=2, features=20)
+    settings = dict(alpha=[1e-3, 1e-2], beta=0.01, steps=100, rng=7)
+    one, two = (learn(sb.GES(0.5), problem, **settings, threads=n) for n in (1, 2))
+    for name, curve in one.curves.items():
+        assert np.array_equal(curve, two.curves[name])
+
+
 def given_stream(problem, rule, steps):
     """What happened, and the stream of it with every number spelled out."""
     t = sb.rules.terms(rule, problem)

@@ -674,3 +674,95 @@ def test_systems_on_disk(tmp_path):
         sb.system.save(system, tmp_path / "one.pkl")
     with pytest.raises(sb.errors.InvalidParameter, match="cannot write"):
         sb.system.save(system, tmp_path / "missing" / "one.npz")
+
+
+# Odd problems: what a review tried.
+
+
+def chain_of(links, rewards, *, start=None, gamma=0.5, features=None):
+    """A problem with one action, tabular unless told otherwise."""
+    P = np.array(links, dtype=float)[:, None, :]
+    only = np.ones((len(P), 1))
+    mdp = sb.FiniteMDP(P, np.array(rewards, dtype=float)[:, None], gamma=gamma, start=start)
+    return sb.Problem(mdp, np.eye(len(P)) if features is None else features, only, only)
+
+
+def test_states_that_are_left_for_good_do_not_count():
+    whole = chain_of([[0, 1, 0], [0, 0, 1], [0, 0.5, 0.5]], [1, 0, 1], start=[1, 0, 0])
+    rest = chain_of([[0, 1], [0.5, 0.5]], [0, 1])
+    for rule in (sb.TD(0.0), sb.TD(0.5), sb.GTD2(0.0)):
+        one, two = (
+            mean_square(p, rule, alpha=0.1, beta=0.1 if "GTD" in str(rule) else None)
+            for p in (whole, rest)
+        )
+        np.testing.assert_allclose(one.radius, two.radius, rtol=1e-6)
+        np.testing.assert_allclose(one.floor, two.floor, rtol=1e-4, atol=1e-12)
+        np.testing.assert_allclose(one.max_step_size(), two.max_step_size(), rtol=1e-4)
+    long = chain_of(
+        [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0.5, 0.5], [0, 0, 1, 0]], [0] * 4, start=[1, 0, 0, 0]
+    )
+    assert mean_square(long, sb.TD(0.5), alpha=0.1, nodes=2).radius < 1
+
+
+def test_chains_with_several_ends_are_refused():
+    split = chain_of([[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]], [0, 1, 2], start=[1, 0, 0])
+    for act in (noise_covariance, step_sizes, lambda p, r: mean_square(p, r, alpha=0.1)):
+        with pytest.raises(sb.errors.Undefined, match="no one long run to speak of"):
+            act(split, sb.TD(0.0))
+
+
+def test_zero_rewards_begin_at_one():
+    problem = problems.two_state(gamma=0.9)
+    advice = step_sizes(problem, sb.GES(0.0), steps=1000)
+    result = mean_square(problem, sb.GES(0.0), alpha=advice.alpha, beta=advice.beta)
+    np.testing.assert_allclose(result.curve(1000, theta0=1.0), advice.error, rtol=1e-8)
+
+
+def test_emphasis_has_a_ceiling_of_its_own():
+    P = np.zeros((2, 2, 2))
+    P[:, 0, 0] = P[:, 1, 1] = 1
+    mdp = sb.FiniteMDP(P, np.zeros((2, 2)), gamma=0.95)
+    problem = sb.Problem(mdp, [[1.0], [2.0]], [[0, 1]] * 2, [[0.5, 0.5]] * 2)
+    assert trace_radius(problem, sb.ETD(0.0)) > 1
+    assert lambda_ceiling(problem, sb.ETD(0.0)) == 0.0
+    with pytest.raises(sb.errors.Undefined, match="above the λ ceiling"):
+        mean_square(problem, sb.ETD(0.0), alpha=1e-4)
+    assert (
+        step_sizes(problem_for("ETD", 4, gamma=0.5, off_policy=0.2), sb.ETD(0.0), steps=100).alpha
+        > 0
+    )
+
+
+def test_mean_verdicts_agree_with_the_systems_own():
+    """Not semisimple, and without a fixed point: no step converges."""
+    for A, b in (([[0, 1], [0, 0]], [1.0, 0.0]), (np.diag([-1.0, 0.0]), [1.0, 1.0])):
+        system = made(
+            np.array(A, dtype=float), np.eye(2), b=np.array(b), rule=sb.ExpectedSarsa(0.0)
+        )
+        assert not system.stable
+        assert MeanStability(system).max_step_size() == 0.0
+        for act in (lambda s: MeanStability(s).best(), lambda s: step_sizes(s, method="mean")):
+            with pytest.raises(sb.errors.Undefined, match="no step size is stable"):
+                act(system)
+    unstable = System.exact(problems.two_state(gamma=0.99), sb.ExpectedSarsa(0.0))
+    with pytest.raises(sb.errors.Undefined, match="no step size is stable"):
+        iterate(unstable, steps=10)
+
+
+def test_diverging_curves_are_infinite():
+    result = mean_square(problems.two_state(), sb.GES(0.0), alpha=50, beta=50)
+    curve = result.curve([1, 100_000], theta0=1.0)
+    assert np.isfinite(curve[0])
+    assert curve[1] == np.inf
+
+
+def test_features_that_are_all_zero():
+    zero = chain_of([[1.0]], [1], features=np.zeros((1, 1)))
+    with pytest.raises(sb.errors.Undefined, match="never moves here"):
+        mean_square(zero, sb.TD(0.0), alpha=0.1)
+
+
+def test_advice_for_episodes():
+    walk = problems.random_walk()
+    run = learn(sb.TD(0.0), walk, episodes=50, rng=0)
+    assert run.alpha == step_sizes(walk, sb.TD(0.0), steps=450).alpha  # nine steps to an episode

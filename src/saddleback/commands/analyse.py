@@ -11,7 +11,7 @@ import click
 
 @click.command()
 @click.argument("source", metavar="PROBLEM|FILE.npz")
-@click.option("--rule", default="GES", show_default=True, help="Name of the rule.")
+@click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 on state values]")
 @click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
 @click.option("--gamma", type=float, help="Discount.  [default: the problem's own]")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")
@@ -26,7 +26,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and draw nothing.")
 def command(
     source: str,
-    rule: str,
+    rule: str | None,
     lam: float | None,
     gamma: float | None,
     seed: int | None,
@@ -52,7 +52,7 @@ def command(
     if source.endswith(".npz"):
         from saddleback.system import load
 
-        for name, given in (("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
+        for name, given in (("--rule", rule), ("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
             if given is not None:
                 raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
         system = load(source)
@@ -77,7 +77,7 @@ def command(
 
 
 def _named(
-    source: str, rule: str, lam: float | None, gamma: float | None, seed: int | None
+    source: str, rule: str | None, lam: float | None, gamma: float | None, seed: int | None
 ) -> tuple[Any, Any]:
     """Build problem and rule from their names."""
     import inspect
@@ -91,6 +91,7 @@ def _named(
         options["rng"] = seed or 0
     elif seed is not None:
         raise click.UsageError("--seed is for random_mdp.")
+    rule = rule or ("GTD2" if source in ("random_walk", "boyan_chain") else "GES")
     known("rule", rule, rules.NAMED)
     takes = inspect.signature(rules.NAMED[rule]).parameters
     name = next((n for n in ("lam", "zeta") if n in takes), None)

@@ -17,7 +17,7 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine.source import Replay
 from saddleback.engine.stream import Columns, Rows
-from saddleback.errors import InvalidNumbers, InvalidParameter, InvalidShape
+from saddleback.errors import InvalidNumbers, InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.rules import Rule
 
 
@@ -31,6 +31,8 @@ class Stream:
         The steps, as the kernels read them.
     p
         Number of features.
+    corrected
+        Whether the correction x of each step is known.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Stream:
 
     columns: Columns
     p: int
+    corrected: bool = False
 
     @classmethod
     def of(
@@ -111,6 +114,7 @@ class Stream:
                 column["rewards"], column["discounts"], column["decay"], column["weight"],
             ),
             p,
+            correction is not None,
         )  # fmt: skip
 
     @property
@@ -133,6 +137,12 @@ class Stream:
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Columns], list[Columns]]:
         """Every rule reads the same numbers; only their forms differ."""
+        for rule in rules:
+            if rule.form.coefficients.correction and not self.corrected:
+                raise RuleMismatch(
+                    f"{rule} needs the correction x of each step, which this stream was made "
+                    "without: Stream.of(…, correction=…)."
+                )
         return lambda columns: [columns] * len(rules)
 
     def __repr__(self) -> str:
@@ -153,7 +163,14 @@ def _sparse(name: str, given: Any) -> Any:
     """Return a checked table in compressed rows, each index once."""
     table: Any = given
     if scipy.sparse.issparse(given):
+        if table.ndim != 2 or table.dtype.kind not in "fiub":
+            raise InvalidShape(
+                f"Stream: {name} must be a table [T, p] of numbers, got {table.ndim} dimensions of "
+                f"{table.dtype}."
+            )
         table = table.tocsr(copy=True).astype(np.float64)
+        if (np.diff(table.indptr) < 0).any():
+            raise InvalidShape(f"Stream: the row pointers of {name} must not fall.")
     else:
         dense = _validate.floats(f"Stream: {name}", given)
         _validate.shape(f"Stream: {name}", dense, ("T", "p"))

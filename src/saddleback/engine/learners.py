@@ -67,7 +67,8 @@ class Learners:
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with everything postponed folded in."""
         theta, omega = zip(*(block.weights() for block in self.blocks), strict=True)
-        return np.concatenate(theta), np.concatenate(omega)
+        # In one layout, whatever the blocks: sums over it must round alike.
+        return np.ascontiguousarray(np.concatenate(theta)), np.concatenate(omega)
 
 
 class Workers:

@@ -105,7 +105,7 @@ def learn(
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
         ω (semi-gradient) makes no use of beta. Without either, on a finite problem, what
-        `step_sizes` advises for so many steps.
+        `step_sizes` advises for so many steps from weights of 0.
     steps, episodes, rng
         How many steps or whole episodes to sample, and from which seed or generator; `Run.seed`
         keeps the seed. A `Stream` is learned from whole.
@@ -163,9 +163,10 @@ def learn(
     total, cut = _length(source, steps, episodes)
     points = record_points(total, record)
     systems = [System.exact(problem, r) if isinstance(problem, Problem) else None for r in rules]
-    sizes = [
-        (alpha, beta) if alpha is not None else _advised(r, problem, beta, steps) for r in rules
-    ]
+    if alpha is None:
+        sizes = _advised(rules, problem, beta, total, cut is Pieces.episodes)
+    else:
+        sizes = [(alpha, beta)] * len(rules)
     threads = _validate.count("learn", "threads", threads)
 
     def single(
@@ -183,9 +184,9 @@ def learn(
             batches.append(batch.watch(learners, own if asked is None else asked))
             groups.append(learners)
         workers, streams = Workers(groups, threads), source.streamer(rules)
-        orders = cut(Pieces(source.sampler(generator)))
+        pieces = Pieces(source.sampler(generator))
         return follow(
-            batches, points, lambda count: workers.advance(map(streams, orders(count))), seed
+            batches, points, lambda count: workers.advance(map(streams, cut(pieces, count))), seed
         )
 
     generator, seed = _validate.generator(rng)
@@ -215,34 +216,38 @@ def _source(problem: Problem | Source, experience: Experience | None) -> Source:
 
 
 def _advised(
-    rule: Rule, problem: Problem | Source, beta: StepSize | None, steps: int | None
-) -> tuple[float, float]:
+    rules: Sequence[Rule],
+    problem: Problem | Source,
+    beta: StepSize | None,
+    total: int,
+    in_episodes: bool,
+) -> list[tuple[StepSize, StepSize | None]]:
     """Return the step sizes that are advised where none are given."""
-    if not isinstance(problem, Problem) or steps is None or beta is not None:
+    if not isinstance(problem, Problem) or beta is not None:
         raise InvalidParameter(
-            f"learn: give {rule} a step size, alpha=…; only for a number of steps on a finite "
-            "problem, and without beta, is one found for you (step_sizes)."
+            f"learn: give {rules[0]} a step size, alpha=…; only on a finite problem, and without "
+            "beta, is one found for you (step_sizes)."
         )
-    advice = step_sizes(problem, rule, steps=steps)
-    return advice.alpha, advice.beta
-
-
-Orders = Callable[[int], Iterator[Any]]
+    if in_episodes:
+        ends = (problem.mdp.P * problem.mdp.ends).sum(axis=2)
+        total = max(1, round(total / float((problem.pair_visits * ends).sum())))
+    advice = [step_sizes(problem, rule, steps=total) for rule in rules]
+    return [(each.alpha, each.beta) for each in advice]
 
 
 def _length(
     source: Source, steps: int | None, episodes: int | None
-) -> tuple[int, Callable[[Pieces], Orders]]:
+) -> tuple[int, Callable[[Pieces, int], Iterator[Any]]]:
     """Return how much to learn from, and in what it is counted."""
     if source.steps is not None:
-        return source.steps, lambda p: p.steps
+        return source.steps, Pieces.steps
     if (steps is None) == (episodes is None):
         raise InvalidParameter("learn: say how many to sample, either steps=… or episodes=…")
     if steps is not None:
-        return _validate.count("learn", "steps", steps), lambda p: p.steps
+        return _validate.count("learn", "steps", steps), Pieces.steps
     if isinstance(source, FiniteSource) and not source.problem.mdp.episodic:
         raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
-    return _validate.count("learn", "episodes", episodes), lambda p: p.episodes
+    return _validate.count("learn", "episodes", episodes), Pieces.episodes
 
 
 def _spawn(

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from rich import box
 from rich.table import Table
 
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import Schedule
 from saddleback.learning import iterate, learn
 from saddleback.paper import Options, execute
@@ -74,10 +75,11 @@ def rows(lam: float) -> list[Row]:
     ]
 
 
-def problem_of(rule: Rule, c: Choices) -> Problem:
-    """The same random dynamics for every rule; on-policy where the rule evaluates μ."""
-    own = isinstance(rule, Rule) and rule.bootstrap.on_policy_only
-    return random_mdp(c.gamma, rng=c.problem, values=rule.values, off_policy=0.0 if own else 0.5)
+def problem_of(row: Row, c: Choices) -> Problem:
+    """The same random dynamics for every row; on-policy where the row evaluates μ."""
+    own = row.printed == "0, P^μ"
+    values: Any = row.rule.values
+    return random_mdp(c.gamma, rng=c.problem, values=values, off_policy=0.0 if own else 0.5)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -118,12 +120,13 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
 
 def _measure(row: Row, c: Choices, entropy: list[int]) -> pa.Table:
     """Mean square error at points of time, for each scale."""
-    problem = problem_of(row.rule, c)
+    problem = problem_of(row, c)
     star = System.exact(problem, row.rule).fixed_point
     scales = np.array(c.scales)
     points = np.unique(np.geomspace(c.steps / 100, c.steps, 21).astype(np.int64))
     metric = {"error": lambda theta: np.sum((theta - star) ** 2, axis=-1)}
     seed = np.random.SeedSequence(entropy)
+    errors: FloatArray
     if row.blocks:
         errors, points = _blocks(row, c, problem, star, seed)
     else:
@@ -138,7 +141,7 @@ def _measure(row: Row, c: Choices, entropy: list[int]) -> pa.Table:
 
 def _blocks(
     row: Row, c: Choices, problem: Problem, star: FloatArray, seed: np.random.SeedSequence
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, IntArray]:
     """Blocks that double in length while the steps halve, each from where the last one ended."""
     scales, number = np.array(c.scales), 8
     first = c.steps // (2**number - 1)
@@ -168,7 +171,7 @@ def best_slope(found: dict[str, list[float]]) -> tuple[float, float]:
 
 def printed_holds(row: Row, c: Choices) -> bool:
     """Whether ΦᵀΞ(I − γλP)⁻¹(γP^b − I)Φ as printed is the matrix of the rule."""
-    problem = problem_of(row.rule, c)
+    problem = problem_of(row, c)
     mdp = problem.mdp
     trace, kernel = row.printed.split(", ")
     lam = c.lam if trace == "λ" else 0.0
@@ -193,7 +196,7 @@ def printed_holds(row: Row, c: Choices) -> bool:
 
 def _geometric(c: Choices) -> tuple[float, float]:
     """Predicted and counted factor a step of the expected iteration of GES."""
-    system = System.exact(problem_of(GES(c.lam), c), GES(c.lam))
+    system = System.exact(problem_of(rows(c.lam)[-1], c), GES(c.lam))
     best = MeanStability(system).best()
     error = {"error": lambda theta: np.linalg.norm(theta - system.fixed_point, axis=-1)}
     found = iterate(system, steps=100, record=1, metrics=error).curves["error"]

@@ -55,6 +55,10 @@ def region(ax: Axes, found: Analysis) -> Axes:
         return _one_step_size(ax, found)
     best = found.mean_best
     top = found.mean_limit if isinstance(best, str) else max(best.alpha, best.beta)
+    if not 0 < top < np.inf:
+        ax.text(0.5, 0.5, "no step size converges", transform=ax.transAxes, ha="center")
+        ax.set(xticks=[], yticks=[], title="Which step sizes converge")
+        return ax
     sizes = np.geomspace(1e-4 * top, 30 * top, GRID)
     level = (found.mean.radius(sizes[:, None], sizes) < 1.0).astype(np.float64)
     if isinstance(found.model, StepModel) and found.model.moments <= MOST:
@@ -112,14 +116,11 @@ def error(ax: Axes, found: Analysis) -> Axes:
         ax.text(0.5, 0.5, said, transform=ax.transAxes, ha="center", va="center", fontsize=8)
         ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
         return ax
-    counts = np.unique(np.geomspace(1, 10 * found.steps, 60).astype(int))
     advice = found.advice
     start = found.model.error(advice.alpha, advice.beta, 0)
     for factor, style in ((4.0, ":"), (1.0, "-"), (0.25, "--")):
-        curve = [
-            found.model.error(factor * advice.alpha, factor * advice.beta, n)
-            for n in counts.tolist()
-        ]
+        sizes = (factor * advice.alpha, factor * advice.beta)
+        counts, curve = found.model.doubling(*sizes, 10 * found.steps)
         shown = np.where(np.less(curve, 1e3 * start), curve, np.nan)
         name = "advised" if factor == 1 else f"{factor:g} times that"
         ax.plot(counts, shown, ls=style, color=COLOURS["blue"], label=name)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from saddleback import rules
+from saddleback import _validate, rules
 from saddleback.engine import Moments
 from saddleback.errors import InvalidParameter
 from saddleback.rules import Rule
@@ -19,6 +20,11 @@ from saddleback.system.system import System
 
 SCHEMA = 1
 """Version of the layout of the file."""
+
+DAMAGE = (
+    KeyError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a damaged file may raise; complaints of our own are among them."""
 
 PARTS = ("trace", "form", "bootstrap", "emphasis")
 
@@ -37,6 +43,7 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
     ...     load(save(system, Path(folder) / "two.npz"))
     System(GES(0.4), p=2, rank=2)
     """
+    _validate.instance("save", "system", system, System)
     target = Path(path)
     if target.suffix != ".npz":
         raise InvalidParameter(f"a system is saved as an .npz file, got {str(path)!r}.")
@@ -67,23 +74,29 @@ def load(path: str | os.PathLike[str]) -> System:
             arrays = {name: file[name] for name in file.files}
         words = json.loads(str(arrays.pop("words")))
         schema = words["schema"]
-        rule = Rule(**{part: _part(words["rule"][part]) for part in PARTS})
-        matrices = {name: arrays[name] for name in ("A", "b", "M", "C")}
+        if schema == SCHEMA:
+            return _system(arrays, words)
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
-    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise InvalidParameter(
             f"{path} is not a system saved by saddleback, or is damaged ({error})."
         ) from None
-    if schema != SCHEMA:
-        raise InvalidParameter(f"{path} has schema {schema}; this version reads {SCHEMA}.")
-    errors = batches = None
+    raise InvalidParameter(f"{path} has schema {schema}; this version reads {SCHEMA}.")
+
+
+def _system(arrays: dict[str, Any], words: dict[str, Any]) -> System:
+    rule = Rule(**{part: _part(words["rule"][part]) for part in PARTS})
+    errors = batches = steps = None
     if "errors_A" in arrays:
         errors = Moments(*(arrays[f"errors_{n}"] for n in Moments._fields))
     if "batches_A" in arrays:
         columns = [arrays[f"batches_{n}"] for n in Moments._fields]
+        for name, column in zip(Moments._fields, columns, strict=True):
+            _validate.finite(f"batches_{name}", column)
         batches = [Moments(*each) for each in zip(*columns, strict=True)]
-    steps = int(arrays["batch_steps"]) if "batch_steps" in arrays else None
+        steps = int(arrays["batch_steps"])
+    matrices = {name: arrays[name] for name in ("A", "b", "M", "C")}
     return System(**matrices, rule=rule, errors=errors, batches=batches, batch_steps=steps)
 
 

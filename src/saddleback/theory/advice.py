@@ -119,8 +119,7 @@ def step_sizes(
     if isinstance(source, System):
         return _search(model.of_batches(source), system, None, steps)
     noise = affordable_chain(source, system.rule)
-    covariance = noise_covariance(source, system.rule)
-    return _search(model.of_independent(noise, covariance), system, noise, steps)
+    return _search(quick_model(source, noise), system, noise, steps)
 
 
 def affordable_chain(problem: Problem, rule: Rule) -> Noise:
@@ -129,12 +128,23 @@ def affordable_chain(problem: Problem, rule: Rule) -> Noise:
     return noise_chain(problem, rule, max(problem.mdp.n_states, min(NODES, MOMENTS // n**2)))
 
 
+def quick_model(problem: Problem, noise: Noise) -> model.StepModel:
+    """Return the smallest model of a problem's noise: independent steps, or the chain itself."""
+    if noise.system.rule.emphasis is not None:  # its weights have a memory of their own
+        return model.of_chain(noise)
+    return model.of_independent(noise, noise_covariance(problem, noise.system.rule))
+
+
 def stable(of: model.StepModel, noise: Noise | None, alpha: float, beta: float) -> bool:
     """Whether step sizes are stable in mean square, by the chain too where that is quick to ask."""
     if not of.radius(alpha, beta) < 1.0:
         return False
-    quick = noise is not None and len(noise.weight) * noise.n**2 <= QUICK
-    return not quick or noise is None or MeanSquare(noise, alpha, beta).stable
+    if noise is None or len(noise.weight) * noise.n**2 > QUICK:
+        return True
+    try:
+        return MeanSquare(noise, alpha, beta).stable
+    except Undefined:  # too near 1 to settle: the model has the word
+        return True
 
 
 def _search(
@@ -151,7 +161,7 @@ def _search(
             alpha, beta = np.exp(logs[0]), np.exp(logs.sum()) if dual else 0.0
             if steps is None:
                 return of.radius(alpha, beta)
-            return float(np.log(of.error(alpha, beta, steps) + 1e-300))
+            return float(np.log(max(of.error(alpha, beta, steps), 1e-300)))
 
         return value
 

@@ -13,8 +13,7 @@ from saddleback.problem import Problem
 from saddleback.rules import Rule, is_rule
 from saddleback.system import System
 from saddleback.theory import model
-from saddleback.theory.advice import Advice, affordable_chain, stable, step_sizes
-from saddleback.theory.covariance import noise_covariance
+from saddleback.theory.advice import Advice, affordable_chain, quick_model, stable, step_sizes
 from saddleback.theory.floor import small_step_floor
 from saddleback.theory.mean import MeanStability, Pair
 from saddleback.theory.noise import Noise
@@ -158,8 +157,7 @@ def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 
     def drawn() -> model.StepModel:
         if isinstance(source, System):
             return model.of_batches(source)
-        covariance = noise_covariance(source, system.rule)
-        return model.of_independent(chain(), covariance)
+        return quick_model(source, chain())
 
     return Analysis(
         system=system,

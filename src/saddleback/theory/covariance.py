@@ -47,6 +47,8 @@ def noise_covariance(source: Problem | System, rule: Rule | None = None) -> Floa
 def _exact(problem: Problem, rule: Rule) -> FloatArray:
     """Sum the autocovariances over all lags, from the moments of the trace at each pair."""
     t, theta = terms(rule, problem), System.exact(problem, rule).fixed_point
+    if problem.note:
+        raise Undefined(f"there is no one long run to speak of: {problem.note}")
     if t.emphasis:
         raise Undefined(
             f"the noise of {rule} is not solved exactly, for its weights have a memory of their "
@@ -125,7 +127,9 @@ def newey_west(series: ArrayLike, lags: int | None = None) -> FloatArray:
     _validate.finite("series", x)
     if len(x) < 2:
         raise InvalidParameter(f"newey_west: a series of {len(x)} has no covariance.")
-    most = int(4 * (len(x) / 100) ** (2 / 9)) if lags is None else lags
+    most = int(4 * (len(x) / 100) ** (2 / 9))
+    if lags is not None:
+        most = _validate.count("newey_west", "lags", lags)
     x = x - x.mean(axis=0)
     total = x.T @ x / len(x)
     for lag in range(1, min(most, len(x) - 1) + 1):

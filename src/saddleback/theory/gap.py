@@ -23,9 +23,9 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._typing import RNG, ArrayLike, FloatArray, IntArray
 from saddleback.engine import record_points
-from saddleback.errors import RuleMismatch
+from saddleback.errors import InvalidShape, RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Saddle
+from saddleback.rules import Rule, Saddle, is_rule
 from saddleback.system import System
 from saddleback.theory.noise import Noise, noise_chain
 
@@ -53,7 +53,16 @@ def primal_dual_gap(
     0.1625
     """
     _validate.instance("primal_dual_gap", "system", system, System)
-    x, w = np.broadcast_arrays(_validate.floats("theta", theta), _validate.floats("omega", omega))
+    given = [_validate.floats("theta", theta), _validate.floats("omega", omega)]
+    for name, weights in zip(("theta", "omega"), given, strict=True):
+        _validate.finite(name, weights)
+    try:
+        x, w = np.broadcast_arrays(*given)
+    except ValueError:
+        raise InvalidShape(
+            f"theta of shape {list(given[0].shape)} and omega of shape {list(given[1].shape)} do "
+            "not broadcast together."
+        ) from None
     g, pull = system.residual(x), w @ system.A
     least = w @ system.b - 0.5 * ((w @ system.M) * w).sum(axis=-1)
     size = np.linalg.norm(pull, axis=-1)
@@ -110,6 +119,7 @@ class GapRun(NamedTuple):
 
     def high_probability_bound(self, delta: float) -> FloatArray:
         """C√(5/T)(8 + 2 log 2/δ), which ε exceeds with a probability of at most δ, [n]."""
+        delta = _validate.positive("high_probability_bound", "delta", delta)
         return np.asarray(self.bound * (8.0 + 2.0 * np.log(2.0 / delta)))
 
 
@@ -155,6 +165,7 @@ def projected_descent(
     >>> bool((run.gap[1:, 0] < run.bound[1:]).all())
     True
     """
+    is_rule(rule)
     if rule.form.coefficients != Saddle().coefficients:
         raise RuleMismatch(f"projected_descent: {rule} is not of the saddle form.")
     noise = noise_chain(problem, rule)

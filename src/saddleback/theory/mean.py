@@ -24,7 +24,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, ComplexArray, FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.system import System, spectra
 
 LARGEST = 400
@@ -159,10 +159,24 @@ class MeanStability:
     def max_step_size(self, ratio: float = 1.0) -> float:
         """Least α > 0 for which the mean update with β = ratio·α no longer converges; 0 if none.
 
+        0 also where there is no fixed point to converge to.
+
         α < min −2Re(g)/|g|² over the eigenvalues g of diag(1, ratio)·G.
         """
         r = _validate.positive("max_step_size", "ratio", ratio)
-        return float(_limits(self._eigenvalues(np.array([r])))[0])
+        return float(self._limits(self._eigenvalues(np.array([r])))[0])
+
+    def _limits(self, g: ComplexArray) -> FloatArray:
+        """Largest stable step for each row of eigenvalues; 0 if none, ∞ if nothing moves."""
+        if not self._reached:
+            return np.zeros(len(g))
+        if not g.shape[1]:
+            return np.full(len(g), np.inf)
+        size = np.abs(g)
+        # On the range no eigenvalue is 0, unless that of G is not semisimple: growth in time.
+        grows = (size <= 1e-9 * size.max(axis=1, keepdims=True)) & self.singular
+        found = np.where(grows, 0.0, -2 * g.real / np.where(grows, 1.0, size**2)).min(axis=1)
+        return np.asarray(np.maximum(found, 0.0))
 
     def best(self, ratio: float | None = None) -> Pair:
         """Return the pair of step sizes with the least spectral radius, at a given β/α or any.
@@ -179,32 +193,33 @@ class MeanStability:
             r = 1.0 if ratio is None else _validate.positive("best", "ratio", ratio)
             return self._best_at(np.array([r]))
         K_theta, K_omega = (np.linalg.norm(K) for K in self._factors)
-        middle = np.log(K_theta / K_omega)
+        middle = np.log(K_theta / K_omega) if K_theta > 0 < K_omega else 0.0
         logs = middle + np.linspace(-16.0, 16.0, 129) * np.log(10.0) / 2
-        radii = _best_steps(self._eigenvalues(np.exp(logs)))[1]
+        radii = self._best_steps(np.exp(logs))[1]
         at = int(np.argmin(radii))
         low, high = logs[max(at - 1, 0)], logs[min(at + 1, len(logs) - 1)]
         for _ in range(3):
             logs = np.linspace(low, high, 33)
-            radii = _best_steps(self._eigenvalues(np.exp(logs)))[1]
+            radii = self._best_steps(np.exp(logs))[1]
             at = int(np.argmin(radii))
             low, high = logs[max(at - 1, 0)], logs[min(at + 1, 32)]
         return self._best_at(np.exp(logs[at : at + 1]))
 
+    def _best_steps(self, ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
+        g = self._eigenvalues(ratios)
+        return _best_steps(g, self._limits(g))
+
     def _best_at(self, ratio: FloatArray) -> Pair:
-        alpha, radius = _best_steps(self._eigenvalues(ratio))
+        alpha, radius = self._best_steps(ratio)
+        if not alpha[0] > 0:
+            raise Undefined(
+                f"no step size is stable: the mean of {self.system.rule} does not converge. "
+                f"{self.note or 'Use a gradient form such as that of GES.'}"
+            )
         return Pair(float(alpha[0]), float(alpha[0] * ratio[0] * self._dual), float(radius[0]))
 
 
-def _limits(g: ComplexArray) -> FloatArray:
-    """Largest stable step for each row of eigenvalues; 0 if there is none, ∞ if nothing moves."""
-    if not g.shape[1]:
-        return np.full(len(g), np.inf)
-    limits: FloatArray = (-2 * g.real / np.abs(g) ** 2).min(axis=1)
-    return np.asarray(np.maximum(limits, 0.0))
-
-
-def _best_steps(g: ComplexArray) -> tuple[FloatArray, FloatArray]:
+def _best_steps(g: ComplexArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """For each row of eigenvalues the step with the least max |1 + αg|, and that value.
 
     It is the largest of convex parabolas in α, so golden section finds it.
@@ -213,7 +228,6 @@ def _best_steps(g: ComplexArray) -> tuple[FloatArray, FloatArray]:
     def radius(alpha: FloatArray) -> FloatArray:
         return np.asarray(np.abs(1.0 + alpha[:, None] * g).max(axis=1, initial=0.0))
 
-    limit = _limits(g)
     low, high = np.zeros(len(g)), np.where(np.isfinite(limit), limit, 1.0)
     shrink = (np.sqrt(5.0) - 1.0) / 2.0
     for _ in range(90):

@@ -121,6 +121,21 @@ class StepModel:
         error = float(moments[self._error].sum())
         return error if error < HUGE else np.inf
 
+    def doubling(self, alpha: float, beta: float, most: int) -> tuple[IntArray, FloatArray]:
+        """E‖θ_n − θ*‖² after n = 1, 2, 4, … steps, up to ``most``: one squaring for each."""
+        power, counts, errors = self.matrix(alpha, beta), [], []
+        count = 1
+        while count <= most:
+            counts.append(count)
+            errors.append(float((power @ self._first)[self._error].sum()))
+            power = power @ power
+            size = np.abs(power)
+            if size.max() > HUGE:
+                break
+            power[size < 1.0 / HUGE] = 0.0
+            count *= 2
+        return np.array(counts), np.array(errors)
+
     def radius(self, alpha: float, beta: float) -> float:
         """Spectral radius of the map without the constant: less than 1 is stable in mean square."""
         inner = self.matrix(alpha, beta)[np.ix_(self._inner, self._inner)]
@@ -128,9 +143,10 @@ class StepModel:
 
 
 def of_chain(noise: Noise) -> StepModel:
-    """Return the exact model of a chain, from weights of 0."""
+    """Return the exact model of the lasting part of a chain, from weights of 0."""
+    noise = noise.recurrent
     P, Q = _samples(noise)
-    first = _first(noise.start, -noise.system.fixed_point @ noise.basis, noise.n)
+    first = _first(noise.start, noise.system.fixed_point, noise.basis, noise.n)
     return StepModel(
         len(noise.weight), noise.source, noise.target, noise.probability, P, Q, first, noise.k,
         np.zeros((noise.k, noise.k)), noise.coefficients,
@@ -139,12 +155,13 @@ def of_chain(noise: Noise) -> StepModel:
 
 def of_independent(noise: Noise, covariance: FloatArray) -> StepModel:
     """Return the model that takes a chain's events as independent; Σ_∞ [p, p] is kept."""
+    noise = noise.recurrent
     P, Q = _samples(noise)
     weight = noise.weight[noise.source] * noise.probability
     h = noise.delta[:, None] * noise.e
     extra = noise.basis.T @ covariance @ noise.basis - (weight[:, None] * h).T @ h
     one = np.zeros(len(weight), dtype=np.int64)
-    first = _first(np.ones(1), -noise.system.fixed_point @ noise.basis, noise.n)
+    first = _first(np.ones(1), noise.system.fixed_point, noise.basis, noise.n)
     return StepModel(1, one, one, weight, P, Q, first, noise.k, extra, noise.coefficients)
 
 
@@ -172,7 +189,7 @@ def of_batches(system: System) -> StepModel:
     scale = np.sqrt(system.batch_steps * count / (count - 1))
     P, Q = (m.mean(axis=0) + scale * (m - m.mean(axis=0)) for m in (P, Q))
     one, weight = np.zeros(count, dtype=np.int64), np.full(count, 1.0 / count)
-    first = _first(np.ones(1), -theta @ basis, n)
+    first = _first(np.ones(1), theta, basis, n)
     return StepModel(1, one, one, weight, P, Q, first, k, np.zeros((k, k)), c)
 
 
@@ -185,11 +202,12 @@ def _samples(noise: Noise) -> tuple[FloatArray, FloatArray]:
     return found[0], found[1]
 
 
-def _first(start: FloatArray, gap: FloatArray, n: int) -> FloatArray:
+def _first(start: FloatArray, star: FloatArray, basis: FloatArray, n: int) -> FloatArray:
     """Upper triangles of E[zzᵀ·1{node}] at the first step, with ω = 0."""
-    z = np.zeros(n + 1)
     # Without rewards θ* is 0, and from 0 nothing ever moves: then all weights begin at 1.
-    z[: len(gap)], z[n] = gap if gap.any() else 1.0, 1.0
+    gap = -star if np.abs(star).max() > 1.0 / HUGE else np.ones_like(star)
+    z = np.zeros(n + 1)
+    z[: basis.shape[1]], z[n] = gap @ basis, 1.0
     return np.asarray(start[:, None] * np.outer(z, z)[np.triu_indices(n + 1)])
 
 

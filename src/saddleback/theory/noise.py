@@ -19,7 +19,8 @@ led to the nearest node. How much of the trace is lost that way is reported.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +77,23 @@ class Noise:
     start: FloatArray
     lost: float
 
+    @cached_property
+    def recurrent(self) -> Noise:
+        """The part of the chain that is visited in the long run, and the features met there."""
+        inside = self.weight > 0
+        if inside.all():
+            return self
+        kept, number = inside[self.source], np.cumsum(inside) - 1
+        again = _span(np.concatenate([self.phi[kept], self.d[kept]]))
+        start = self.start[inside] if self.start[~inside].sum() == 0 else self.weight[inside]
+        return replace(
+            self, weight=self.weight[inside], source=number[self.source[kept]],
+            target=number[self.target[kept]], probability=self.probability[kept],
+            e=self.e[kept] @ again, d=self.d[kept] @ again, y=self.y[kept] @ again,
+            phi=self.phi[kept] @ again, delta=self.delta[kept], basis=self.basis @ again,
+            start=start,
+        )  # fmt: skip
+
     @property
     def k(self) -> int:
         """Dimension of the span of the features."""
@@ -115,6 +133,8 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     True
     """
     system = System.exact(problem, rule)
+    if problem.note:
+        raise Undefined(f"there is no one long run to speak of: {problem.note}")
     if trace_radius(problem, rule) >= 1.0:
         raise Undefined(above_ceiling(rule))
     t, c = terms(rule, problem), rule.form.coefficients
@@ -132,6 +152,8 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     d = gamma[:, None] * t.bootstrap[there] - phi
     y = c.saddle * d + c.correction * gamma[:, None] * t.correction[there]
     basis = _span(np.concatenate([phi, d]))
+    if not basis.size:
+        raise Undefined(f"{rule} never moves here: all features that are met are 0.")
     count = len(found.nodes)
     size = count * (2 * basis.shape[1]) ** 2
     if size > LARGEST:
@@ -155,7 +177,7 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
 def _span(rows: FloatArray) -> FloatArray:
     """Orthonormal basis of the span of some rows."""
     _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(directions[sizes > 1e-11 * sizes[0]].T)
+    return np.asarray(directions[(sizes > 1e-11 * sizes[0]) & (sizes > 0)].T)
 
 
 class Node(NamedTuple):
@@ -198,7 +220,7 @@ class Exploration:
         self.events: list[Event] = []
         fresh = [
             (self._find(Node(s, a, np.zeros(problem.p), 0.0), 1.0), chance)
-            for s in np.flatnonzero((problem.visits > 0) | (mdp.start > 0)).tolist()
+            for s in np.flatnonzero(mdp.acting).tolist()
             for a, chance in self._known_actions(s)
         ]
         self._resets = [

@@ -21,7 +21,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike, FloatArray
-from saddleback.errors import InvalidParameter, RuleMismatch, Undefined
+from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch, Undefined
 from saddleback.rules import Saddle
 from saddleback.system import System
 
@@ -79,7 +79,13 @@ class Theorem2:
         """
         wanted = _validate.positive("iterations", "error", error)
         p = self.system.p
-        first = self.distance(np.broadcast_to(theta0, p), np.broadcast_to(omega0, p))
+        weights = []
+        for name, given in (("theta0", theta0), ("omega0", omega0)):
+            array = _validate.floats(name, given)
+            if array.shape not in ((), (p,)):
+                raise InvalidShape(f"{name} must be a number or have shape [{p}].")
+            weights.append(np.broadcast_to(array, p))
+        first = self.distance(*weights)
         excess = float(first) * max(1.0 / self.nu, 1.0) / wanted
         return max(0, math.ceil(math.log(excess) / -math.log1p(-self.rate))) if excess > 0 else 0
 

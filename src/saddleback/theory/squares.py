@@ -17,7 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres, spsolve
 
 from saddleback import _validate
-from saddleback._typing import ArrayLike, FloatArray
+from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
@@ -58,8 +58,9 @@ class MeanSquare:
         self.noise = noise
         self.alpha = _validate.positive("mean_square", "alpha", alpha)
         self.beta = _validate.positive("mean_square", "beta", beta) if noise.n > noise.k else 0.0
-        self._chain = (noise.source, noise.target, noise.probability)
-        self._factors = noise.factors(self.alpha, self.beta)
+        self._lasting = noise.recurrent
+        self._chain = _events(self._lasting)
+        self._factors = self._lasting.factors(self.alpha, self.beta)
 
     @property
     def lost(self) -> float:
@@ -69,7 +70,7 @@ class MeanSquare:
     @cached_property
     def radius(self) -> float:
         """Spectral radius of the map of second moments; less than 1 is stable in mean square."""
-        nodes, n = len(self.noise.weight), self.noise.n
+        nodes, n = len(self._lasting.weight), self._lasting.n
         U, V, B = (np.ascontiguousarray(part[..., :n]) for part in self._factors)
         size = nodes * n * n
         # Small steps crowd all eigenvalues near 1; those of many steps at once lie further apart.
@@ -83,7 +84,7 @@ class MeanSquare:
 
         if size <= DENSE:
             return float(np.abs(np.linalg.eigvals([carry(row) for row in np.eye(size)])).max())
-        first = np.einsum("i,ab->iab", self.noise.weight, np.eye(n)).ravel()
+        first = np.einsum("i,ab->iab", self._lasting.weight, np.eye(n)).ravel()
         # The map keeps positive semidefinite matrices so, hence its largest eigenvalue is real.
         operator = LinearOperator((size, size), matvec=carry, dtype=np.float64)
         try:
@@ -103,14 +104,19 @@ class MeanSquare:
     @cached_property
     def _stationary(self) -> FloatArray:
         """E[zzᵀ] in the long run, [n + 1, n + 1]."""
+        if 1.0 > self.radius > 1.0 - 1e-11:
+            raise Undefined(
+                "the stationary error is lost in rounding: the second moments shrink by less than "
+                "1e-11 a step. Use larger step sizes, or features of like size."
+            )
         if not self.stable:
             raise Undefined(
                 f"there is no stationary error: with α = {self.alpha:g}, β = {self.beta:g} the "
                 f"second moments grow by {self.radius:.6g} a step. Use smaller step sizes."
             )
-        nodes, n = len(self.noise.weight), self.noise.n
+        nodes, n = len(self._lasting.weight), self._lasting.n
         whole = np.zeros((nodes, n + 1, n + 1))
-        whole[:, n, n] = self.noise.weight
+        whole[:, n, n] = self._lasting.weight
         whole[:, :n, n] = whole[:, n, :n] = self._means()
         out = np.empty_like(whole)
 
@@ -140,7 +146,7 @@ class MeanSquare:
 
     def _means(self) -> FloatArray:
         """E[z·1{j}] in the long run, [N, n]: one sparse solve."""
-        nodes, n = len(self.noise.weight), self.noise.n
+        nodes, n = len(self._lasting.weight), self._lasting.n
         U, V, B = self._factors
         source, target, q = self._chain
         T = q[:, None, None] * (np.einsum("eka,ekb->eab", U, V) + np.diag(B))
@@ -149,20 +155,20 @@ class MeanSquare:
         entries = (T[:, :n, :n].ravel(), (rows.ravel(), columns.ravel()))
         matrix = coo_array(entries, shape=(nodes * n, nodes * n)).tocsc()
         constant = np.zeros((nodes, n))
-        np.add.at(constant, target, self.noise.weight[source][:, None] * T[:, :n, n])
+        np.add.at(constant, target, self._lasting.weight[source][:, None] * T[:, :n, n])
         identity = coo_array((np.ones(nodes * n), (np.arange(nodes * n),) * 2)).tocsc()
         return np.asarray(spsolve(identity - matrix, constant.ravel())).reshape(nodes, n)
 
     @property
     def floor(self) -> float:
         """E‖θ − θ*‖² in the long run."""
-        k = self.noise.k
+        k = self._lasting.k
         return float(np.trace(self._stationary[:k, :k]))
 
     @property
     def bias(self) -> FloatArray:
         """E θ − θ* in the long run, [p]."""
-        return np.asarray(self.noise.basis @ self._stationary[: self.noise.k, -1])
+        return np.asarray(self._lasting.basis @ self._stationary[: self._lasting.k, -1])
 
     def curve(
         self, steps: ArrayLike, theta0: ArrayLike = 0.0, omega0: ArrayLike = 0.0
@@ -179,10 +185,12 @@ class MeanSquare:
         still = float(gap @ gap - (gap @ basis) @ (gap @ basis))  # what lies outside never moves
         S = np.einsum("i,a,b->iab", self.noise.start, z, z)
         found, done = {}, 0
+        chain, factors = _events(self.noise), self.noise.factors(self.alpha, self.beta)
         for count in np.unique(counts).tolist():
-            push_often(count - done, *self._chain, *self._factors, S)
+            push_often(count - done, *chain, *factors, S)
             done = count
-            found[count] = float(np.einsum("iaa->", S[:, :k, :k])) + still
+            error = float(np.einsum("iaa->", S[:, :k, :k])) + still
+            found[count] = error if np.isfinite(error) else np.inf
         return np.array([found[count] for count in counts.tolist()]).reshape(np.shape(steps))
 
     def max_step_size(self, ratio: float | None = None, accuracy: float = 1e-6) -> float:
@@ -192,15 +200,17 @@ class MeanSquare:
         """
         fitting = self.beta / self.alpha if ratio is None else ratio
         r = _validate.positive("max_step_size", "ratio", fitting) if self.beta else 1.0
+        _validate.positive("max_step_size", "accuracy", accuracy)
         high = MeanStability(self.noise.system).max_step_size(r)
         return largest_stable(
             lambda alpha: MeanSquare(self.noise, alpha, alpha * r).stable, high, accuracy
         )
 
     def __repr__(self) -> str:
+        lost = f", lost={self.lost:.2g}" if self.lost else ""
         return (
             f"MeanSquare({self.noise.system.rule}, alpha={self.alpha:g}, beta={self.beta:g}, "
-            f"nodes={len(self.noise.weight)}, radius={self.radius:.6g})"
+            f"nodes={len(self.noise.weight)}, radius={self.radius:.6g}{lost})"
         )
 
 
@@ -217,8 +227,13 @@ def largest_stable(stable: Callable[[float], bool], high: float, accuracy: float
     return low
 
 
+def _events(noise: Noise) -> tuple[IntArray, IntArray, FloatArray]:
+    return noise.source, noise.target, noise.probability
+
+
 def _first(name: str, given: ArrayLike, p: int) -> FloatArray:
     weights = _validate.floats(name, given)
+    _validate.finite(name, weights)
     if weights.shape not in ((), (p,)):
         raise InvalidShape(f"{name} must be a number or have shape [{p}], got {weights.shape}.")
     return np.asarray(np.broadcast_to(weights, p))

@@ -24,6 +24,7 @@ from saddleback.rules import Rule, is_rule, terms
 def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
     """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
 
+    With an emphasis the larger of that and of its own growth, with ρ in place of κ.
     Of a simulation the largest γ² Σ_a μκ² over its kinds of state, which is at least the radius,
     and equal to it where all kinds agree.
 
@@ -37,11 +38,17 @@ def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
         is_rule(rule)
         square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
         return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
-    mdp, kappa = problem.mdp, terms(rule, problem).kappa
+    _validate.instance("trace_radius", "problem", problem, Problem)
+    t, mdp = terms(rule, problem), problem.mdp
     visited = problem.visits > 0
-    flow = problem.behaviour * kappa.reshape(problem.behaviour.shape) ** 2
-    K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
-    return _radius(K[np.ix_(visited, visited)])
+
+    def growth(factor: FloatArray) -> float:
+        flow = problem.behaviour * factor.reshape(problem.behaviour.shape) ** 2
+        K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
+        return _radius(K[np.ix_(visited, visited)])
+
+    # An emphasis grows by γρ a step, whatever λ is.
+    return max(growth(t.kappa), growth(t.rho) if t.emphasis else 0.0)
 
 
 def above_ceiling(rule: Rule) -> str:
@@ -83,6 +90,10 @@ def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
             "moment is finite."
         )
     longest: Any = replace(rule.trace, **{"lam": 1.0})
+    if rule.emphasis is not None and trace_radius(problem, rule) >= 1.0:
+        shortest: Any = replace(rule.trace, **{"lam": 0.0})
+        if trace_radius(problem, replace(rule, trace=shortest)) >= 1.0:
+            return 0.0
     full = replace(rule, trace=longest, emphasis=None)
     radius = trace_radius(problem, full)
     return float("inf") if radius == 0.0 else radius**-0.5
@@ -123,7 +134,10 @@ def lambda_ceiling_of_log(
         if label.shape != rho.shape or label.dtype.kind not in "iu":
             raise InvalidShape(f"states must be whole numbers, one for each of {len(rho)} ratios.")
         names, at = np.unique(label, return_inverse=True)
-        goes_on = ~np.broadcast_to(np.asarray(starts, dtype=bool), rho.shape)[1:]
+        begins = np.asarray(starts, dtype=bool)
+        if begins.shape not in ((), rho.shape):
+            raise InvalidShape(f"starts must be one for each of {len(rho)} ratios.")
+        goes_on = ~np.broadcast_to(begins, rho.shape)[1:]
         K = np.zeros((len(names), len(names)))
         np.add.at(K, (at[:-1][goes_on], at[1:][goes_on]), rho[:-1][goes_on] ** 2)
         radius = discount**2 * _radius(
