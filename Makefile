@@ -5,10 +5,14 @@ export OPENBLAS_NUM_THREADS ?= 1
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Figures that README and documentation show.
+SHOWN := stability two-state baird step-size theory advice \
+  mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
+
 .PHONY: paper test lint bench advice figures clean
 .DEFAULT_GOAL := paper
 
-# Reproduce the experiments; tables on the terminal, figures in results/.
+# Reproduce the experiments at full size; tables on the terminal, the rest in results/.
 paper: .venv/ready
 	$(BIN)/saddleback paper all --out results
 
@@ -34,7 +38,8 @@ advice: .venv/ready
 
 # The pictures of README and documentation, made again.
 figures: paper advice
-	cp results/*.png docs/figures/
+	cp $(SHOWN:%=results/%.png) docs/figures/
+	cp results/reproduction.md docs/
 
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'

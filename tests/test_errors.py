@@ -419,6 +419,15 @@ def test_bad_streams(message, change):
         sb.Stream.of(**(good | change))
 
 
+@pytest.mark.kernel
+def test_row_pointers_that_fall():
+    table = csr_array(np.eye(2))
+    table.indptr = np.array([0, 2, 1])
+    with complaint(e.InvalidShape, "the row pointers of phi must not fall"):
+        sb.Stream.of(phi=table, bootstrap=np.eye(2), rewards=[0, 1], discounts=0.9, decay=0.5)
+
+
+@pytest.mark.kernel
 def test_more_than_is_given():
     stream = sb.Stream.of(
         phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=[0.9, 0], decay=[0, 0.5]

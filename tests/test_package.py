@@ -207,12 +207,20 @@ def test_stability(tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
 
 
-def test_mountain_car(tmp_path):
-    done = saddleback("paper", "mountain-car", "--quick", "--runs", "1", "--out", str(tmp_path))
+def test_every_claim_gets_a_verdict(tmp_path):
+    """All experiments, small, and the page that is made of them."""
+    done = saddleback("paper", "all", "--quick", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "MountainCar, λ = 0.99" in done.stdout
-    assert "MSE of the fixed points" in done.stdout
-    assert (tmp_path / "mountain-car-usual-sensitivity.pdf").exists()
+    for part in ("MountainCar, λ = 0.99", "MSE of the fixed points", "Table 1, computed"):
+        assert part in done.stdout
+    page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    assert page.count("| **") > 40
+    assert "Off-line Expected Sarsa(λ) can be unstable" in page
+    for figure in re.findall(r"figures/(.*?)\.png", page):
+        assert (tmp_path / f"{figure}.png").exists()
+    done = saddleback("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
+    assert done.returncode == 2
+    assert "holds no results" in done.stderr
 
 
 def test_the_readme_says_what_its_code_prints(capsys):

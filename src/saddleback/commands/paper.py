@@ -17,6 +17,7 @@ EXPERIMENTS = {
     "table1": "rates and fixed points of Table 1, computed",
     "theory": "Theorem 2, the floor, and the primal-dual gap, measured",
     "mountain-car": "MSPBE and MSE over 121 pairs of step sizes",
+    "reproduction": "every claim beside what we found, as a page",
 }
 
 
@@ -65,6 +66,7 @@ def command(
       table1        each row's fixed point and rate, as printed and measured
       theory        Theorem 2 and its bound, the noise floor, the gap
       mountain-car  nine rules over 121 pairs of step sizes, MSPBE and MSE
+      reproduction  a page of all claims and verdicts, from the results of the others
       all           all of them
 
     \b

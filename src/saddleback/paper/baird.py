@@ -15,8 +15,10 @@ import numpy as np
 from rich.table import Table
 
 from saddleback import plots
+from saddleback._typing import ArrayLike
 from saddleback.paper import Options, small
 from saddleback.paper.demonstration import Learner, add, compare, tabulate
+from saddleback.problem import Problem
 from saddleback.problems import baird
 from saddleback.rules import GTD2, TD, TDC
 
@@ -37,6 +39,11 @@ class Choices:
 
 COMPARISON = small.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
 """The ceiling of importance traces is .382. Rewards: 1 for dashed, −1 for solid."""
+
+
+def make(rewards: ArrayLike | None) -> Problem:
+    """The problem of the comparison."""
+    return baird(0.99, rewards=rewards)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -87,7 +94,5 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             "lines: median of the runs; bands: all runs; dashed: expected iteration", fontsize=8
         )
         paths = plots.save(figure, out, "baird")
-    tables, more = small.compare(
-        "baird", lambda rewards: baird(0.99, rewards=rewards), COMPARISON, options
-    )
+    tables, more = small.compare("baird", make, COMPARISON, options)
     return [table, *tables], paths + more

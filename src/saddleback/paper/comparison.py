@@ -170,6 +170,10 @@ class Results:
         last = max(1, int(np.ceil(tail * values.shape[1])))
         return np.asarray(values[:, -last:].mean(axis=(0, 1)))
 
+    def median(self, index: int, metric: str) -> FloatArray:
+        """Median over runs at the last point, [α, β/α]."""
+        return np.asarray(np.median(self.rule(index, metric)[:, -1], axis=0))
+
     def best(self, index: int, metric: str) -> tuple[int, int]:
         """The setting with the least final metric."""
         final = np.nan_to_num(self.final(index, metric), nan=np.inf)

@@ -45,7 +45,8 @@ class Choices:
     """Steps of μ behind the paper's own Monte Carlo Â, b̂, M̂."""
 
 
-def _chosen(c: Choices, options: Options) -> Choices:
+def chosen(c: Choices, options: Options) -> Choices:
+    """Apply the options to the choices."""
     if options.quick:
         c = replace(c, steps=2000, runs=2, metric_steps=2000)
     given = {
@@ -82,15 +83,13 @@ def _judge(
     return metrics
 
 
-def compare(
+def plan(
     name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
-) -> tuple[list[Table], list[Path]]:
-    """Run the four cases; draw and tabulate."""
-    c = _chosen(c, options)
+) -> dict[str, Comparison]:
+    """The cases, by their titles."""
     cases = {}
-    for grid_name, grid, lam in (
-        ("paper", PAPER, c.lam), ("usual", USUAL, min(c.lam, c.below_ceiling)),
-    ):  # fmt: skip
+    grids_of = (("paper", PAPER, c.lam), ("usual", USUAL, min(c.lam, c.below_ceiling)))
+    for grid_name, grid, lam in grids_of:
         kinds = (("rewards", c.rewards, 0.0), ("zero", None, 1.0))
         for kind, rewards, theta0 in kinds[: 1 if options.quick else 2]:
             problem = make(rewards)
@@ -101,6 +100,15 @@ def compare(
                 points=scaled_points(c.steps), runs=c.runs, seed=options.seed, theta0=theta0,
                 metrics=_judge(problem, theta0, c, options.seed, lam),
             )  # fmt: skip
+    return cases
+
+
+def compare(
+    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+) -> tuple[list[Table], list[Path]]:
+    """Run the cases; draw and tabulate."""
+    c = chosen(c, options)
+    cases = plan(name, make, c, options)
     study = {"experiment": name, "choices": vars(c) | {"rewards": np.asarray(c.rewards).tolist()}}
     study |= {case.name: case.study() for case in cases.values()}
     tasks = [task for case in cases.values() for task in case.tasks()]

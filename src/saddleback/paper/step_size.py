@@ -42,11 +42,15 @@ class Choices:
     runs: int = 10
 
 
-def run(options: Options) -> tuple[list[Table], list[Path]]:
-    """Compare the schedules on their best settings, with and without reward."""
+def chosen(options: Options) -> Choices:
+    """Apply the options to the choices."""
     c = Choices(lam=Choices.lam if options.lam is None else options.lam)
     c = replace(c, steps=2000, runs=2) if options.quick else c
-    c = c if options.runs is None else replace(c, runs=options.runs)
+    return c if options.runs is None else replace(c, runs=options.runs)
+
+
+def plan(c: Choices, seed: int) -> dict[tuple[str, float, str], Comparison]:
+    """The comparisons, by reward, λ and schedule."""
     schedules: dict[str, tuple[Grid, Callable[[FloatArray], Any]]] = {
         "constant, paper's grid": (PAPER, np.asarray),
         "c/√t, paper's grid": (PAPER, inverse_sqrt),
@@ -63,10 +67,17 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                     name=f"{kind.replace(' ', '-')}-lam{lam:g}-{number}",
                     source=lambda problem=problem: problem,  # type: ignore[misc]
                     rules={"GES": rule}, grid=grid, count=c.steps, unit="steps",
-                    points=scaled_points(c.steps, 41), runs=c.runs, seed=options.seed,
+                    points=scaled_points(c.steps, 41), runs=c.runs, seed=seed,
                     theta0=theta0, metrics=lambda _, own=system: {"mspbe": own.mspbe},  # type: ignore[misc]
                     schedule=schedule,
                 )  # fmt: skip
+    return cases
+
+
+def run(options: Options) -> tuple[list[Table], list[Path]]:
+    """Compare the schedules on their best settings, with and without reward."""
+    c = chosen(options)
+    cases = plan(c, options.seed)
     study = {"experiment": "step-size", "choices": vars(c)}
     study |= {case.name: case.study() for case in cases.values()}
     tasks = [task for case in cases.values() for task in case.tasks()]

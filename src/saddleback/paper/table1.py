@@ -82,10 +82,15 @@ def problem_of(row: Row, c: Choices) -> Problem:
     return random_mdp(c.gamma, rng=c.problem, values=values, off_policy=0.0 if own else 0.5)
 
 
+def chosen(options: Options) -> Choices:
+    """Apply the options to the choices."""
+    c = replace(Choices(), steps=5000, runs=4) if options.quick else Choices()
+    return c if options.runs is None else replace(c, runs=options.runs)
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Measure every row, tabulate."""
-    c = replace(Choices(), steps=5000, runs=4) if options.quick else Choices()
-    c = c if options.runs is None else replace(c, runs=options.runs)
+    c = chosen(options)
     listed = rows(c.lam)
     tasks = [
         Task(f"row{n:02d}", lambda row=row, n=n: _measure(row, c, [options.seed, n]))  # type: ignore[misc]

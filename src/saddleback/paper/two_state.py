@@ -14,8 +14,10 @@ from matplotlib.axes import Axes
 from rich.table import Table
 
 from saddleback import plots
+from saddleback._typing import ArrayLike
 from saddleback.paper import Options, small
 from saddleback.paper.demonstration import Comparison, Learner, add, compare, tabulate
+from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
 
@@ -38,6 +40,11 @@ class Choices:
 
 COMPARISON = small.Choices(below_ceiling=0.5, rewards=Choices().rewards)
 """The ceiling of importance traces is .714 at γ = .99."""
+
+
+def make(rewards: ArrayLike | None) -> Problem:
+    """The problem of the comparison."""
+    return two_state(0.99, rewards)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -81,9 +88,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         )
         plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
         paths = plots.save(figure, out, "two-state")
-    tables, more = small.compare(
-        "two-state", lambda rewards: two_state(0.99, rewards), COMPARISON, options
-    )
+    tables, more = small.compare("two-state", make, COMPARISON, options)
     return [table, *tables], paths + more
 
 

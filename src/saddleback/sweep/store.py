@@ -22,11 +22,14 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saddleback import __version__
 from saddleback.errors import InvalidParameter
 
 SCHEMA = 1
 """Version of the layout of a store."""
+
+
+PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
+"""Whose versions a manifest names."""
 
 
 class Store:
@@ -64,9 +67,8 @@ class Store:
                 "hash": digest(wanted),
                 "command": command,
                 "versions": {
-                    "saddleback": __version__,
                     "python": platform.python_version(),
-                    **{name: version(name) for name in ("numpy", "scipy", "numba", "pyarrow")},
+                    **{name: version(name) for name in PACKAGES},
                 },
             }
             write_whole(path, (json.dumps(manifest, indent=1) + "\n").encode())

@@ -1,0 +1,116 @@
+"""A store that survives: whole shards or none, nothing lost, nothing mixed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from saddleback.errors import InvalidParameter
+from saddleback.sweep import Store, Task, run_tasks
+
+
+def tasks(count, calls, broken=None):
+    def work(i):
+        def act():
+            calls.append(i)
+            if i == broken:
+                raise KeyboardInterrupt
+            return pa.table({"i": [i], "square": [i * i]})
+
+        return act
+
+    return [Task(f"t{i}", work(i)) for i in range(count)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_only_what_is_missing_is_done(tmp_path, workers):
+    calls = []
+    for _ in range(2):
+        store = Store.open(tmp_path / "s", {"n": 4}, "")
+        run_tasks(tasks(4, calls), store, workers=workers)
+    assert sorted(calls) == [0, 1, 2, 3]
+    assert store.table()["square"].to_pylist() == [0, 1, 4, 9]
+    assert pq.read_table(tmp_path / "s" / "shards" / "t2.parquet")["i"].to_pylist() == [2]
+
+
+def test_an_interruption_keeps_what_is_finished(tmp_path):
+    calls, said = [], []
+    store = Store.open(tmp_path / "s", {"n": 4}, "")
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(tasks(4, calls, broken=2), store)
+    assert calls == [0, 1, 2]
+    run_tasks(tasks(4, calls), store, done=lambda task, fresh: said.append((task.name, fresh)))
+    assert calls == [0, 1, 2, 2, 3]
+    assert said == [("t0", False), ("t1", False), ("t2", True), ("t3", True)]
+
+
+def test_another_study_is_refused(tmp_path):
+    Store.open(tmp_path / "s", {"name": "one", "runs": 5}, "")
+    before = (tmp_path / "s" / "manifest.json").read_bytes()
+    with pytest.raises(InvalidParameter, match=r"there runs is 5, here 2\. Nothing was changed"):
+        Store.open(tmp_path / "s", {"name": "one", "runs": 2}, "")
+    assert (tmp_path / "s" / "manifest.json").read_bytes() == before
+
+
+def test_stores_that_cannot_be_used(tmp_path):
+    with pytest.raises(InvalidParameter, match="holds no results"):
+        Store.load(tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidParameter, match="cannot write into"):
+        Store.open(tmp_path / "file" / "s", {}, "")
+    Store.open(tmp_path / "s", {}, "")
+    path = tmp_path / "s" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 99}))
+    with pytest.raises(InvalidParameter, match="has schema 99"):
+        Store.load(tmp_path / "s")
+    path.write_text("{")
+    with pytest.raises(InvalidParameter, match="or is damaged"):
+        Store.open(tmp_path / "s", {}, "")
+
+
+def test_no_room_on_disk(tmp_path, monkeypatch):
+    """What is finished is kept, and the complaint says what to do."""
+    store = Store.open(tmp_path / "s", {}, "")
+    store.put("t0", pa.table({"i": [0]}))
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        InvalidParameter, match=r"No space left on device\. What is finished is kept"
+    ):
+        store.put("t1", pa.table({"i": [1]}))
+    assert store.has("t0")
+    assert not store.has("t1")
+
+
+def test_a_killed_run_continues_to_the_same_bits(tmp_path):
+    def command(name):
+        program = [sys.executable, "-m", "saddleback", "paper", "step-size", "--quick", "--out"]
+        return [*program, str(tmp_path / name)]
+
+    assert subprocess.run(command("whole"), capture_output=True, check=False).returncode == 0
+    process = subprocess.Popen(
+        command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    shards = tmp_path / "killed" / "step-size" / "shards"
+    for _ in range(600):
+        if shards.exists() and len(list(shards.glob("*.parquet"))) >= 3:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed" / "step-size.png").exists()
+    assert subprocess.run(command("killed"), capture_output=True, check=False).returncode == 0
+    whole = tmp_path / "whole" / "step-size" / "shards"
+    names = sorted(path.name for path in whole.glob("*.parquet"))
+    assert sorted(path.name for path in shards.glob("*.parquet")) == names
+    for name in names:
+        assert (whole / name).read_bytes() == (shards / name).read_bytes()
