@@ -637,7 +637,7 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
             ),
         ),
         ("a series of 1 has no covariance", lambda: newey_west([[1.0]])),
-        ("give GES(0) a step size", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
+        ("give alpha too", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
         ("give GES(0) a step size", lambda: learn(sb.GES(0.0), problems.mountain_car(), steps=5)),
         ("give alpha too", lambda: iterate(made(-1.0, 1.0), beta=0.1, steps=5)),
         ("at many ratios take too long", lambda: MeanStability(made(-np.eye(300), np.eye(300))).best()),
@@ -760,6 +760,21 @@ def test_features_that_are_all_zero():
     zero = chain_of([[1.0]], [1], features=np.zeros((1, 1)))
     with pytest.raises(sb.errors.Undefined, match="never moves here"):
         mean_square(zero, sb.TD(0.0), alpha=0.1)
+
+
+def test_advice_for_given_streams():
+    """From the batches of the stream itself; near what the problem would advise."""
+    problem, rule = problems.random_mdp(0.9, rng=1), sb.GES(0.0)
+    t, seen = sb.rules.terms(rule, problem), sb.sample(problem, 50_000, rng=0)
+    here = seen.states * problem.mdp.n_actions + seen.actions
+    there = seen.next_states * problem.mdp.n_actions + seen.next_actions
+    stream = sb.Stream.of(
+        phi=t.phi[here], bootstrap=t.bootstrap[there], rewards=seen.rewards,
+        discounts=seen.discounts, decay=0.0,
+    )  # fmt: skip
+    run = learn(rule, stream)
+    exact = mean_square(problem, rule, alpha=float(run.alpha), beta=float(run.beta)).curve(50_000)
+    assert exact <= 1.5 * step_sizes(problem, rule, steps=50_000).error
 
 
 def test_advice_for_episodes():

@@ -29,6 +29,9 @@ from saddleback.rules import Rule, each_rule
 from saddleback.system import System
 from saddleback.theory import step_sizes
 
+SAMPLE, MOST_FEATURES = 100_000, 16
+"""Steps behind the advice on step sizes where there is no finite problem, and most features."""
+
 
 @overload
 def learn(
@@ -104,8 +107,8 @@ def learn(
     alpha, beta
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
-        ω (semi-gradient) makes no use of beta. Without either, on a finite problem, what
-        `step_sizes` advises for so many steps from weights of 0.
+        ω (semi-gradient) makes no use of beta. Without either, what `step_sizes` advises for so
+        many steps from weights of 0, on a finite problem or from a sample of few features.
     steps, episodes, rng
         How many steps or whole episodes to sample, and from which seed or generator; `Run.seed`
         keeps the seed. A `Stream` is learned from whole.
@@ -223,15 +226,26 @@ def _advised(
     in_episodes: bool,
 ) -> list[tuple[StepSize, StepSize | None]]:
     """Return the step sizes that are advised where none are given."""
-    if not isinstance(problem, Problem) or beta is not None:
+    if beta is not None:
+        raise InvalidParameter("learn: give alpha too, or neither alpha nor beta.")
+    if isinstance(problem, Problem):
+        if in_episodes:
+            ends = (problem.mdp.P * problem.mdp.ends).sum(axis=2)
+            total = max(1, round(total / float((problem.pair_visits * ends).sum())))
+        known: Sequence[Any] = [problem] * len(rules)
+    elif in_episodes or problem.p > MOST_FEATURES:
         raise InvalidParameter(
-            f"learn: give {rules[0]} a step size, alpha=…; only on a finite problem, and without "
-            "beta, is one found for you (step_sizes)."
+            f"learn: give {rules[0]} a step size, alpha=…; without a finite problem one is found "
+            f"for you (step_sizes) only for a number of steps and up to {MOST_FEATURES} features, "
+            f"here {problem.p}."
         )
-    if in_episodes:
-        ends = (problem.mdp.P * problem.mdp.ends).sum(axis=2)
-        total = max(1, round(total / float((problem.pair_visits * ends).sum())))
-    advice = [step_sizes(problem, rule, steps=total) for rule in rules]
+    else:  # from a sample, the given one or one of its own
+        steps = problem.steps or SAMPLE
+        options: dict[str, Any] = {} if problem.steps else {"rng": 0}
+        known = System.estimate(
+            problem, rules, steps=steps, batches=min(200, steps), keep_batches=True, **options
+        )
+    advice = [step_sizes(one, r, steps=total) for one, r in zip(known, rules, strict=True)]
     return [(each.alpha, each.beta) for each in advice]
 
 
