@@ -28,6 +28,7 @@ from rich.table import Table
 import saddleback as sb
 from saddleback.engine import Learners, Schedule, Workers
 from saddleback.features import Tiles
+from saddleback.paper.comparison import PAPER, family
 from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
 
 HERE = Path(__file__).parent
@@ -204,6 +205,24 @@ def end_to_end(threads):
     return best(lambda: run, 4) / STEPS / 121 * 1e9
 
 
+def paper(numpy_ns):
+    """Seconds of learning behind the paper's MountainCar comparison, here and with the oracle."""
+    car, rules = sb.problems.mountain_car(), list(family(0.99, 0.99).values())
+    alpha = np.array(PAPER.alphas)[:, None]
+    start = time.perf_counter()
+    runs = sb.learn(
+        rules, car, alpha=alpha, beta=alpha * np.array(PAPER.ratios), episodes=5000, runs=2, rng=0,
+        threads=2,
+    )  # fmt: skip
+    seconds = (time.perf_counter() - start) * 5 / 2
+    steps = int(runs[0].updates[-1].mean()) * 5 * 121 * len(rules)
+    return {
+        "learner_steps": steps,
+        "learning_s_for_5_runs": seconds,
+        "oracle_hours": steps * numpy_ns / 3.6e12,
+    }
+
+
 def start_up():
     """Seconds until a first `learn` is done: with nothing compiled yet, and later."""
     program = (
@@ -297,6 +316,8 @@ def main():
     console.print("simulators, start-up …")
     result["simulators"] = simulators()
     result["start_up"] = start_up()
+    console.print("the paper's MountainCar comparison, nine rules …")
+    result["paper"] = paper(numpy_ns)
 
     lam = result["ns_per_step_by_lambda_121"]
     ratios = {
@@ -311,6 +332,9 @@ def main():
         "p = 10⁶ / p = 10³, same tiles hashed": sizes["same_tiles_hashed"][10**6]
         / sizes["same_tiles_hashed"][10**3],
         "p = 10⁶ / p = 10³, fine tiles": sizes["fine_tiles"][10**6] / sizes["fine_tiles"][10**3],
+        "paper, MountainCar: oracle / engine": result["paper"]["oracle_hours"]
+        * 3600
+        / result["paper"]["learning_s_for_5_runs"],
         "MountainCar: ours / Gymnasium": result["simulators"]["ours_steps_per_s"]
         / result["simulators"]["gymnasium_steps_per_s"],
     }
@@ -345,7 +369,7 @@ def main():
             table.add_row(
                 f"{name.replace('_', ' ')}, p = {size:,}, 16 learners, ns per step", f"{t:,.0f}"
             )
-    for group in ("simulators", "start_up", "peak_memory_mb"):
+    for group in ("simulators", "start_up", "peak_memory_mb", "paper"):
         for name, value in result[group].items():
             table.add_row(f"{group}: {name}".replace("_", " "), f"{value:,.2f}")
     console.print(table)

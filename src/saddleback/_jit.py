@@ -20,6 +20,13 @@ def compiled(kernel: Kernel) -> Kernel:
     return cast(Kernel, numba.njit(cache=True, error_model="numpy", nogil=True)(kernel))
 
 
+def inlined(kernel: Kernel) -> Kernel:
+    """Compile a small part of a kernel, to be written out where it is called."""
+    return cast(
+        Kernel, numba.njit(cache=True, error_model="numpy", nogil=True, forceinline=True)(kernel)
+    )
+
+
 def announce(say: Callable[[], object]) -> None:
     """Call ``say`` once, when a kernel is first compiled rather than found on disk."""
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from saddleback._jit import compiled
+from saddleback._jit import compiled, inlined
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 
 NEGLIGIBLE = 1e-18
@@ -164,7 +164,7 @@ def advance(
     shared[0], shared[1], count[0] = C, ee, n
 
 
-@compiled
+@inlined
 def _add_rows(
     total: FloatArray,
     table: FloatArray,

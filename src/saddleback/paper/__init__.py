@@ -45,6 +45,11 @@ class Options:
     quick: bool = False
     workers: int = 2
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Files of each figure."""
+        return ("png",) if self.quick else ("png", "pdf")
+
 
 def prepare(out: Path) -> None:
     """Make the folder for figures, before any work is done that could be lost."""

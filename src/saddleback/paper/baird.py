@@ -93,6 +93,6 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         figure.supxlabel(
             "lines: median of the runs; bands: all runs; dashed: expected iteration", fontsize=8
         )
-        paths = plots.save(figure, out, "baird")
+        paths = plots.save(figure, out, "baird", options.formats)
     tables, more = small.compare("baird", make, COMPARISON, options)
     return [table, *tables], paths + more

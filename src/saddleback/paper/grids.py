@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from saddleback import plots
+from saddleback.paper import Options
 from saddleback.paper.comparison import Results
 
 PALETTE = ("blue", "orange", "green", "pink", "purple", "black")
@@ -48,8 +49,10 @@ def _short(value: float) -> str:
     return f"{value:.2g}" if np.isfinite(value) else "∞"
 
 
-def draw(results: Results, metrics: dict[str, str], title: str, out: Path, name: str) -> list[Path]:
-    """Draw the three figures of a comparison."""
+def draw(
+    results: Results, metrics: dict[str, str], title: str, options: Options, name: str
+) -> list[Path]:
+    """Draw the three figures of a comparison; quickly, two of them."""
     paths = []
     rules = list(results.comparison.rules)
     with plots.style():
@@ -61,7 +64,7 @@ def draw(results: Results, metrics: dict[str, str], title: str, out: Path, name:
             ax.set(ylabel=label, xlabel=results.comparison.unit)
         axes[0, 0].legend(fontsize=6, ncols=2)
         figure.suptitle(f"{title}: best setting of each rule", fontsize=9)
-        paths += plots.save(figure, out, f"{name}-curves")
+        paths += plots.save(figure, options.out, f"{name}-curves", options.formats)
 
         figure, axes = plt.subplots(
             1, len(metrics), figsize=(3.4 * len(metrics), 2.8), squeeze=False
@@ -72,8 +75,10 @@ def draw(results: Results, metrics: dict[str, str], title: str, out: Path, name:
         axes[0, 0].set(ylabel="settings (of 121) at or below")
         axes[0, 0].legend(fontsize=6)
         figure.suptitle(f"{title}: all settings", fontsize=9)
-        paths += plots.save(figure, out, f"{name}-distribution")
+        paths += plots.save(figure, options.out, f"{name}-distribution", options.formats)
 
+        if options.quick:
+            return paths
         columns = min(5, len(rules))
         rows = -(-len(rules) // columns)
         figure, axes = plt.subplots(
@@ -82,7 +87,7 @@ def draw(results: Results, metrics: dict[str, str], title: str, out: Path, name:
         metric, label = next(iter(metrics.items()))
         _maps(axes.ravel().tolist(), results, metric, label)
         figure.suptitle(f"{title}: {label} at the end, × diverged", fontsize=9)
-        paths += plots.save(figure, out, f"{name}-sensitivity")
+        paths += plots.save(figure, options.out, f"{name}-sensitivity", options.formats)
     return paths
 
 

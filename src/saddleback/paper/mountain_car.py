@@ -49,6 +49,8 @@ class Choices:
     effort: Effort = field(default_factory=Effort)
     lstd_lambdas: tuple[float, ...] = (0.0, 0.5, 0.6, 0.7, 0.99)
     lstd_seeds: int = 3
+    points: int = 21
+    """Checkpoints of a learning curve."""
 
 
 def chosen(options: Options) -> Choices:
@@ -57,8 +59,8 @@ def chosen(options: Options) -> Choices:
     if options.quick:
         small = Effort(starts=2000, steps=100_000, pairs=200, returns=50)
         c = replace(
-            c, episodes=60, runs=2, metric_steps=20_000, effort=small, lstd_seeds=1,
-            lstd_lambdas=(0.6,),
+            c, episodes=60, runs=1, metric_steps=20_000, effort=small, lstd_seeds=0,
+            points=6,
         )  # fmt: skip
     given = {
         name: value
@@ -109,7 +111,7 @@ def plan(c: Choices, seed: int) -> list[Comparison]:
     return [
         Comparison(
             name=name, source=lambda: car, rules=family(lam, c.zeta), grid=grid,
-            count=c.episodes, unit="episodes", points=scaled_points(c.episodes), runs=c.runs,
+            count=c.episodes, unit="episodes", points=scaled_points(c.episodes, c.points), runs=c.runs,
             seed=seed, theta0=0.0, metrics=Judge(c, lam, seed),
         )
         for name, lam, grid in cases
@@ -134,8 +136,8 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         title = f"MountainCar, λ = {lam:g}, β/α from {min(comparison.grid.ratios):.2g}"
         metrics = METRICS | {"mspbe_paper": "by Â of μ"}
         tables.append(grids.tabulate(results, title, metrics))
-        paths += grids.draw(results, METRICS, title, options.out, f"mountain-car-{comparison.name}")
-    return [*tables, fixed_points(store, fixed)], paths
+        paths += grids.draw(results, METRICS, title, options, f"mountain-car-{comparison.name}")
+    return [*tables, *([fixed_points(store, fixed)] if fixed else [])], paths
 
 
 def _plain(c: Choices) -> dict[str, Any]:
@@ -144,6 +146,8 @@ def _plain(c: Choices) -> dict[str, Any]:
 
 def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
     """MSE of the fixed points: of trusted systems, and of least squares on 5000 episodes."""
+    if not c.lstd_seeds:
+        return []
     car = mountain_car(c.gamma)
     rules = [*(GES(lam) for lam in c.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
 

@@ -117,5 +117,5 @@ def compare(
     for title, case in cases.items():
         results = case.results(store)
         tables.append(grids.tabulate(results, title, METRICS | {"mspbe_paper": "by Â of μ"}))
-        paths += grids.draw(results, METRICS, title, options.out, f"{name}-{case.name}")
+        paths += grids.draw(results, METRICS, title, options, f"{name}-{case.name}")
     return tables, paths

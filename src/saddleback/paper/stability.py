@@ -6,7 +6,7 @@ matrix A at each (γ, λ); the formula is only drawn on top of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -55,13 +55,15 @@ def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compute the map, draw it, and tabulate the boundary; nothing here is random."""
     choices = Choices()
+    if options.quick:
+        choices = replace(choices, gammas=(0.75, 0.9995, 31), lambdas=(0.0, 1.0, 31))
     gammas, lambdas = np.linspace(*choices.gammas), np.linspace(*choices.lambdas)
     columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
     values = np.transpose(columns)
     with plots.style():
         figure, ax = plt.subplots(figsize=(4.6, 3.4))
         draw(ax, gammas, lambdas, values, choices.experiments)
-        paths = plots.save(figure, options.out, "stability")
+        paths = plots.save(figure, options.out, "stability", options.formats)
 
     table = Table(
         title="Two-state problem: the γ at which instability begins, found and by formula",

@@ -109,6 +109,6 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         for ax in axes[:, 0]:
             ax.set(ylabel="MSPBE (geometric mean of runs)")
         axes[0, 0].legend(fontsize=7)
-        paths = plots.save(figure, options.out, "step-size")
+        paths = plots.save(figure, options.out, "step-size", options.formats)
     table.caption = "Best setting of each grid by the mean MSPBE of the last tenth."
     return [table], paths

@@ -87,7 +87,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             axes[1], 3, 1e-5, "GES(0), sampled: to a\nfloor set by α", colour=learners[1].colour
         )
         plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
-        paths = plots.save(figure, out, "two-state")
+        paths = plots.save(figure, out, "two-state", options.formats)
     tables, more = small.compare("two-state", make, COMPARISON, options)
     return [table, *tables], paths + more
 

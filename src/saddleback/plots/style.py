@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -33,9 +33,11 @@ def style() -> Iterator[None]:
         yield
 
 
-def save(figure: Figure, out: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and PDF, the same bytes for the same picture, and close it."""
-    paths = [out / f"{name}.png", out / f"{name}.pdf"]
+def save(
+    figure: Figure, out: Path, name: str, formats: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
+    """Write a figure, the same bytes for the same picture, and close it."""
+    paths = [out / f"{name}.{kind}" for kind in formats]
     # Lay it out once for both files.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
