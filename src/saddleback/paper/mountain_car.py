@@ -25,7 +25,7 @@ from saddleback.rules import GES, GTB, GRetrace, Rule
 from saddleback.sweep import Store, Task
 from saddleback.system import System
 
-METRICS = {"mse": "MSE", "mspbe": "MSPBE, own", "mspbe_common": "that of GES"}
+METRICS = {"mse": "MSE", "mspbe": "MSPBE, own", "mspbe_common": "MSPBE of GES"}
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def plan(c: Choices, seed: int) -> list[Comparison]:
     return [
         Comparison(
             name=name, source=lambda: car, rules=family(lam, c.zeta), grid=grid,
-            count=c.episodes, unit="episodes", points=scaled_points(c.episodes, c.points), runs=c.runs,
-            seed=seed, theta0=0.0, metrics=Judge(c, lam, seed),
+            count=c.episodes, unit="episodes", points=scaled_points(c.episodes, c.points),
+            runs=c.runs, seed=seed, theta0=0.0, metrics=Judge(c, lam, seed),
         )
         for name, lam, grid in cases
     ]  # fmt: skip

@@ -24,7 +24,7 @@ from saddleback.system import System
 METRICS = {
     "error": "value error",
     "mspbe": "MSPBE, own",
-    "mspbe_common": "that of GES",
+    "mspbe_common": "MSPBE of GES",
 }
 
 
