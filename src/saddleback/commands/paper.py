@@ -66,7 +66,7 @@ def command(
       table1        each row's fixed point and rate, as printed and measured
       theory        Theorem 2 and its bound, the noise floor, the gap
       mountain-car  nine rules over 121 pairs of step sizes, MSPBE and MSE
-      reproduction  a page of all claims and verdicts, from the results of the others
+      reproduction  a page of all claims and verdicts, from those results
       all           all of them
 
     \b
