@@ -403,6 +403,11 @@ def test_truncated_chains_say_what_they_lose():
     losses = [noise_chain(problem, sb.GES(0.2), nodes=n).lost for n in (10, 50, 250)]
     assert losses[0] > losses[1] > losses[2] > 0
     assert noise_chain(problem, sb.GES(0.0)).lost == 0.0
+    coarse, fine = (
+        mean_square(problem, sb.GES(0.2), alpha=0.02, beta=0.02, nodes=n) for n in (20, 160)
+    )
+    assert 0 < fine.floor_error < coarse.floor_error
+    assert mean_square(problem, sb.GES(0.0), alpha=0.02, beta=0.02).floor_error == 0.0
 
 
 # The small-step floor.
@@ -623,7 +628,7 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
             lambda: step_sizes(problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0)),
         ),
         ("the noise is not known from A, b and M", lambda: noise_covariance(made(-1.0, 1.0))),
-        ("a problem needs a rule", lambda: noise_covariance(REWARDED)),
+        ("rule must be a Rule, got None", lambda: noise_covariance(REWARDED)),
         ("above the λ ceiling", lambda: noise_covariance(problems.two_state(), sb.GES(0.9))),
         ("memory of their own", lambda: noise_covariance(problems.random_walk(), sb.ETD(0.0))),
         ("has no λ", lambda: lambda_ceiling(REWARDED, sb.ABQ(0.5))),

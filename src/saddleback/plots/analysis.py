@@ -40,7 +40,8 @@ def spectrum(ax: Axes, found: Analysis) -> Axes:
     ax.axvline(0, color=COLOURS["black"], lw=1)
     ax.axhline(0, color=COLOURS["black"], lw=0.5, alpha=0.4)
     for inside, colour, mark in ((z.real < 0, "blue", "o"), (z.real >= 0, "orange", "X")):
-        ax.plot(z.real[inside], z.imag[inside], mark, color=COLOURS[colour], ms=6, clip_on=False)
+        if inside.any():  # an empty line would claim the corner of the figure
+            ax.plot(z.real[inside], z.imag[inside], mark, color=COLOURS[colour], ms=6)
     verdict = "stable for small α" if found.system.stable else "diverges for every α"
     ax.set(
         xlim=(-reach, reach), ylim=(-reach, reach), xlabel="real part", ylabel="imaginary part",
@@ -76,7 +77,7 @@ def region(ax: Axes, found: Analysis) -> Axes:
             found.advice.alpha, found.advice.beta, "*", color=COLOURS["orange"], ms=11, mec="white"
         )
         names.append("advised")
-    ax.legend(handles, names, loc="lower left", fontsize=7, frameon=True, edgecolor="none")
+    ax.legend(handles, names, loc="upper right", fontsize=7)
     ax.set(
         xscale="log", yscale="log", xlabel="α", ylabel="β", title="Which step sizes converge",
         xlim=(sizes[0], sizes[-1]), ylim=(sizes[0], sizes[-1]),

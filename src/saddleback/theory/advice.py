@@ -11,12 +11,13 @@ from scipy.optimize import minimize
 
 from saddleback import _names, _validate
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidParameter, Undefined
+from saddleback.errors import Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, is_rule
+from saddleback.rules import Rule
 from saddleback.system import System
 from saddleback.theory import model
 from saddleback.theory.covariance import noise_covariance
+from saddleback.theory.given import system_of
 from saddleback.theory.mean import MeanStability
 from saddleback.theory.noise import Noise, noise_chain
 from saddleback.theory.rate import theorem2
@@ -95,17 +96,7 @@ def step_sizes(
     _names.known("method", method, METHODS)
     if steps is not None:
         _validate.count("step_sizes", "steps", steps)
-    if isinstance(source, System):
-        if rule is not None and rule != source.rule:
-            raise InvalidParameter(
-                f"step_sizes: the system is that of {source.rule}, not of {rule}."
-            )
-        system = source
-    else:
-        _validate.instance("step_sizes", "problem", source, Problem)
-        is_rule(rule)
-        assert rule is not None
-        system = System.exact(source, rule)
+    system = system_of("step_sizes", source, rule)
     if method == "theorem2":
         found = theorem2(system)
         radius = float(MeanStability(system).radius(found.alpha, found.beta))

@@ -8,13 +8,14 @@ from functools import cache
 from typing import Any, TypeVar
 
 from saddleback import _validate
-from saddleback.errors import InvalidParameter, SaddlebackError, Undefined
+from saddleback.errors import SaddlebackError, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, is_rule
+from saddleback.rules import Rule
 from saddleback.system import System
 from saddleback.theory import model
 from saddleback.theory.advice import Advice, affordable_chain, quick_model, stable, step_sizes
 from saddleback.theory.floor import small_step_floor
+from saddleback.theory.given import system_of
 from saddleback.theory.mean import MeanStability, Pair
 from saddleback.theory.noise import Noise
 from saddleback.theory.rate import Theorem2, theorem2
@@ -125,15 +126,8 @@ def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 
     (1.414, 'mean-square', True)
     """
     _validate.count("analyse", "steps", steps)
-    if isinstance(source, System):
-        if rule is not None and rule != source.rule:
-            raise InvalidParameter(f"analyse: the system is that of {source.rule}, not of {rule}.")
-        system, problem = source, None
-    else:
-        _validate.instance("analyse", "problem", source, Problem)
-        is_rule(rule)
-        assert rule is not None
-        system, problem = System.exact(source, rule), source
+    system = system_of("analyse", source, rule)
+    problem = source if isinstance(source, Problem) else None
     mean = MeanStability(system)
     advice = _try(lambda: step_sizes(source, system.rule, steps=steps))
     unknown = "only known for a problem, not for a system."

@@ -15,6 +15,7 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system import System
+from saddleback.theory.given import system_of
 from saddleback.theory.traces import above_ceiling, trace_radius
 
 
@@ -36,17 +37,14 @@ def noise_covariance(source: Problem | System, rule: Rule | None = None) -> Floa
     array([[ 0.5 , -0.  ],
            [-0.  ,  0.98]])
     """
-    if isinstance(source, System):
-        return _of_batches(source)
-    _validate.instance("noise_covariance", "problem", source, Problem)
-    if rule is None:
-        raise InvalidParameter("noise_covariance: a problem needs a rule beside it.")
-    return _exact(source, rule)
+    system = system_of("noise_covariance", source, rule)
+    return _of_batches(system) if isinstance(source, System) else _exact(source, system)
 
 
-def _exact(problem: Problem, rule: Rule) -> FloatArray:
+def _exact(problem: Problem, system: System) -> FloatArray:
     """Sum the autocovariances over all lags, from the moments of the trace at each pair."""
-    t, theta = terms(rule, problem), System.exact(problem, rule).fixed_point
+    rule, theta = system.rule, system.fixed_point
+    t = terms(rule, problem)
     if problem.note:
         raise Undefined(f"there is no one long run to speak of: {problem.note}")
     if t.emphasis:

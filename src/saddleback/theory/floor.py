@@ -18,6 +18,7 @@ from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
 from saddleback.theory.covariance import noise_covariance
+from saddleback.theory.given import system_of
 from saddleback.theory.mean import MeanStability
 
 
@@ -44,8 +45,8 @@ def small_step_floor(
     >>> round(small_step_floor(problem, GES(0.0), alpha=0.001, beta=0.001), 6)
     0.000592
     """
+    system = system_of("small_step_floor", source, rule)
     covariance = noise_covariance(source, rule)
-    system = source if isinstance(source, System) else System.exact(source, _known(rule))
     mean = MeanStability(system)
     c, p = system.rule.form.coefficients, system.p
     steps = np.repeat([alpha, beta or 0.0], p)[: mean.dimension]
@@ -65,8 +66,3 @@ def small_step_floor(
         )
     C = basis @ solve_continuous_lyapunov(drift, -noise) @ basis.T
     return float(np.trace(C[:p, :p]))
-
-
-def _known(rule: Rule | None) -> Rule:
-    assert rule is not None  # noise_covariance has refused a problem without a rule
-    return rule

@@ -166,6 +166,18 @@ class MeanSquare:
         return float(np.trace(self._stationary[:k, :k]))
 
     @property
+    def floor_error(self) -> float:
+        """How far the floor is from that of a chain with half the nodes; 0 if nothing was lost.
+
+        A measure of what truncation does to the answer, where `lost` is what it does to the trace.
+        """
+        problem = self.noise.system.problem
+        if not self.lost or problem is None:
+            return 0.0
+        half = noise_chain(problem, self.noise.system.rule, max(1, len(self.noise.weight) // 2))
+        return abs(self.floor - MeanSquare(half, self.alpha, self.beta).floor)
+
+    @property
     def bias(self) -> FloatArray:
         """E θ − θ* in the long run, [p]."""
         return np.asarray(self._lasting.basis @ self._stationary[: self._lasting.k, -1])
@@ -255,7 +267,8 @@ def mean_square(
         A finite problem.
     rule
         Any rule. Without a trace (λ = 0) the answer is exact; with one it is exact where the trace
-        is forgotten now and then, and else truncated, with the loss in `MeanSquare.lost`.
+        is forgotten now and then, and else truncated: `MeanSquare.lost` says how much of the trace
+        went, `MeanSquare.floor_error` how far that moves the floor.
     alpha, beta
         Constant step sizes; beta for a rule with a dual variable.
     nodes
