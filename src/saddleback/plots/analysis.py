@@ -16,7 +16,7 @@ from saddleback.plots.style import COLOURS
 from saddleback.theory import Analysis, StepModel
 
 GRID = 41
-"""Step sizes in each direction of the map."""
+"""Step sizes in each direction of the map; half as many where each costs a chain."""
 
 MOST = 120
 """Most moments for which the mean square is asked at every point of the map."""
@@ -60,16 +60,17 @@ def region(ax: Axes, found: Analysis) -> Axes:
         ax.text(0.5, 0.5, "no step size converges", transform=ax.transAxes, ha="center")
         ax.set(xticks=[], yticks=[], title="Which step sizes converge")
         return ax
-    sizes = np.geomspace(1e-4 * top, 30 * top, GRID)
+    sizes = np.geomspace(1e-4 * top, 30 * top, GRID // 2 if found.small_chain else GRID)
     level = (found.mean.radius(sizes[:, None], sizes) < 1.0).astype(np.float64)
     if isinstance(found.model, StepModel) and found.model.moments <= MOST:
-        level = _square_region(found.model, sizes, level)
+        level = _square_region(found, sizes, level)
     shades = ["#FFFFFF", "#CFE3F1", COLOURS["blue"]]
     ax.contourf(sizes, sizes, level.T, levels=[-0.5, 0.5, 1.5, 2.5], colors=shades)
     ax.contour(sizes, sizes, level.T, levels=[0.5, 1.5], colors=COLOURS["black"], linewidths=0.7)
     ax.text(0.03, 0.96, "diverges", transform=ax.transAxes, va="top", fontsize=8)
     handles: list[Artist] = [Patch(fc=shade, ec=COLOURS["black"]) for shade in shades[1:]]
-    names = ["mean converges", "mean square too"]
+    assumed = found.traced and found.small_chain is None
+    names = ["mean converges", "mean square, if independent" if assumed else "mean square too"]
     if (level < 2).all():
         handles, names = handles[:1], names[:1]
     if not isinstance(found.advice, str):
@@ -86,11 +87,11 @@ def region(ax: Axes, found: Analysis) -> Axes:
     return ax
 
 
-def _square_region(model: StepModel, sizes: FloatArray, level: FloatArray) -> FloatArray:
+def _square_region(found: Analysis, sizes: FloatArray, level: FloatArray) -> FloatArray:
     """Raise the level from 1 to 2 where the mean square converges too."""
     higher = level.copy()
     for i, j in np.argwhere(level == 1.0):
-        higher[i, j] += model.radius(sizes[i], sizes[j]) < 1.0
+        higher[i, j] += found.stable(sizes[i], sizes[j])
     return higher
 
 

@@ -22,6 +22,9 @@ from saddleback.theory.rate import Theorem2, theorem2
 from saddleback.theory.squares import largest_stable
 from saddleback.theory.traces import lambda_ceiling, trace_radius
 
+MAPPED = 2500
+"""Most second moments over all nodes for which the chain is asked at every point of a map."""
+
 Found = TypeVar("Found")
 
 
@@ -49,6 +52,8 @@ class Analysis:
         E‖θ − θ*‖² in the long run with the advised step sizes, to first order.
     model
         Expected error for any step sizes and numbers of steps, for drawing.
+    noise
+        The chain behind it, where there is a problem.
     steps
         The budget.
     """
@@ -64,7 +69,29 @@ class Analysis:
     advice: Advice | str
     floor: float | str
     model: model.StepModel | str
+    noise: Noise | str
     steps: int
+
+    @property
+    def traced(self) -> bool:
+        """Whether the noise remembers more than the state: steps are then far from independent."""
+        problem = self.system.problem
+        if isinstance(self.noise, str) or problem is None:
+            return False
+        return len(self.noise.weight) > problem.mdp.n_states
+
+    @property
+    def small_chain(self) -> Noise | None:
+        """The chain, if there is a trace and it is small enough to ask at every point of a map."""
+        if isinstance(self.noise, str) or not self.traced:
+            return None
+        return self.noise if len(self.noise.weight) * self.noise.n**2 <= MAPPED else None
+
+    def stable(self, alpha: float, beta: float) -> bool:
+        """Whether single samples are stable in mean square; by the small chain too, if any."""
+        if isinstance(self.model, str):
+            return False
+        return stable(self.model, self.small_chain, alpha, beta)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the verdicts as numbers and sentences, for JSON; infinity is null."""
@@ -165,6 +192,7 @@ def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 
         advice=advice,
         floor=_try(floor),
         model=_try(drawn),
+        noise=_try(chain),
         steps=steps,
     )
 
