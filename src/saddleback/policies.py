@@ -1,12 +1,18 @@
-"""Policies as tables π[s, a], and the ratios between two of them."""
+"""Policies as tables π[s, a] or functions of observations, and the ratios between two of them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, BoolArray, FloatArray
 from saddleback.errors import CoverageError
+
+Policy: TypeAlias = Callable[[FloatArray], ArrayLike]
+"""Action probabilities [n, A] for observations [n, d]."""
 
 
 def table(name: str, policy: ArrayLike, acting: BoolArray, actions: int) -> FloatArray:
@@ -40,3 +46,55 @@ def check_coverage(target: FloatArray, behaviour: FloatArray, acting: BoolArray)
             f"learned about them ({shown}). Give them positive behaviour probability, or take "
             "them out of the target."
         )
+
+
+def uniform(actions: int) -> Policy:
+    """Every action alike.
+
+    Examples
+    --------
+    >>> uniform(2)(np.zeros((1, 3)))
+    array([[0.5, 0.5]])
+    """
+    return lambda observations: np.full((len(observations), actions), 1.0 / actions)
+
+
+def always(action: int, actions: int) -> Policy:
+    """One action, whatever is observed.
+
+    Examples
+    --------
+    >>> always(1, 3)(np.zeros((1, 2)))
+    array([[0., 1., 0.]])
+    """
+    row = np.eye(actions)[action]
+    return lambda observations: np.repeat(row[None], len(observations), axis=0)
+
+
+def mixture(policy: Policy, other: Policy, share: float) -> Policy:
+    """Follow ``other`` with probability ``share``, else ``policy``; with `uniform`, ε-greedy.
+
+    Examples
+    --------
+    >>> mixture(always(0, 2), uniform(2), 0.1)(np.zeros((1, 1))).round(3)
+    array([[0.95, 0.05]])
+    """
+    weight = _validate.unit("mixture", "share", share)
+    return lambda observations: (
+        (1 - weight) * np.asarray(policy(observations)) + weight * np.asarray(other(observations))
+    )
+
+
+def pump(probability: float) -> Policy:
+    """Push a car in its direction of motion with this probability (MountainCar; rest is left).
+
+    Examples
+    --------
+    >>> pump(0.8)(np.array([[-0.5, 0.01], [-0.5, 0.0]])).round(3)
+    array([[0.1, 0.1, 0.8],
+           [0.8, 0.1, 0.1]])
+    """
+    most = _validate.unit("pump", "probability", probability)
+    rest = (1 - most) / 2
+    rows = np.array([[most, rest, rest], [rest, rest, most]])
+    return lambda observations: rows[(np.asarray(observations)[:, 1] > 0).astype(np.int64)]

@@ -1,10 +1,12 @@
 """The engine: experience becomes a stream of numbers, and one kernel runs every rule on it."""
 
+from saddleback.engine.backward import BackwardSums
 from saddleback.engine.expected import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
 from saddleback.engine.featured import Trajectory
 from saddleback.engine.given import Stream
 from saddleback.engine.learners import Learners, Workers
+from saddleback.engine.logged import LoggedStreamer, check_logged, copies_of, needs_ratios, taken
 from saddleback.engine.offline import OfflineLearners
 from saddleback.engine.pieces import Pieces, record_points
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
@@ -14,11 +16,13 @@ from saddleback.engine.sums import Moments, Sums
 
 __all__ = [
     "CHUNK",
+    "BackwardSums",
     "Columns",
     "ExpectedLearners",
     "Experience",
     "FiniteSource",
     "Learners",
+    "LoggedStreamer",
     "Moments",
     "OfflineLearners",
     "Pieces",
@@ -33,8 +37,12 @@ __all__ = [
     "Workers",
     "as_schedule",
     "as_source",
+    "check_logged",
+    "copies_of",
     "inverse",
     "inverse_sqrt",
+    "needs_ratios",
     "record_points",
     "sample",
+    "taken",
 ]

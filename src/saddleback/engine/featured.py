@@ -18,6 +18,9 @@ from saddleback.engine.stream import Columns, weigh
 from saddleback.features import Features
 from saddleback.rules import Rule, Terms, tabulate
 
+NOTHING = np.zeros(1)
+"""Stands for the correction of rules that make no use of it."""
+
 
 class Trajectory(NamedTuple):
     """Steps in an observation space, whose policies depend only on the kind of a state.
@@ -80,7 +83,7 @@ class FeatureStreamer:
         phi_value = np.ones(1 if value is None else steps * few)
         b_index = np.empty(steps * many, dtype=np.uint32)
         binary = np.ones((0, 0))
-        _expand(
+        expand(
             index, binary if value is None else value, next_index, self._on, piece.actions,
             np.uint32(copies), phi_index, phi_value, b_index,
         )  # fmt: skip
@@ -95,9 +98,12 @@ class FeatureStreamer:
                 here, piece.discounts, piece.starts, t.kappa, t.weight, t.rho, t.emphasis,
                 carry, decay, weight,
             )  # fmt: skip
-            b, x = np.empty(steps * many), np.empty(steps * many)
+            b, x = np.empty(steps * many), NOTHING
             size = binary if next_value is None else next_value
-            _spread(size, following, active, t.bootstrap, t.correction, b, x)
+            spread(size, following, active, t.bootstrap, b)
+            if rule.form.coefficients.correction:
+                x = np.empty(steps * many)
+                spread(size, following, active, t.correction, x)
             found.append(
                 Columns(
                     step * np.uint64(few), phi_index, phi_value,
@@ -109,7 +115,7 @@ class FeatureStreamer:
 
 
 @compiled
-def _expand(
+def expand(
     index: IndexArray,
     value: FloatArray,
     next_index: IndexArray,
@@ -137,22 +143,15 @@ def _expand(
 
 
 @compiled
-def _spread(
-    value: FloatArray,
-    following: IntArray,
-    active: int,
-    bootstrap: FloatArray,
-    correction: FloatArray,
-    b: FloatArray,
-    x: FloatArray,
+def spread(
+    value: FloatArray, following: IntArray, active: int, weights: FloatArray, filled: FloatArray
 ) -> None:
-    """Fill b and x: the value of each active feature, times the weight of each of its copies."""
-    valued, copies = value.size > 0, bootstrap.shape[1]
+    """Fill b or x: the value of each active feature, times the weight of each of its copies."""
+    valued, copies = value.size > 0, weights.shape[1]
     m = 0
     for t in range(len(following)):
         for i in range(active):
             size = value[t, i] if valued else 1.0
             for c in range(copies):
-                b[m] = size * bootstrap[following[t], c]
-                x[m] = size * correction[following[t], c]
+                filled[m] = size * weights[following[t], c]
                 m += 1

@@ -17,6 +17,7 @@ from saddleback import _names, _validate
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.experience import Experience, Sampler
 from saddleback.engine.featured import FeatureStreamer
+from saddleback.engine.logged import copies_of
 from saddleback.engine.stream import Columns, Streamer
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
@@ -161,11 +162,7 @@ class Simulation:
     @property
     def copies(self) -> FloatArray:
         """Which copies of a feature an action switches on, [A, copies]."""
-        common = np.ones((self.n_actions, 1))
-        if self.values == "state":
-            return common
-        own = np.eye(self.n_actions)
-        return np.hstack([own, common]) if self.shared else own
+        return copies_of(self.n_actions, self.values, self.shared)
 
     @property
     def p(self) -> int:

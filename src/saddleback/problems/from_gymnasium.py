@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from saddleback import _validate
-from saddleback._typing import ArrayLike, FloatArray
+from saddleback._typing import FloatArray
 from saddleback.engine import Simulation, Trajectory
 from saddleback.errors import CoverageError, InvalidParameter, RuleMismatch
 from saddleback.features import Features
+from saddleback.policies import Policy
 from saddleback.rules import Rule
-
-Policy: TypeAlias = Callable[[FloatArray], ArrayLike]
-"""Action probabilities [n, A] for observations [n, d]."""
 
 
 def from_gymnasium(

@@ -30,6 +30,11 @@ class Trace(ABC):
         """Whether κ of a state needs only the policies in that state."""
         return True
 
+    @property
+    def by_action(self) -> bool:
+        """Whether κ of an action needs π and μ of that action only, as most logs hold no more."""
+        return False
+
     @abstractmethod
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """κ[s, a] from tables π[s, a] and μ[s, a] of the states in which actions are taken."""
@@ -43,6 +48,11 @@ class _Lambda(Trace):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lam", _validate.unit(type(self).__name__, "lam", self.lam))
+
+    @property
+    def by_action(self) -> bool:
+        """Whether κ of an action needs π and μ of that action only: yes."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,11 @@ class ActionDependent(Trace):
         """Whether the extrema are declared."""
         return self.extrema is not None
 
+    @property
+    def by_action(self) -> bool:
+        """Whether the extrema are declared: then κ is a function of π and μ of the action."""
+        return self.extrema is not None
+
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return ν_ζ π."""
         larger = np.maximum(pi, mu)
@@ -159,6 +174,11 @@ class NoTrace(Trace):
     >>> NoTrace().kappa(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
     array([[0., 0.]])
     """
+
+    @property
+    def by_action(self) -> bool:
+        """Whether κ of an action needs π and μ of that action only: yes, neither."""
+        return True
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return 0 everywhere."""

@@ -3,6 +3,15 @@
 from saddleback.system.operators import bellman, lambda_operator, projection
 from saddleback.system.spectra import Stability
 from saddleback.system.storage import load, save
-from saddleback.system.system import System
+from saddleback.system.system import LARGEST, System
 
-__all__ = ["Stability", "System", "bellman", "lambda_operator", "load", "projection", "save"]
+__all__ = [
+    "LARGEST",
+    "Stability",
+    "System",
+    "bellman",
+    "lambda_operator",
+    "load",
+    "projection",
+    "save",
+]

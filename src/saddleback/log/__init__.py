@@ -1,0 +1,14 @@
+"""Logs of decisions: read, validated, cut into episodes; and the policies to be judged by them."""
+
+from saddleback.log.behaviour import Behaviour, estimate_behaviour
+from saddleback.log.card import Card
+from saddleback.log.collect import collect
+from saddleback.log.episodes import Piece
+from saddleback.log.findings import Finding, LogError
+from saddleback.log.log import Log
+from saddleback.log.targets import Target, as_target
+
+__all__ = [
+    "Behaviour", "Card", "Finding", "Log", "LogError", "Piece", "Target", "as_target", "collect",
+    "estimate_behaviour",
+]  # fmt: skip

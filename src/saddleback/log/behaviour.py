@@ -1,0 +1,195 @@
+"""Propensities that were not logged: estimated from the log itself, and said to be.
+
+An estimated μ̂(a|s) makes every ratio an estimate too. So the log is stamped, and the stamp is on
+all that is computed from it; and the calibration table says how well μ̂ fits: among rows to which
+it gives an action probability q, the action should be taken in a share q of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from saddleback import _names, _validate
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.log.log import Log
+from saddleback.policies import Policy
+
+BINS = 10
+"""Rows of the calibration table."""
+
+MOST_ROWS = 2_000_000
+"""Rows that are held in memory to fit a classifier; of a longer log every so-manieth is used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Behaviour:
+    """An estimated behaviour policy.
+
+    Attributes
+    ----------
+    policy
+        μ̂ as a function from observations [n, d] to probabilities [n, K].
+    log
+        The log with these propensities, stamped as estimated.
+    calibration
+        Arrow table: for each range of μ̂, how many (row, action) pairs are in it, the mean μ̂ there
+        and the share in which the action was taken.
+    how
+        The stamp.
+    """
+
+    policy: Policy
+    log: Log
+    calibration: Any
+    how: str
+
+
+def estimate_behaviour(
+    log: Log,
+    method: Literal["counts", "logistic"] = "counts",
+    *,
+    bins: int = 10,
+    prior: float = 1.0,
+) -> Behaviour:
+    """Estimate μ from the actions of a log whose propensities are missing.
+
+    Parameters
+    ----------
+    log
+        The log; propensities it has are not used.
+    method
+        "counts": shares of actions within cells of the observation, a grid of ``bins`` along each
+        entry that takes more values than that. "logistic": multinomial logistic regression, from
+        scikit-learn (``pip install 'saddleback[sklearn]'``).
+    bins
+        Cells along each entry.
+    prior
+        Counted for each action in every cell besides the data, in proportion to how often it is
+        taken in the whole log, so that none has probability 0.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> car = collect(problems.mountain_car(), episodes=50, rng=0)
+    >>> found = estimate_behaviour(car, bins=20)
+    >>> found.how
+    'counts in a grid of 20 cells along each of 2 entries'
+    >>> found.log
+    Log(rows=6,142, observation=2, actions=3, propensities estimated)
+    """
+    _names.known("method", method, ("counts", "logistic"))
+    _validate.instance("estimate_behaviour", "log", log, Log)
+    fresh = log._but(behaviour=None, estimated=None)
+    each = [(p.rows.observations, p.rows.actions) for p in fresh.pieces() if len(p.rows)]
+    every = max(1, -(-log.rows // MOST_ROWS))
+    observations = np.concatenate([o[::every] for o, _ in each])
+    actions = np.concatenate([a[::every] for _, a in each])
+    if method == "counts":
+        cells = _validate.count("estimate_behaviour", "bins", bins)
+        weight = _validate.non_negative("estimate_behaviour", "prior", prior)
+        policy, how = _counts(observations, actions, log.n_actions, cells, weight)
+    else:
+        policy, how = _logistic(observations, actions, log.n_actions)
+    if every > 1:
+        how += f", from every {every}th row"
+    bare = {k: v for k, v in (log.columns or {}).items() if not k.startswith("behavior_")}
+    stamped = log._but(columns=bare or None, behaviour=policy, estimated=how)
+    stamped = _forget(stamped)
+    return Behaviour(policy, stamped, _calibration(policy, observations, actions), how)
+
+
+def _forget(log: Log) -> Log:
+    """Leave propensities that are written in the log unread: the estimate takes their place."""
+    from dataclasses import replace
+
+    names = {k: v for k, v in log.layout.names.items() if not k.startswith("behavior_")}
+    tables = {k: v for k, v in log.layout.tables.items() if k not in ("mu", "next_mu")}
+    object.__setattr__(log, "layout", replace(log.layout, names=names, tables=tables))
+    return log
+
+
+def _counts(
+    observations: FloatArray, actions: Any, n_actions: int, bins: int, prior: float
+) -> tuple[Policy, str]:
+    edges = []
+    for column in observations.T:
+        values = np.unique(column)
+        if len(values) > bins:
+            values = np.quantile(column, np.linspace(0, 1, bins + 1)[1:-1])
+            edges.append(np.unique(values))
+        else:
+            edges.append((values[1:] + values[:-1]) / 2)
+    sizes = [len(edge) + 1 for edge in edges]
+    if np.prod([float(s) for s in sizes]) > 2**62:
+        raise InvalidParameter(
+            f"estimate_behaviour: {len(sizes)} entries make too many cells; use fewer bins, or "
+            'method="logistic".'
+        )
+
+    def cell(given: FloatArray) -> Any:
+        places = [np.searchsorted(e, c, side="right") for e, c in zip(edges, given.T, strict=True)]
+        return np.ravel_multi_index(places, sizes)
+
+    overall = np.bincount(actions, minlength=n_actions) / len(actions)
+    known, at = np.unique(cell(observations), return_inverse=True)
+    table = np.zeros((len(known) + 1, n_actions))
+    np.add.at(table, (at, actions), 1.0)
+    table += max(prior, 1e-300) * overall
+    table /= table.sum(axis=1, keepdims=True)
+
+    def policy(given: FloatArray) -> FloatArray:
+        which = cell(np.asarray(given, dtype=np.float64))
+        place = np.minimum(np.searchsorted(known, which), len(known) - 1)
+        return table[np.where(known[place] == which, place, len(known))]
+
+    plural = "entry" if len(sizes) == 1 else "entries"
+    return policy, f"counts in a grid of {bins} cells along each of {len(sizes)} {plural}"
+
+
+def _logistic(observations: FloatArray, actions: Any, n_actions: int) -> tuple[Policy, str]:
+    try:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ImportError:
+        raise InvalidParameter(
+            "estimate_behaviour: method='logistic' needs scikit-learn: "
+            "pip install 'saddleback[sklearn]'."
+        ) from None
+    if len(np.unique(actions)) < 2:
+        raise InvalidParameter(
+            "estimate_behaviour: every row has the same action; there is nothing to estimate."
+        )
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    model.fit(observations, actions)
+
+    def policy(given: FloatArray) -> FloatArray:
+        found = np.zeros((len(given), n_actions))
+        found[:, model.classes_] = model.predict_proba(given)
+        return found
+
+    return policy, "multinomial logistic regression"
+
+
+def _calibration(policy: Policy, observations: FloatArray, actions: Any) -> Any:
+    """Compare probabilities with shares, in bins of equal width."""
+    said = np.asarray(policy(observations))
+    taken = np.eye(said.shape[1])[actions]
+    place = np.minimum((said * BINS).astype(np.int64), BINS - 1).ravel()
+    count = np.bincount(place, minlength=BINS)
+    some = np.maximum(count, 1)
+    return pa.table(
+        {
+            "from": np.arange(BINS) / BINS,
+            "to": (np.arange(BINS) + 1) / BINS,
+            "pairs": count,
+            "estimated": np.bincount(place, weights=said.ravel(), minlength=BINS) / some,
+            "taken": np.bincount(place, weights=taken.ravel(), minlength=BINS) / some,
+        }
+    )

@@ -1,0 +1,145 @@
+"""The data card of a log: how much there is, how it ends, how likely its actions were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.log.findings import Finding
+
+if TYPE_CHECKING:
+    from saddleback.log.episodes import Cutter
+    from saddleback.log.inspection import Inspection
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """What a log holds, and what is wrong with it.
+
+    Attributes
+    ----------
+    rows, episodes
+        How many.
+    terminated, truncated, stops
+        How episodes end: the task ended; cut short; neither is said, so treated as cut short.
+    with_next
+        How many of those not terminated say what the next observation was.
+    lost
+        Last transitions without a next observation, which are dropped.
+    reward
+        Least, mean and greatest reward.
+    low, high
+        Range of each entry of the observation.
+    propensity
+        Least and median μ of the actions taken, or None.
+    mean_return
+        Mean discounted return of terminated episodes, if a discount was given.
+    actions
+        Names of the actions.
+    estimated
+        How propensities were estimated, if they were.
+    findings
+        All that is wrong, errors first.
+    """
+
+    rows: int
+    episodes: int
+    terminated: int
+    truncated: int
+    stops: int
+    with_next: int
+    lost: int
+    reward: tuple[float, float, float]
+    low: FloatArray
+    high: FloatArray
+    propensity: tuple[float, float] | None
+    mean_return: float | None
+    actions: tuple[str, ...]
+    estimated: str | None
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(
+        cls,
+        log: Any,
+        inspection: Inspection,
+        cutter: Cutter,
+        findings: list[Finding],
+        gamma: float | None,
+        mean_return: float | None,
+    ) -> Card:
+        """Sum a pass over a log up."""
+        unended = inspection.episodes - cutter.terminated
+        if gamma == 1.0 and unended > 0:
+            share = unended / max(1, inspection.episodes)
+            findings = [
+                Finding(
+                    "E160",
+                    f"gamma=1 needs terminating episodes; {share:.0%} do not terminate. Use a "
+                    "smaller gamma, or drop them.",
+                ),
+                *findings,
+            ]
+        counted = np.cumsum(inspection.histogram)
+        propensity = None
+        if counted[-1]:
+            median = int(np.searchsorted(counted, (counted[-1] + 1) // 2)) / (len(counted) - 1)
+            propensity = (inspection.prob_low, median)
+        mean = inspection.reward_sum / max(1, inspection.rows)
+        return cls(
+            rows=inspection.rows,
+            episodes=inspection.episodes,
+            terminated=cutter.terminated,
+            truncated=cutter.truncated,
+            stops=cutter.stops,
+            with_next=cutter.with_next,
+            lost=cutter.lost,
+            reward=(inspection.reward_low, mean, inspection.reward_high),
+            low=inspection.low,
+            high=inspection.high,
+            propensity=propensity,
+            mean_return=mean_return,
+            actions=log.action_names,
+            estimated=log.estimated,
+            findings=tuple(findings),
+        )
+
+    @property
+    def errors(self) -> list[Finding]:
+        """What makes the log unusable."""
+        return [each for each in self.findings if each.is_error]
+
+    @property
+    def text(self) -> str:
+        """The card in a few lines."""
+        mean = self.rows / max(1, self.episodes)
+        cut = self.truncated + self.stops
+        ends = f"terminated {self.terminated:,}   truncated {self.truncated:,}"
+        if cut:
+            ends += f" ({self.with_next:,} with next_obs)"
+        if self.stops:
+            ends += f"   stops without a flag {self.stops:,} (treated as truncated)"
+        lines = [f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean:.3g})   {ends}"]
+        if self.lost:
+            lines.append(
+                f"{self.lost:,} last transitions dropped: there is no next observation to "
+                "bootstrap from"
+            )
+        low, middle, high = self.reward
+        lines.append(f"reward  min {low:.4g}  mean {middle:.4g}  max {high:.4g}")
+        if self.mean_return is not None:
+            lines[-1] += f"   mean return of terminated episodes {self.mean_return:.4g}"
+        if self.propensity:
+            low, median = self.propensity
+            stamp = " (estimated)" if self.estimated else ""
+            lines.append(f"behavior_prob{stamp}  min {low:.4g}  median {median:.4g}")
+        else:
+            lines.append("behavior_prob  unknown: estimate_behaviour(log) can estimate it")
+        if not self.errors:
+            lines[-1] += "   OK: order, flags, NaN"
+        if self.estimated:
+            lines.append(f"propensities were estimated: {self.estimated}")
+        return "\n".join(lines)

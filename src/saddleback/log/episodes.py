@@ -1,0 +1,245 @@
+"""Rows cut into whole episodes, each ending as its flags say.
+
+    terminated                    no next value
+    truncated, next observation   bootstraps from it; the trace is cut
+    truncated without, or stops   the last transition is dropped, and counted
+
+Very long episodes come in segments of a fixed number of steps, counted from their own start, so
+that results do not depend on how the log was cut into files and chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
+from saddleback.log.decode import Rows, join
+from saddleback.log.findings import Finding, Tally
+from saddleback.log.inspection import autoreset, finite_rows, hash_ids
+from saddleback.log.words import WORDS
+
+SEGMENT = 1 << 16
+"""Steps after which a long episode is handed on in part."""
+
+
+class Piece(NamedTuple):
+    """Consecutive transitions, and the states between which they lead.
+
+    Attributes
+    ----------
+    observations
+        Every state that is met, [m, d]: those of the rows, then those only led to.
+    tables
+        Tables of probabilities in those states, [m, K], NaN where nothing is known.
+    here, following
+        States before and after each transition, [n].
+    actions, rewards
+        What was done, and what it brought, [n].
+    continues
+        Whether there is a next value: False where the task ended, [n].
+    propensity
+        μ of the action taken, [n], or None.
+    starts
+        Whether a transition begins an episode, [n].
+    first_states
+        Start states of the episodes that begin here, also of those without a transition.
+    ids
+        64 bits for each of those episodes.
+    unfinished
+        Which of the episodes that end here simply stop, without a flag.
+    goes_on
+        Whether the last episode goes on in the next piece.
+    rows, index
+        The rows themselves, and which of them each transition is, to name places.
+    """
+
+    observations: FloatArray
+    tables: dict[str, FloatArray]
+    here: IntArray
+    following: IntArray
+    actions: IntArray
+    rewards: FloatArray
+    continues: BoolArray
+    propensity: FloatArray | None
+    starts: BoolArray
+    first_states: IntArray
+    ids: OffsetArray
+    unfinished: BoolArray
+    goes_on: bool
+    rows: Rows
+    index: IntArray
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+@dataclass
+class Cutter:
+    """Cuts rows into pieces of whole episodes, counting how they end."""
+
+    time_limit: str
+    drop_bad: bool
+    drop_autoreset: bool
+    segment: int = SEGMENT
+    tally: Tally = field(default_factory=Tally)
+    terminated: int = 0
+    truncated: int = 0
+    with_next: int = 0
+    stops: int = 0
+    lost: int = 0
+    dropped: int = 0
+    phantoms: int = 0
+    _rest: Rows | None = None
+    _flagged: int = 0
+    _phantom_like: int = 0
+
+    def add(self, rows: Rows) -> Iterator[Piece]:
+        """Return what is complete with the next rows."""
+        held = join(self._rest, rows)
+        begins = np.flatnonzero(held.starts)
+        last = int(begins[-1]) if len(begins) else 0
+        if last:
+            yield from self._cut(held.part(slice(0, last)), None)
+        held = held.part(slice(last, None))
+        while len(held) > self.segment and not self.drop_bad:
+            yield from self._cut(held.part(slice(0, self.segment)), held)
+            held = held.part(slice(self.segment, None))
+        self._rest = held
+
+    def finish(self) -> Iterator[Piece]:
+        """Return the last episode, which nothing follows."""
+        if self._rest is not None and len(self._rest):
+            yield from self._cut(self._rest, None)
+        self._rest = None
+
+    def findings(self) -> list[Finding]:
+        """What is wrong with how episodes end."""
+        if self._flagged and self._flagged == self._phantom_like:
+            return [autoreset()]
+        return self.tally.findings(WORDS)
+
+    def _cut(self, rows: Rows, then: Rows | None) -> Iterator[Piece]:
+        """Return whole episodes, or a segment of one that goes on with ``then``."""
+        goes_on = then is not None
+        if self.drop_bad:
+            rows = self._without_bad(rows)
+        if self.drop_autoreset:
+            rows = self._without_phantoms(rows)
+        if not len(rows):
+            return
+        last = np.append(rows.starts[1:], not goes_on)
+        ended = rows.terminated | rows.truncated
+        self._look(rows, last, ended)
+        terminated = last & rows.terminated
+        truncated = last & ~rows.terminated
+        self.terminated += int(terminated.sum())
+        self.truncated += int((truncated & rows.truncated).sum())
+        self.stops += int((truncated & ~rows.truncated).sum())
+        known = np.zeros(len(rows), dtype=np.bool_)
+        if rows.next_observations is not None:
+            at = np.flatnonzero(truncated)
+            known[at] = np.isfinite(rows.next_observations[at]).all(axis=1)
+        self.with_next += int(known.sum())
+        if self.time_limit == "task":
+            terminated, truncated = last & ended, last & ~ended
+            known &= truncated
+        used = ~(truncated & ~known)
+        self.lost += int((~used).sum())
+        if goes_on and then is not None:
+            then = then.part(slice(len(rows), len(rows) + 1))
+        yield _piece(rows, last, terminated, known, used, then, ended)
+
+    def _look(self, rows: Rows, last: BoolArray, ended: BoolArray) -> None:
+        """Notice flags in mid-episode, unless they are what an automatic reset leaves."""
+        early = np.flatnonzero(ended & ~last)
+        if not len(early):
+            return
+        follows = early + 1
+        phantom = last[follows] & (rows.rewards[follows] == 0.0)
+        self._flagged += len(early)
+        self._phantom_like += int(phantom.sum())
+        i = int(early[0])
+        ends = np.flatnonzero(last)
+        end = int(ends[ends >= i][0]) if (ends >= i).any() else len(rows) - 1
+        name = "terminated" if rows.terminated[i] else "truncated"
+        length = int(rows.position[end]) + 1
+        kind = ("E132", name, str(rows.place(i)[1]), str(length))
+        if "E132" not in self.tally:
+            self.tally.add(kind, len(early), [rows.place(i)] * min(3, len(early)))
+
+    def _without_bad(self, rows: Rows) -> Rows:
+        good = finite_rows(rows)
+        if good.all():
+            return rows
+        episode = np.cumsum(rows.starts)
+        spoiled = np.unique(episode[~good])
+        self.dropped += len(spoiled)
+        return rows.part(~np.isin(episode, spoiled))
+
+    def _without_phantoms(self, rows: Rows) -> Rows:
+        """Drop the row that a reset left: first of an episode, or after the row that ended it."""
+        first = rows.starts & (rows.rewards == 0.0)
+        if rows.first == 0 and len(first):
+            first[0] = False
+        before = np.append(False, (rows.terminated | rows.truncated)[:-1]) & ~rows.starts
+        after = before & (rows.rewards == 0.0) & np.append(rows.starts[1:], True)
+        drop = after if after.any() else first
+        self.phantoms += int(drop.sum())
+        kept = rows.part(~drop)
+        begins = np.append(False, drop[:-1] & rows.starts[:-1])[~drop]
+        return kept._replace(starts=kept.starts | begins)
+
+
+def _piece(
+    rows: Rows,
+    last: BoolArray,
+    terminated: BoolArray,
+    known: BoolArray,
+    used: BoolArray,
+    then: Rows | None,
+    ended: BoolArray,
+) -> Piece:
+    n, led_to = len(rows), np.flatnonzero(known)
+    following = np.arange(1, n + 1)
+    following[terminated] = np.flatnonzero(terminated)
+    following[led_to] = n + np.arange(len(led_to))
+    observed, tables = [rows.observations], {name: [t] for name, t in rows.tables.items()}
+    if len(led_to) and rows.next_observations is not None:
+        observed.append(rows.next_observations[led_to])
+        for name, table in rows.tables.items():
+            later = rows.tables.get(f"next_{name}")
+            unknown = np.full((len(led_to), table.shape[1]), np.nan)
+            tables[name].append(unknown if later is None else later[led_to])
+    if then is not None:
+        following[-1] = n + len(led_to)
+        observed.append(then.observations)
+        for name, table in then.tables.items():
+            tables[name].append(table)
+    index = np.flatnonzero(used)
+    begins = np.flatnonzero(rows.starts)
+    states = observed[0] if len(observed) == 1 else np.concatenate(observed)
+    return Piece(
+        observations=states,
+        tables={
+            name: parts[0] if len(parts) == 1 else np.concatenate(parts)
+            for name, parts in tables.items()
+            if not name.startswith("next_")
+        },
+        here=index,
+        following=following[index],
+        actions=rows.actions[index],
+        rewards=rows.rewards[index],
+        continues=~terminated[index],
+        propensity=None if rows.propensity is None else rows.propensity[index],
+        starts=rows.starts[index],
+        first_states=begins,
+        ids=hash_ids(rows.ids.take(begins)),
+        unfinished=~ended[last],
+        goes_on=then is not None,
+        rows=rows,
+        index=index,
+    )

@@ -1,0 +1,184 @@
+"""Where a log comes from: Parquet files, Arrow tables, frames, or arrays; one after the other."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from saddleback.errors import InvalidParameter
+from saddleback.log.findings import Finding, LogError
+from saddleback.log.layout import Layout, resolve
+
+BATCH = 1 << 17
+"""Rows read at a time."""
+
+BROKEN = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError)
+"""What reading a damaged file raises."""
+
+METADATA = b"saddleback"
+"""Key under which a file says what it knows of itself, as JSON."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file, or a table in memory, of a log."""
+
+    name: str
+    rows: int
+    schema: Any
+    table: Any = None
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Return its rows in record batches."""
+        if self.table is not None:
+            chosen = self.table.select(list(columns)).combine_chunks()
+            yield from chosen.to_batches(max_chunksize=BATCH)
+            return
+        try:
+            with pq.ParquetFile(self.name) as file:
+                yield from file.iter_batches(batch_size=BATCH, columns=list(columns))
+        except BROKEN as error:
+            raise LogError([_unreadable(self.name, error)]) from None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the part says of itself: gamma, actions, …"""
+        words = (self.schema.metadata or {}).get(METADATA)
+        try:
+            found = json.loads(words) if words else {}
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def parts(data: Any) -> list[Part]:
+    """Return the parts of a log, refusing what cannot be read; nothing but footers is read."""
+    if isinstance(data, (str, os.PathLike)):
+        data = [data]
+    if (
+        isinstance(data, (list, tuple))
+        and data
+        and all(isinstance(d, (str, os.PathLike)) for d in data)
+    ):
+        return _files([str(each) for each in data])
+    table = as_table(data)
+    return [Part("the table", table.num_rows, table.schema, table)]
+
+
+def as_table(data: Any) -> Any:
+    """Return an Arrow table of an Arrow, pandas or polars table, or a mapping of arrays."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, Mapping):
+        columns = {str(name): _column(str(name), each) for name, each in data.items()}
+        lengths = {name: len(each) for name, each in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InvalidParameter(f"columns of a log must be of one length, got {lengths}.")
+        return pa.table(columns)
+    if hasattr(data, "__arrow_c_stream__"):
+        table = pa.table(data)
+        if table.schema.metadata:  # pandas leaves notes to itself
+            table = table.replace_schema_metadata(None)
+        return table
+    raise InvalidParameter(
+        "a log is read from Parquet files, an Arrow table, a pandas or polars frame or a dict of "
+        f"arrays, got {type(data).__name__}."
+    )
+
+
+def _column(name: str, given: Any) -> Any:
+    """Return one column; a matrix becomes lists of fixed size."""
+    array = np.asarray(given)
+    try:
+        if array.ndim == 2:
+            flat = pa.array(np.ascontiguousarray(array).ravel())
+            return pa.FixedSizeListArray.from_arrays(flat, array.shape[1])
+        if array.ndim == 1 and array.dtype.kind != "O":
+            return pa.array(array)
+        return pa.array(given)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidParameter(f"column {name!r} of the log is not a column: {error}.") from None
+
+
+def _files(names: Sequence[str]) -> list[Part]:
+    found: list[Finding] = []
+    paths: list[str] = []
+    for name in names:
+        matches = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
+        if not matches:
+            found.append(Finding("E190", f"no file matches {name!r}."))
+        for match in matches:
+            inside = sorted(map(str, Path(match).glob("*.parquet"))) if os.path.isdir(match) else []
+            paths += inside or [match]
+    seen: dict[str, str] = {}
+    each: list[Part] = []
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in seen:
+            found.append(
+                Finding("E192", f"{path} is given twice (as {seen[real]} too): name it once.")
+            )
+            continue
+        seen[real] = path
+        try:
+            with pq.ParquetFile(path) as file:
+                each.append(Part(path, file.metadata.num_rows, file.schema_arrow))
+        except BROKEN as error:
+            found.append(_unreadable(path, error))
+    if found:
+        raise LogError(found)
+    return each
+
+
+def _unreadable(path: str, error: Exception) -> Finding:
+    if isinstance(error, FileNotFoundError):
+        return Finding("E190", f"{path}: no such file.")
+    if isinstance(error, (IsADirectoryError, PermissionError)):
+        return Finding("E190", f"{path} cannot be read: {error.strerror or error}.")
+    why = str(error).split("\n")[0].rstrip(".")
+    return Finding(
+        "E190",
+        f"{path} cannot be read as Parquet: half-written, or another format? ({why}). Write it "
+        "again, or leave it out.",
+    )
+
+
+def common_layout(
+    each: Sequence[Part], observations: Sequence[str] | None, columns: Mapping[str, str]
+) -> Layout:
+    """Return the layout that all parts share, refusing parts that differ."""
+    layout, found = resolve(each[0].schema, observations, columns)
+    if layout is None:
+        raise LogError(found)
+    for part in each[1:]:
+        differ = [
+            f"{name} is {_type(part, name)} in one, {_type(each[0], name)} in the other"
+            for name in layout.read
+            if _type(part, name) != _type(each[0], name)
+        ]
+        if differ:
+            found.append(
+                Finding(
+                    "E191",
+                    f"{part.name} and {each[0].name} have different columns: {'; '.join(differ[:3])}"
+                    f"{' …' if len(differ) > 3 else ''}. Files of one log need the same columns.",
+                )
+            )
+    if not sum(part.rows for part in each):
+        found.append(Finding("E193", f"the log is empty: {each[0].name} has no rows."))
+    if found:
+        raise LogError(found)
+    return layout
+
+
+def _type(part: Part, name: str) -> str:
+    return str(part.schema.field(name).type) if name in part.schema.names else "missing"

@@ -1,0 +1,276 @@
+"""`Log`: logged decisions, one row for each, validated as they are read, whatever their number."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from saddleback import _names, _validate
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.log.card import Card
+from saddleback.log.decode import Decoder, Rows
+from saddleback.log.episodes import SEGMENT, Piece
+from saddleback.log.files import METADATA, Part, common_layout, parts
+from saddleback.log.findings import refuse
+from saddleback.log.layout import Layout
+from saddleback.log.reading import Reading, Returns
+from saddleback.policies import Policy
+
+Progress = Callable[[int, int], object]
+"""Told how many rows are done, of how many."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Log:
+    """Logged decisions: episodes of observation, action, reward, and the propensity of the action.
+
+    Nothing but file footers is read until rows are needed; then they are streamed, and validated
+    as they are read. Everything that is wrong is collected and said at once.
+
+    Parameters
+    ----------
+    data
+        Parquet files (a path, several, or a pattern such as ``"logs/*.parquet"``), an Arrow table,
+        a pandas or polars frame, or a dict of arrays. Columns: ``episode_id``, ``step`` (else the
+        order of rows), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for features),
+        ``action``, ``reward``, ``terminated``, ``truncated``; on truncated last rows
+        ``next_obs_0``, …; ``behavior_prob`` (or ``behavior_logp``), or all of ``mu_0``, …
+    observations
+        Columns of the observation, if they are called otherwise; then ``next_NAME`` is the next.
+    columns
+        Other names of other columns: ``{"reward": "cost"}``.
+    actions
+        Names of the actions 0, 1, …; needed for text only to fix their order.
+    behaviour
+        μ as a function from observations [n, d] to probabilities [n, K], where the log does not
+        hold it, or to check what it holds.
+    estimated
+        How that function was estimated, stamped on all that follows; `estimate_behaviour` sets it.
+    min_prob
+        Raise smaller propensities to this.
+    drop_bad
+        "episode" drops episodes that hold NaN or infinities; else they are refused.
+    drop_autoreset
+        Drop the row that an environment's automatic reset leaves after each episode.
+    time_limit
+        "artifact": a truncated episode would have gone on, so its end bootstraps. "task": the
+        limit is part of the task, so it ends there; the observation should then hold the time.
+
+    Examples
+    --------
+    >>> log = Log(
+    ...     {
+    ...         "episode_id": [0, 0, 1],
+    ...         "obs_0": [0.0, 1.0, 0.0],
+    ...         "action": [1, 0, 0],
+    ...         "reward": [0.0, 1.0, 0.5],
+    ...         "terminated": [False, True, True],
+    ...         "truncated": [False, False, False],
+    ...         "behavior_prob": [0.25, 0.75, 0.75],
+    ...     }
+    ... )
+    >>> log
+    Log(rows=3, observation=1, actions=2)
+    >>> print(log.card().text)
+    3 rows, 2 episodes (mean 1.5)   terminated 2   truncated 0
+    reward  min 0  mean 0.5  max 1
+    behavior_prob  min 0.25  median 0.75   OK: order, flags, NaN
+    """
+
+    data: Any
+    observations: Sequence[str] | None = None
+    columns: Mapping[str, str] | None = None
+    actions: Sequence[str] | None = None
+    behaviour: Policy | None = None
+    estimated: str | None = None
+    min_prob: float | None = None
+    drop_bad: Literal["episode"] | None = None
+    drop_autoreset: bool = False
+    time_limit: Literal["artifact", "task"] = "artifact"
+    segment: int = SEGMENT
+
+    def __post_init__(self) -> None:
+        _names.known("time_limit", self.time_limit, ("artifact", "task"))
+        if self.drop_bad is not None:
+            _names.known("drop_bad", self.drop_bad, ("episode",))
+        if self.min_prob is not None:
+            _validate.unit("Log", "min_prob", self.min_prob)
+        object.__setattr__(self, "parts", parts(self.data))
+        layout = common_layout(self.parts, self.observations, self.columns or {})
+        object.__setattr__(self, "layout", layout)
+
+    parts: tuple[Part, ...] = ()
+    layout: Layout = None  # type: ignore[assignment]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def dimensions(self) -> int:
+        """Entries of an observation."""
+        return self.layout.dimensions
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the files say of themselves: gamma, actions, …"""
+        return self.parts[0].metadata
+
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions, in order."""
+        given = self.actions if self.actions is not None else self.metadata.get("actions")
+        if given is not None:
+            return tuple(map(str, given))
+        for table in ("mu", "pi"):
+            if table in self.layout.tables:
+                return tuple(map(str, range(len(self.layout.tables[table]))))
+        name = self.layout.names["action"]
+        kind = self.parts[0].schema.field(name).type
+        whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+        most, words = 0, set()
+        for part in self.parts:
+            for batch in part.batches([name]):
+                column = batch.column(name)
+                if whole:
+                    column = column.cast(pa.int64())
+                    most = max(most, (pc.max(column).as_py() or 0) + 1)
+                else:
+                    words |= {each for each in pc.unique(column).to_pylist() if each is not None}
+        return tuple(map(str, range(most))) if whole else tuple(sorted(map(str, words)))
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions there are."""
+        return len(self.action_names)
+
+    @property
+    def propensity(self) -> str:
+        """Where μ of the action taken comes from; empty if it is not known."""
+        for name in ("behavior_prob", "behavior_logp"):
+            if name in self.layout.names:
+                return self.layout.names[name]
+        return "mu" if "mu" in self.layout.tables or self.behaviour is not None else ""
+
+    def with_behaviour(self, policy: Policy, estimated: str | None = None) -> Self:
+        """Return the log with μ given by a function."""
+        return self._but(behaviour=policy, estimated=estimated)
+
+    def _but(self, **changes: Any) -> Self:
+        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in HELD}
+        return type(self)(**(kept | changes))
+
+    # Reading.
+
+    def pieces(
+        self, tables: Sequence[str] = (), progress: Progress | None = None
+    ) -> Iterator[Piece]:
+        """Return the transitions in pieces of whole episodes; at the end refuse a bad log.
+
+        ``tables`` names tables of probabilities to read beside ``mu``, such as ``pi``.
+        """
+        reading = Reading(self)
+        done = 0
+        for rows in self._decoded(tables):
+            yield from reading.take(rows)
+            done += len(rows)
+            if progress is not None:
+                progress(done, self.rows)
+        yield from reading.finish()
+        refuse(reading.findings())
+
+    def _decoded(self, tables: Sequence[str]) -> Iterator[Rows]:
+        named = dict.fromkeys(("mu", *tables))
+        wanted = [t for name in named for t in (name, f"next_{name}")]
+        decode = Decoder(self.layout, self.action_names, self.n_actions, wanted)
+        columns = [
+            *self.layout.names.values(), *self.layout.observations, *self.layout.next_observations,
+        ]  # fmt: skip
+        columns += [c for name in wanted for c in self.layout.tables.get(name, ())]
+        for part in self.parts:
+            for batch in part.batches(columns):
+                if batch.num_rows:
+                    yield decode(batch)
+
+    def card(self, gamma: float | None = None, progress: Progress | None = None) -> Card:
+        """Read the whole log once: its numbers, and all that is wrong with it.
+
+        Parameters
+        ----------
+        gamma
+            The discount for which it is meant to be used, if it is to be checked too.
+        progress
+            Told how many rows are done, of how many.
+        """
+        tables = [name for name in self.layout.tables if not name.startswith("next_")]
+        reading = Reading(self)
+        returns = Returns(gamma)
+        done = 0
+        for rows in self._decoded(tables):
+            for piece in reading.take(rows):
+                returns.add(piece)
+            done += len(rows)
+            if progress is not None:
+                progress(done, self.rows)
+        for piece in reading.finish():
+            returns.add(piece)
+        return Card.of(
+            self, reading.inspection, reading.cutter, reading.findings(), gamma, returns.mean
+        )
+
+    def start_states(self) -> FloatArray:
+        """Observations in which the episodes begin, [episodes, d]."""
+        found = [piece.observations[piece.first_states] for piece in self.pieces()]
+        return np.concatenate(found) if found else np.zeros((0, self.dimensions))
+
+    def write(self, path: str | os.PathLike[str], **metadata: Any) -> Path:
+        """Write the log as one Parquet file, whole or not at all.
+
+        ``metadata`` (gamma=…, provenance=…) is kept in the file, with the names of the actions.
+        """
+        target = Path(path)
+        words = {"actions": list(self.action_names)} | self.metadata | metadata
+        schema = self.parts[0].schema.with_metadata({METADATA: json.dumps(words).encode()})
+        aside = target.with_name(f".{target.name}.part")
+        try:
+            with pq.ParquetWriter(aside, schema) as writer:
+                for part in self.parts:
+                    for batch in part.batches(schema.names):
+                        writer.write_batch(
+                            batch.cast(schema.remove_metadata()).replace_schema_metadata(
+                                schema.metadata
+                            )
+                        )
+            with aside.open("rb") as file:
+                os.fsync(file.fileno())
+            aside.replace(target)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise InvalidParameter(
+                f"cannot write {target}: {error.strerror or error}. Choose another place."
+            ) from None
+        return target
+
+    def __repr__(self) -> str:
+        stamp = ", propensities estimated" if self.estimated else ""
+        files = f"files={len(self.parts)}, " if len(self.parts) > 1 else ""
+        return (
+            f"Log({files}rows={self.rows:,}, observation={self.dimensions}, "
+            f"actions={self.n_actions}{stamp})"
+        )
+
+
+HELD = ("parts", "layout")
+"""Fields that are found, not given."""

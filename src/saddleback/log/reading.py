@@ -1,0 +1,117 @@
+"""One pass over a log: rows looked at, cut into episodes, given their propensities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from saddleback.log.asking import ask
+from saddleback.log.decode import Rows
+from saddleback.log.episodes import Cutter, Piece
+from saddleback.log.findings import Finding
+from saddleback.log.inspection import Inspection
+from saddleback.policies import Policy
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
+
+
+class Reading:
+    """One pass over a log: rows looked at, cut into episodes, given their propensities."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        layout = log.layout
+        names = log.action_names
+        actions = f"0 … {len(names) - 1}" if log.actions is None else ", ".join(names)
+        observed = layout.observations
+        if layout.as_list:
+            observed = tuple(f"{observed[0]}[{i}]" for i in range(layout.dimensions))
+        self.inspection = Inspection(layout.names, observed, actions, log.propensity)
+        self.cutter = Cutter(
+            log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
+        )
+
+    def take(self, rows: Rows) -> Iterator[Piece]:
+        """Return the pieces that are complete with the next rows; none once an error was met."""
+        if self._log.behaviour is not None and np.isfinite(rows.observations).all():
+            rows = self._behave(rows, self._log.behaviour)
+        mu = rows.tables.get("mu")
+        if rows.propensity is None and mu is not None:
+            taken = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
+            rows = rows._replace(propensity=taken)
+        self.inspection.look(rows)
+        if rows.propensity is not None and self._log.min_prob is not None:
+            rows = rows._replace(propensity=np.maximum(rows.propensity, self._log.min_prob))
+        yield from self._sound(self.cutter.add(rows))
+
+    def finish(self) -> Iterator[Piece]:
+        """Return the last piece."""
+        yield from self._sound(self.cutter.finish())
+
+    def _sound(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        forgiven = {"E120"} if self._log.drop_bad else set()
+        if self._log.min_prob is not None:
+            forgiven.add("E101")
+        for piece in pieces:
+            if not self.inspection.failed(forgiven) and "E132" not in self.cutter.tally:
+                yield piece
+
+    def _behave(self, rows: Rows, policy: Policy) -> Rows:
+        """Ask μ of every state, and of those that a truncated row led to."""
+        tables, n = dict(rows.tables), self._log.n_actions
+        mu = tables["mu"] = ask("behaviour", policy, rows.observations, n)
+        if rows.next_observations is not None:
+            there = np.flatnonzero(np.isfinite(rows.next_observations).all(axis=1))
+            tables["next_mu"] = np.full_like(mu, np.nan)
+            if len(there):
+                tables["next_mu"][there] = ask(
+                    "behaviour", policy, rows.next_observations[there], n
+                )
+        return rows._replace(tables=tables)
+
+    def findings(self) -> list[Finding]:
+        """All that is wrong, errors first."""
+        found = self.inspection.findings(self._log.min_prob, self.cutter.dropped)
+        found += self.cutter.findings()
+        if self._log.drop_autoreset:
+            found = [each for each in found if each.code != "W133"]
+        if not self.cutter.terminated and self.inspection.rows:
+            found.append(
+                Finding("W150", "no episode terminated: V depends wholly on bootstrapping.")
+            )
+        return sorted(set(found), key=lambda each: (not each.is_error, each.code[1:]))
+
+
+class Returns:
+    """The mean discounted return of the episodes that terminated."""
+
+    def __init__(self, gamma: float | None) -> None:
+        self._gamma, self._sum, self._count = gamma, 0.0, 0
+        self._power, self._now, self._bad = 1.0, 0.0, False
+
+    def add(self, piece: Piece) -> None:
+        """Take in the next piece."""
+        if self._gamma is None:
+            return
+        rows = piece.rows
+        power = self._gamma ** rows.position.astype(np.float64)
+        episode = np.cumsum(rows.starts) - (1 if len(rows) and rows.starts[0] else 0)
+        each = np.bincount(episode, weights=power * rows.rewards)
+        each[0] += self._now
+        self._now = 0.0
+        last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
+        ended = rows.terminated[last] & np.append(
+            np.ones(len(last) - 1, dtype=bool), not piece.goes_on
+        )
+        if piece.goes_on:
+            self._now = float(each[-1])
+        self._sum += float(each[ended].sum())
+        self._count += int(ended.sum())
+
+    @property
+    def mean(self) -> float | None:
+        """The mean, if there is one."""
+        return self._sum / self._count if self._count else None

@@ -1,0 +1,233 @@
+"""Target policies: π in every state of a log, however it is given.
+
+a function f(observations [n, d]) → probabilities [n, K], or "module.py:function"
+columns of the log, "columns" (pi_0, …, and next_pi_0, … on truncated rows) or "columns:NAME"
+a fitted scikit-learn classifier, by its predict_proba
+a table [S, K] for observations 0, …, S − 1
+"uniform", "always:ACTION", "pump:PROBABILITY", and "logged", which is μ itself
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddleback import _names, policies
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.log.asking import ask, sound
+from saddleback.log.episodes import Piece
+from saddleback.log.findings import Finding, LogError
+from saddleback.log.log import Log
+from saddleback.policies import Policy
+
+STOCK = ("uniform", "logged", "columns", "always", "pump")
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A target policy that can be asked for π in the states of a log.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    mark
+        What tells it from other policies, for merging: its source, numbers or columns.
+    policy
+        π as a function of observations, or None where it is in the log itself.
+    table
+        Name of the table of the log that holds π, or None.
+    """
+
+    name: str
+    mark: str
+    policy: Policy | None = None
+    table: str | None = None
+
+    @property
+    def tables(self) -> list[str]:
+        """Tables of the log that are needed."""
+        return [] if self.table is None else [self.table]
+
+    def probabilities(self, piece: Piece, n_actions: int) -> FloatArray:
+        """Return π [m, K] in all states of a piece."""
+        if self.policy is not None:
+            return ask(f"target {self.name!r}", self.policy, piece.observations, n_actions)
+        assert self.table is not None
+        pi = piece.tables[self.table]
+        if np.isnan(pi[piece.following[piece.continues]]).any():
+            raise LogError(
+                [
+                    Finding(
+                        "E146",
+                        f"{self.table}_* says nothing about the observation after truncated rows: "
+                        f"add next_{self.table}_0, … there, or give the target as a function.",
+                    )
+                ]
+            )
+        return pi
+
+    def at(self, observations: FloatArray, n_actions: int) -> FloatArray:
+        """Return π [n, K] for observations that need not be in the log."""
+        if self.policy is None:
+            raise InvalidParameter(
+                f"target {self.name!r} is known only on the rows of the log; give it as a function "
+                "to ask about other observations."
+            )
+        return ask(f"target {self.name!r}", self.policy, observations, n_actions)
+
+
+def as_target(given: Any, log: Log, name: str | None = None) -> Target:
+    """Return a target policy, however it is given.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> log = collect(problems.mountain_car(), episodes=1, rng=0)
+    >>> as_target("pump:0.8", log).at(np.array([[-0.5, 0.01]]), 3).round(3)
+    array([[0.1, 0.1, 0.8]])
+    """
+    if isinstance(given, Target):
+        return given
+    if isinstance(given, str):
+        return _named(given, log, name or given)
+    if hasattr(given, "predict_proba") and hasattr(given, "classes_"):
+        return _classifier(given, log, name or type(given).__name__)
+    if callable(given):
+        return Target(name or getattr(given, "__name__", "target"), _mark(given), given)
+    table = np.asarray(given, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != log.n_actions:
+        raise InvalidShape(
+            f"a target table must have a row for each observation and {log.n_actions} columns, one "
+            f"for each action; got shape {list(table.shape)}."
+        )
+    sound("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
+    digest = hashlib.sha256(np.ascontiguousarray(table)).hexdigest()[:16]
+    return Target(name or "table", f"table {digest}", _from_table(table))
+
+
+def _named(given: str, log: Log, name: str) -> Target:
+    kind, _, rest = given.partition(":")
+    if kind.endswith(".py"):
+        function = load(given)
+        if hasattr(function, "predict_proba"):
+            return _classifier(function, log, name)
+        return Target(name, f"{Path(kind).name}:{rest} {_mark(function, Path(kind))}", function)
+    _names.known("target policy", kind, STOCK)
+    if kind == "uniform":
+        return Target(name, given, policies.uniform(log.n_actions))
+    if kind == "logged":
+        if log.behaviour is not None:
+            return Target(name, "logged " + _mark(log.behaviour), log.behaviour)
+        if "mu" not in log.layout.tables:
+            raise InvalidParameter(
+                "target 'logged' needs the whole behaviour policy: columns mu_0, …, or "
+                "Log(…, behaviour=function), or estimate_behaviour(log)."
+            )
+        return Target(name, "logged", table="mu")
+    if kind == "columns":
+        prefix = rest or "pi"
+        if prefix not in log.layout.tables:
+            there = ", ".join(log.layout.tables) or "none"
+            raise InvalidParameter(
+                f"target {given!r}: the log has no columns {prefix}_0, {prefix}_1, …; tables of "
+                f"probabilities in it: {there}."
+            )
+        if len(log.layout.tables[prefix]) != log.n_actions:
+            raise LogError(
+                [
+                    Finding(
+                        "E141",
+                        f"{prefix}_* has {len(log.layout.tables[prefix])} columns, {log.n_actions} "
+                        "actions in the log.",
+                    )
+                ]
+            )
+        return Target(name, f"columns {prefix}", table=prefix)
+    if kind == "always":
+        action = _names.known("action", rest, log.action_names)
+        index = log.action_names.index(action)
+        return Target(name, given, policies.always(index, log.n_actions))
+    try:
+        share = float(rest)
+    except ValueError:
+        raise InvalidParameter(f"target {given!r}: write pump:0.8, a probability.") from None
+    return Target(name, given, policies.pump(share))
+
+
+def load(spec: str) -> Any:
+    """Return what ``module.py:name`` names."""
+    path, _, attribute = spec.partition(":")
+    if not attribute:
+        raise InvalidParameter(f"{spec!r} names a file only; write {spec}:function.")
+    if not Path(path).is_file():
+        raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
+    found = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:
+        raise InvalidParameter(f"{path} failed: {type(error).__name__}: {error}") from error
+    names = [name for name in vars(module) if not name.startswith("_")]
+    return getattr(module, _names.known(f"name in {path}", attribute, names))
+
+
+def _from_table(table: FloatArray) -> Policy:
+    def policy(observations: FloatArray) -> FloatArray:
+        state = observations[:, 0]
+        whole = state.astype(np.int64)
+        wrong = (
+            (observations.shape[1] != 1) | (whole != state) | (whole < 0) | (whole >= len(table))
+        )
+        for i in np.flatnonzero(np.broadcast_to(wrong, state.shape))[:1]:
+            raise ValueError(
+                f"a table of {len(table)} rows needs observations 0 … {len(table) - 1}, one whole "
+                f"number each; got {observations[i].tolist()}."
+            )
+        return table[whole]
+
+    return policy
+
+
+def _classifier(model: Any, log: Log, name: str) -> Target:
+    """Return a classifier as a policy: its classes are actions, those it never saw have π = 0."""
+    places = []
+    for label in model.classes_:
+        text = str(label.item() if hasattr(label, "item") else label)
+        if text not in log.action_names:
+            raise InvalidParameter(
+                f"target {name!r}: the classifier's class {label!r} is not an action of the log "
+                f"({', '.join(log.action_names)}); name the actions: actions=[…]."
+            )
+        places.append(log.action_names.index(text))
+
+    def policy(observations: FloatArray) -> FloatArray:
+        found = np.zeros((len(observations), log.n_actions))
+        found[:, places] = model.predict_proba(observations)
+        return found
+
+    probe = np.random.default_rng(0).normal(size=(64, log.dimensions))
+    digest = hashlib.sha256(np.ascontiguousarray(policy(probe).round(12))).hexdigest()[:16]
+    return Target(name, f"{type(model).__name__} {digest}", policy)
+
+
+def _mark(function: Any, path: Path | None = None) -> str:
+    """What tells a function from others: its text, or that of its file."""
+    try:
+        text = path.read_text() if path is not None else inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        text = repr((code.co_code, code.co_consts)) if code else type(function).__name__
+    kept = [repr(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{name} {hashlib.sha256((text + ''.join(kept)).encode()).hexdigest()[:16]}"
