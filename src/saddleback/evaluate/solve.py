@@ -101,11 +101,7 @@ class Range:
     def solve(self, A: FloatArray, b: FloatArray, ridge: float = 0.0) -> Solution:
         """Return θ of least norm in the span with Âθ + b̂ = 0, or nearest to it."""
         _validate.non_negative("solve", "ridge", ridge)
-        at, (V, null) = self.active, self._basis
-        inner = A[np.ix_(at, at)]
-        if ridge:
-            inner = inner - np.diag(ridge * np.diag(self.M)[at])
-        reduced, right = V.T @ inner @ V, -(V.T @ b[at])
+        reduced, right = self._reduced(A, b, ridge)
         lu, pivots, _ = scipy.linalg.lapack.dgetrf(reduced)
         norm = float(np.abs(reduced).sum(axis=0).max(initial=0.0))
         condition, _ = scipy.linalg.lapack.dgecon(lu, norm)
@@ -118,7 +114,31 @@ class Range:
                 f"singular: rank {rank} of {self.rank}; neither θ nor its predictions are unique "
                 "(least norm given). A ridge would make them so."
             )
+        return Solution(self.back(y), float(ridge), outcome)
+
+    def iteration(
+        self, A: FloatArray, b: FloatArray, ridge: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return G, g of y ← Gy + g: θ ← (M̂ + η·diag M̂)⁻¹((Â + M̂)θ + b̂), in the span."""
+        _validate.non_negative("solve", "ridge", ridge)
+        reduced, right = self._reduced(A, b, 0.0)
+        gram, _ = self._reduced(self.M, b, 0.0)
+        left = gram - self._reduced(np.zeros_like(A), b, ridge)[0]
+        both = np.linalg.solve(left, np.column_stack([reduced + gram, -right]))
+        return both[:, :-1], both[:, -1]
+
+    def back(self, y: FloatArray) -> FloatArray:
+        """Return the weights of least norm that stand for coordinates y in the span."""
+        V, null = self._basis
         some = V @ y
         theta = np.zeros(len(self.M))
-        theta[at] = some - null @ (null.T @ some)
-        return Solution(theta, float(ridge), outcome)
+        theta[self.active] = some - null @ (null.T @ some)
+        return theta
+
+    def _reduced(self, A: FloatArray, b: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
+        """Return Â − η·diag M̂ and −b̂ in coordinates of the span."""
+        at, V = self.active, self._basis[0]
+        inner = A[np.ix_(at, at)]
+        if ridge:
+            inner = inner - np.diag(ridge * np.diag(self.M)[at])
+        return V.T @ inner @ V, -(V.T @ b[at])

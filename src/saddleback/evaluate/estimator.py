@@ -1,0 +1,264 @@
+"""What all estimators have in common: ``fit``, ``partial_fit``, ``predict`` and ``value``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.engine import copies_of
+from saddleback.errors import InvalidParameter, Undefined
+from saddleback.evaluate.solve import Range
+from saddleback.evaluate.statistics import Statistics
+from saddleback.features import Features
+from saddleback.log import Log, Target, as_target
+from saddleback.log.log import Progress
+from saddleback.rules import GRetrace, Rule, is_rule
+
+DEFAULT = GRetrace(0.9)
+"""What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
+
+
+def default_rule() -> Rule:
+    """Return the rule that is used if none is named: a bounded trace, Retrace(0.9).
+
+    Examples
+    --------
+    >>> print(default_rule())
+    GRetrace(0.9)
+    """
+    return DEFAULT
+
+
+@dataclass(eq=False, kw_only=True)
+class Estimator(ABC):
+    """The value of a target policy, learned from a log with linear features.
+
+    Parameters
+    ----------
+    target
+        π, however it is given; see `saddleback.log.as_target`.
+    features, shared
+        Features of an observation; ``shared`` adds a copy of each that all actions share.
+    gamma
+        Discount.
+    rule
+        Its trace and bootstrap say which equation is solved; `default_rule` if not given.
+    allow_uncovered
+        Warn rather than refuse where π takes actions that the log never takes.
+    threads
+        Threads to use; the result does not depend on them.
+
+    Attributes
+    ----------
+    theta_
+        The weights that were learned, [p].
+    statistics_
+        The sums over all logs so far.
+    outcome_
+        ``"ok"``, or in a sentence what went wrong.
+    """
+
+    target: Any
+    features: Features
+    gamma: float
+    rule: Rule | None = None
+    shared: bool = False
+    allow_uncovered: bool = False
+    threads: int = 1
+    theta_: FloatArray | None = field(default=None, init=False, repr=False)
+    statistics_: Statistics | None = field(default=None, init=False, repr=False)
+    outcome_: str = field(default="not fitted", init=False, repr=False)
+
+    @property
+    def chosen(self) -> Rule:
+        """The rule in use."""
+        rule = DEFAULT if self.rule is None else self.rule
+        is_rule(rule)
+        return rule
+
+    @abstractmethod
+    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
+        """Set ``theta_`` and ``outcome_`` after ``statistics_`` has taken a log in."""
+
+    def fit(self, log: Any, progress: Progress | None = None) -> Self:
+        """Learn from a log, forgetting what was learned before."""
+        self.statistics_ = self.theta_ = None
+        return self._take(log, True, progress)
+
+    def partial_fit(self, chunk: Any, progress: Progress | None = None) -> Self:
+        """Learn from more of the log, whole episodes at a time, keeping what was learned."""
+        return self._take(chunk, self.statistics_ is None, progress)
+
+    def _take(self, given: Any, fresh: bool, progress: Progress | None) -> Self:
+        log = given if isinstance(given, Log) else Log(given)
+        sums = Statistics.of(
+            log, self._rules(), self.target, features=self.features, gamma=self.gamma,
+            shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered,
+            threads=self.threads, progress=progress,
+        )  # fmt: skip
+        self.statistics_ = sums if self.statistics_ is None else self.statistics_.merge(sums)
+        self._target: Target = as_target(self.target, log)
+        self._n_actions = log.n_actions
+        self._learn(log, fresh, progress)
+        return self
+
+    def _rules(self) -> list[Rule]:
+        return [self.chosen]
+
+    def _fitted(self) -> tuple[FloatArray, Statistics]:
+        if self.theta_ is None or self.statistics_ is None:
+            raise Undefined(f"{type(self).__name__} has not learned anything yet: call fit(log).")
+        return self.theta_, self.statistics_
+
+    def predict(self, observations: ArrayLike, actions: ArrayLike | None = None) -> FloatArray:
+        """Q^π of observations [n, d]: of all actions [n, K], or of those given [n].
+
+        For rules that learn state values, V^π [n].
+        """
+        theta, sums = self._fitted()
+        given = _validate.floats("observations", observations)
+        _validate.shape("observations", given, ("n", len(sums.setting.observation)))
+        _validate.finite("observations", given)
+        copies = copies_of(self._n_actions, sums.setting.values, self.shared)
+        which, size = self.features.encode(given)
+        weights = theta.reshape(-1, copies.shape[1])[which]
+        if size is not None:
+            weights = weights * size[:, :, None]
+        values = weights.sum(axis=1) @ copies.T
+        if sums.setting.values == "state":
+            return np.asarray(values[:, 0])
+        if actions is None:
+            return np.asarray(values)
+        chosen = np.asarray(actions)
+        if chosen.shape != (len(given),) or chosen.dtype.kind not in "iu":
+            raise InvalidParameter(
+                f"actions must be one whole number for each of {len(given)} observations."
+            )
+        return np.asarray(values[np.arange(len(given)), chosen])
+
+    def value(self, observations: ArrayLike | None = None) -> float:
+        """V^π: the mean over the log's start states, or over given observations [n, d]."""
+        theta, sums = self._fitted()
+        if observations is None:
+            return float(theta @ sums.start())
+        given = _validate.floats("observations", observations)
+        values = self.predict(given)
+        if values.ndim == 1:
+            return float(values.mean())
+        return float((self._target.at(given, self._n_actions) * values).sum(axis=1).mean())
+
+
+@dataclass(eq=False, kw_only=True)
+class LSTD(Estimator):
+    """The fixed point Âθ + b̂ = 0 of a rule, in closed form: LSTD(λ) with any trace.
+
+    No step size to choose, one pass over the log. ``ridge`` η solves with Â − η·diag M̂ instead.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=1000, rng=0)
+    >>> found = LSTD(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
+    >>> found.outcome_, round(found.value(), 1), found.predict([[-0.5, 0.0]]).round(0)
+    ('ok', -76.8, array([[-78., -76., -71.]]))
+    """
+
+    ridge: float = 0.0
+
+    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
+        assert self.statistics_ is not None
+        system = self.statistics_.system()
+        found = Range(system.M).solve(system.A, system.b, self.ridge)
+        self.theta_, self.outcome_ = found.theta, found.outcome
+
+
+@dataclass(eq=False, kw_only=True)
+class FQE(Estimator):
+    """Fitted Q evaluation with linear features: regress on one's own prediction, again and again.
+
+        θ_{k+1} = (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ_k),   Ĉ = mean of γ'φ_t b_tᵀ = Â + M̂ at λ = 0
+
+    It tends to the fixed point of LSTD(0) if the spectral radius of the iteration is below 1, and
+    diverges if it is above, though that fixed point exists; ``outcome_`` says which.
+
+    Attributes
+    ----------
+    radius_
+        That spectral radius.
+    iterations_
+        How many iterations were made.
+    distance_
+        Relative distance of the predictions to those of the fixed point.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=200, rng=0)
+    >>> found = FQE(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
+    >>> found.outcome_, found.distance_ < 1e-6
+    ('ok', True)
+    """
+
+    ridge: float = 0.0
+    iterations: int = 10_000
+    tolerance: float = 1e-9
+    radius_: float = field(default=float("nan"), init=False, repr=False)
+    iterations_: int = field(default=0, init=False, repr=False)
+    distance_: float = field(default=float("nan"), init=False, repr=False)
+
+    @property
+    def chosen(self) -> Rule:
+        """One step is all that is looked ahead."""
+        from saddleback.rules import Expected, NoTrace, Saddle
+
+        return Rule(NoTrace(), Saddle(), Expected()) if self.rule is None else self.rule
+
+    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
+        assert self.statistics_ is not None
+        _validate.count("FQE", "iterations", self.iterations)
+        _validate.positive("FQE", "tolerance", self.tolerance)
+        system = self.statistics_.system()
+        span = Range(system.M)
+        G, g = span.iteration(system.A, system.b, self.ridge)
+        self.radius_ = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
+        exact = span.solve(system.A, system.b, self.ridge)
+        y = np.zeros(len(g))
+        size = 0.0
+        for k in range(1, self.iterations + 1):
+            before, y = y, G @ y + g
+            size = float(np.abs(y).max(initial=0.0))
+            moved = float(np.abs(y - before).max(initial=0.0))
+            if not size < 1e12 or moved <= self.tolerance * size:
+                break
+        self.iterations_, self.theta_ = k, span.back(y)
+        self.distance_ = distance(self.theta_, exact.theta, system.M)
+        if not size < 1e12 or self.radius_ >= 1.0:
+            fixed = "exists" if exact.outcome == "ok" else "is not unique"
+            self.outcome_ = (
+                f"diverges: the spectral radius of the iteration is {self.radius_:.4g} >= 1, though "
+                f"the fixed point {fixed}: use LSTD."
+            )
+        elif moved > self.tolerance * size:
+            self.outcome_ = (
+                f"not converged after {k:,} iterations (radius {self.radius_:.6g}); "
+                f"{self.distance_:.2g} from the fixed point. Use LSTD, or more iterations."
+            )
+        else:
+            self.outcome_ = "ok"
+
+
+def distance(theta: FloatArray, other: FloatArray, M: FloatArray) -> float:
+    """‖Φ(θ − θ')‖ / ‖Φθ'‖ over the rows of a log, from M."""
+    gap = theta - other
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole, part = float(other @ M @ other), float(gap @ M @ gap)
+    return float(np.sqrt(part / whole)) if whole > 0 else float(np.sqrt(max(part, 0.0)))
