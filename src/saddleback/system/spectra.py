@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
 from saddleback._typing import ComplexArray, FloatArray
 
@@ -67,7 +68,11 @@ class Decomposition:
 
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        U, s, Vt = np.linalg.svd(self.A / np.outer(self.size, self.size))
+        scaled = self.A / np.outer(self.size, self.size)
+        try:
+            U, s, Vt = scipy.linalg.svd(scaled, check_finite=False)
+        except np.linalg.LinAlgError:  # the quick driver gives up on some; the old one does not
+            U, s, Vt = scipy.linalg.svd(scaled, check_finite=False, lapack_driver="gesvd")
         return U, s, Vt.T
 
     @cached_property
@@ -96,6 +101,11 @@ class Decomposition:
         """Orthonormal basis of the null space of Aᵀ."""
         return _orthonormal(self._svd[0][:, self.rank :] / self.size[:, None])
 
+    def same_null(self, M: FloatArray) -> bool:
+        """Whether what A does not see is not seen by M either: rank [A; M] = rank A."""
+        scale = np.outer(self.size, self.size)
+        return spectral_rank(np.vstack([self.A / scale, M / scale])) == self.rank
+
     def reaches(self, b: FloatArray) -> bool:
         """Whether b lies in the range of A, to rounding."""
         scaled = b / self.size
@@ -108,6 +118,12 @@ class Decomposition:
         r = self.rank
         some = (V[:, :r] @ ((U[:, :r].T @ (b / self.size)) / s[:r])) / self.size
         return np.asarray(some - self.null @ (self.null.T @ some))
+
+
+def spectral_rank(table: FloatArray) -> int:
+    """Rank of a table, by its singular values."""
+    s = scipy.linalg.svd(table, compute_uv=False, check_finite=False, lapack_driver="gesvd")
+    return int((s > RTOL * s[0]).sum())
 
 
 def _orthonormal(columns: FloatArray) -> FloatArray:

@@ -6,9 +6,10 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from saddleback.system.system import System
 
 SCHEMA = 1
 """Version of the layout of the file."""
+
+Built = TypeVar("Built")
 
 DAMAGE = (
     KeyError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error,
@@ -54,39 +57,57 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
         for n in Moments._fields:
             arrays[f"batches_{n}"] = np.array([getattr(each, n) for each in system.batches])
         arrays["batch_steps"] = np.array(system.batch_steps)
-    words = {"schema": SCHEMA, "rule": {part: _words(getattr(system.rule, part)) for part in PARTS}}
-    aside = target.with_name(f".{target.name}.part")
+    write(target, {"schema": SCHEMA, "rule": rule_words(system.rule)}, arrays)
+    return target
+
+
+def write(path: Path, words: dict[str, Any], arrays: dict[str, Any], squeeze: bool = True) -> None:
+    """Write arrays and what is said of them, whole or not at all."""
+    aside = path.with_name(f".{path.name}.part")
+    save = np.savez_compressed if squeeze else np.savez
     try:
         with aside.open("wb") as file:
-            np.savez_compressed(file, words=np.array(json.dumps(words)), **arrays)
+            save(file, words=np.array(json.dumps(words)), **arrays)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(target)
+        aside.replace(path)
     except OSError as error:
-        raise InvalidParameter(f"cannot write {target}: {error.strerror}.") from None
-    return target
+        aside.unlink(missing_ok=True)
+        raise InvalidParameter(
+            f"cannot write {path}: {error.strerror}. Choose another place, or make room."
+        ) from None
 
 
 def load(path: str | os.PathLike[str]) -> System:
     """Read a system that `save` wrote."""
+    return read(path, SCHEMA, "a system", _system)
+
+
+def read(
+    path: str | os.PathLike[str],
+    schema: int,
+    what: str,
+    build: Callable[[dict[str, Any], dict[str, Any]], Built],
+) -> Built:
+    """Read arrays and what is said of them, and build what they are."""
     try:
         with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         words = json.loads(str(arrays.pop("words")))
-        schema = words["schema"]
-        if schema == SCHEMA:
-            return _system(arrays, words)
+        found = words["schema"]
+        if found == schema:
+            return build(arrays, words)
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
     except DAMAGE as error:
         raise InvalidParameter(
-            f"{path} is not a system saved by saddleback, or is damaged ({error})."
+            f"{path} is not {what} saved by saddleback, or is damaged ({error})."
         ) from None
-    raise InvalidParameter(f"{path} has schema {schema}; this version reads {SCHEMA}.")
+    raise InvalidParameter(f"{path} has schema {found}; this version reads {schema}.")
 
 
 def _system(arrays: dict[str, Any], words: dict[str, Any]) -> System:
-    rule = Rule(**{part: _part(words["rule"][part]) for part in PARTS})
+    rule = rule_from(words["rule"])
     errors = batches = steps = None
     if "errors_A" in arrays:
         errors = Moments(*(arrays[f"errors_{n}"] for n in Moments._fields))
@@ -98,6 +119,16 @@ def _system(arrays: dict[str, Any], words: dict[str, Any]) -> System:
         steps = int(arrays["batch_steps"])
     matrices = {name: arrays[name] for name in ("A", "b", "M", "C")}
     return System(**matrices, rule=rule, errors=errors, batches=batches, batch_steps=steps)
+
+
+def rule_words(rule: Rule) -> dict[str, Any]:
+    """Describe a rule so that `rule_from` brings it back."""
+    return {part: _words(getattr(rule, part)) for part in PARTS}
+
+
+def rule_from(words: dict[str, Any]) -> Rule:
+    """Build a rule from its description."""
+    return Rule(**{part: _part(words[part]) for part in PARTS})
 
 
 def _words(part: Any) -> dict[str, Any] | None:

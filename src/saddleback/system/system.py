@@ -263,7 +263,7 @@ class System:
             never = f" ({idle} features are never active)" if idle else ""
             if not self._parts.reaches(self.b):
                 what = "b is outside its range, so there is no fixed point (least squares given)"
-            elif self.rank == spectra.Decomposition(self.M, spectra.sizes(self.M)).rank:
+            elif self._parts.same_null(self.M):
                 what = "θ* is not unique (least norm given), its predictions where μ goes are"
             else:
                 what = "neither θ* nor its predictions are unique (least norm given)"

@@ -1,0 +1,85 @@
+"""Statistics on disk: plain arrays in one ``.npz`` file, and their setting in words.
+
+Only features that were ever met are written, so a file is as large as what was seen.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback.evaluate.setting import Setting
+from saddleback.evaluate.statistics import Statistics
+from saddleback.log import Finding
+from saddleback.system.storage import read, rule_from, rule_words, write
+
+SCHEMA = 1
+"""Version of the layout of the file."""
+
+PLAIN = ("steps", "episodes", "squares", "ids", "prints", "unfinished")
+
+
+def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
+    """Write statistics to a file, whole or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from saddleback import GES, features, problems
+    >>> from saddleback.log import collect
+    >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
+    >>> tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=2, tilings=1)
+    >>> sums = Statistics.of(log, GES(0.0), "pump:0.8", features=tiles, gamma=0.99)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_statistics(save_statistics(sums, Path(folder) / "day.stats"))
+    Statistics(756 steps, 5 episodes, p=27, 1 rule, 1 target)
+    """
+    _validate.instance("save_statistics", "sums", sums, Statistics)
+    met = np.flatnonzero((np.diag(sums.M) > 0) | (sums.A != 0).any(axis=(0, 1, 2, 3)))
+    met = np.union1d(met, np.flatnonzero((sums.starts != 0).any(axis=(0, 1))))
+    arrays: dict[str, Any] = {name: getattr(sums, name) for name in PLAIN}
+    arrays |= {
+        "met": met,
+        "A": sums.A[..., met[:, None], met],
+        "b": sums.b[..., met],
+        "M": sums.M[np.ix_(met, met)],
+        "starts": sums.starts[..., met],
+    }
+    words = {
+        "schema": SCHEMA,
+        "setting": asdict(sums.setting) | {"rules": [rule_words(r) for r in sums.setting.rules]},
+        "estimated": sums.estimated,
+        "findings": [(each.code, each.message) for each in sums.findings],
+    }
+    target = Path(path)
+    write(target, words, arrays, squeeze=False)
+    return target
+
+
+def load_statistics(path: str | os.PathLike[str]) -> Statistics:
+    """Read statistics that `save_statistics` wrote."""
+    return read(path, SCHEMA, "statistics", _build)
+
+
+def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
+    given = words["setting"]
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    setting = Setting(**(given | lists | {"rules": tuple(map(rule_from, given["rules"]))}))
+    p, met = setting.p, arrays["met"]
+    lead = (len(setting.targets), len(setting.rules), setting.blocks)
+    A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
+    starts = np.zeros((lead[0], lead[2], p))
+    A[..., met[:, None], met], b[..., met] = arrays["A"], arrays["b"]
+    M[np.ix_(met, met)], starts[..., met] = arrays["M"], arrays["starts"]
+    for name, array in (("A", A), ("b", b), ("M", M), ("starts", starts)):
+        _validate.finite(name, array)
+    return Statistics(
+        setting, A, b, M, starts, *(arrays[name] for name in PLAIN),
+        estimated=words["estimated"],
+        findings=tuple(Finding(code, message) for code, message in words["findings"]),
+    )  # fmt: skip
