@@ -1,0 +1,1 @@
+"""The value of a policy from a fixed set of data."""
