@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from saddleback import checks as checks
     from saddleback import errors as errors
+    from saddleback import features as features
+    from saddleback import policies as policies
     from saddleback import problems as problems
     from saddleback import rules as rules
     from saddleback import system as system
@@ -27,10 +29,23 @@ if TYPE_CHECKING:
     from saddleback.engine import inverse as inverse
     from saddleback.engine import inverse_sqrt as inverse_sqrt
     from saddleback.engine import sample as sample
+    from saddleback.evaluate import FQE as FQE
+    from saddleback.evaluate import LSTD as LSTD
+    from saddleback.evaluate import SVRG as SVRG
+    from saddleback.evaluate import Statistics as Statistics
+    from saddleback.evaluate import Streamed as Streamed
+    from saddleback.evaluate import evaluate as evaluate
+    from saddleback.evaluate import load_statistics as load_statistics
+    from saddleback.evaluate import save_statistics as save_statistics
     from saddleback.learning import Run as Run
     from saddleback.learning import iterate as iterate
     from saddleback.learning import learn as learn
     from saddleback.learning import learn_offline as learn_offline
+    from saddleback.log import Log as Log
+    from saddleback.log import LogError as LogError
+    from saddleback.log import as_target as as_target
+    from saddleback.log import collect as collect
+    from saddleback.log import estimate_behaviour as estimate_behaviour
     from saddleback.mdp import FiniteMDP as FiniteMDP
     from saddleback.problem import Problem as Problem
     from saddleback.rules import ABQ as ABQ
@@ -86,10 +101,15 @@ _ROOMS = {
     "system": ["System"],
     "theory": ["MeanStability", "lambda_ceiling", "mean_square", "step_sizes", "theorem2"],
     "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
+    "log": ["Log", "LogError", "as_target", "collect", "estimate_behaviour"],
+    "evaluate": [
+        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "evaluate", "load_statistics",
+        "save_statistics",
+    ],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
-_MODULES = ("checks", "errors", "problems", "rules", "system", "theory")
+_MODULES = ("checks", "errors", "features", "policies", "problems", "rules", "system", "theory")
 
 __all__ = ["__version__", *_MODULES, *_HOME]
 

@@ -13,6 +13,10 @@ from saddleback._names import known
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
+    "check": "What a log holds, and all that is wrong with it.",
+    "evaluate": "The value of a policy, from a log.",
+    "stats": "Sum a log up, to merge and evaluate later.",
+    "merge": "Add the statistics of several logs up.",
     "analyse": "Is a rule stable on a problem, and with which step sizes?",
     "paper": "Run the paper's experiments; figures and tables.",
 }
@@ -68,6 +72,8 @@ def group() -> None:
 
     \b
     Examples:
+      saddleback check visits.parquet --gamma 0.97
+      saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback paper all
     """

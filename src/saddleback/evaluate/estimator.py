@@ -15,9 +15,9 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluate.solve import Range
 from saddleback.evaluate.statistics import Statistics
 from saddleback.features import Features
-from saddleback.log import Log, Target, as_target
+from saddleback.log import Log, as_target
 from saddleback.log.log import Progress
-from saddleback.rules import GRetrace, Rule, is_rule
+from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, is_rule
 
 DEFAULT = GRetrace(0.9)
 """What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
@@ -57,6 +57,8 @@ class Estimator(ABC):
     ----------
     theta_
         The weights that were learned, [p].
+    start_
+        E_π φ over the start states of the log, [p].
     statistics_
         The sums over all logs so far.
     outcome_
@@ -71,6 +73,7 @@ class Estimator(ABC):
     allow_uncovered: bool = False
     threads: int = 1
     theta_: FloatArray | None = field(default=None, init=False, repr=False)
+    start_: FloatArray | None = field(default=None, init=False, repr=False)
     statistics_: Statistics | None = field(default=None, init=False, repr=False)
     outcome_: str = field(default="not fitted", init=False, repr=False)
 
@@ -87,50 +90,53 @@ class Estimator(ABC):
 
     def fit(self, log: Any, progress: Progress | None = None) -> Self:
         """Learn from a log, forgetting what was learned before."""
-        self.statistics_ = self.theta_ = None
+        self.statistics_ = self.theta_ = self.start_ = None
         return self._take(log, True, progress)
 
     def partial_fit(self, chunk: Any, progress: Progress | None = None) -> Self:
         """Learn from more of the log, whole episodes at a time, keeping what was learned."""
-        return self._take(chunk, self.statistics_ is None, progress)
+        return self._take(chunk, self.theta_ is None, progress)
 
     def _take(self, given: Any, fresh: bool, progress: Progress | None) -> Self:
         log = given if isinstance(given, Log) else Log(given)
+        self._target = as_target(self.target, log)
+        self._log = log.n_actions, log.dimensions
+        self._sum(log, progress)
+        self._learn(log, fresh, progress)
+        return self
+
+    def _sum(self, log: Log, progress: Progress | None) -> None:
+        """Add the sums of a log to those so far."""
         sums = Statistics.of(
-            log, self._rules(), self.target, features=self.features, gamma=self.gamma,
+            log, self.chosen, self.target, features=self.features, gamma=self.gamma,
             shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered,
             threads=self.threads, progress=progress,
         )  # fmt: skip
         self.statistics_ = sums if self.statistics_ is None else self.statistics_.merge(sums)
-        self._target: Target = as_target(self.target, log)
-        self._n_actions = log.n_actions
-        self._learn(log, fresh, progress)
-        return self
+        self.start_ = self.statistics_.start()
 
-    def _rules(self) -> list[Rule]:
-        return [self.chosen]
-
-    def _fitted(self) -> tuple[FloatArray, Statistics]:
-        if self.theta_ is None or self.statistics_ is None:
+    @property
+    def _weights(self) -> FloatArray:
+        if self.theta_ is None:
             raise Undefined(f"{type(self).__name__} has not learned anything yet: call fit(log).")
-        return self.theta_, self.statistics_
+        return self.theta_
 
     def predict(self, observations: ArrayLike, actions: ArrayLike | None = None) -> FloatArray:
         """Q^π of observations [n, d]: of all actions [n, K], or of those given [n].
 
         For rules that learn state values, V^π [n].
         """
-        theta, sums = self._fitted()
+        theta = self._weights
         given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", len(sums.setting.observation)))
+        _validate.shape("observations", given, ("n", self._log[1]))
         _validate.finite("observations", given)
-        copies = copies_of(self._n_actions, sums.setting.values, self.shared)
+        copies = copies_of(self._log[0], self.chosen.values, self.shared)
         which, size = self.features.encode(given)
         weights = theta.reshape(-1, copies.shape[1])[which]
         if size is not None:
             weights = weights * size[:, :, None]
         values = weights.sum(axis=1) @ copies.T
-        if sums.setting.values == "state":
+        if self.chosen.values == "state":
             return np.asarray(values[:, 0])
         if actions is None:
             return np.asarray(values)
@@ -143,14 +149,13 @@ class Estimator(ABC):
 
     def value(self, observations: ArrayLike | None = None) -> float:
         """V^π: the mean over the log's start states, or over given observations [n, d]."""
-        theta, sums = self._fitted()
         if observations is None:
-            return float(theta @ sums.start())
+            return float(self._weights @ np.asarray(self.start_))
         given = _validate.floats("observations", observations)
         values = self.predict(given)
         if values.ndim == 1:
             return float(values.mean())
-        return float((self._target.at(given, self._n_actions) * values).sum(axis=1).mean())
+        return float((self._target.at(given, self._log[0]) * values).sum(axis=1).mean())
 
 
 @dataclass(eq=False, kw_only=True)
@@ -218,8 +223,6 @@ class FQE(Estimator):
     @property
     def chosen(self) -> Rule:
         """One step is all that is looked ahead."""
-        from saddleback.rules import Expected, NoTrace, Saddle
-
         return Rule(NoTrace(), Saddle(), Expected()) if self.rule is None else self.rule
 
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from saddleback import _validate
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, IntArray
 
 RTOL = 1e-11
 """Eigenvalues of the scaled M̂ below this share of the largest count as zero."""
@@ -63,9 +63,9 @@ class Range:
     M: FloatArray
 
     @cached_property
-    def active(self) -> FloatArray:
+    def active(self) -> IntArray:
         """Which features were active at all."""
-        return np.flatnonzero(np.diag(self.M) > 0)
+        return np.flatnonzero(np.diag(self.M) > 0).astype(np.int64)
 
     @property
     def idle(self) -> int:
@@ -85,7 +85,7 @@ class Range:
     @property
     def rank(self) -> int:
         """Dimension of the span."""
-        return self._basis[0].shape[1]
+        return int(self._basis[0].shape[1])
 
     @property
     def note(self) -> str:
@@ -109,7 +109,8 @@ class Range:
         if condition > SINGULAR:
             y = scipy.linalg.lu_solve((lu, pivots), right, check_finite=False)
         else:
-            y, _, rank, _ = np.linalg.lstsq(reduced, right, rcond=RTOL)
+            least, _, rank, _ = np.linalg.lstsq(reduced, right, rcond=RTOL)
+            y = np.asarray(least, dtype=np.float64)
             outcome = (
                 f"singular: rank {rank} of {self.rank}; neither θ nor its predictions are unique "
                 "(least norm given). A ridge would make them so."
@@ -124,7 +125,8 @@ class Range:
         reduced, right = self._reduced(A, b, 0.0)
         gram, _ = self._reduced(self.M, b, 0.0)
         left = gram - self._reduced(np.zeros_like(A), b, ridge)[0]
-        both = np.linalg.solve(left, np.column_stack([reduced + gram, -right]))
+        right_side = np.column_stack([reduced + gram, -right])
+        both = np.asarray(np.linalg.solve(left, right_side), dtype=np.float64)
         return both[:, :-1], both[:, -1]
 
     def back(self, y: FloatArray) -> FloatArray:

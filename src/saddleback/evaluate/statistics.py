@@ -1,6 +1,6 @@
 """`Statistics`: the sums that a log is to linear evaluation, and that add up across logs.
 
-    A = Σ_t e_t (γ'b_t − φ_t)ᵀ     b = Σ_t R_t e_t     M = Σ_t φ_t φ_tᵀ     x = Σ_episodes E_π φ(S_0, ·)
+    A = Σ_t e_t (γ'b_t − φ_t)ᵀ    b = Σ_t R_t e_t    M = Σ_t φ_t φ_tᵀ    x = Σ_episodes E_π φ(S_0, ·)
 
 for every rule and target policy, in one pass. A, b and x are kept in blocks of episodes, chosen by
 the episode's id: the blocks of two logs add up one by one, and their spread is that of the data.
@@ -178,7 +178,7 @@ class Statistics:
                         squares[t] += float(((pi[at] / piece.propensity) ** 2).sum())
                     first = piece.first_states
                     active = features.encode(piece.observations[first])
-                    _start(active, pi[first] @ copies, mine, starts[t])
+                    add_start(active, pi[first] @ copies, mine, starts[t])
                     jobs += [
                         pool.submit(each.add, stream, piece.starts, block, piece.goes_on)
                         for each, stream in zip(sums[t], streams, strict=True)
@@ -275,7 +275,7 @@ class Statistics:
         )
 
 
-def _start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
+def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
     """Add E_π φ(S_0, ·) of episodes to their blocks."""
     which, value = active
     copies = weights.shape[1]

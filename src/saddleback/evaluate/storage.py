@@ -78,8 +78,9 @@ def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
     M[np.ix_(met, met)], starts[..., met] = arrays["M"], arrays["starts"]
     for name, array in (("A", A), ("b", b), ("M", M), ("starts", starts)):
         _validate.finite(name, array)
+    plain = {name: arrays[name] for name in PLAIN}
     return Statistics(
-        setting, A, b, M, starts, *(arrays[name] for name in PLAIN),
+        setting, A, b, M, starts, **plain,
         estimated=words["estimated"],
         findings=tuple(Finding(code, message) for code, message in words["findings"]),
     )  # fmt: skip

@@ -142,12 +142,11 @@ class Streamed(Estimator):
     def _grid(self, system: System) -> tuple[FloatArray, FloatArray]:
         """α from the size of a step down, and β/α around 1."""
         size = float(np.trace(system.M))
-        alpha = 2.0 ** -np.arange(GRID) / max(size, 1e-300)
+        alpha = np.exp2(-np.arange(GRID, dtype=np.float64)) / max(size, 1e-300)
         if not self.chosen.form.has_dual:
             return alpha, alpha
-        ratio = 2.0 ** np.linspace(-5, 5, GRID)
-        pairs = np.stack(np.broadcast_arrays(alpha[:, None], alpha[:, None] * ratio))
-        return pairs[0].ravel(), pairs[1].ravel()
+        ratio = np.exp2(np.linspace(-5, 5, GRID))
+        return np.repeat(alpha, GRID), np.ravel(alpha[:, None] * ratio)
 
     def _noisy(self, log: Log, system: System) -> System:
         """Return the system with the sums of its blocks, for the noise of its steps."""
@@ -157,7 +156,7 @@ class Streamed(Estimator):
         )  # fmt: skip
         some = sums.steps > 0
         each = sums.steps[some]
-        size = int(round(each.mean()))
+        size = round(float(each.mean()))
         M = system.M
         batches = [
             Moments(A / size, b / size, M)

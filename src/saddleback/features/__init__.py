@@ -1,7 +1,9 @@
 """Features of observations: sparse by nature, usable on arrays, and by the engine."""
 
 from saddleback.features.base import Active, Features
-from saddleback.features.dense import RBF, Custom, Fourier, Polynomial
+from saddleback.features.dense import RBF, Custom, Fourier, Given, OneHot, Polynomial
 from saddleback.features.tiles import Tiles
 
-__all__ = ["RBF", "Active", "Custom", "Features", "Fourier", "Polynomial", "Tiles"]
+__all__ = [
+    "RBF", "Active", "Custom", "Features", "Fourier", "Given", "OneHot", "Polynomial", "Tiles",
+]  # fmt: skip

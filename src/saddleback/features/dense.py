@@ -144,6 +144,72 @@ class RBF(_Box):
 
 
 @dataclass(frozen=True)
+class OneHot:
+    """One feature for each of ``size`` states, observed as 0, …, size − 1; tabular learning.
+
+    Examples
+    --------
+    >>> OneHot(3)([[2.0], [0.0]])
+    array([[0., 0., 1.],
+           [1., 0., 0.]])
+    """
+
+    size: int
+    dimensions: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        _validate.count("OneHot", "size", self.size)
+
+    def __call__(self, observations: ArrayLike) -> FloatArray:
+        """Return features [n, size] of observations [n, 1]."""
+        given = _validate.floats("observations", observations)
+        _validate.shape("observations", given, ("n", 1))
+        return self.encode(given).dense(self.size)
+
+    def encode(self, observations: FloatArray) -> Active:
+        """Return the state of each observation, refusing what is none."""
+        state = observations[:, 0]
+        for i in np.flatnonzero(~((state >= 0) & (state < self.size) & (state % 1 == 0)))[:1]:
+            raise InvalidParameter(
+                f"OneHot: observation {state[i]:g} is not a state 0 … {self.size - 1}; say how "
+                "many there are: OneHot(size)."
+            )
+        return Active(observations.astype(np.uint32), None)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Observations that are features already, as they are.
+
+    Examples
+    --------
+    >>> Given(2)([[0.5, 1.0]])
+    array([[0.5, 1. ]])
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        _validate.count("Given", "size", self.size)
+
+    @property
+    def dimensions(self) -> int:
+        """Length of an observation."""
+        return self.size
+
+    def __call__(self, observations: ArrayLike) -> FloatArray:
+        """Return the observations."""
+        given = _validate.floats("observations", observations)
+        _validate.shape("observations", given, ("n", self.size))
+        _validate.finite("observations", given)
+        return given
+
+    def encode(self, observations: FloatArray) -> Active:
+        """Return the observations, every entry active."""
+        return _all_active(observations)
+
+
+@dataclass(frozen=True)
 class Custom:
     """Features of your own: a function from observations [n, d] to [n, size].
 

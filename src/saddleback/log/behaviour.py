@@ -85,7 +85,7 @@ def estimate_behaviour(
     """
     _names.known("method", method, ("counts", "logistic"))
     _validate.instance("estimate_behaviour", "log", log, Log)
-    fresh = log._but(behaviour=None, estimated=None)
+    fresh = log.but(behaviour=None, estimated=None)
     each = [(p.rows.observations, p.rows.actions) for p in fresh.pieces() if len(p.rows)]
     every = max(1, -(-log.rows // MOST_ROWS))
     observations = np.concatenate([o[::every] for o, _ in each])
@@ -99,7 +99,7 @@ def estimate_behaviour(
     if every > 1:
         how += f", from every {every}th row"
     bare = {k: v for k, v in (log.columns or {}).items() if not k.startswith("behavior_")}
-    stamped = log._but(columns=bare or None, behaviour=policy, estimated=how)
+    stamped = log.but(columns=bare or None, behaviour=policy, estimated=how)
     stamped = _forget(stamped)
     return Behaviour(policy, stamped, _calibration(policy, observations, actions), how)
 

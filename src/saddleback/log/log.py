@@ -166,9 +166,10 @@ class Log:
 
     def with_behaviour(self, policy: Policy, estimated: str | None = None) -> Self:
         """Return the log with μ given by a function."""
-        return self._but(behaviour=policy, estimated=estimated)
+        return self.but(behaviour=policy, estimated=estimated)
 
-    def _but(self, **changes: Any) -> Self:
+    def but(self, **changes: Any) -> Self:
+        """Return the log read with other options."""
         kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in HELD}
         return type(self)(**(kept | changes))
 

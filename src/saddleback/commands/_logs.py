@@ -1,0 +1,199 @@
+"""Options that all commands on logs share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from saddleback.log import Log
+    from saddleback.log.log import Progress
+
+
+def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments that say how to read a log."""
+    for add in reversed(
+        [
+            click.argument("files", nargs=-1, required=True, metavar="FILE…"),
+            click.option("--obs", help="Columns of the observation: hr,bp,lactate."),
+            click.option("--actions", help="Names of the actions in order: none,low,high."),
+            click.option(
+                "--column",
+                multiple=True,
+                metavar="ROLE=NAME",
+                help="Another name of a column: reward=cost.",
+            ),  # fmt: skip
+            click.option("--min-prob", type=float, help="Raise smaller propensities to this."),
+            click.option("--drop-bad", is_flag=True, help="Drop episodes with NaN or infinities."),
+            click.option(
+                "--drop-autoreset", is_flag=True, help="Drop rows left by automatic resets."
+            ),
+            click.option(
+                "--time-limit",
+                type=click.Choice(["artifact", "task"]),
+                default="artifact",
+                show_default=True,
+                help="Whether a truncated episode would have gone on.",
+            ),  # fmt: skip
+            click.option(
+                "--estimate-behaviour",
+                type=click.Choice(["counts", "logistic"]),
+                help="Estimate propensities that were not logged.",
+            ),  # fmt: skip
+        ]
+    ):
+        command = add(command)
+    return command
+
+
+LOG_OPTIONS = (
+    "files", "obs", "actions", "column", "min_prob", "drop_bad", "drop_autoreset", "time_limit",
+    "estimate_behaviour",
+)  # fmt: skip
+
+
+def open_log(options: dict[str, Any]) -> Log:
+    """Open the log that the options describe, taking them out of ``options``."""
+    given = {name: options.pop(name) for name in LOG_OPTIONS}
+    from saddleback.log import Log, estimate_behaviour
+
+    columns = {}
+    for each in given["column"]:
+        role, found, name = each.partition("=")
+        if not found:
+            raise click.UsageError(f"--column {each}: write ROLE=NAME, such as reward=cost.")
+        columns[role] = name
+    log = Log(
+        list(given["files"]),
+        observations=given["obs"].split(",") if given["obs"] else None,
+        columns=columns or None,
+        actions=given["actions"].split(",") if given["actions"] else None,
+        min_prob=given["min_prob"],
+        drop_bad="episode" if given["drop_bad"] else None,
+        drop_autoreset=given["drop_autoreset"],
+        time_limit=given["time_limit"],
+    )
+    if given["estimate_behaviour"]:
+        log = estimate_behaviour(log, given["estimate_behaviour"]).log
+    return log
+
+
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments that say what is evaluated, and with which features."""
+    for add in reversed(
+        [
+            click.option(
+                "--target",
+                "targets",
+                multiple=True,
+                metavar="[NAME=]POLICY",
+                help="module.py:function, columns[:PREFIX], uniform, always:ACTION, logged; again "
+                "for several.",
+            ),  # fmt: skip
+            click.option("--gamma", type=float, help="Discount.  [default: the log's own]"),
+            click.option(
+                "--features",
+                help="tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
+                "states, given, module.py:name.  [default: by the columns]",
+            ),  # fmt: skip
+            click.option("--low", help="Lower corner of the features' box: -1.2,-0.07."),
+            click.option("--high", help="Upper corner.  [default: the range of the log]"),
+            click.option("--shared", is_flag=True, help="Add features that all actions share."),
+            click.option(
+                "--allow-uncovered",
+                is_flag=True,
+                help="Warn where the target takes actions that the log never takes.",
+            ),  # fmt: skip
+        ]
+    ):
+        command = add(command)
+    return command
+
+
+def discount(log: Log, gamma: float | None) -> float:
+    """Return the discount that was given, or that the log names."""
+    found = log.metadata.get("gamma") if gamma is None else gamma
+    if found is None:
+        raise click.UsageError("Say the discount: --gamma 0.99 (the log does not name one).")
+    from saddleback import _validate
+
+    return _validate.unit("evaluate", "gamma", found)
+
+
+def named(targets: tuple[str, ...]) -> dict[str, str]:
+    """Return target policies by name."""
+    found: dict[str, str] = {}
+    for each in targets:
+        name, equals, policy = each.partition("=")
+        key, value = (name, policy) if equals else (each, each)
+        if key in found:
+            raise click.UsageError(f"--target {each}: the name {key!r} is taken already.")
+        found[key] = value
+    return found
+
+
+def corner(text: str | None, log: Log, name: str) -> Any:
+    """Return a corner of a box from text."""
+    if text is None:
+        return None
+    import numpy as np
+
+    try:
+        found = np.array([float(each) for each in text.split(",")])
+    except ValueError:
+        raise click.UsageError(f"--{name} {text}: write numbers, -1.2,-0.07.") from None
+    if len(found) != log.dimensions:
+        raise click.UsageError(
+            f"--{name} {text}: {len(found)} numbers for observations of {log.dimensions} entries."
+        )
+    return found
+
+
+@contextmanager
+def reading(what: str, quiet: bool) -> Iterator[Progress | None]:
+    """Show progress on standard error: a bar on a terminal, else a line every few seconds."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        columns = (
+            TextColumn("{task.description}"), BarColumn(),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task(what, total=None)
+            yield lambda done, total: progress.update(bar, completed=done, total=total)
+        return
+    import time
+
+    begun = said = time.monotonic()
+
+    def line(done: int, total: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= 5 or (done == total and now - begun >= 5):
+            said = now
+            left = (now - begun) * (total - done) / max(1, done)
+            click.echo(f"{what}: {done:,} of {total:,} rows, {left:.0f} s left", err=True)
+
+    yield line
+
+
+def threads() -> int:
+    """How many threads to use: as many as there are cores."""
+    return os.cpu_count() or 1

@@ -1,0 +1,60 @@
+"""``saddleback check``: what a log holds, and all that is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from saddleback.commands._logs import log_options, open_log, reading
+
+
+@click.command()
+@log_options
+@click.option("--gamma", type=float, help="Discount it is meant for, to be checked too.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> None:
+    """Print the data card of a log and every problem found, with its rows and the fix.
+
+    FILE is Parquet: one row for each decision, with episode_id, step, obs_0 …, action, reward,
+    terminated, truncated, next_obs_0 … where truncated, and behavior_prob. Exit status 2 if there
+    are errors.
+
+    \b
+    Examples:
+      saddleback check visits.parquet --gamma 0.97
+      saddleback check 'logs/*.parquet' --obs hr,bp,lactate --actions none,low,high
+    """
+    from saddleback import _validate
+
+    if gamma is not None:
+        _validate.unit("check", "gamma", gamma)
+    log = open_log(options)
+    with reading("checking", quiet or as_json) as progress:
+        card = log.card(gamma, progress)
+    if as_json:
+        plain = {name: getattr(card, name) for name in card.__dataclass_fields__}
+        plain |= {
+            "low": card.low.tolist(), "high": card.high.tolist(),
+            "findings": [{"code": f.code, "message": f.message} for f in card.findings],
+        }  # fmt: skip
+        click.echo(json.dumps(plain, ensure_ascii=False, indent=1))
+    else:
+        click.echo(card.text)
+        for each in card.findings:
+            click.echo(str(each))
+        counts = len(card.errors), len(card.findings) - len(card.errors)
+        said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in zip(counts, KINDS, strict=True)]
+        if not card.findings:
+            click.echo("no warnings. Ready.")
+        else:
+            ready = "Not usable as it is." if card.errors else "Ready."
+            click.echo(f"{', '.join(s for s, n in zip(said, counts, strict=True) if n)}. {ready}")
+    if card.errors:
+        sys.exit(2)
+
+
+KINDS = ("error", "warning")

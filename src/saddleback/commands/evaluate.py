@@ -1,0 +1,166 @@
+"""``saddleback evaluate``: the value of a policy, from a log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from saddleback.commands._logs import (
+    LOG_OPTIONS,
+    corner,
+    discount,
+    log_options,
+    named,
+    open_log,
+    reading,
+    target_options,
+    threads,
+)
+from saddleback.commands.stats import parse_rule
+
+if TYPE_CHECKING:
+    from saddleback.evaluate import Evaluation
+    from saddleback.log import Card
+
+
+@click.command()
+@log_options
+@target_options
+@click.option(
+    "--rule", metavar="NAME[:λ]", help="Whose fixed point to solve for.  [default: GRetrace:0.9]"
+)
+@click.option(
+    "--method", "methods", multiple=True, type=click.Choice(["fqe", "streamed", "svrg"]),
+    help="Estimate in another way too, again for several.",
+)  # fmt: skip
+@click.option(
+    "--learner", metavar="NAME[:λ]", help="Rule that is streamed over the log.  [default: GES:0]"
+)
+@click.option(
+    "--passes", default=1, show_default=True, type=click.IntRange(min=1), help="Its passes."
+)
+@click.option("--ridge", default=0.0, help="Ridge, relative to the size of each feature.")
+@click.option("--path", is_flag=True, help="Show the value along λ and along the ridge.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    targets: tuple[str, ...],
+    gamma: float | None,
+    features: str | None,
+    low: str | None,
+    high: str | None,
+    shared: bool,
+    allow_uncovered: bool,
+    rule: str | None,
+    methods: tuple[str, ...],
+    learner: str | None,
+    passes: int,
+    ridge: float,
+    path: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Estimate the value of target policies at the start states of a log.
+
+    FILE is Parquet (see saddleback check), or one file of saddleback stats or merge.
+
+    \b
+    Examples:
+      saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
+      saddleback evaluate car.parquet --target pump:0.8 --gamma 0.99 \\
+          --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --method streamed
+      saddleback evaluate week.stats --json
+    """
+    from saddleback.evaluate import evaluate, load_statistics, of_statistics
+
+    chosen = None if rule is None else parse_rule(rule)
+    if len(options["files"]) == 1 and not options["files"][0].endswith(".parquet"):
+        import zipfile
+
+        if zipfile.is_zipfile(options["files"][0]):
+            _refuse_others(targets, gamma, features, options)
+            found = of_statistics(load_statistics(options["files"][0]), chosen, ridge)
+            _say(found, None, path, as_json)
+            return
+    if not targets:
+        raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
+    log = open_log(options)
+    rate = discount(log, gamma)
+    with reading("checking", quiet or as_json) as progress:
+        card = log.card(rate, progress)
+    from saddleback.evaluate.spec import features_of
+    from saddleback.log.findings import refuse
+
+    refuse(card.findings)
+    with reading("evaluating", quiet or as_json) as progress:
+        found = evaluate(
+            log, named(targets),
+            features=features_of(
+                features, log, card, corner(low, log, "low"), corner(high, log, "high")
+            ),
+            gamma=rate, rule=chosen, methods=methods, ridge=ridge, shared=shared, passes=passes,
+            learner=None if learner is None else parse_rule(learner),
+            allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
+        )  # fmt: skip
+    _say(found, card, path, as_json)
+
+
+def _refuse_others(
+    targets: tuple[str, ...], gamma: float | None, features: str | None, options: dict[str, Any]
+) -> None:
+    """Statistics have their setting already."""
+    given = {"--target": targets, "--gamma": gamma, "--features": features}
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{name} is for a log; the statistics have theirs already.")
+    for name in LOG_OPTIONS:
+        options.pop(name)
+
+
+def _say(found: Evaluation, card: Card | None, path: bool, as_json: bool) -> None:
+    """Print the table, or JSON."""
+    if as_json:
+        plain = found.as_dict()
+        if card is not None:
+            plain["logged_return"] = card.mean_return
+            plain["warnings"] = [*map(str, card.findings), *plain["warnings"]]
+        click.echo(json.dumps(plain, ensure_ascii=False, indent=1))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    sums = found.statistics
+    title = (
+        f"target policy value (γ {sums.setting.gamma:g}, start states of the log): "
+        f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}"
+    )
+    table = Table(title=title, box=box.SIMPLE, title_justify="left")
+    for name in ("target", "estimate", "value", ""):
+        table.add_column(name, justify="right" if name == "value" else "left", overflow="fold")
+    if card is not None and card.mean_return is not None:
+        what = "observed, terminated episodes only" if card.truncated + card.stops else "observed"
+        table.add_row("logged policy", "mean return", f"{card.mean_return:.4g}", what)
+    for k, each in enumerate(found.estimates):
+        fresh = k == 0 or found.estimates[k - 1].target != each.target
+        note = "TD fixed point of these features  <- suggested" if fresh else ""
+        note = note if each.note == "ok" else f"{note}  {each.note}".strip()
+        table.add_row(each.target if fresh else "", each.method, f"{each.value:.4g}", note)
+    console = Console()
+    console.print(table)
+    if path:
+        for target, both in found.paths.items():
+            for kind, points in both.items():
+                line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
+                click.echo(f"{target}, along {kind}   {line}")
+    for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
+        if ceiling == ceiling:
+            click.echo(f"λ ceiling of importance traces for {name}: {ceiling:.3g}")
+    click.echo(f"features: {sums.setting.features}")
+    if sums.estimated:
+        click.echo(f"propensities were estimated: {sums.estimated}")
+    for finding in (*(card.findings if card else ()), *found.findings):
+        click.echo(str(finding))

@@ -1,0 +1,253 @@
+"""The value of target policies from a log, by several estimators, from one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from saddleback import _names
+from saddleback._typing import FloatArray
+from saddleback.evaluate.estimator import FQE, default_rule, distance
+from saddleback.evaluate.saddle import SVRG
+from saddleback.evaluate.solve import Range
+from saddleback.evaluate.statistics import Statistics
+from saddleback.evaluate.streamed import Streamed
+from saddleback.features import Features
+from saddleback.log import Finding, Log
+from saddleback.log.log import Progress
+from saddleback.rules import Importance, Rule
+
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+"""λ of the path."""
+
+RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""η of the path, relative to the size of each feature."""
+
+METHODS = ("lstd", "fqe", "streamed", "svrg")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number for the value of a policy.
+
+    Attributes
+    ----------
+    target
+        Which policy.
+    method
+        How it was found, with the rule.
+    value
+        V^π over the start states of the log.
+    note
+        ``"ok"``, or what is to be said of it.
+    """
+
+    target: str
+    method: str
+    value: float
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a log says of target policies.
+
+    Attributes
+    ----------
+    statistics
+        The sums it was made of.
+    estimates
+        All numbers; the first of each target is the one to use.
+    paths
+        For each target the value along λ and along the ridge, with rule or η.
+    findings
+        Warnings.
+    """
+
+    statistics: Statistics
+    estimates: tuple[Estimate, ...]
+    paths: dict[str, dict[str, list[tuple[float, float]]]]
+    findings: tuple[Finding, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it all as plain data, for JSON."""
+        sums = self.statistics
+        return {
+            "gamma": sums.setting.gamma,
+            "features": sums.setting.features,
+            "steps": int(sums.steps.sum()),
+            "episodes": int(sums.episodes.sum()),
+            "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
+            "lambda_ceiling": {
+                name: None if np.isnan(each) else float(each)
+                for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
+            },
+            "estimates": [each.__dict__ for each in self.estimates],
+            "paths": self.paths,
+            "warnings": [str(each) for each in self.findings],
+        }
+
+
+def evaluate(
+    log: Log,
+    targets: Any,
+    *,
+    features: Features,
+    gamma: float,
+    rule: Rule | None = None,
+    methods: Sequence[str] = ("lstd", "fqe"),
+    ridge: float = 0.0,
+    shared: bool = False,
+    passes: int = 1,
+    learner: Rule | None = None,
+    allow_uncovered: bool = False,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Estimate the value of target policies at the start states of a log.
+
+    Parameters
+    ----------
+    log
+        The log.
+    targets
+        A target policy (see `saddleback.log.as_target`), or several by name in a dict.
+    features, shared, gamma
+        As for `LSTD`.
+    rule
+        Whose fixed point is solved for; `default_rule` if not given.
+    methods
+        "lstd" (closed form, always), "fqe", "streamed" and "svrg".
+    ridge
+        η of the closed form.
+    passes, learner
+        Passes over the log, and the rule, of "streamed"; GES(0) if not given.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=1000, rng=0)
+    >>> found = evaluate(log, "pump:0.8", features=car.features, gamma=0.99)
+    >>> for each in found.estimates:
+    ...     print(f"{each.method:18} {each.value:.1f} {each.note}")
+    LSTD, GRetrace(0.9) -76.8 ok
+    FQE                -77.0 ok
+    """
+    for method in methods:
+        _names.known("method", method, METHODS)
+    chosen = default_rule() if rule is None else rule
+    rules = list(dict.fromkeys([chosen, *_along(chosen).values()]))
+    sums = Statistics.of(
+        log, rules, targets, features=features, gamma=gamma, shared=shared, blocks=1,
+        allow_uncovered=allow_uncovered, threads=threads, progress=progress,
+    )  # fmt: skip
+    closed = of_statistics(sums, chosen, ridge)
+    estimates: list[Estimate] = []
+    named = targets if isinstance(targets, Mapping) else {sums.setting.targets[0]: targets}
+    for first, given in zip(closed.estimates, named.values(), strict=True):
+        name = first.target
+        options: dict[str, Any] = {
+            "target": given, "features": features, "gamma": gamma, "shared": shared,
+            "allow_uncovered": True, "threads": threads,
+        }  # fmt: skip
+        estimates.append(first)
+        if "fqe" in methods:
+            estimates.append(_fqe(FQE(**options, ridge=ridge), log, name))
+        if "streamed" in methods:
+            estimates.append(_streamed(Streamed(**options, rule=learner, passes=passes), log, name))
+        if "svrg" in methods:
+            estimates.append(
+                _svrg(SVRG(**options, rule=chosen, ridge=ridge, rng=0), log, sums, name)
+            )
+    return replace(closed, estimates=tuple(estimates))
+
+
+def of_statistics(sums: Statistics, rule: Rule | None = None, ridge: float = 0.0) -> Evaluation:
+    """Return the closed form for every target of some statistics, with its paths.
+
+    Parameters
+    ----------
+    sums
+        Statistics of one log or of many.
+    rule
+        Which of their rules; the first if not given.
+    ridge
+        η.
+    """
+    chosen = sums.setting.rules[0] if rule is None else rule
+    span = Range(sums.system().M)
+    findings = [*sums.findings]
+    if span.note:
+        findings.append(Finding("W171", span.note + "."))
+    along = {lam: each for lam, each in _along(chosen).items() if each in sums.setting.rules}
+    estimates, paths = [], {}
+    for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
+        lam = getattr(chosen.trace, "lam", 0.0)
+        if isinstance(chosen.trace, Importance) and lam > ceiling:
+            findings.append(
+                Finding(
+                    "W170",
+                    f"lambda={lam:g} exceeds {ceiling:.2f}, above which the trace second moment "
+                    f"grows without bound on this log (target {name}).",
+                )
+            )
+        start, system = sums.start(name), sums.system(chosen, name)
+        solved = span.solve(system.A, system.b, ridge)
+        label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
+        estimates.append(Estimate(name, label, float(solved.theta @ start), solved.outcome))
+        paths[name] = {
+            "lambda": [
+                (lam, _value(span, sums, each, name, ridge, start)) for lam, each in along.items()
+            ],
+            "ridge": [(eta, _value(span, sums, chosen, name, eta, start)) for eta in RIDGES],
+        }
+    return Evaluation(sums, tuple(estimates), paths, tuple(findings))
+
+
+def _along(rule: Rule) -> dict[float, Rule]:
+    """Return the rules of the λ path."""
+    if not hasattr(rule.trace, "lam"):
+        return {}
+    found = {}
+    for lam in LAMBDAS:
+        trace: Any = replace(rule.trace, **{"lam": lam})
+        found[lam] = replace(rule, trace=trace)
+    return found
+
+
+def _value(
+    span: Range, sums: Statistics, rule: Rule, target: str, ridge: float, start: FloatArray
+) -> float:
+    system = sums.system(rule, target)
+    return float(span.solve(system.A, system.b, ridge).theta @ start)
+
+
+def _fqe(found: FQE, log: Log, name: str) -> Estimate:
+    found.fit(log)
+    return Estimate(name, "FQE", found.value(), found.outcome_)
+
+
+def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:
+    found.fit(log)
+    system = sums.system(found.chosen, name)
+    exact = Range(system.M).solve(system.A, system.b, found.ridge).theta
+    gap = distance(np.asarray(found.theta_), exact, system.M)
+    note = f"{found.outcome_}; {gap:.1%} from LSTD after {len(found.residuals_) - 1} epochs"
+    return Estimate(name, f"SVRG, {found.chosen}", found.value(), note)
+
+
+def _streamed(found: Streamed, log: Log, name: str) -> Estimate:
+    found.fit(log)
+    plural = "pass" if found.passes == 1 else "passes"
+    note = (
+        f"{found.distances_[-1]:.1%} from its closed form after {found.passes} {plural}, "
+        f"α = {found.alpha_:.3g}, β = {found.beta_:.3g}"
+    )
+    if found.outcome_ != "ok":
+        note = f"{found.outcome_} {note}"
+    return Estimate(name, str(found.chosen), found.value(), note)

@@ -1,0 +1,108 @@
+"""Features by name, for the command line: fitted to the range of a log's observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddleback import _names
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.features import RBF, Custom, Features, Fourier, Given, OneHot, Polynomial, Tiles
+from saddleback.log import Card, Log
+from saddleback.log.targets import load
+
+NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
+
+
+def features_of(
+    spec: str | None,
+    log: Log,
+    card: Card,
+    low: FloatArray | None = None,
+    high: FloatArray | None = None,
+) -> Features:
+    """Build features from a few words.
+
+        tiles:BINSxTILINGS   hash:SIZE   rbf:ABOUT   fourier:ORDER   polynomial:DEGREE
+        states[:N]   given   module.py:name
+
+    Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
+    ``tiles:8x8`` for up to two columns, else ``hash:4096``. The box is the range of the log unless
+    it is given.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
+    >>> features_of("fourier:3", log, log.card(), np.array([-1.2, -0.07]), np.array([0.6, 0.07]))
+    Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
+    """
+    words = spec or _usual(log, card)
+    kind, _, rest = words.partition(":")
+    if kind.endswith(".py"):
+        return _own(words, log)
+    _names.known("features", kind, NAMES)
+    least = card.low if low is None else low
+    most = card.high if high is None else high
+    most = np.where(most > least, most, least + 1.0)
+    box: dict[str, Any] = {"low": tuple(least.tolist()), "high": tuple(most.tolist())}
+    if kind == "given":
+        return Given(log.dimensions)
+    if kind == "states":
+        return OneHot(_whole(words, rest, int(card.high[0]) + 1))
+    if kind == "tiles":
+        bins, _, tilings = rest.partition("x")
+        return Tiles(**box, bins=_whole(words, bins, 8), tilings=_whole(words, tilings, 8))
+    if kind == "hash":
+        return Tiles(**box, bins=8, tilings=8, table=_whole(words, rest, 4096))
+    if kind == "rbf":
+        about = _whole(words, rest, 100)
+        return RBF(**box, centres=max(2, int(about ** (1 / log.dimensions) + 1e-9)))
+    if kind == "fourier":
+        return Fourier(**box, order=_whole(words, rest, 3))
+    return Polynomial(**box, degree=_whole(words, rest, 2))
+
+
+def _usual(log: Log, card: Card) -> str:
+    if log.layout.given:
+        return "given"
+    low, high = card.low, card.high
+    if log.dimensions == 1 and low[0] >= 0 and (low % 1 == 0).all() and (high % 1 == 0).all():
+        seen = next(log.pieces()).observations
+        if (seen % 1 == 0).all():
+            return "states"
+    return "tiles:8x8" if log.dimensions <= 2 else "hash:4096"
+
+
+def _whole(words: str, text: str, default: int) -> int:
+    if not text:
+        return default
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidParameter(
+            f"features {words!r}: {text!r} is not a whole number >= 1. Write tiles:8x4, hash:4096, "
+            "rbf:200, fourier:3, polynomial:2, states:16, given, or module.py:function."
+        )
+    return int(text)
+
+
+def _own(words: str, log: Log) -> Features:
+    """Return features of one's own: an object like ours, or a function of observations."""
+    found = load(words)
+    if hasattr(found, "encode") and hasattr(found, "size"):
+        features: Features = found
+        return features
+    if not callable(found):
+        raise InvalidParameter(
+            f"features {words!r}: it must be a function or features, got {found!r}."
+        )
+    seen = next(log.pieces()).observations[:2]
+    shape = np.shape(found(seen))
+    if len(shape) != 2 or shape[0] != len(seen):
+        raise InvalidParameter(
+            f"features {words!r}: for observations of shape {list(seen.shape)} the function must "
+            f"return [{len(seen)}, size], got {list(shape)}."
+        )
+    return Custom(found, int(shape[1]))
