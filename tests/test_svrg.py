@@ -6,9 +6,9 @@ import pytest
 from saddleback import GES, GTB, Stream, System, problems
 from saddleback.engine import as_source
 from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.evaluate import samples as samples_module
-from saddleback.evaluate.samples import Table
-from saddleback.evaluate.svrg import Samples, _steps, solve
+from saddleback.evaluation import samples as samples_module
+from saddleback.evaluation.samples import Table
+from saddleback.evaluation.svrg import Samples, _steps, solve
 from saddleback.features import Tiles
 from saddleback.problems.mountain_car import HIGH, LOW
 

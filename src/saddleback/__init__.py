@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from saddleback.engine import inverse as inverse
     from saddleback.engine import inverse_sqrt as inverse_sqrt
     from saddleback.engine import sample as sample
-    from saddleback.evaluate import FQE as FQE
-    from saddleback.evaluate import LSTD as LSTD
-    from saddleback.evaluate import SVRG as SVRG
-    from saddleback.evaluate import Statistics as Statistics
-    from saddleback.evaluate import Streamed as Streamed
-    from saddleback.evaluate import evaluate as evaluate
-    from saddleback.evaluate import load_statistics as load_statistics
-    from saddleback.evaluate import save_statistics as save_statistics
+    from saddleback.evaluation import FQE as FQE
+    from saddleback.evaluation import LSTD as LSTD
+    from saddleback.evaluation import SVRG as SVRG
+    from saddleback.evaluation import Statistics as Statistics
+    from saddleback.evaluation import Streamed as Streamed
+    from saddleback.evaluation import evaluate as evaluate
+    from saddleback.evaluation import load_statistics as load_statistics
+    from saddleback.evaluation import save_statistics as save_statistics
     from saddleback.learning import Run as Run
     from saddleback.learning import iterate as iterate
     from saddleback.learning import learn as learn
@@ -102,7 +102,7 @@ _ROOMS = {
     "theory": ["MeanStability", "lambda_ceiling", "mean_square", "step_sizes", "theorem2"],
     "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
     "log": ["Log", "LogError", "as_target", "collect", "estimate_behaviour"],
-    "evaluate": [
+    "evaluation": [
         "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "evaluate", "load_statistics",
         "save_statistics",
     ],

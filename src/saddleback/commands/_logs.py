@@ -26,7 +26,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 multiple=True,
                 metavar="ROLE=NAME",
                 help="Another name of a column: reward=cost.",
-            ),  # fmt: skip
+            ),
             click.option("--min-prob", type=float, help="Raise smaller propensities to this."),
             click.option("--drop-bad", is_flag=True, help="Drop episodes with NaN or infinities."),
             click.option(
@@ -38,12 +38,12 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 default="artifact",
                 show_default=True,
                 help="Whether a truncated episode would have gone on.",
-            ),  # fmt: skip
+            ),
             click.option(
                 "--estimate-behaviour",
                 type=click.Choice(["counts", "logistic"]),
                 help="Estimate propensities that were not logged.",
-            ),  # fmt: skip
+            ),
         ]
     ):
         command = add(command)
@@ -51,9 +51,16 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 LOG_OPTIONS = (
-    "files", "obs", "actions", "column", "min_prob", "drop_bad", "drop_autoreset", "time_limit",
+    "files",
+    "obs",
+    "actions",
+    "column",
+    "min_prob",
+    "drop_bad",
+    "drop_autoreset",
+    "time_limit",
     "estimate_behaviour",
-)  # fmt: skip
+)
 
 
 def open_log(options: dict[str, Any]) -> Log:
@@ -93,13 +100,13 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="[NAME=]POLICY",
                 help="module.py:function, columns[:PREFIX], uniform, always:ACTION, logged; again "
                 "for several.",
-            ),  # fmt: skip
+            ),
             click.option("--gamma", type=float, help="Discount.  [default: the log's own]"),
             click.option(
                 "--features",
                 help="tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
                 "states, given, module.py:name.  [default: by the columns]",
-            ),  # fmt: skip
+            ),
             click.option("--low", help="Lower corner of the features' box: -1.2,-0.07."),
             click.option("--high", help="Upper corner.  [default: the range of the log]"),
             click.option("--shared", is_flag=True, help="Add features that all actions share."),
@@ -107,7 +114,7 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--allow-uncovered",
                 is_flag=True,
                 help="Warn where the target takes actions that the log never takes.",
-            ),  # fmt: skip
+            ),
         ]
     ):
         command = add(command)
@@ -171,10 +178,13 @@ def reading(what: str, quiet: bool) -> Iterator[Progress | None]:
     console = Console(stderr=True)
     if console.is_terminal:
         columns = (
-            TextColumn("{task.description}"), BarColumn(),
-            TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(),
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=console, transient=True) as progress:
             bar = progress.add_task(what, total=None)
             yield lambda done, total: progress.update(bar, completed=done, total=total)

@@ -21,7 +21,7 @@ from saddleback.commands._logs import (
 from saddleback.commands.stats import parse_rule
 
 if TYPE_CHECKING:
-    from saddleback.evaluate import Evaluation
+    from saddleback.evaluation import Evaluation
     from saddleback.log import Card
 
 
@@ -74,7 +74,7 @@ def command(
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --method streamed
       saddleback evaluate week.stats --json
     """
-    from saddleback.evaluate import evaluate, load_statistics, of_statistics
+    from saddleback.evaluation import evaluate, load_statistics, of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
     if len(options["files"]) == 1 and not options["files"][0].endswith(".parquet"):
@@ -91,7 +91,7 @@ def command(
     rate = discount(log, gamma)
     with reading("checking", quiet or as_json) as progress:
         card = log.card(rate, progress)
-    from saddleback.evaluate.spec import features_of
+    from saddleback.evaluation.spec import features_of
     from saddleback.log.findings import refuse
 
     refuse(card.findings)

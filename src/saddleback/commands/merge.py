@@ -20,7 +20,7 @@ def command(files: tuple[str, ...], out: Path) -> None:
     Example:
       saddleback merge day1.stats day2.stats --out week.stats
     """
-    from saddleback.evaluate import load_statistics, save_statistics
+    from saddleback.evaluation import load_statistics, save_statistics
 
     merged = reduce(lambda one, other: one.merge(other), map(load_statistics, files))
     save_statistics(merged, out)

@@ -60,8 +60,8 @@ def command(
       saddleback merge day1.stats day2.stats --out week.stats
       saddleback evaluate week.stats
     """
-    from saddleback.evaluate import Statistics, default_rule, save_statistics
-    from saddleback.evaluate.spec import features_of
+    from saddleback.evaluation import Statistics, default_rule, save_statistics
+    from saddleback.evaluation.spec import features_of
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
 

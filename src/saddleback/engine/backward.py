@@ -50,8 +50,8 @@ class BackwardSums:
         bounds = np.append(first, len(starts))
         order = np.argsort(block, kind="stable")
         _backwards(
-            *stream[:6], *stream[7:], bounds[:-1][order], bounds[1:][order], block[order], self._e, self._z, self._touched, self._is_touched,
-            *self._sums,
+            *stream[:6], *stream[7:], bounds[:-1][order], bounds[1:][order], block[order],
+            self._e, self._z, self._touched, self._is_touched, *self._sums,
         )  # fmt: skip
         if goes_on:
             _follow(*stream[:3], stream.decay, stream.weight, self._e)

@@ -2,7 +2,7 @@
 
 from saddleback.log.behaviour import Behaviour, estimate_behaviour
 from saddleback.log.card import Card
-from saddleback.log.collect import collect
+from saddleback.log.collecting import collect
 from saddleback.log.episodes import Piece
 from saddleback.log.findings import Finding, LogError
 from saddleback.log.log import Log

@@ -37,7 +37,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._jit import compiled, inlined
 from saddleback._typing import RNG, FloatArray, IntArray
-from saddleback.evaluate.samples import Samples, Table
+from saddleback.evaluation.samples import Samples, Table
 
 __all__ = ["Samples", "Solution", "solve"]
 

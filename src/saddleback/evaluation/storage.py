@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from saddleback import _validate
-from saddleback.evaluate.setting import Setting
-from saddleback.evaluate.statistics import Statistics
+from saddleback.evaluation.setting import Setting
+from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
 from saddleback.system.storage import read, rule_from, rule_words, write
 

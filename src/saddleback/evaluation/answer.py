@@ -10,11 +10,11 @@ import numpy as np
 
 from saddleback import _names
 from saddleback._typing import FloatArray
-from saddleback.evaluate.estimator import FQE, default_rule, distance
-from saddleback.evaluate.saddle import SVRG
-from saddleback.evaluate.solve import Range
-from saddleback.evaluate.statistics import Statistics
-from saddleback.evaluate.streamed import Streamed
+from saddleback.evaluation.estimator import FQE, default_rule, distance
+from saddleback.evaluation.saddle import SVRG
+from saddleback.evaluation.solve import Range
+from saddleback.evaluation.statistics import Statistics
+from saddleback.evaluation.streamed import Streamed
 from saddleback.features import Features
 from saddleback.log import Finding, Log
 from saddleback.log.log import Progress

@@ -16,9 +16,9 @@ from saddleback.engine import (
     Workers,
     copies_of,
 )
-from saddleback.evaluate.estimator import Estimator, distance
-from saddleback.evaluate.solve import Range
-from saddleback.evaluate.statistics import Statistics
+from saddleback.evaluation.estimator import Estimator, distance
+from saddleback.evaluation.solve import Range
+from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, as_target
 from saddleback.log.log import Progress
 from saddleback.rules import GES, Rule

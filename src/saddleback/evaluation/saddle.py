@@ -9,10 +9,10 @@ import numpy as np
 
 from saddleback._typing import RNG, FloatArray
 from saddleback.engine import LoggedStreamer, check_logged, copies_of
-from saddleback.evaluate.estimator import Estimator
-from saddleback.evaluate.setting import fit
-from saddleback.evaluate.statistics import add_start
-from saddleback.evaluate.svrg import Samples, solve
+from saddleback.evaluation.estimator import Estimator
+from saddleback.evaluation.setting import fit
+from saddleback.evaluation.statistics import add_start
+from saddleback.evaluation.svrg import Samples, solve
 from saddleback.log import Log
 from saddleback.log.log import Progress
 
@@ -21,7 +21,7 @@ from saddleback.log.log import Progress
 class SVRG(Estimator):
     """The fixed point Âθ + b̂ = 0 by variance-reduced steps on the log's own saddle point.
 
-    Nothing is p × p: for features too many to factorise. See `saddleback.evaluate.svrg` for the
+    Nothing is p × p: for features too many to factorise. See `saddleback.evaluation.svrg` for the
     method, and for which data it converges quickly.
 
     Parameters

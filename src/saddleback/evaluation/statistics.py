@@ -1,6 +1,6 @@
 """`Statistics`: the sums that a log is to linear evaluation, and that add up across logs.
 
-    A = Σ_t e_t (γ'b_t − φ_t)ᵀ    b = Σ_t R_t e_t    M = Σ_t φ_t φ_tᵀ    x = Σ_episodes E_π φ(S_0, ·)
+    A = Σ_t e_t (γ'b_t − φ_t)ᵀ   b = Σ_t R_t e_t   M = Σ_t φ_t φ_tᵀ   x = Σ_episodes E_π φ(S_0, ·)
 
 for every rule and target policy, in one pass. A, b and x are kept in blocks of episodes, chosen by
 the episode's id: the blocks of two logs add up one by one, and their spread is that of the data.
@@ -25,8 +25,8 @@ from saddleback.engine import (
     copies_of,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.evaluate.coverage import Coverage
-from saddleback.evaluate.setting import Setting
+from saddleback.evaluation.coverage import Coverage
+from saddleback.evaluation.setting import Setting
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
 from saddleback.log.findings import refuse

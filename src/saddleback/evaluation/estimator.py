@@ -12,8 +12,8 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
-from saddleback.evaluate.solve import Range
-from saddleback.evaluate.statistics import Statistics
+from saddleback.evaluation.solve import Range
+from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Log, as_target
 from saddleback.log.log import Progress
@@ -236,7 +236,9 @@ class FQE(Estimator):
         exact = span.solve(system.A, system.b, self.ridge)
         y = np.zeros(len(g))
         size = 0.0
-        for k in range(1, self.iterations + 1):
+        k, moved = 0, np.inf
+        while k < self.iterations:
+            k += 1
             before, y = y, G @ y + g
             size = float(np.abs(y).max(initial=0.0))
             moved = float(np.abs(y - before).max(initial=0.0))
@@ -247,8 +249,8 @@ class FQE(Estimator):
         if not size < 1e12 or self.radius_ >= 1.0:
             fixed = "exists" if exact.outcome == "ok" else "is not unique"
             self.outcome_ = (
-                f"diverges: the spectral radius of the iteration is {self.radius_:.4g} >= 1, though "
-                f"the fixed point {fixed}: use LSTD."
+                f"diverges: the spectral radius of the iteration is {self.radius_:.4g} >= 1, "
+                f"though the fixed point {fixed}: use LSTD."
             )
         elif moved > self.tolerance * size:
             self.outcome_ = (
