@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback.commands._logs import (
-    LOG_OPTIONS,
     corner,
     discount,
     log_options,
@@ -81,9 +80,9 @@ def command(
         import zipfile
 
         if zipfile.is_zipfile(options["files"][0]):
-            _refuse_others(targets, gamma, features, options)
-            found = of_statistics(load_statistics(options["files"][0]), chosen, ridge)
-            _say(found, None, path, as_json)
+            _refuse_others(targets, gamma, features)
+            found = of_statistics(load_statistics(options["files"][0]), chosen, ridge, path)
+            _say(found, None, as_json)
             return
     if not targets:
         raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
@@ -101,26 +100,22 @@ def command(
             features=features_of(
                 features, log, card, corner(low, log, "low"), corner(high, log, "high")
             ),
-            gamma=rate, rule=chosen, methods=methods, ridge=ridge, shared=shared, passes=passes,
-            learner=None if learner is None else parse_rule(learner),
+            gamma=rate, rule=chosen, methods=methods, path=path, ridge=ridge, shared=shared,
+            passes=passes, learner=None if learner is None else parse_rule(learner),
             allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
         )  # fmt: skip
-    _say(found, card, path, as_json)
+    _say(found, card, as_json)
 
 
-def _refuse_others(
-    targets: tuple[str, ...], gamma: float | None, features: str | None, options: dict[str, Any]
-) -> None:
+def _refuse_others(targets: tuple[str, ...], gamma: float | None, features: str | None) -> None:
     """Statistics have their setting already."""
     given = {"--target": targets, "--gamma": gamma, "--features": features}
     for name, value in given.items():
         if value:
             raise click.UsageError(f"{name} is for a log; the statistics have theirs already.")
-    for name in LOG_OPTIONS:
-        options.pop(name)
 
 
-def _say(found: Evaluation, card: Card | None, path: bool, as_json: bool) -> None:
+def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
     """Print the table, or JSON."""
     if as_json:
         plain = found.as_dict()
@@ -134,11 +129,8 @@ def _say(found: Evaluation, card: Card | None, path: bool, as_json: bool) -> Non
     from rich.table import Table
 
     sums = found.statistics
-    title = (
-        f"target policy value (γ {sums.setting.gamma:g}, start states of the log): "
-        f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}"
-    )
-    table = Table(title=title, box=box.SIMPLE, title_justify="left")
+    click.echo(f"target policy value (γ {sums.setting.gamma:g}, start states of the log)")
+    table = Table(box=box.SIMPLE)
     for name in ("target", "estimate", "value", ""):
         table.add_column(name, justify="right" if name == "value" else "left", overflow="fold")
     if card is not None and card.mean_return is not None:
@@ -146,20 +138,22 @@ def _say(found: Evaluation, card: Card | None, path: bool, as_json: bool) -> Non
         table.add_row("logged policy", "mean return", f"{card.mean_return:.4g}", what)
     for k, each in enumerate(found.estimates):
         fresh = k == 0 or found.estimates[k - 1].target != each.target
-        note = "TD fixed point of these features  <- suggested" if fresh else ""
+        note = "TD fixed point  <- suggested" if fresh else ""
         note = note if each.note == "ok" else f"{note}  {each.note}".strip()
         table.add_row(each.target if fresh else "", each.method, f"{each.value:.4g}", note)
     console = Console()
     console.print(table)
-    if path:
-        for target, both in found.paths.items():
-            for kind, points in both.items():
-                line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
-                click.echo(f"{target}, along {kind}   {line}")
+    for target, both in found.paths.items():
+        for kind, points in both.items():
+            line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
+            click.echo(f"{target}, along {kind}   {line}")
     for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
         if ceiling == ceiling:
             click.echo(f"λ ceiling of importance traces for {name}: {ceiling:.3g}")
-    click.echo(f"features: {sums.setting.features}")
+    click.echo(
+        f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}: "
+        f"{sums.setting.features}"
+    )
     if sums.estimated:
         click.echo(f"propensities were estimated: {sums.estimated}")
     for finding in (*(card.findings if card else ()), *found.findings):

@@ -10,7 +10,7 @@ import numpy as np
 
 from saddleback import _names
 from saddleback._typing import FloatArray
-from saddleback.evaluation.estimator import FQE, default_rule, distance
+from saddleback.evaluation.estimator import FQE, default_rule, distance, iterate_q
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
@@ -26,7 +26,7 @@ LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """η of the path, relative to the size of each feature."""
 
-METHODS = ("lstd", "fqe", "streamed", "svrg")
+METHODS = ("fqe", "streamed", "svrg")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Evaluation:
     estimates
         All numbers; the first of each target is the one to use.
     paths
-        For each target the value along λ and along the ridge, with rule or η.
+        For each target the value along λ and along the ridge, if asked for.
     findings
         Warnings.
     """
@@ -98,8 +98,9 @@ def evaluate(
     features: Features,
     gamma: float,
     rule: Rule | None = None,
-    methods: Sequence[str] = ("lstd", "fqe"),
+    methods: Sequence[str] = ("fqe",),
     ridge: float = 0.0,
+    path: bool = False,
     shared: bool = False,
     passes: int = 1,
     learner: Rule | None = None,
@@ -120,9 +121,11 @@ def evaluate(
     rule
         Whose fixed point is solved for; `default_rule` if not given.
     methods
-        "lstd" (closed form, always), "fqe", "streamed" and "svrg".
+        Besides the closed form: "fqe", "streamed" and "svrg".
     ridge
         η of the closed form.
+    path
+        Whether to follow the closed form along λ and along the ridge too.
     passes, learner
         Passes over the log, and the rule, of "streamed"; GES(0) if not given.
 
@@ -141,12 +144,14 @@ def evaluate(
     for method in methods:
         _names.known("method", method, METHODS)
     chosen = default_rule() if rule is None else rule
-    rules = list(dict.fromkeys([chosen, *_along(chosen).values()]))
+    one_step = FQE(target=None, features=features, gamma=gamma).chosen
+    rules = [chosen, *(_along(chosen).values() if path else ()), *([one_step] * ("fqe" in methods))]
+    rules = list(dict.fromkeys(rules))
     sums = Statistics.of(
         log, rules, targets, features=features, gamma=gamma, shared=shared, blocks=1,
         allow_uncovered=allow_uncovered, threads=threads, progress=progress,
     )  # fmt: skip
-    closed = of_statistics(sums, chosen, ridge)
+    closed = of_statistics(sums, chosen, ridge, path)
     estimates: list[Estimate] = []
     named = targets if isinstance(targets, Mapping) else {sums.setting.targets[0]: targets}
     for first, given in zip(closed.estimates, named.values(), strict=True):
@@ -157,7 +162,9 @@ def evaluate(
         }  # fmt: skip
         estimates.append(first)
         if "fqe" in methods:
-            estimates.append(_fqe(FQE(**options, ridge=ridge), log, name))
+            found = iterate_q(sums.system(one_step, name), ridge)
+            value = float(found.theta @ sums.start(name))
+            estimates.append(Estimate(name, "FQE", value, found.outcome))
         if "streamed" in methods:
             estimates.append(_streamed(Streamed(**options, rule=learner, passes=passes), log, name))
         if "svrg" in methods:
@@ -167,7 +174,9 @@ def evaluate(
     return replace(closed, estimates=tuple(estimates))
 
 
-def of_statistics(sums: Statistics, rule: Rule | None = None, ridge: float = 0.0) -> Evaluation:
+def of_statistics(
+    sums: Statistics, rule: Rule | None = None, ridge: float = 0.0, path: bool = False
+) -> Evaluation:
     """Return the closed form for every target of some statistics, with its paths.
 
     Parameters
@@ -178,6 +187,8 @@ def of_statistics(sums: Statistics, rule: Rule | None = None, ridge: float = 0.0
         Which of their rules; the first if not given.
     ridge
         η.
+    path
+        Whether to follow the value along λ, as far as the statistics have it, and the ridge.
     """
     chosen = sums.setting.rules[0] if rule is None else rule
     span = Range(sums.system().M)
@@ -200,6 +211,8 @@ def of_statistics(sums: Statistics, rule: Rule | None = None, ridge: float = 0.0
         solved = span.solve(system.A, system.b, ridge)
         label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
         estimates.append(Estimate(name, label, float(solved.theta @ start), solved.outcome))
+        if not path:
+            continue
         paths[name] = {
             "lambda": [
                 (lam, _value(span, sums, each, name, ridge, start)) for lam, each in along.items()
@@ -225,11 +238,6 @@ def _value(
 ) -> float:
     system = sums.system(rule, target)
     return float(span.solve(system.A, system.b, ridge).theta @ start)
-
-
-def _fqe(found: FQE, log: Log, name: str) -> Estimate:
-    found.fit(log)
-    return Estimate(name, "FQE", found.value(), found.outcome_)
 
 
 def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:

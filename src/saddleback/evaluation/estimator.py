@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from saddleback.features import Features
 from saddleback.log import Log, as_target
 from saddleback.log.log import Progress
 from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, is_rule
+from saddleback.system import System
+
+HUGE = 1e12
+"""Beyond this an iteration has diverged."""
 
 DEFAULT = GRetrace(0.9)
 """What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
@@ -227,38 +231,55 @@ class FQE(Estimator):
 
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
         assert self.statistics_ is not None
-        _validate.count("FQE", "iterations", self.iterations)
-        _validate.positive("FQE", "tolerance", self.tolerance)
-        system = self.statistics_.system()
-        span = Range(system.M)
-        G, g = span.iteration(system.A, system.b, self.ridge)
-        self.radius_ = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
-        exact = span.solve(system.A, system.b, self.ridge)
-        y = np.zeros(len(g))
-        size = 0.0
-        k, moved = 0, np.inf
-        while k < self.iterations:
-            k += 1
-            before, y = y, G @ y + g
-            size = float(np.abs(y).max(initial=0.0))
-            moved = float(np.abs(y - before).max(initial=0.0))
-            if not size < 1e12 or moved <= self.tolerance * size:
-                break
-        self.iterations_, self.theta_ = k, span.back(y)
-        self.distance_ = distance(self.theta_, exact.theta, system.M)
-        if not size < 1e12 or self.radius_ >= 1.0:
-            fixed = "exists" if exact.outcome == "ok" else "is not unique"
-            self.outcome_ = (
-                f"diverges: the spectral radius of the iteration is {self.radius_:.4g} >= 1, "
-                f"though the fixed point {fixed}: use LSTD."
-            )
-        elif moved > self.tolerance * size:
-            self.outcome_ = (
-                f"not converged after {k:,} iterations (radius {self.radius_:.6g}); "
-                f"{self.distance_:.2g} from the fixed point. Use LSTD, or more iterations."
-            )
-        else:
-            self.outcome_ = "ok"
+        found = iterate_q(self.statistics_.system(), self.ridge, self.iterations, self.tolerance)
+        self.theta_, self.outcome_ = found.theta, found.outcome
+        self.radius_, self.iterations_ = found.radius, found.iterations
+        self.distance_ = found.distance
+
+
+class Iterated(NamedTuple):
+    """What came of iterating: see the attributes of `FQE`."""
+
+    theta: FloatArray
+    outcome: str
+    radius: float
+    iterations: int
+    distance: float
+
+
+def iterate_q(
+    system: System, ridge: float = 0.0, iterations: int = 10_000, tolerance: float = 1e-9
+) -> Iterated:
+    """Iterate θ ← (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ) from 0 on a system without a trace; see `FQE`."""
+    most = _validate.count("FQE", "iterations", iterations)
+    _validate.positive("FQE", "tolerance", tolerance)
+    span = Range(system.M)
+    G, g = span.iteration(system.A, system.b, ridge)
+    radius = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
+    exact = span.solve(system.A, system.b, ridge)
+    y, size, k, moved = np.zeros(len(g)), 0.0, 0, np.inf
+    while k < most:
+        k += 1
+        before, y = y, G @ y + g
+        size = float(np.abs(y).max(initial=0.0))
+        moved = float(np.abs(y - before).max(initial=0.0))
+        if not size < HUGE or moved <= tolerance * size:
+            break
+    theta = span.back(y)
+    gap = distance(theta, exact.theta, system.M)
+    outcome = "ok"
+    if not size < HUGE or radius >= 1.0:
+        fixed = "exists" if exact.outcome == "ok" else "is not unique"
+        outcome = (
+            f"diverges: the spectral radius of the iteration is {radius:.4g} >= 1, though the "
+            f"fixed point {fixed}: use LSTD."
+        )
+    elif moved > tolerance * size:
+        outcome = (
+            f"not converged after {k:,} iterations (radius {radius:.6g}); {gap:.2g} from the fixed "
+            "point. Use LSTD, or more iterations."
+        )
+    return Iterated(theta, outcome, radius, k, gap)
 
 
 def distance(theta: FloatArray, other: FloatArray, M: FloatArray) -> float:

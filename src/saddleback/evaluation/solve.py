@@ -77,7 +77,9 @@ class Range:
         """Columns that span the range (S⁻¹U), and an orthonormal basis of what is orthogonal."""
         size = np.sqrt(np.diag(self.M)[self.active])
         scaled = self.M[np.ix_(self.active, self.active)] / np.outer(size, size)
-        values, vectors = scipy.linalg.eigh(scaled, overwrite_a=True, check_finite=False)
+        values, vectors = scipy.linalg.eigh(
+            scaled, overwrite_a=True, check_finite=False, driver="evd"
+        )
         kept = values > RTOL * values[-1]
         null = np.linalg.qr(vectors[:, ~kept] / size[:, None])[0]
         return np.ascontiguousarray(vectors[:, kept] / size[:, None]), null
