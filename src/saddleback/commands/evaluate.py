@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @log_options
 @target_options
 @click.option(
-    "--rule", metavar="NAME[:λ]", help="Whose fixed point to solve for.  [default: GRetrace:0.9]"
+    "--rule", metavar="NAME[:λ]", help="Whose fixed point to solve for.  [default: GRetrace:0.5]"
 )
 @click.option(
     "--method", "methods", multiple=True, type=click.Choice(["fqe", "streamed", "svrg"]),

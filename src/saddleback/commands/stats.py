@@ -24,7 +24,7 @@ from saddleback.commands._logs import (
 @target_options
 @click.option(
     "--rule", "rules", multiple=True, metavar="NAME[:λ]",
-    help="Rule to sum up for, again for several.  [default: GRetrace:0.9]",
+    help="Rule to sum up for, again for several.  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option(
     "--blocks", default=20, show_default=True, type=click.IntRange(min=1),

@@ -23,17 +23,17 @@ from saddleback.system import System
 HUGE = 1e12
 """Beyond this an iteration has diverged."""
 
-DEFAULT = GRetrace(0.9)
+DEFAULT = GRetrace(0.5)
 """What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
 
 
 def default_rule() -> Rule:
-    """Return the rule that is used if none is named: a bounded trace, Retrace(0.9).
+    """Return the rule that is used if none is named: a bounded trace, Retrace(0.5).
 
     Examples
     --------
     >>> print(default_rule())
-    GRetrace(0.9)
+    GRetrace(0.5)
     """
     return DEFAULT
 

@@ -1,8 +1,8 @@
 """Solving Âθ + b̂ = 0 from data: on the range of M̂, with least norm, and along a ridge path.
 
 Features of real data are never independent: some are never active, tilings sum to the same
-constant. So θ is sought in the range of M̂, the span of the features that were met, and has least
-norm there. With S = diag √M̂_ii and U an orthonormal basis of the range of S⁻¹M̂S⁻¹,
+constant. So θ is sought in the span of the features that were met, in units of their sizes, where
+it has least norm ‖Sθ‖. With S = diag √M̂_ii and U an orthonormal basis of the range of S⁻¹M̂S⁻¹,
 
     θ = S⁻¹U y,    Uᵀ S⁻¹ (Â − η·diag M̂) S⁻¹ U y = −UᵀS⁻¹ b̂
 
@@ -73,21 +73,20 @@ class Range:
         return len(self.M) - len(self.active)
 
     @cached_property
-    def _basis(self) -> tuple[FloatArray, FloatArray]:
-        """Columns that span the range (S⁻¹U), and an orthonormal basis of what is orthogonal."""
+    def _basis(self) -> FloatArray:
+        """Columns that span the range, S⁻¹U."""
         size = np.sqrt(np.diag(self.M)[self.active])
         scaled = self.M[np.ix_(self.active, self.active)] / np.outer(size, size)
         values, vectors = scipy.linalg.eigh(
             scaled, overwrite_a=True, check_finite=False, driver="evd"
         )
         kept = values > RTOL * values[-1]
-        null = np.linalg.qr(vectors[:, ~kept] / size[:, None])[0]
-        return np.ascontiguousarray(vectors[:, kept] / size[:, None]), null
+        return np.ascontiguousarray(vectors[:, kept] / size[:, None])
 
     @property
     def rank(self) -> int:
         """Dimension of the span."""
-        return int(self._basis[0].shape[1])
+        return int(self._basis.shape[1])
 
     @property
     def note(self) -> str:
@@ -101,7 +100,7 @@ class Range:
         )
 
     def solve(self, A: FloatArray, b: FloatArray, ridge: float = 0.0) -> Solution:
-        """Return θ of least norm in the span with Âθ + b̂ = 0, or nearest to it."""
+        """Return θ in the span with Âθ + b̂ = 0, or nearest to it."""
         _validate.non_negative("solve", "ridge", ridge)
         reduced, right = self._reduced(A, b, ridge)
         lu, pivots, _ = scipy.linalg.lapack.dgetrf(reduced)
@@ -132,16 +131,14 @@ class Range:
         return both[:, :-1], both[:, -1]
 
     def back(self, y: FloatArray) -> FloatArray:
-        """Return the weights of least norm that stand for coordinates y in the span."""
-        V, null = self._basis
-        some = V @ y
+        """Return the weights that stand for coordinates y in the span."""
         theta = np.zeros(len(self.M))
-        theta[self.active] = some - null @ (null.T @ some)
+        theta[self.active] = self._basis @ y
         return theta
 
     def _reduced(self, A: FloatArray, b: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
         """Return Â − η·diag M̂ and −b̂ in coordinates of the span."""
-        at, V = self.active, self._basis[0]
+        at, V = self.active, self._basis
         inner = A[np.ix_(at, at)]
         if ridge:
             inner = inner - np.diag(ridge * np.diag(self.M)[at])

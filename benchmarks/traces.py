@@ -1,0 +1,145 @@
+"""Which trace should solve for the value of a policy if nobody says? Run by ``make traces``.
+
+Closed-form solutions from logs of several sizes, on problems whose truth is known: MountainCar with
+the paper's policies, FrozenLake with a feature for each state, and random MDPs with too few
+features. The error is that of V^π at the start, relative to it, root mean square over logs; beside
+it the relative error of Q^π where μ goes. Writes ``results/traces.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import saddleback as sb
+from saddleback.evaluation.solve import Range
+from saddleback.features import Custom, OneHot
+from saddleback.paper import car as truth_of_car
+from saddleback.problems.car_rollouts import returns
+
+BELOW = 0.95
+"""The importance trace goes up to this share of the λ ceiling."""
+
+FIXED = {
+    "no trace": sb.GES(0.0),
+    "Retrace(.5)": sb.GRetrace(0.5),
+    "Retrace(.9)": sb.GRetrace(0.9),
+    "Retrace(.99)": sb.GRetrace(0.99),
+    "tree backup(.9)": sb.GTB(0.9),
+    "tree backup(.99)": sb.GTB(0.99),
+}
+IMPORTANCE = "importance, λ ceiling × .95"
+
+
+def mountain_car():
+    """MountainCar: values by simulating π."""
+    car = sb.problems.mountain_car()
+    values = truth_of_car.values(car, truth_of_car.Effort(), np.random.SeedSequence(2))
+    rng = np.random.default_rng(3)
+    start = np.column_stack([rng.uniform(-0.6, -0.4, 200_000), np.zeros(200_000)])
+    action = rng.choice(3, p=car.target[0], size=len(start))
+    value = float(returns(car.target, start, action, car.gamma, rng).mean())
+    target = sb.policies.pump(0.8)
+    return car, car.features, target, value, lambda theta: float(values.mse(theta)) ** 0.5
+
+
+def finite(problem, features, phi):
+    """A finite problem: values exactly."""
+    q = problem.mdp.q(problem.target)
+    value = float(problem.mdp.start @ (problem.target * q).sum(axis=1))
+    weights = problem.pair_visits.ravel()
+
+    def error(theta):
+        gap = phi.reshape(len(weights), -1) @ theta - q.ravel()
+        return float(np.sqrt((gap**2 @ weights) / (q.ravel() ** 2 @ weights)))
+
+    return problem, features, problem.target, value, error
+
+
+def frozen_lake(name):
+    """FrozenLake with a feature for each state; μ is uniform, π mostly goes down or right."""
+    env = gymnasium.make("FrozenLake-v1", map_name=name, is_slippery=True)
+    mdp = sb.FiniteMDP.from_gymnasium(env, gamma=0.95)
+    S, A = mdp.n_states, mdp.n_actions
+    phi = np.eye(S * A).reshape(S, A, S * A)
+    target = np.tile([0.05, 0.45, 0.45, 0.05], (S, 1))
+    problem = sb.Problem(mdp, phi, target, np.full((S, A), 0.25))
+    return finite(problem, OneHot(S), phi)
+
+
+def random_mdp(seed):
+    """A random episodic MDP of 12 states, 3 actions, and 5 random features for each action."""
+    base = sb.problems.random_mdp(0.95, rng=seed, states=12, off_policy=0.7, termination=0.05)
+    X = np.random.default_rng(seed).normal(size=(12, 5))
+    phi = np.einsum("sf,ac->safc", X, np.eye(3)).reshape(12, 3, 15)
+    problem = sb.Problem(base.mdp, phi, base.target, base.behaviour)
+    return finite(problem, Custom(lambda obs: X[obs[:, 0].astype(int)], 5), phi)
+
+
+def measure(made, episodes, logs):
+    """Return relative errors of V and Q for each trace, over logs."""
+    source, features, target, value, q_error = made
+    gamma = source.gamma if hasattr(source, "gamma") else source.mdp.gamma
+    found = {name: [] for name in [*FIXED, IMPORTANCE]}
+    for k in range(logs):
+        log = sb.collect(source, episodes=episodes, rng=1000 * episodes + k)
+        options = {"features": features, "gamma": gamma, "blocks": 1, "threads": 2}
+        sums = sb.Statistics.of(log, list(FIXED.values()), target, **options)
+        longest = sb.GES(min(1.0, BELOW * float(sums.ceilings[0])))
+        extra = sb.Statistics.of(log, longest, target, **options)
+        span = Range(sums.system().M)
+        for name in found:
+            one = extra.system() if name == IMPORTANCE else sums.system(FIXED[name])
+            theta = span.solve(one.A, one.b).theta
+            start = (extra if name == IMPORTANCE else sums).start()
+            found[name].append((float(theta @ start) / value - 1.0, q_error(theta)))
+    return {
+        name: [float(np.sqrt(np.mean(np.square(each)))) for each in zip(*pairs, strict=True)]
+        for name, pairs in found.items()
+    }
+
+
+def main():
+    """Measure, print, write."""
+    car = mountain_car()
+    cases = {
+        "MountainCar, 500 episodes": ([car], 500, 20),
+        "MountainCar, 5000 episodes": ([car], 5000, 5),
+        "FrozenLake 4×4, 1000 episodes": ([frozen_lake("4x4")], 1000, 20),
+        "FrozenLake 8×8, 5000 episodes": ([frozen_lake("8x8")], 5000, 10),
+        "20 random MDPs, 100 episodes": ([random_mdp(s) for s in range(20)], 100, 10),
+        "20 random MDPs, 1000 episodes": ([random_mdp(s) for s in range(20)], 1000, 5),
+    }
+    results = {}
+    for case, (made, episodes, logs) in track(cases.items(), "measuring", transient=True):
+        each = [measure(one, episodes, logs) for one in made]
+        results[case] = {
+            name: np.median([one[name] for one in each], axis=0).tolist() for name in each[0]
+        }
+    table = Table(box=box.SIMPLE, title="relative error of V at the start / of Q where μ goes")
+    table.add_column("trace")
+    for case in results:
+        table.add_column(case, justify="right")
+    for name in [*FIXED, IMPORTANCE]:
+        table.add_row(name, *(f"{v:.3f} / {q:.3f}" for v, q in (r[name] for r in results.values())))
+    Console(width=140).print(table)
+    geometric = {
+        name: [float(np.exp(np.mean(np.log([r[name][k] for r in results.values()])))) for k in (0, 1)]
+        for name in [*FIXED, IMPORTANCE]
+    }
+    for name, (v, q) in geometric.items():
+        print(f"geometric mean over cases  {name:28} {v:.4f} / {q:.4f}")
+    Path("results").mkdir(exist_ok=True)
+    content = {"cases": results, "geometric mean": geometric}
+    Path("results/traces.json").write_text(json.dumps(content, indent=1))
+
+
+if __name__ == "__main__":
+    main()
