@@ -37,7 +37,7 @@ def columns(lengths, ends, *, d=2, actions=3, seed=0, mu=True, following=True, s
 
 
 def mixed(seed=0, **options):
-    """Return columns of a log with episodes of all lengths and ends, one-row episodes among them."""
+    """Return a log with episodes of all lengths and ends, one-row episodes among them."""
     rng = np.random.default_rng(seed)
     lengths = np.append(rng.integers(1, 12, 14), [1, 1, 1, 30])
     ends = np.append(rng.choice(ENDS, 14), [*ENDS, "terminated"])

@@ -1,6 +1,7 @@
 """Logs: the same rows are the same transitions, however they come, and episodes end as they say."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pandas
@@ -10,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs import ENDS, alike, columns, content, mixed
 
+from logs import ENDS, alike, columns, content, mixed
 from saddleback import GES, GRetrace, features
 from saddleback.evaluate.statistics import Statistics
 from saddleback.log import Log, LogError, files, prints
@@ -439,7 +440,7 @@ def test_cutting_makes_no_difference(
     bounds = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     names = [
         parquet(folder / f"{i}.parquet", data.slice(a, b - a), group)
-        for i, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        for i, (a, b) in enumerate(pairwise(bounds))
     ]
     with monkeypatch.context() as patch:
         patch.setattr(files, "BATCH", batch)

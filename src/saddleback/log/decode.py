@@ -82,7 +82,7 @@ class Rows:
         """Return some of the rows: a slice, or a mask."""
         ids = self.ids[which] if isinstance(which, slice) else self.ids.filter(pa.array(which))
         shift = (which.start or 0) if isinstance(which, slice) else 0
-        cut = {
+        cut: dict[str, Any] = {
             name: None if (value := getattr(self, name)) is None else value[which]
             for name in ARRAYS
         }
@@ -98,7 +98,7 @@ def join(one: Rows | None, other: Rows) -> Rows:
     """Return rows and the rows that follow them as one."""
     if one is None or not len(one):
         return other
-    both = {
+    both: dict[str, Any] = {
         name: None if (value := getattr(one, name)) is None
         else np.concatenate([value, getattr(other, name)])
         for name in ARRAYS
@@ -131,8 +131,8 @@ class Decoder:
         odd: dict[str, Any] = {}
         step = None
         if "step" in names:
-            step = _floats(batch.column(names["step"]))
-            step = np.where(np.isnan(step), -1, step).astype(np.int64)
+            written = _floats(batch.column(names["step"]))
+            step = np.where(np.isnan(written), -1, written).astype(np.int64)
         for role in ("step", "terminated", "truncated"):
             if role in names and batch.column(names[role]).null_count:
                 odd[role] = batch.column(names[role]).is_null().to_numpy(zero_copy_only=False)

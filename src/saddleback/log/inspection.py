@@ -55,7 +55,7 @@ class Inspection:
         self._names_of: list[Any] = []
         self._agree, self._compared = np.zeros(3), 0
         self._zero_starts = self._zero_inside = self._after_end = 0
-        self._last_step = 0
+        self._last_step, self._last_lost = 0, False
         self._was_end = False
         self._follows_clock = clock
         self._last_row: FloatArray | None = None
@@ -165,11 +165,16 @@ class Inspection:
         if piece.step is None:
             return
         known = ~piece.odd["step"] if "step" in piece.odd else np.ones(len(piece), dtype=np.bool_)
-        wrong = np.flatnonzero(piece.starts & known & (piece.step != 0))
+        begins = piece.starts & known
+        if "episode_id" in piece.odd or self._last_lost:  # where it began is not known
+            lost = piece.odd.get("episode_id", np.zeros(len(piece), dtype=np.bool_))
+            begins &= ~lost & ~np.append(self._last_lost, lost[:-1])
+            self._last_lost = bool(lost[-1])
+        wrong = np.flatnonzero(begins & (piece.step != 0))
         for i in wrong[:1]:
             episode, step = piece.ids[int(i)].as_py(), int(piece.step[i])
-            kind, details = ("E134",), (str(episode), str(step))
-            self.tally.add(kind, len(wrong), piece.places(wrong), details)
+            late = (str(episode), str(step))
+            self.tally.add(("E134",), len(wrong), piece.places(wrong), late)
         before = np.append(self._last_step, piece.step[:-1])
         both = known & np.append(True, known[:-1]) & (before >= 0)
         jumps = np.flatnonzero(~piece.starts & both & (piece.step != before + 1))

@@ -67,7 +67,7 @@ class Layout:
 
 def numbered(names: Sequence[str], prefix: str) -> tuple[str, ...]:
     """Return the columns prefix_0, prefix_1, … in order, as far as they go without a gap."""
-    found = []
+    found: list[str] = []
     while f"{prefix}_{len(found)}" in names:
         found.append(f"{prefix}_{len(found)}")
     return tuple(found)

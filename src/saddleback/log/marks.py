@@ -41,7 +41,7 @@ def _say(what: Any, depth: int) -> str:
     if depth == 0 or isinstance(what, (ModuleType, type)):
         return getattr(what, "__name__", type(what).__name__)
     if isinstance(what, np.ndarray) and what.dtype != object:
-        return f"{what.dtype}{what.shape}{hashlib.sha256(np.ascontiguousarray(what)).hexdigest()}"
+        return f"{what.dtype}{what.shape}{hashlib.sha256(what.tobytes()).hexdigest()}"
     if isinstance(what, functools.partial):
         return "partial" + _say((what.func, what.args, what.keywords), depth - 1)
     if isinstance(what, MethodType):

@@ -105,7 +105,7 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
     if hasattr(given, "predict_proba") and hasattr(given, "classes_"):
         return _classifier(given, log, name or type(given).__name__)
     if callable(given):
-        return Target(name or getattr(given, "__name__", "target"), mark(given), given)
+        return Target(name or str(getattr(given, "__name__", "target")), mark(given), given)
     try:
         table = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -119,7 +119,7 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
             f"for each action; got shape {list(table.shape)}."
         )
     sound("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
-    digest = hashlib.sha256(np.ascontiguousarray(table)).hexdigest()[:16]
+    digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
     return Target(name or "table", f"table {digest}", _from_table(table))
 
 
@@ -237,7 +237,7 @@ def _classifier(model: Any, log: Log, name: str) -> Target:
         return found
 
     probe = np.random.default_rng(0).normal(size=(64, log.dimensions))
-    digest = hashlib.sha256(np.ascontiguousarray(policy(probe).round(12))).hexdigest()[:16]
+    digest = hashlib.sha256(np.asarray(policy(probe)).round(12).tobytes()).hexdigest()[:16]
     return Target(name, f"{type(model).__name__} {digest}", policy)
 
 
