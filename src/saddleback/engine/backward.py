@@ -51,8 +51,10 @@ class BackwardSums:
         order = np.argsort(block, kind="stable")
         _backwards(
             *stream[:6], *stream[7:], bounds[:-1][order], bounds[1:][order], block[order],
-            self._e, self._z, self._touched, self._is_touched, *self._sums,
+            self._e, self._z, self._touched, self._is_touched, *self._sums[:2],
         )  # fmt: skip
+        if self._sums[2].size:
+            _gram(*stream[:3], self._sums[2])
         if goes_on:
             _follow(*stream[:3], stream.decay, stream.weight, self._e)
         else:
@@ -80,7 +82,6 @@ def _backwards(
     is_touched: BoolArray,
     A: FloatArray,
     b: FloatArray,
-    M: FloatArray,
 ) -> None:
     """Add a piece, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
     valued = np.uint64(0 if len(phi_value) == 1 else 1)
@@ -117,9 +118,6 @@ def _backwards(
                     for q in range(n):
                         row[touched[q]] += w * z[touched[q]]
                 b[k, i] += weight[t] * value * y
-                if M.size > 0:
-                    for m in range(phi_from[t], phi_from[t + 1]):
-                        M[i, phi_index[m]] += value * phi_value[m * valued]
             scale *= decay[t]
             y *= decay[t]
             since += 1
@@ -137,6 +135,19 @@ def _backwards(
             elif since >= TIDY or scale < 1e-100 or scale > 1e100:
                 n = _tidy(scale, z, touched, is_touched, n)
                 since, scale = 0, 1.0
+
+
+@compiled
+def _gram(
+    phi_from: OffsetArray, phi_index: IndexArray, phi_value: FloatArray, M: FloatArray
+) -> None:
+    """Add Σφφᵀ in the order of the log, so that it does not matter where pieces end."""
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    for t in range(len(phi_from) - 1):
+        for j in range(phi_from[t], phi_from[t + 1]):
+            row, value = M[phi_index[j]], phi_value[j * valued]
+            for m in range(phi_from[t], phi_from[t + 1]):
+                row[phi_index[m]] += value * phi_value[m * valued]
 
 
 @compiled

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +11,7 @@ from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter
 from saddleback.features import Custom, Features
 from saddleback.log import Finding, Log, LogError, Target
+from saddleback.log.marks import mark
 from saddleback.rules import Rule
 
 
@@ -119,13 +118,7 @@ def describe(features: Any) -> str:
     """Say which features these are, so that equal ones read alike."""
     if not isinstance(features, Custom):
         return repr(features)
-    function = features.function
-    try:
-        text = inspect.getsource(function)
-    except (OSError, TypeError):
-        text = repr(getattr(getattr(function, "__code__", None), "co_code", type(function)))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f"Custom({getattr(function, '__name__', '?')} {digest}, size={features.size})"
+    return f"Custom({mark(features.function)}, size={features.size})"
 
 
 def _say(value: Any) -> str:

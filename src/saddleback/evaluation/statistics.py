@@ -31,7 +31,7 @@ from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
 from saddleback.log.findings import refuse
 from saddleback.log.log import Progress
-from saddleback.log.prints import Prints
+from saddleback.log.prints import Prints, overlap
 from saddleback.rules import Rule, each_rule
 from saddleback.system import LARGEST, System
 
@@ -175,7 +175,9 @@ class Statistics:
                     streams = streamers[t](piece, pi, piece.propensity, mu)
                     if piece.propensity is not None:
                         at = (piece.here, piece.actions)
-                        squares[t] += float(((pi[at] / piece.propensity) ** 2).sum())
+                        ratio = pi[at] / piece.propensity
+                        # One by one, so that it does not matter how the log comes in pieces.
+                        squares[t] = np.cumsum(np.append(squares[t], ratio * ratio))[-1]
                     first = piece.first_states
                     active = features.encode(piece.observations[first])
                     add_start(active, pi[first] @ copies, mine, starts[t])
@@ -198,19 +200,20 @@ class Statistics:
     def merge(self, other: Statistics) -> Statistics:
         """Return the statistics of both logs together, refusing what does not belong together."""
         self.setting.same(other.setting)
-        both = np.intersect1d(self.prints, other.prints)
-        if len(both):
+        both = overlap((self.ids, self.prints), (other.ids, other.prints))
+        if both:
             raise InvalidParameter(
-                f"merge: {len(both):,} episodes are in both, row for row: the same file twice, or "
-                "files that overlap. Leave one of them out."
+                f"merge: {both:,} episode{'s are' if both > 1 else ' is'} in both, row for row: "
+                "the same file twice, or files that overlap. Leave one of them out."
             )
         for one, two in ((self, other), (other, self)):
             torn = np.intersect1d(one.ids[one.unfinished], two.ids)
             if len(torn):
                 raise InvalidParameter(
-                    f"merge: {len(torn):,} episodes simply stop in one and are found again in the "
-                    "other: an episode was split between files. Compute the statistics of both "
-                    "files together: saddleback stats ONE OTHER."
+                    f"merge: {len(torn):,} episode{'s' if len(torn) > 1 else ''} simply stop in "
+                    "one and go on in the other: split between files? Compute the statistics of "
+                    "both files together: saddleback stats ONE OTHER. If they are different "
+                    "episodes, give them different ids."
                 )
         if (self.estimated is None) != (other.estimated is None):
             raise InvalidParameter(

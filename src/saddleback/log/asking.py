@@ -17,11 +17,14 @@ def ask(name: str, policy: Any, observations: FloatArray, n_actions: int) -> Flo
     """Return probabilities [n, K] of a policy, or say what is wrong with its answer."""
     try:
         answer = np.asarray(policy(observations), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LogError([Finding("E144", f"{name} policy failed: {error}")]) from error
+    except Exception as error:
+        what = f"{name} policy failed: {type(error).__name__}: {error}"
+        raise LogError([Finding("E144", what)]) from error
     if answer.shape != (len(observations), n_actions):
-        got = ", ".join(["n" if answer.shape[:1] == (len(observations),) else str(answer.shape[:1])]
-                        + [str(k) for k in answer.shape[1:]])  # fmt: skip
+        sizes = [str(size) for size in answer.shape]
+        if answer.shape[:1] == (len(observations),):
+            sizes[0] = "n"
+        got = ", ".join(sizes) + ("," if len(sizes) == 1 else "")
         raise LogError(
             [
                 Finding(
@@ -50,7 +53,8 @@ def sound(name: str, answer: FloatArray, observations: FloatArray) -> FloatArray
                     Finding(
                         "E144",
                         f"{name} gives {what} for {int(wrong.sum()):,} of {len(answer):,} "
-                        f"observations (first: {_few(observations[i])}).",
+                        f"observations (first: {_few(observations[i])}). It must give every "
+                        "observation of the log a probability for each action.",
                     )
                 ]
             )

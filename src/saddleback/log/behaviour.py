@@ -85,11 +85,17 @@ def estimate_behaviour(
     """
     _names.known("method", method, ("counts", "logistic"))
     _validate.instance("estimate_behaviour", "log", log, Log)
-    fresh = log.but(behaviour=None, estimated=None)
-    each = [(p.rows.observations, p.rows.actions) for p in fresh.pieces() if len(p.rows)]
+    bare = {k: v for k, v in (log.columns or {}).items() if not k.startswith("behavior_")}
+    fresh = _forget(log.but(columns=bare or None, behaviour=None, estimated=None))
     every = max(1, -(-log.rows // MOST_ROWS))
-    observations = np.concatenate([o[::every] for o, _ in each])
-    actions = np.concatenate([a[::every] for _, a in each])
+    seen, taken, skip = [], [], 0
+    for piece in fresh.pieces():
+        seen.append(piece.rows.observations[skip::every].copy())
+        taken.append(piece.rows.actions[skip::every].copy())
+        skip = (skip - len(piece.rows)) % every
+    if not seen:
+        raise InvalidParameter("estimate_behaviour: the log has no row that can be used.")
+    observations, actions = np.concatenate(seen), np.concatenate(taken)
     if method == "counts":
         cells = _validate.count("estimate_behaviour", "bins", bins)
         weight = _validate.non_negative("estimate_behaviour", "prior", prior)
@@ -98,7 +104,6 @@ def estimate_behaviour(
         policy, how = _logistic(observations, actions, log.n_actions)
     if every > 1:
         how += f", from every {every}th row"
-    bare = {k: v for k, v in (log.columns or {}).items() if not k.startswith("behavior_")}
     stamped = log.but(columns=bare or None, behaviour=policy, estimated=how)
     stamped = _forget(stamped)
     return Behaviour(policy, stamped, _calibration(policy, observations, actions), how)

@@ -72,9 +72,10 @@ class Card:
         mean_return: float | None,
     ) -> Card:
         """Sum a pass over a log up."""
-        unended = inspection.episodes - cutter.terminated
+        ended = cutter.terminated + (cutter.truncated if log.time_limit == "task" else 0)
+        unended = cutter.terminated + cutter.truncated + cutter.stops - ended
         if gamma == 1.0 and unended > 0:
-            share = unended / max(1, inspection.episodes)
+            share = unended / (ended + unended)
             findings = [
                 Finding(
                     "E160",

@@ -63,7 +63,9 @@ def collect(
     """
     if (episodes is None) == (steps is None):
         raise InvalidParameter("collect: say how many, either episodes=… or steps=…")
-    count = _validate.count("collect", "episodes" if steps is None else "steps", episodes or steps)
+    count = _validate.count(
+        "collect", "episodes" if steps is None else "steps", episodes if steps is None else steps
+    )
     longest = None if limit is None else _validate.count("collect", "limit", limit)
     generator = _validate.generator(rng)[0]
     if isinstance(source, (Problem, Simulation)):
@@ -184,7 +186,8 @@ def _stepped(
         while not over:
             observation = _vector(seen)
             mu = ask("behaviour", policy, observation[None], int(actions))[0]
-            action = int(np.searchsorted(np.cumsum(mu) / mu.sum(), rng.random(), side="right"))
+            edges = np.cumsum(mu)
+            action = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
             seen, reward, terminated, truncated, _ = env.step(int(first) + action)
             done, step = done + 1, step + 1
             full = step == limit or (not whole and done == count)
@@ -202,7 +205,13 @@ def _stepped(
 
 
 def _vector(observation: Any) -> FloatArray:
-    return np.atleast_1d(np.asarray(observation, dtype=np.float64)).ravel()
+    try:
+        return np.atleast_1d(np.asarray(observation, dtype=np.float64)).ravel()
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            "collect: an observation must be numbers of fixed size, got "
+            f"{type(observation).__name__}; flatten it: gymnasium.wrappers.FlattenObservation(env)."
+        ) from None
 
 
 def _write(tables: Iterator[Any], path: Path) -> Path:
@@ -217,6 +226,7 @@ def _write(tables: Iterator[Any], path: Path) -> Path:
             os.fsync(file.fileno())
         aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise InvalidParameter(f"cannot write {path}: {error.strerror or error}.") from None
+    finally:
+        aside.unlink(missing_ok=True)
     return path

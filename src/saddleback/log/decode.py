@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,13 @@ import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.findings import Place
-from saddleback.log.layout import Layout
+from saddleback.log.layout import Layout, is_text
 
 TABLES = dict[str, FloatArray]
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rows:
     """Consecutive rows of a log.
 
     Attributes
@@ -41,6 +43,9 @@ class Rows(NamedTuple):
         μ of the action taken, or None.
     tables
         Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …
+    odd
+        What does not fit into the columns above: which rows of a column are empty, by its role,
+        and the actions that are none.
     """
 
     first: int
@@ -56,14 +61,18 @@ class Rows(NamedTuple):
     truncated: BoolArray
     propensity: FloatArray | None
     tables: TABLES
+    odd: dict[str, Any]
 
     def __len__(self) -> int:
         return len(self.rewards)
 
     def place(self, i: int) -> Place:
         """Episode and step of a row, in words."""
+        episode = self.ids[int(i)].as_py()
+        if episode is None:
+            return None, self.first + int(i)
         step = self.position[i] if self.step is None else self.step[i]
-        return self.ids[int(i)].as_py(), int(step)
+        return episode, int(step)
 
     def places(self, which: Sequence[int] | IntArray) -> list[Place]:
         """Episodes and steps of a few rows."""
@@ -73,27 +82,32 @@ class Rows(NamedTuple):
         """Return some of the rows: a slice, or a mask."""
         ids = self.ids[which] if isinstance(which, slice) else self.ids.filter(pa.array(which))
         shift = (which.start or 0) if isinstance(which, slice) else 0
-        cut = {
+        cut: dict[str, Any] = {
             name: None if (value := getattr(self, name)) is None else value[which]
-            for name in self._fields[2:-1]
+            for name in ARRAYS
         }
         tables = {name: table[which] for name, table in self.tables.items()}
-        return Rows(self.first + shift, ids, **cut, tables=tables)
+        return Rows(self.first + shift, ids, **cut, tables=tables, odd={})
+
+
+ARRAYS = tuple(field.name for field in fields(Rows))[2:-2]
+"""Fields that are arrays, or None."""
 
 
 def join(one: Rows | None, other: Rows) -> Rows:
     """Return rows and the rows that follow them as one."""
     if one is None or not len(one):
         return other
-    both = {
+    both: dict[str, Any] = {
         name: None if (value := getattr(one, name)) is None
         else np.concatenate([value, getattr(other, name)])
-        for name in Rows._fields[2:-1]
+        for name in ARRAYS
     }  # fmt: skip
     tables = {
         name: np.concatenate([table, other.tables[name]]) for name, table in one.tables.items()
     }
-    return Rows(one.first, pa.concat_arrays([one.ids, other.ids]), **both, tables=tables)
+    ids = pa.concat_arrays([one.ids, other.ids])
+    return Rows(one.first, ids, **both, tables=tables, odd={})
 
 
 class Decoder:
@@ -109,15 +123,19 @@ class Decoder:
     def __call__(self, batch: Any) -> Rows:
         """Decode the next batch."""
         names, layout = self._layout.names, self._layout
-        ids = _plain(batch.column(names["episode_id"]))
+        ids = plain(batch.column(names["episode_id"]))
         starts = self._begin(ids)
         number = np.arange(len(ids))
         begun = np.maximum.accumulate(np.where(starts, number, -1))
         position = np.where(begun >= 0, number - begun, number + self._length)
+        odd: dict[str, Any] = {}
         step = None
         if "step" in names:
-            step = _floats(batch.column(names["step"]))
-            step = np.where(np.isnan(step), -1, step).astype(np.int64)
+            written = _floats(batch.column(names["step"]))
+            step = np.where(np.isnan(written), -1, written).astype(np.int64)
+        for role in ("step", "terminated", "truncated"):
+            if role in names and batch.column(names[role]).null_count:
+                odd[role] = batch.column(names[role]).is_null().to_numpy(zero_copy_only=False)
         prob = None
         if "behavior_prob" in names:
             prob = _floats(batch.column(names["behavior_prob"]))
@@ -133,15 +151,16 @@ class Decoder:
             step=step,
             observations=self._matrix(batch, layout.observations),
             next_observations=self._matrix(batch, following) if following else None,
-            actions=self._action(batch.column(names["action"])),
+            actions=self._action(batch.column(names["action"]), odd),
             rewards=_floats(batch.column(names["reward"])),
             terminated=_flags(batch.column(names["terminated"])),
             truncated=_flags(batch.column(names["truncated"])),
             propensity=prob,
             tables={name: self._matrix(batch, layout.tables[name]) for name in self._tables},
+            odd=odd,
         )
         self._row += len(ids)
-        self._last = ids[-1]
+        self._last = ids[-1].as_py()
         self._length = int(position[-1]) + 1
         return rows
 
@@ -152,7 +171,7 @@ class Decoder:
             changed = pc.not_equal(ids[1:], ids[:-1])
             starts[1:] = changed.fill_null(True).to_numpy(zero_copy_only=False)
         if self._last is not None:
-            starts[0] = ids[0].as_py() != self._last.as_py()
+            starts[0] = ids[0].as_py() != self._last
         return starts
 
     def _matrix(self, batch: Any, columns: tuple[str, ...]) -> FloatArray:
@@ -165,20 +184,29 @@ class Decoder:
             found[:, j] = _floats(batch.column(name))
         return found
 
-    def _action(self, column: Any) -> IntArray:
-        """Index of each action; −1 for what is not one."""
-        if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+    def _action(self, column: Any, odd: dict[str, Any]) -> IntArray:
+        """Index of each action; −1 for what is not one, and the first few of those."""
+        column = plain(column)
+        if not is_text(column.type):
             whole = _floats(column)
             legal = (whole >= 0) & (whole < self._n_actions)
-            return np.where(legal, whole, -1).astype(np.int64)
-        known = pa.array(self._actions or [], type=pa.string())
-        index = pc.index_in(_plain(column).cast(pa.string()), value_set=known)
-        return np.asarray(index.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+            found = np.where(legal, whole, -1).astype(np.int64)
+        else:
+            known = pa.array(self._actions or [], type=pa.large_string())
+            index = pc.index_in(column, value_set=known, skip_nulls=True).fill_null(-1)
+            found = np.asarray(index.to_numpy(zero_copy_only=False), dtype=np.int64)
+        wrong = np.flatnonzero(found < 0)
+        if len(wrong):
+            odd["action"] = [column[int(i)].as_py() for i in wrong[:1]]
+        return found
 
 
-def _plain(column: Any) -> Any:
-    """Return a column without dictionary encoding."""
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+def plain(column: Any) -> Any:
+    """Return a column without dictionary encoding, and text in its usual form."""
+    if pa.types.is_dictionary(column.type):
+        values = plain(column.dictionary)
+        return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
+    return column.cast(pa.large_string()) if is_text(column.type) else column
 
 
 def _floats(column: Any) -> FloatArray:
@@ -201,14 +229,3 @@ def _lists(column: Any, size: int) -> FloatArray:
     there = column.is_valid().to_numpy(zero_copy_only=False)
     found[there] = _floats(column.flatten()).reshape(-1, size)
     return found
-
-
-def batches(tables: Iterable[Any], columns: Sequence[str], size: int) -> Iterator[Any]:
-    """Return record batches of in-memory tables."""
-    for table in tables:
-        yield from table.select(list(columns)).combine_chunks().to_batches(max_chunksize=size)
-
-
-def action_names(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return action names from what metadata says, as text."""
-    return tuple(map(str, found.get("actions", ())))

@@ -11,22 +11,25 @@ that results do not depend on how the log was cut into files and chunks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.decode import Rows, join
 from saddleback.log.findings import Finding, Tally
-from saddleback.log.inspection import autoreset, finite_rows, hash_ids
+from saddleback.log.inspection import finite_rows, hash_ids
 from saddleback.log.words import WORDS
+
+RESET = "(Looks like Gymnasium NEXT_STEP autoreset: pass drop_autoreset=True.)"
+"""What flags in mid-episode mean where a row without reward follows each of them."""
 
 SEGMENT = 1 << 16
 """Steps after which a long episode is handed on in part."""
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Piece:
     """Consecutive transitions, and the states between which they lead.
 
     Attributes
@@ -96,6 +99,7 @@ class Cutter:
     _rest: Rows | None = None
     _flagged: int = 0
     _phantom_like: int = 0
+    _was_end: bool = False
 
     def add(self, rows: Rows) -> Iterator[Piece]:
         """Return what is complete with the next rows."""
@@ -103,34 +107,62 @@ class Cutter:
         begins = np.flatnonzero(held.starts)
         last = int(begins[-1]) if len(begins) else 0
         if last:
-            yield from self._cut(held.part(slice(0, last)), None)
+            yield from self._whole(held.part(slice(0, last)))
         held = held.part(slice(last, None))
-        while len(held) > self.segment and not self.drop_bad:
-            yield from self._cut(held.part(slice(0, self.segment)), held)
+        while len(held) > self.segment and not self._needs_whole:
+            yield self._cut(held.part(slice(0, self.segment)), held)
             held = held.part(slice(self.segment, None))
         self._rest = held
 
     def finish(self) -> Iterator[Piece]:
         """Return the last episode, which nothing follows."""
         if self._rest is not None and len(self._rest):
-            yield from self._cut(self._rest, None)
+            yield from self._whole(self._rest)
         self._rest = None
 
     def findings(self) -> list[Finding]:
         """What is wrong with how episodes end."""
+        found = self.tally.findings(WORDS)
         if self._flagged and self._flagged == self._phantom_like:
-            return [autoreset()]
-        return self.tally.findings(WORDS)
+            return [Finding("E132", f"{each.message} {RESET}") for each in found]
+        return found
 
-    def _cut(self, rows: Rows, then: Rows | None) -> Iterator[Piece]:
-        """Return whole episodes, or a segment of one that goes on with ``then``."""
-        goes_on = then is not None
-        if self.drop_bad:
-            rows = self._without_bad(rows)
+    @property
+    def _needs_whole(self) -> bool:
+        """Whether an episode must be seen to its end before any of it is used."""
+        return self.drop_bad or self.drop_autoreset
+
+    def _whole(self, rows: Rows) -> Iterator[Piece]:
+        """Return episodes that end here; long ones in segments, counted from their start."""
+        if self._needs_whole:
+            rows = self._kept(rows)
+            if len(rows):
+                yield self._cut(rows, None)
+            return
+        bounds = np.unique(np.concatenate([[0], np.flatnonzero(rows.starts), [len(rows)]]))
+        done = 0
+        for i in np.flatnonzero(np.diff(bounds) > self.segment):
+            begin, end = int(bounds[i]), int(bounds[i + 1])
+            if begin > done:
+                yield self._cut(rows.part(slice(done, begin)), None)
+            held = rows.part(slice(begin, end))
+            while len(held) > self.segment:
+                yield self._cut(held.part(slice(0, self.segment)), held)
+                held = held.part(slice(self.segment, None))
+            yield self._cut(held, None)
+            done = end
+        if done < len(rows):
+            yield self._cut(rows.part(slice(done, None)), None)
+
+    def _kept(self, rows: Rows) -> Rows:
+        """Drop what is to be dropped."""
         if self.drop_autoreset:
             rows = self._without_phantoms(rows)
-        if not len(rows):
-            return
+        return self._without_bad(rows) if self.drop_bad else rows
+
+    def _cut(self, rows: Rows, then: Rows | None) -> Piece:
+        """Return whole episodes, or a segment of one that goes on with ``then``."""
+        goes_on = then is not None
         last = np.append(rows.starts[1:], not goes_on)
         ended = rows.terminated | rows.truncated
         self._look(rows, last, ended)
@@ -149,9 +181,9 @@ class Cutter:
             known &= truncated
         used = ~(truncated & ~known)
         self.lost += int((~used).sum())
-        if goes_on and then is not None:
+        if then is not None:
             then = then.part(slice(len(rows), len(rows) + 1))
-        yield _piece(rows, last, terminated, known, used, then, ended)
+        return _piece(rows, last, terminated, known, used, then, ended)
 
     def _look(self, rows: Rows, last: BoolArray, ended: BoolArray) -> None:
         """Notice flags in mid-episode, unless they are what an automatic reset leaves."""
@@ -159,6 +191,7 @@ class Cutter:
         if not len(early):
             return
         follows = early + 1
+        follows = follows[follows < len(rows)]  # a segment may end with the flag
         phantom = last[follows] & (rows.rewards[follows] == 0.0)
         self._flagged += len(early)
         self._phantom_like += int(phantom.sum())
@@ -167,9 +200,9 @@ class Cutter:
         end = int(ends[ends >= i][0]) if (ends >= i).any() else len(rows) - 1
         name = "terminated" if rows.terminated[i] else "truncated"
         length = int(rows.position[end]) + 1
-        kind = ("E132", name, str(rows.place(i)[1]), str(length))
-        if "E132" not in self.tally:
-            self.tally.add(kind, len(early), [rows.place(i)] * min(3, len(early)))
+        episode, step = rows.place(i)
+        details = (name, str(step), str(length), str(episode))
+        self.tally.add(("E132",), len(early), rows.places(early), details)
 
     def _without_bad(self, rows: Rows) -> Rows:
         good = finite_rows(rows)
@@ -181,17 +214,22 @@ class Cutter:
         return rows.part(~np.isin(episode, spoiled))
 
     def _without_phantoms(self, rows: Rows) -> Rows:
-        """Drop the row that a reset left: first of an episode, or after the row that ended it."""
-        first = rows.starts & (rows.rewards == 0.0)
-        if rows.first == 0 and len(first):
-            first[0] = False
-        before = np.append(False, (rows.terminated | rows.truncated)[:-1]) & ~rows.starts
-        after = before & (rows.rewards == 0.0) & np.append(rows.starts[1:], True)
-        drop = after if after.any() else first
+        """Drop the row that a reset left: after the row that ended an episode, with reward 0.
+
+        It is the last of that episode, or the first of the next.
+        """
+        ended = rows.terminated | rows.truncated
+        after = np.append(self._was_end, ended[:-1]) & (rows.rewards == 0.0)
+        self._was_end = bool(ended[-1])
+        drop = after & (rows.starts | np.append(rows.starts[1:], True))
+        if not drop.any():
+            return rows
         self.phantoms += int(drop.sum())
-        kept = rows.part(~drop)
-        begins = np.append(False, drop[:-1] & rows.starts[:-1])[~drop]
-        return kept._replace(starts=kept.starts | begins)
+        first = drop & rows.starts
+        episode = np.maximum(np.cumsum(rows.starts) - 1, 0)
+        shift = first[rows.starts].astype(np.int64)[episode]
+        begins = rows.starts | np.append(False, first[:-1])
+        return replace(rows, starts=begins, position=rows.position - shift).part(~drop)
 
 
 def _piece(

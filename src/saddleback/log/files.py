@@ -84,8 +84,11 @@ def as_table(data: Any) -> Any:
         if len(set(lengths.values())) > 1:
             raise InvalidParameter(f"columns of a log must be of one length, got {lengths}.")
         return pa.table(columns)
-    if hasattr(data, "__arrow_c_stream__"):
-        table = pa.table(data)
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        try:
+            table = pa.table(data)
+        except (pa.ArrowException, TypeError) as error:
+            raise InvalidParameter(f"the table cannot be read as Arrow: {error}.") from None
         if table.schema.metadata:  # pandas leaves notes to itself
             table = table.replace_schema_metadata(None)
         return table
@@ -97,15 +100,17 @@ def as_table(data: Any) -> Any:
 
 def _column(name: str, given: Any) -> Any:
     """Return one column; a matrix becomes lists of fixed size."""
-    array = np.asarray(given)
+    if isinstance(given, (pa.Array, pa.ChunkedArray)):
+        return given
     try:
+        array = np.asarray(given)
         if array.ndim == 2:
             flat = pa.array(np.ascontiguousarray(array).ravel())
             return pa.FixedSizeListArray.from_arrays(flat, array.shape[1])
         if array.ndim == 1 and array.dtype.kind != "O":
             return pa.array(array)
         return pa.array(given)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidParameter(f"column {name!r} of the log is not a column: {error}.") from None
 
 
@@ -117,8 +122,13 @@ def _files(names: Sequence[str]) -> list[Part]:
         if not matches:
             found.append(Finding("E190", f"no file matches {name!r}."))
         for match in matches:
-            inside = sorted(map(str, Path(match).glob("*.parquet"))) if os.path.isdir(match) else []
-            paths += inside or [match]
+            if not os.path.isdir(match):
+                paths.append(match)
+                continue
+            inside = sorted(map(str, Path(match).glob("*.parquet")))
+            if not inside:
+                found.append(Finding("E190", f"the folder {match} holds no *.parquet files."))
+            paths += inside
     seen: dict[str, str] = {}
     each: list[Part] = []
     for path in paths:
@@ -156,25 +166,29 @@ def common_layout(
     each: Sequence[Part], observations: Sequence[str] | None, columns: Mapping[str, str]
 ) -> Layout:
     """Return the layout that all parts share, refusing parts that differ."""
+    if not sum(part.rows for part in each):
+        named = f"{each[0].name} has" if len(each) == 1 else f"all {len(each)} files have"
+        raise LogError([Finding("E193", f"the log is empty: {named} no rows.")])
     layout, found = resolve(each[0].schema, observations, columns)
     if layout is None:
         raise LogError(found)
     for part in each[1:]:
+        other, _ = resolve(part.schema, observations, columns)
+        read = [*layout.read, *(other.read if other is not None else ())]
         differ = [
-            f"{name} is {_type(part, name)} in one, {_type(each[0], name)} in the other"
-            for name in layout.read
+            f"{name} is {_type(each[0], name)} in the first, {_type(part, name)} in the second"
+            for name in dict.fromkeys(read)
             if _type(part, name) != _type(each[0], name)
         ]
         if differ:
             found.append(
                 Finding(
                     "E191",
-                    f"{part.name} and {each[0].name} have different columns: {'; '.join(differ[:3])}"
-                    f"{' …' if len(differ) > 3 else ''}. Files of one log need the same columns.",
+                    f"{each[0].name} and {part.name} have different columns: "
+                    f"{'; '.join(differ[:3])}{' …' if len(differ) > 3 else ''}. Files of one log "
+                    "need the same columns.",
                 )
             )
-    if not sum(part.rows for part in each):
-        found.append(Finding("E193", f"the log is empty: {each[0].name} has no rows."))
     if found:
         raise LogError(found)
     return layout

@@ -54,32 +54,42 @@ def refuse(findings: Iterable[Finding]) -> None:
 
 
 Place = tuple[Any, int]
-"""Episode and step of a row."""
+"""Episode and step of a row; without an episode, the number of the row."""
 
 
 class Tally:
     """Counts of each kind of problem, with the first places where it was met.
 
-    A kind is (code, details…); its words are in `saddleback.log.words`.
+    A kind is (code, what…); details are those of its first place. Words are in
+    `saddleback.log.words`.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, ...], tuple[int, list[Place]]] = {}
+        self._found: dict[tuple[str, ...], tuple[int, list[Place], tuple[str, ...]]] = {}
 
     def __contains__(self, code: str) -> bool:
         return any(kind[0] == code for kind in self._found)
 
-    def add(self, kind: tuple[str, ...], count: int, places: Iterable[Place]) -> None:
+    def add(
+        self,
+        kind: tuple[str, ...],
+        count: int,
+        places: Iterable[Place],
+        details: tuple[str, ...] = (),
+    ) -> None:
         """Count rows with a problem, given in order."""
         if count:
-            before, known = self._found.get(kind, (0, []))
-            self._found[kind] = (before + count, [*known, *places][:SHOWN])
+            before, known, first = self._found.get(kind, (0, [], details))
+            self._found[kind] = (before + count, [*known, *places][:SHOWN], first)
 
     def findings(self, words: dict[str, Callable[..., str]]) -> list[Finding]:
         """Say what was found, in the order of the codes."""
         return [
-            Finding(kind[0], words[kind[0]](*kind[1:], count=count, where=_where(count, places)))
-            for kind, (count, places) in sorted(
+            Finding(
+                kind[0],
+                words[kind[0]](*kind[1:], *details, count=count, where=_where(count, places)),
+            )
+            for kind, (count, places, details) in sorted(
                 self._found.items(), key=lambda item: item[0][0][1:]
             )
         ]
@@ -87,15 +97,16 @@ class Tally:
 
 def _where(count: int, places: list[Place]) -> str:
     """Name places: all of a few, the first of many."""
-    if count > len(places):
-        return f"first: episode {places[0][0]} step {places[0][1]}"
+    few = places[: 1 if count > len(places) else None]
     steps: dict[Any, list[int]] = {}
-    for episode, step in places:
+    for episode, step in few:
         steps.setdefault(episode, []).append(step)
-    return "; ".join(
-        f"episode {episode} step{'s' if len(each) > 1 else ''} {', '.join(map(str, each))}"
+    named = "; ".join(
+        f"{'row' if episode is None else f'episode {episode} step'}{'s' if len(each) > 1 else ''} "
+        f"{', '.join(map(str, each))}"
         for episode, each in steps.items()
     )
+    return named if count == len(few) else f"first: {named}"
 
 
 def rows(count: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow as pa
 
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.decode import Rows
-from saddleback.log.findings import Finding, Tally, rows
+from saddleback.log.findings import SHOWN, Finding, Tally, rows
 from saddleback.log.words import WORDS
 
 TOLERANCE = 1e-6
@@ -26,11 +28,20 @@ AGREE = 1e-6
 class Inspection:
     """Counts what is wrong with rows as they come, and sums up what they hold."""
 
-    def __init__(self, names: Any, observations: tuple[str, ...], actions: str, prob: str) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        observations: tuple[str, ...],
+        actions: Sequence[str],
+        prob: str,
+        clock: bool = False,
+    ) -> None:
         self.tally = Tally()
-        self._names, self._observations, self._actions, self._prob = (
-            names, observations, actions, prob
-        )  # fmt: skip
+        self._names, self._observations, self._actions = names, observations, actions
+        self._prob = {
+            "mu": "mu of the action taken",
+            names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
+        }.get(prob, prob)
         self.rows = self.episodes = 0
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
         self.low: FloatArray = np.full(0, np.inf)
@@ -43,34 +54,59 @@ class Inspection:
         self._firsts: list[IntArray] = []
         self._names_of: list[Any] = []
         self._agree, self._compared = np.zeros(3), 0
-        self._zero_starts = self._zero_inside = 0
-        self._last_step: tuple[int, int] | None = None
+        self._zero_starts = self._zero_inside = self._after_end = 0
+        self._last_step, self._last_lost = 0, False
+        self._was_end = False
+        self._follows_clock = clock
+        self._last_row: FloatArray | None = None
+        self._moved: tuple[FloatArray, FloatArray] | None = None
 
     def look(self, piece: Rows) -> None:
         """Take the next rows in."""
         self.rows += len(piece)
         begun = np.flatnonzero(piece.starts)
         self.episodes += len(begun)
+        self._odd(piece)
         ids = piece.ids.take(begun)
         self._ids.append(hash_ids(ids))
         self._names_of.append(ids)
         self._firsts.append(begun + piece.first)
-        if piece.ids.null_count:
-            empty = np.flatnonzero(piece.ids.is_null().to_numpy(zero_copy_only=False))
-            self.tally.add(("E121", self._names["episode_id"]), len(empty), piece.places(empty))
         self._numbers(piece)
+        if self._follows_clock:
+            self._clock(piece)
         self._steps(piece)
-        wrong = np.flatnonzero(piece.actions < 0)
-        self.tally.add(("E145", self._actions), len(wrong), piece.places(wrong))
         if piece.propensity is not None:
             self._propensity(piece, piece.propensity)
         for name, table in piece.tables.items():
-            if not name.startswith("next_"):
-                self._table(piece, name, table)
+            self._table(piece, name, table)
         zero = piece.rewards == 0.0
-        later = piece.starts & (np.arange(len(piece)) + piece.first > 0)
+        ended = piece.terminated | piece.truncated
+        later = piece.starts & np.append(self._was_end, ended[:-1])
+        self._was_end = bool(ended[-1])
+        self._after_end += int(later.sum())
         self._zero_starts += int((zero & later).sum())
         self._zero_inside += int((zero & ~later).sum())
+
+    def _odd(self, piece: Rows) -> None:
+        """Notice what is empty, and actions that are none."""
+        if piece.ids.null_count:
+            piece.odd["episode_id"] = piece.ids.is_null().to_numpy(zero_copy_only=False)
+        for role in ("episode_id", "step", "terminated", "truncated"):
+            if role in piece.odd:
+                empty = np.flatnonzero(piece.odd[role])
+                places = [(None, piece.first + int(i)) for i in empty[:SHOWN]]
+                self.tally.add(("E121", self._names[role], role), len(empty), places)
+        wrong = np.flatnonzero(piece.actions < 0)
+        if len(wrong):
+            names, (value,) = list(self._actions), piece.odd["action"]
+            numbers = names == list(map(str, range(len(names))))
+            what = f"0 … {len(names) - 1}" if numbers else ", ".join(names)
+            close = [] if numbers else difflib.get_close_matches(str(value), names, n=1)
+            said = "empty" if value is None else repr(value)
+            self.tally.add(
+                ("E145", self._names["action"], what), len(wrong), piece.places(wrong),
+                (said, *(close or [""])),
+            )  # fmt: skip
 
     def _numbers(self, piece: Rows) -> None:
         if not len(self.low):
@@ -81,6 +117,14 @@ class Inspection:
         ):
             low, high = self._finite(piece, name, column)
             self.low[d], self.high[d] = min(self.low[d], low), max(self.high[d], high)
+        if piece.next_observations is not None:
+            there = np.isfinite(piece.next_observations)
+            some = piece.truncated & ~there.all(axis=1) & (
+                there.any(axis=1) | np.isinf(piece.next_observations).any(axis=1)
+            )  # fmt: skip
+            if some.any():
+                for name, column in zip(self._observations, piece.next_observations.T, strict=True):
+                    self._finite(piece, f"next_{name}", np.where(some, column, 0.0))
         low, high = self._finite(piece, self._names["reward"], piece.rewards)
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
         self.reward_sum += float(piece.rewards.sum())
@@ -96,22 +140,49 @@ class Inspection:
         good = column[np.isfinite(column)]
         return float(good.min(initial=np.inf)), float(good.max(initial=-np.inf))
 
+    def _clock(self, piece: Rows) -> None:
+        """Follow how much each entry of the observation moves from step to step."""
+        seen = piece.observations
+        before = seen[:1] if self._last_row is None else self._last_row
+        with np.errstate(invalid="ignore"):
+            moved = np.diff(seen, axis=0, prepend=before)[~piece.starts]
+        self._last_row = seen[-1:]
+        if len(moved):
+            low, high = moved.min(axis=0), moved.max(axis=0)
+            if self._moved is not None:
+                low, high = np.minimum(low, self._moved[0]), np.maximum(high, self._moved[1])
+            self._moved = (low, high)
+
+    @property
+    def tells_time(self) -> bool:
+        """Whether an entry of the observation moves by the same amount in every step."""
+        if self._moved is None:
+            return True
+        low, high = self._moved
+        return bool(((high - low <= 1e-6 * np.abs(high)) & (high != 0)).any())
+
     def _steps(self, piece: Rows) -> None:
         if piece.step is None:
             return
-        wrong = np.flatnonzero(piece.step[piece.starts] != 0)
-        for i in np.flatnonzero(piece.starts)[wrong][:1]:
-            places = [(piece.ids[int(i)].as_py(), int(piece.step[i]))]
-            self.tally.add(("E134", str(piece.step[i])), len(wrong), places)
-        before = np.empty_like(piece.step)
-        before[1:] = piece.step[:-1]
-        before[0] = self._last_step[1] if self._last_step else piece.step[0] - 1
-        jumps = np.flatnonzero(~piece.starts & (piece.step != before + 1))
+        known = ~piece.odd["step"] if "step" in piece.odd else np.ones(len(piece), dtype=np.bool_)
+        begins = piece.starts & known
+        if "episode_id" in piece.odd or self._last_lost:  # where it began is not known
+            lost = piece.odd.get("episode_id", np.zeros(len(piece), dtype=np.bool_))
+            begins &= ~lost & ~np.append(self._last_lost, lost[:-1])
+            self._last_lost = bool(lost[-1])
+        wrong = np.flatnonzero(begins & (piece.step != 0))
+        for i in wrong[:1]:
+            episode, step = piece.ids[int(i)].as_py(), int(piece.step[i])
+            late = (str(episode), str(step))
+            self.tally.add(("E134",), len(wrong), piece.places(wrong), late)
+        before = np.append(self._last_step, piece.step[:-1])
+        both = known & np.append(True, known[:-1]) & (before >= 0)
+        jumps = np.flatnonzero(~piece.starts & both & (piece.step != before + 1))
         for i in jumps[:1]:
-            kind = ("E130", str(before[i]), str(piece.step[i]))
-            if "E130" not in self.tally:
-                self.tally.add(kind, len(jumps), [piece.place(int(i))] * min(3, len(jumps)))
-        self._last_step = (0, int(piece.step[-1]))
+            episode = piece.ids[int(i)].as_py()
+            details = (str(episode), str(before[i]), str(piece.step[i]))
+            self.tally.add(("E130",), len(jumps), piece.places(jumps), details)
+        self._last_step = int(piece.step[-1]) if known[-1] else -1
 
     def _propensity(self, piece: Rows, prob: FloatArray) -> None:
         low, high = float(np.min(prob)), float(np.max(prob))
@@ -146,10 +217,16 @@ class Inspection:
         if table.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE:
             return
         off = ~(np.abs(total - 1.0) <= TOLERANCE) | (table < 0).any(axis=1)
+        if name.startswith("next_"):
+            off &= ~np.isnan(table).all(axis=1)
         wrong = np.flatnonzero(off)
         for i in wrong[:1]:
-            if ("E104") not in self.tally:
-                self.tally.add(("E104", name, f"{total[i]:.6g}"), len(wrong), piece.places(wrong))
+            what = (
+                "is NaN" if np.isnan(total[i])
+                else f"holds {table[i].min():.6g}" if table[i].min() < 0
+                else f"sums to {total[i]:.6g}"
+            )  # fmt: skip
+            self.tally.add(("E104", name), len(wrong), piece.places(wrong), (what,))
 
     def failed(self, forgiven: set[str]) -> bool:
         """Whether an error has been found, so that nothing need be computed any more."""
@@ -170,7 +247,9 @@ class Inspection:
         found += self.tally.findings(WORDS)
         if dropped:
             found = [each for each in found if each.code != "E120"]
-            found.append(Finding("W121", f"{dropped:,} episodes with NaN or infinities dropped."))
+            plural = "" if dropped == 1 else "s"
+            what = f"{dropped:,} episode{plural} with NaN or infinities dropped."
+            found.append(Finding("W121", what))
         found += self._twice()
         low, high = self.prob_low, self.prob_high
         if self.rows > 1 and low == high and 0 < low <= 1:
@@ -182,7 +261,7 @@ class Inspection:
                     f"{self._prob} is {low} on every row: {same}{'' if low == 1 else '?'}",
                 )
             )
-        if self.episodes >= 3 and not self._zero_inside and self._zero_starts == self.episodes - 1:
+        if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:
             found.append(autoreset())
         return found + self._shifted()
 
@@ -192,13 +271,16 @@ class Inspection:
         firsts = np.concatenate(self._firsts) if self._firsts else np.zeros(0, dtype=np.int64)
         order = np.argsort(ids, kind="stable")
         same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-        if not len(same):
+        names = pa.concat_arrays(self._names_of) if self._names_of else None
+        if names is not None and names.null_count:  # they are no episode, and said to be none
+            same = same[names.is_valid().to_numpy(zero_copy_only=False)[order[same]]]
+        if names is None or not len(same):
             return []
         k = same[np.argmin(order[same + 1])]
         ends = np.append(firsts[1:], self.rows) - 1
         one, other = order[k], order[k + 1]
         more = f" (and {len(same) - 1:,} more such episodes)" if len(same) > 1 else ""
-        name = pa.concat_arrays(self._names_of)[int(one)].as_py()
+        name = names[int(one)].as_py()
         return [
             Finding(
                 "E131",

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from saddleback._names import known
-from saddleback.errors import InvalidParameter
 from saddleback.log.findings import Finding
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
@@ -68,7 +67,7 @@ class Layout:
 
 def numbered(names: Sequence[str], prefix: str) -> tuple[str, ...]:
     """Return the columns prefix_0, prefix_1, … in order, as far as they go without a gap."""
-    found = []
+    found: list[str] = []
     while f"{prefix}_{len(found)}" in names:
         found.append(f"{prefix}_{len(found)}")
     return tuple(found)
@@ -104,19 +103,23 @@ def resolve(
     seen, following, as_list, given = _observed(there, observations, found)
     dimensions = len(seen)
     if as_list:
-        kind = schema.field(seen[0]).type
-        dimensions = getattr(kind, "list_size", 0)
-        if not pa.types.is_fixed_size_list(kind) or not _is_number(kind.value_type):
-            found.append(
-                Finding(
-                    "E142",
-                    f"column {seen[0]!r} is {kind}: an observation must be a list of numbers of "
-                    "fixed size, or columns obs_0, obs_1, …",
+        dimensions = getattr(schema.field(seen[0]).type, "list_size", 0)
+        for name in (*seen, *following):
+            kind = schema.field(name).type
+            fits = pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type)
+            if not fits or kind.list_size != dimensions:
+                wanted = str(dimensions) if dimensions else "n"
+                found.append(
+                    Finding(
+                        "E142",
+                        f"column {name!r} holds {_kind(kind)}: an observation must be a list of "
+                        f"numbers of fixed size, pa.list_(pa.float64(), {wanted}), or columns "
+                        "obs_0, obs_1, …",
+                    )
                 )
-            )
     for name in () if as_list else (*seen, *following):
         kind = schema.field(name).type
-        if not _is_number(kind):
+        if not _is_number(kind) and not (name in following and pa.types.is_null(kind)):
             found.append(
                 Finding(
                     "E142",
@@ -162,22 +165,18 @@ def _observed(
 ) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
     """Return the columns of s and s', whether s is a list, and whether s is features."""
     if observations is not None:
-        if isinstance(observations, str) or not observations:
-            raise InvalidParameter(
-                f"observations must list columns, got {observations!r}. Write ['{observations}']."
-            )
         for name in observations:
             if name not in there:
                 found.append(
                     Finding("E100", f"observation column {name!r} is missing. {_near(name, there)}")
                 )
         seen = tuple(name for name in observations if name in there)
-        return seen, _if_all(tuple(f"next_{name}" for name in seen), there), False, False
+        return seen, _following(seen, there, found), False, False
     for prefix in ("obs", "phi"):
         if seen := numbered(there, prefix):
-            return seen, _if_all(tuple(f"next_{n}" for n in seen), there), False, prefix == "phi"
+            return seen, _following(seen, there, found), False, prefix == "phi"
     if "obs" in there:
-        return ("obs",), _if_all(("next_obs",), there), True, False
+        return ("obs",), _following(("obs",), there, found), True, False
     found.append(
         Finding(
             "E100",
@@ -188,8 +187,22 @@ def _observed(
     return (), (), False, False
 
 
-def _if_all(names: tuple[str, ...], there: Sequence[str]) -> tuple[str, ...]:
-    return names if names and all(name in there for name in names) else ()
+def _following(
+    seen: tuple[str, ...], there: Sequence[str], found: list[Finding]
+) -> tuple[str, ...]:
+    """Return the columns of the next observation: all of them, or none."""
+    names = tuple(f"next_{name}" for name in seen)
+    missing = [name for name in names if name not in there]
+    if missing and len(missing) < len(names):
+        other = next(name for name in names if name in there)
+        found.append(
+            Finding(
+                "E100",
+                f"column {missing[0]!r} is missing, though {other!r} is there. Add it, or leave "
+                "all of the next observation out.",
+            )
+        )
+    return () if missing else names
 
 
 def _near(name: str, there: Sequence[str]) -> str:
@@ -209,20 +222,25 @@ def _is_flag(kind: Any) -> bool:
     return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind))
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text, or categories of text."""
     types = pa.types
     if types.is_dictionary(kind):
-        return _is_text(kind.value_type)
+        return is_text(kind.value_type)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _is_action(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or _is_text(kind))
+    return bool(_is_id(kind) or pa.types.is_boolean(kind))
 
 
 def _is_id(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or _is_text(kind))
+    if pa.types.is_dictionary(kind):
+        return _is_id(kind.value_type)
+    return bool(pa.types.is_integer(kind) or is_text(kind))
 
 
 def _kind(kind: Any) -> str:
-    return "text" if _is_text(kind) else str(kind)
+    if pa.types.is_null(kind):
+        return "nothing"
+    return "text" if is_text(kind) else str(kind)

@@ -19,11 +19,11 @@ from saddleback import _names, _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.card import Card
-from saddleback.log.decode import Decoder, Rows
+from saddleback.log.decode import Decoder, Rows, plain
 from saddleback.log.episodes import SEGMENT, Piece
 from saddleback.log.files import METADATA, Part, common_layout, parts
-from saddleback.log.findings import refuse
-from saddleback.log.layout import Layout
+from saddleback.log.findings import Finding, LogError, refuse
+from saddleback.log.layout import Layout, is_text
 from saddleback.log.reading import Reading, Returns
 from saddleback.policies import Policy
 
@@ -106,12 +106,42 @@ class Log:
             _names.known("drop_bad", self.drop_bad, ("episode",))
         if self.min_prob is not None:
             _validate.unit("Log", "min_prob", self.min_prob)
+        _validate.count("Log", "segment", self.segment)
+        for name in ("actions", "observations"):
+            _listed(name, getattr(self, name))
         object.__setattr__(self, "parts", parts(self.data))
         layout = common_layout(self.parts, self.observations, self.columns or {})
         object.__setattr__(self, "layout", layout)
+        refuse(self._misnamed())
 
     parts: tuple[Part, ...] = ()
     layout: Layout = None  # type: ignore[assignment]
+
+    def _misnamed(self) -> list[Finding]:
+        """Names of actions that do not fit the columns."""
+        tables = {t: len(c) for t, c in self.layout.tables.items() if t in ("mu", "pi")}
+        given = self.actions if self.actions is not None else self.metadata.get("actions")
+        if given is not None:
+            return [
+                Finding(
+                    "E141",
+                    f"{name}_* has {size} columns, but {len(given)} actions are named "
+                    f"({', '.join(map(str, given))}).",
+                )
+                for name, size in tables.items()
+                if size != len(given)
+            ]
+        column = self.layout.names["action"]
+        if tables and is_text(self.parts[0].schema.field(column).type):
+            name = next(iter(tables))
+            return [
+                Finding(
+                    "E147",
+                    f"column {column!r} holds text, but {name}_0, {name}_1, … are numbered: say "
+                    "which action is which, in that order: actions=[…].",
+                )
+            ]
+        return []
 
     @property
     def rows(self) -> int:
@@ -138,18 +168,21 @@ class Log:
             if table in self.layout.tables:
                 return tuple(map(str, range(len(self.layout.tables[table]))))
         name = self.layout.names["action"]
-        kind = self.parts[0].schema.field(name).type
-        whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-        most, words = 0, set()
+        values: set[Any] = set()
         for part in self.parts:
             for batch in part.batches([name]):
-                column = batch.column(name)
-                if whole:
-                    column = column.cast(pa.int64())
-                    most = max(most, (pc.max(column).as_py() or 0) + 1)
-                else:
-                    words |= {each for each in pc.unique(column).to_pylist() if each is not None}
-        return tuple(map(str, range(most))) if whole else tuple(sorted(map(str, words)))
+                values |= set(pc.unique(plain(batch.column(name))).to_pylist())
+        values.discard(None)
+        if is_text(self.parts[0].schema.field(name).type):
+            return tuple(sorted(values))
+        most = int(max(values, default=-1)) + 1
+        if most > MOST_ACTIONS:
+            what = (
+                f"column {name!r} goes up to {most - 1:,}: actions are numbered 0 … K−1, at most "
+                f"{MOST_ACTIONS:,} of them. Number them without gaps, or turn them into text."
+            )
+            raise LogError([Finding("E145", what)])
+        return tuple(map(str, range(most)))
 
     @property
     def n_actions(self) -> int:
@@ -200,6 +233,7 @@ class Log:
             *self.layout.names.values(), *self.layout.observations, *self.layout.next_observations,
         ]  # fmt: skip
         columns += [c for name in wanted for c in self.layout.tables.get(name, ())]
+        columns = list(dict.fromkeys(columns))
         for part in self.parts:
             for batch in part.batches(columns):
                 if batch.num_rows:
@@ -215,11 +249,10 @@ class Log:
         progress
             Told how many rows are done, of how many.
         """
-        tables = [name for name in self.layout.tables if not name.startswith("next_")]
         reading = Reading(self)
         returns = Returns(gamma)
         done = 0
-        for rows in self._decoded(tables):
+        for rows in self._decoded(["pi"]):
             for piece in reading.take(rows):
                 returns.add(piece)
             done += len(rows)
@@ -242,8 +275,17 @@ class Log:
         ``metadata`` (gamma=…, provenance=…) is kept in the file, with the names of the actions.
         """
         target = Path(path)
-        words = {"actions": list(self.action_names)} | self.metadata | metadata
-        schema = self.parts[0].schema.with_metadata({METADATA: json.dumps(words).encode()})
+        words = self.metadata | {"actions": list(self.action_names)} | metadata
+        try:
+            noted = json.dumps(words).encode()
+        except TypeError as error:
+            raise InvalidParameter(f"write: metadata must be plain values: {error}.") from None
+        common = [
+            column
+            for column in self.parts[0].schema
+            if all(part.schema.get_field_index(column.name) >= 0 for part in self.parts)
+        ]
+        schema = pa.schema(common, metadata={METADATA: noted})
         aside = target.with_name(f".{target.name}.part")
         try:
             with pq.ParquetWriter(aside, schema) as writer:
@@ -258,10 +300,11 @@ class Log:
                 os.fsync(file.fileno())
             aside.replace(target)
         except OSError as error:
-            aside.unlink(missing_ok=True)
             raise InvalidParameter(
                 f"cannot write {target}: {error.strerror or error}. Choose another place."
             ) from None
+        finally:
+            aside.unlink(missing_ok=True)
         return target
 
     def __repr__(self) -> str:
@@ -275,3 +318,21 @@ class Log:
 
 HELD = ("parts", "layout")
 """Fields that are found, not given."""
+
+MOST_ACTIONS = 10_000
+"""Greatest number of actions that are taken to be numbered."""
+
+
+def _listed(name: str, given: Sequence[str] | None) -> None:
+    """Refuse names that are not listed one by one."""
+    if given is None:
+        return
+    if isinstance(given, str):
+        raise InvalidParameter(
+            f"{name} must be a list of names, got {given!r}. Write {given.split(',')}."
+        )
+    if not len(given):
+        raise InvalidParameter(f"{name} must be a list of names; it is empty.")
+    twice = [each for i, each in enumerate(given) if each in list(given)[:i]]
+    if twice:
+        raise InvalidParameter(f"{name} names {twice[0]!r} twice.")

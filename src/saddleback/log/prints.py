@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.stats
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, IntArray, OffsetArray
@@ -16,28 +17,27 @@ class Prints:
         self._ids: list[OffsetArray] = []
         self._prints: list[OffsetArray] = []
         self._unfinished: list[BoolArray] = []
-        self._open = False
+        self._open: OffsetArray | None = None
 
     def add(self, piece: Piece) -> None:
         """Take in the next piece; an episode that goes on is finished later."""
         rows = piece.rows
         found = np.zeros(int(rows.starts.sum()) + 1, dtype=np.uint64)
-        if self._open:
-            found[0] = self._prints[-1][-1]
+        if self._open is not None:
+            found[0] = self._open[-1]
         count = _print(
             np.ascontiguousarray(rows.observations).view(np.uint64), rows.actions,
             np.ascontiguousarray(rows.rewards).view(np.uint64), rows.starts, found,
         )  # fmt: skip
-        if self._open:
-            self._prints[-1][-1] = found[0]
+        if self._open is not None:
+            self._open[-1] = found[0]
         self._prints.append(found[1 : count + 1])
         self._ids.append(piece.ids)
-        ended = piece.unfinished
-        self._unfinished.append(ended)
-        if count:
-            self._open = piece.goes_on
-        else:
-            self._open = self._open and piece.goes_on
+        self._unfinished.append(piece.unfinished)
+        if not piece.goes_on:
+            self._open = None
+        elif count:
+            self._open = self._prints[-1]
 
     def arrays(self) -> tuple[OffsetArray, OffsetArray, BoolArray]:
         """Ids, fingerprints, and whether each episode simply stops."""
@@ -46,6 +46,30 @@ class Prints:
         prints = np.concatenate(self._prints or nothing)
         none = [np.zeros(0, dtype=np.bool_)]
         return ids, prints, np.concatenate(self._unfinished or none)
+
+
+def overlap(one: tuple[OffsetArray, OffsetArray], other: tuple[OffsetArray, OffsetArray]) -> int:
+    """How many episodes two logs, each (ids, prints), have in common; 0 if by chance.
+
+    Short episodes of a finite problem are often alike, and files often number theirs from 0. So
+    rows and id must agree, and more often than those of different episodes within a log do, unless
+    all of a log is in the other.
+    """
+    ids, first, second = np.intersect1d(one[0], other[0], return_indices=True)
+    alike = int((one[1][first] == other[1][second]).sum())
+    if not alike or alike == len(ids) == min(len(one[0]), len(other[0])):
+        return alike
+    pairs = equal = 0.0
+    for _, prints in (one, other):
+        count = np.unique(prints, return_counts=True)[1].astype(np.float64)
+        pairs += len(prints) * (len(prints) - 1.0)
+        equal += float((count * (count - 1.0)).sum())
+    chance = scipy.stats.binom.sf(alike - 1, len(ids), equal / pairs if pairs else 0.0)
+    return alike if chance < UNLIKELY else 0
+
+
+UNLIKELY = 1e-6
+"""Probability below which agreement is not put down to chance."""
 
 
 @compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,26 +26,26 @@ class Reading:
         self._log = log
         layout = log.layout
         names = log.action_names
-        actions = f"0 … {len(names) - 1}" if log.actions is None else ", ".join(names)
         observed = layout.observations
         if layout.as_list:
             observed = tuple(f"{observed[0]}[{i}]" for i in range(layout.dimensions))
-        self.inspection = Inspection(layout.names, observed, actions, log.propensity)
+        self._task = log.time_limit == "task"
+        self.inspection = Inspection(layout.names, observed, names, log.propensity, self._task)
         self.cutter = Cutter(
             log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
         )
 
     def take(self, rows: Rows) -> Iterator[Piece]:
         """Return the pieces that are complete with the next rows; none once an error was met."""
-        if self._log.behaviour is not None and np.isfinite(rows.observations).all():
+        if self._log.behaviour is not None:
             rows = self._behave(rows, self._log.behaviour)
         mu = rows.tables.get("mu")
         if rows.propensity is None and mu is not None:
             taken = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
-            rows = rows._replace(propensity=taken)
+            rows = replace(rows, propensity=taken)
         self.inspection.look(rows)
         if rows.propensity is not None and self._log.min_prob is not None:
-            rows = rows._replace(propensity=np.maximum(rows.propensity, self._log.min_prob))
+            rows = replace(rows, propensity=np.maximum(rows.propensity, self._log.min_prob))
         yield from self._sound(self.cutter.add(rows))
 
     def finish(self) -> Iterator[Piece]:
@@ -62,7 +63,14 @@ class Reading:
     def _behave(self, rows: Rows, policy: Policy) -> Rows:
         """Ask μ of every state, and of those that a truncated row led to."""
         tables, n = dict(rows.tables), self._log.n_actions
-        mu = tables["mu"] = ask("behaviour", policy, rows.observations, n)
+        sound = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
+        if len(sound) == len(rows):
+            mu = ask("behaviour", policy, rows.observations, n)
+        else:  # the others are refused, or dropped
+            mu = np.full((len(rows), n), 1.0 / n)
+            if len(sound):
+                mu[sound] = ask("behaviour", policy, rows.observations[sound], n)
+        tables["mu"] = mu
         if rows.next_observations is not None:
             there = np.flatnonzero(np.isfinite(rows.next_observations).all(axis=1))
             tables["next_mu"] = np.full_like(mu, np.nan)
@@ -70,7 +78,7 @@ class Reading:
                 tables["next_mu"][there] = ask(
                     "behaviour", policy, rows.next_observations[there], n
                 )
-        return rows._replace(tables=tables)
+        return replace(rows, tables=tables)
 
     def findings(self) -> list[Finding]:
         """All that is wrong, errors first."""
@@ -78,11 +86,21 @@ class Reading:
         found += self.cutter.findings()
         if self._log.drop_autoreset:
             found = [each for each in found if each.code != "W133"]
-        if not self.cutter.terminated and self.inspection.rows:
+        if self._task:
+            if self.cutter.truncated and not self.inspection.tells_time:
+                found.append(
+                    Finding(
+                        "W154",
+                        'time_limit="task" ends truncated episodes for good, but no entry of the '
+                        "observation tells the time: values then are not functions of what is "
+                        "observed. Add the remaining time to the observation.",
+                    )
+                )
+        elif not self.cutter.terminated and self.inspection.rows:
             found.append(
                 Finding("W150", "no episode terminated: V depends wholly on bootstrapping.")
             )
-        return sorted(set(found), key=lambda each: (not each.is_error, each.code[1:]))
+        return sorted(dict.fromkeys(found), key=lambda each: (not each.is_error, each.code[1:]))
 
 
 class Returns:
@@ -90,7 +108,7 @@ class Returns:
 
     def __init__(self, gamma: float | None) -> None:
         self._gamma, self._sum, self._count = gamma, 0.0, 0
-        self._power, self._now, self._bad = 1.0, 0.0, False
+        self._now = 0.0
 
     def add(self, piece: Piece) -> None:
         """Take in the next piece."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from saddleback.log.asking import ask, sound
 from saddleback.log.episodes import Piece
 from saddleback.log.findings import Finding, LogError
 from saddleback.log.log import Log
+from saddleback.log.marks import mark
 from saddleback.policies import Policy
 
 STOCK = ("uniform", "logged", "columns", "always", "pump")
@@ -62,13 +62,16 @@ class Target:
             return ask(f"target {self.name!r}", self.policy, piece.observations, n_actions)
         assert self.table is not None
         pi = piece.tables[self.table]
-        if np.isnan(pi[piece.following[piece.continues]]).any():
+        unknown = np.isnan(pi[piece.following]).any(axis=1) & piece.continues
+        for t in np.flatnonzero(unknown)[:1]:
+            episode, step = piece.rows.place(int(piece.index[t]))
             raise LogError(
                 [
                     Finding(
                         "E146",
-                        f"{self.table}_* says nothing about the observation after truncated rows: "
-                        f"add next_{self.table}_0, … there, or give the target as a function.",
+                        f"{self.table}_* says nothing about the observation after truncated rows "
+                        f"(first: episode {episode} step {step}): add next_{self.table}_0, … "
+                        "there, or give the target as a function.",
                     )
                 ]
             )
@@ -102,15 +105,21 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
     if hasattr(given, "predict_proba") and hasattr(given, "classes_"):
         return _classifier(given, log, name or type(given).__name__)
     if callable(given):
-        return Target(name or getattr(given, "__name__", "target"), _mark(given), given)
-    table = np.asarray(given, dtype=np.float64)
+        return Target(name or str(getattr(given, "__name__", "target")), mark(given), given)
+    try:
+        table = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            "a target is a function, 'module.py:function', 'columns', a fitted classifier, a table "
+            f"or one of {', '.join(STOCK)}; got {type(given).__name__}."
+        ) from None
     if table.ndim != 2 or table.shape[1] != log.n_actions:
         raise InvalidShape(
             f"a target table must have a row for each observation and {log.n_actions} columns, one "
             f"for each action; got shape {list(table.shape)}."
         )
     sound("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
-    digest = hashlib.sha256(np.ascontiguousarray(table)).hexdigest()[:16]
+    digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
     return Target(name or "table", f"table {digest}", _from_table(table))
 
 
@@ -120,13 +129,19 @@ def _named(given: str, log: Log, name: str) -> Target:
         function = load(given)
         if hasattr(function, "predict_proba"):
             return _classifier(function, log, name)
-        return Target(name, f"{Path(kind).name}:{rest} {_mark(function, Path(kind))}", function)
+        if not callable(function):
+            raise InvalidParameter(
+                f"target {given!r} is {type(function).__name__}, not a function from observations "
+                "[n, d] to probabilities [n, K]."
+            )
+        text = mark(function, Path(kind).read_text())
+        return Target(name, f"{Path(kind).name}:{rest} {text}", function)
     _names.known("target policy", kind, STOCK)
     if kind == "uniform":
         return Target(name, given, policies.uniform(log.n_actions))
     if kind == "logged":
         if log.behaviour is not None:
-            return Target(name, "logged " + _mark(log.behaviour), log.behaviour)
+            return Target(name, "logged " + mark(log.behaviour), log.behaviour)
         if "mu" not in log.layout.tables:
             raise InvalidParameter(
                 "target 'logged' needs the whole behaviour policy: columns mu_0, …, or "
@@ -203,31 +218,53 @@ def _classifier(model: Any, log: Log, name: str) -> Target:
     """Return a classifier as a policy: its classes are actions, those it never saw have π = 0."""
     places = []
     for label in model.classes_:
-        text = str(label.item() if hasattr(label, "item") else label)
+        plain = label.item() if hasattr(label, "item") else label
+        if isinstance(plain, (bool, float)) and plain == int(plain):
+            plain = int(plain)
+        text = str(plain)
         if text not in log.action_names:
             raise InvalidParameter(
-                f"target {name!r}: the classifier's class {label!r} is not an action of the log "
+                f"target {name!r}: the classifier's class {plain!r} is not an action of the log "
                 f"({', '.join(log.action_names)}); name the actions: actions=[…]."
             )
         places.append(log.action_names.index(text))
 
+    ask_model = _by_name(model, log, name)
+
     def policy(observations: FloatArray) -> FloatArray:
         found = np.zeros((len(observations), log.n_actions))
-        found[:, places] = model.predict_proba(observations)
+        found[:, places] = ask_model(observations)
         return found
 
     probe = np.random.default_rng(0).normal(size=(64, log.dimensions))
-    digest = hashlib.sha256(np.ascontiguousarray(policy(probe).round(12))).hexdigest()[:16]
+    digest = hashlib.sha256(np.asarray(policy(probe)).round(12).tobytes()).hexdigest()[:16]
     return Target(name, f"{type(model).__name__} {digest}", policy)
 
 
-def _mark(function: Any, path: Path | None = None) -> str:
-    """What tells a function from others: its text, or that of its file."""
-    try:
-        text = path.read_text() if path is not None else inspect.getsource(function)
-    except (OSError, TypeError):
-        code = getattr(function, "__code__", None)
-        text = repr((code.co_code, code.co_consts)) if code else type(function).__name__
-    kept = [repr(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return f"{name} {hashlib.sha256((text + ''.join(kept)).encode()).hexdigest()[:16]}"
+def _by_name(model: Any, log: Log, name: str) -> Policy:
+    """Return the classifier's probabilities, its columns found by name if it knows their names."""
+    there = list(log.layout.observations)
+    names = [str(each) for each in getattr(model, "feature_names_in_", ())]
+    wanted = len(names) or getattr(model, "n_features_in_", log.dimensions)
+    if wanted != log.dimensions or (names and set(names) != set(there)):
+        expected = f"{wanted} columns" + (f" ({', '.join(names)})" if names else "")
+        raise LogError(
+            [
+                Finding(
+                    "E140",
+                    f"obs has {log.dimensions} columns ({', '.join(there)}), target {name!r} "
+                    f"expects {expected}. Choose columns: observations=[…].",
+                )
+            ]
+        )
+    if not names:
+        return lambda observations: np.asarray(model.predict_proba(observations))
+    order = [there.index(each) for each in names]
+
+    def policy(observations: FloatArray) -> FloatArray:
+        import pandas
+
+        frame = pandas.DataFrame(observations[:, order], columns=names)
+        return np.asarray(model.predict_proba(frame))
+
+    return policy
