@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import saddleback as sb
 from saddleback.evaluation.solve import Range
@@ -27,7 +28,7 @@ def car_values():
 
 
 def frozen_lake(name, which):
-    """FrozenLake from its exact tables, with a uniform μ and one of two targets."""
+    """FrozenLake from its exact tables, with one of two targets; μ strays more than they do."""
     env = gymnasium.make("FrozenLake-v1", map_name=name, is_slippery=True)
     mdp = sb.FiniteMDP.from_gymnasium(env, gamma=0.95)
     S, A = mdp.n_states, mdp.n_actions
@@ -36,19 +37,19 @@ def frozen_lake(name, which):
         best = mdp.q(target).argmax(axis=1)
         target = 0.1 / A + 0.9 * np.eye(A)[best]
     phi = np.eye(S * A).reshape(S, A, S * A)
-    problem = sb.Problem(mdp, phi, target, np.full((S, A), 1 / A))
+    problem = sb.Problem(mdp, phi, target, np.tile([0.15, 0.35, 0.35, 0.15], (S, 1)))
     return problem, float(mdp.start @ mdp.v(target))
 
 
-@pytest.mark.parametrize("rule", [None, sb.GES(0.0), sb.GES(0.4), sb.GTB(0.9)], ids=str)
+@pytest.mark.parametrize("rule", [None, sb.GES(0.0), sb.GTB(0.9)], ids=str)
 @pytest.mark.parametrize("which", ["down or right", "better"])
 @pytest.mark.parametrize("name", ["4x4", "8x8"])
 def test_frozen_lake_agrees_with_its_exact_tables(name, which, rule):
     problem, truth = frozen_lake(name, which)
     features = OneHot(problem.mdp.n_states)
     found = []
-    for seed in range(12):
-        log = sb.collect(problem, episodes=4000, rng=seed)
+    for seed in range(10):
+        log = sb.collect(problem, episodes=3000, rng=seed)
         one = sb.LSTD(
             target=problem.target, features=features, gamma=0.95, rule=rule, allow_uncovered=True
         )
@@ -91,10 +92,25 @@ def test_values_may_be_asked_anywhere(car_log):
     assert state.value() == pytest.approx(-79.8, abs=2)
 
 
+def evenly_displaced(observations, bins=8, tilings=4):
+    """Tiles of which tiling i is displaced by i/4 of a tile in both dimensions alike."""
+    low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
+    place = (observations - low) / (high - low) * bins
+    shifted = place[:, None] + np.arange(tilings)[:, None] / tilings
+    row, column = np.moveaxis(np.minimum(shifted.astype(int), bins), 2, 0)
+    index = (np.arange(tilings) * (bins + 1) + row) * (bins + 1) + column
+    n = len(index)
+    return csr_array(
+        (np.ones(n * tilings), index.ravel(), np.arange(n + 1) * tilings),
+        shape=(n, tilings * (bins + 1) ** 2),
+    )
+
+
 def test_what_truncation_does():
     """Cut at 120 steps: bootstrapping stays near the truth, calling it an end does not."""
     log = sb.collect(CAR, episodes=20_000, limit=120, rng=0)
-    options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99, "rule": sb.GES(0.0)}
+    tiles = sb.features.Custom(evenly_displaced, 324)
+    options = {"target": "pump:0.8", "features": tiles, "gamma": 0.99, "rule": sb.GES(0.0)}
     assert -81 < sb.LSTD(**options).fit(log).value() < -77
     assert -71 < sb.LSTD(**options).fit(log.but(time_limit="task")).value() < -68
 
@@ -232,10 +248,11 @@ def test_least_norm_on_the_range(car_log):
     active = span.active
     residual = (system.A @ theta + system.b)[active]
     assert np.abs(residual).max() < 1e-10
-    values, vectors = np.linalg.eigh(system.M[np.ix_(active, active)])
+    size = np.sqrt(np.diag(system.M)[active])
+    values, vectors = np.linalg.eigh(system.M[np.ix_(active, active)] / np.outer(size, size))
     null = vectors[:, values < 1e-12 * values[-1]]
     assert null.shape[1] == 9
-    assert np.abs(null.T @ theta[active]).max() < 1e-8
+    assert np.abs(null.T @ (size * theta[active])).max() < 1e-8
 
 
 def test_the_ridge_is_relative_to_the_features():

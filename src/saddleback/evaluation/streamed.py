@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,17 +10,17 @@ import numpy as np
 from saddleback import _validate
 from saddleback._typing import FloatArray
 from saddleback.engine import (
+    Columns,
     Learners,
     LoggedStreamer,
-    Moments,
     Schedule,
+    Sums,
     Workers,
     copies_of,
 )
 from saddleback.evaluation.estimator import Estimator, distance
 from saddleback.evaluation.solve import Range
-from saddleback.evaluation.statistics import Statistics
-from saddleback.log import Log, as_target
+from saddleback.log import Log
 from saddleback.log.log import Progress
 from saddleback.rules import GES, Rule
 from saddleback.system import System
@@ -30,6 +31,9 @@ BOUND = 1e6
 
 MOST_FEATURES = 16
 """Most features for which `step_sizes` looks for the pair itself; beyond, a grid is tried."""
+
+BATCHES = 200
+"""Batches of consecutive steps from which the noise of a log is judged."""
 
 GRID = 11
 """Step sizes α, and ratios β/α, of that grid; all pairs learn in one pass."""
@@ -149,20 +153,14 @@ class Streamed(Estimator):
         return np.repeat(alpha, GRID), np.ravel(alpha[:, None] * ratio)
 
     def _noisy(self, log: Log, system: System) -> System:
-        """Return the system with the sums of its blocks, for the noise of its steps."""
-        sums = Statistics.of(
-            log, self.chosen, self.target, features=self.features, gamma=self.gamma,
-            shared=self.shared, blocks=200, allow_uncovered=True,
-        )  # fmt: skip
-        some = sums.steps > 0
-        each = sums.steps[some]
-        size = round(float(each.mean()))
-        M = system.M
-        batches = [
-            Moments(A / size, b / size, M)
-            for A, b in zip(sums.A[0, 0][some], sums.b[0, 0][some], strict=True)
-        ]
-        return replace(system, batches=batches, batch_steps=size)
+        """Return the system with the means of batches of consecutive steps, for their noise."""
+        assert self.statistics_ is not None
+        steps = int(self.statistics_.steps.sum())
+        size = max(1, steps // BATCHES)
+        sums = Sums(system.p, size, keep=True)
+        for streams in self._streams(log):
+            sums.add(streams[0])
+        return replace(system, batches=sums.kept, batch_steps=size)
 
     def _pass(
         self,
@@ -174,18 +172,17 @@ class Streamed(Estimator):
         bound: float,
     ) -> Learners:
         """Let learners go over the log once."""
-        rule, target = self.chosen, as_target(self.target, log)
-        copies = copies_of(log.n_actions, rule.values, self.shared)
-        streamer = LoggedStreamer(self.features, [rule], copies, self.gamma)
-        learners = Learners(
-            rule.form, Schedule(alpha, 0.0), Schedule(beta, 0.0), theta, omega, bound, self.threads
-        )
-        Workers([learners], self.threads).advance(
-            streamer(
-                piece, target.probabilities(piece, log.n_actions), piece.propensity,
-                piece.tables.get("mu"),
-            )
-            for piece in log.pieces(target.tables)
-            if len(piece)
-        )  # fmt: skip
+        form, threads = self.chosen.form, self.threads
+        sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
+        learners = Learners(form, *sizes, theta, omega, bound, threads)
+        Workers([learners], threads).advance(self._streams(log))
         return learners
+
+    def _streams(self, log: Log) -> Iterator[list[Columns]]:
+        """Return the log in the numbers of the rule, piece by piece."""
+        copies = copies_of(log.n_actions, self.chosen.values, self.shared)
+        streamer = LoggedStreamer(self.features, [self.chosen], copies, self.gamma)
+        for piece in log.pieces(self._target.tables):
+            if len(piece):
+                pi = self._target.probabilities(piece, log.n_actions)
+                yield streamer(piece, pi, piece.propensity, piece.tables.get("mu"))
