@@ -136,7 +136,7 @@ def named(targets: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in targets:
         name, equals, policy = each.partition("=")
-        key, value = (name, policy) if equals else (each, each)
+        key, value = (name, policy) if equals else (os.path.basename(each), each)
         if key in found:
             raise click.UsageError(f"--target {each}: the name {key!r} is taken already.")
         found[key] = value

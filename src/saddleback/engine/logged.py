@@ -181,9 +181,10 @@ def check_logged(rule: Rule, values: str, propensity: bool, whole: bool) -> None
 
 def needs_ratios(rule: Rule) -> bool:
     """Whether μ of the action taken matters to a rule at all."""
-    one, two = (rule.trace.kappa(np.ones((1, 1)), np.full((1, 1), mu)) for mu in (0.5, 0.25))
+    pi = np.array([[0.2, 0.5, 0.9]])
+    one, two = (rule.trace.kappa(pi, np.full_like(pi, mu)) for mu in (0.3, 0.6))
     weights = [rule.bootstrap.weight(np.full(1, rho)) for rho in (1.0, 2.0)]
-    return bool(one != two or weights[0] != weights[1] or rule.emphasis is not None)
+    return bool((one != two).any() or weights[0] != weights[1] or rule.emphasis is not None)
 
 
 def _behaviour(

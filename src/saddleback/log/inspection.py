@@ -127,7 +127,7 @@ class Inspection:
                     self._finite(piece, f"next_{name}", np.where(some, column, 0.0))
         low, high = self._finite(piece, self._names["reward"], piece.rewards)
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
-        self.reward_sum += float(piece.rewards.sum())
+        self.reward_sum += float(piece.rewards.sum(where=np.isfinite(piece.rewards)))
 
     def _finite(self, piece: Rows, name: str, column: FloatArray) -> tuple[float, float]:
         """Return the range of a column, noticing NaN and infinities."""

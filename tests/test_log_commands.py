@@ -1,0 +1,226 @@
+"""check, stats, merge and evaluate, as one types them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import saddleback as sb
+from saddleback.commands import group
+
+CAR = sb.problems.mountain_car()
+BOX = ["--features", "tiles:8x4", "--low=-1.2,-0.07", "--high=0.6,0.07"]
+POLICY = """
+import numpy as np
+
+def probs(obs):
+    right = obs[:, 1] > 0
+    return np.where(right[:, None], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1])
+
+def short(obs):
+    return np.ones((len(obs), 2)) / 2
+
+def nothing(obs):
+    return np.full((len(obs), 3), np.nan)
+
+def lines(obs):
+    return np.column_stack([np.ones(len(obs)), obs])
+"""
+
+
+def run(*words, status=0):
+    found = CliRunner().invoke(group, [str(word) for word in words])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    assert found.exit_code == status, found.output + found.stderr
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    (folder / "pol.py").write_text(POLICY)
+    sb.collect(CAR, episodes=300, rng=0, out=folder / "a.parquet")
+    sb.collect(CAR, episodes=200, rng=1, out=folder / "b.parquet")
+    return folder
+
+
+def test_check_of_a_good_log(place):
+    said = run("check", place / "a.parquet", "--gamma", 0.99).stdout
+    lines = said.splitlines()
+    assert lines[0].startswith("39,765 rows")
+    assert "300 episodes" in lines[0]
+    assert "terminated 300   truncated 0" in lines[0]
+    assert "mean return of terminated episodes -7" in lines[1]
+    assert lines[2].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN")
+    assert lines[-1] == "no warnings. Ready."
+
+
+def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
+    table = pq.read_table(place / "a.parquet").to_pandas()
+    table.loc[5, "reward"] = np.nan
+    table.loc[7, "behavior_prob"] = 0.0
+    table.loc[9, "terminated"] = True
+    bad = tmp_path / "bad.parquet"
+    table.to_parquet(bad)
+    found = run("check", bad, status=2)
+    for code in ("E101 behavior_prob is 0 on 1 row", "E120 reward is NaN in 1 row", "E132 termin"):
+        assert code in found.stdout
+    assert "3 errors" in found.stdout
+    assert "Not usable as it is." in found.stdout
+    plain = json.loads(run("check", bad, "--json", status=2).stdout)
+    assert {each["code"] for each in plain["findings"]} >= {"E101", "E120", "E132"}
+    repaired = run("check", bad, "--drop-bad", "--min-prob", 0.01).stdout
+    assert "W121 1 episode with NaN or infinities dropped" in repaired
+    assert "1 warning. Ready." in repaired
+    assert "mean -1  max -1" in repaired
+
+
+def test_evaluate_by_a_function_in_a_file(place):
+    said = run(
+        "evaluate", place / "a.parquet", "--target", f"{place / 'pol.py'}:probs", "--gamma", 0.99,
+        *BOX, "--path", "--method", "fqe",
+    ).stdout  # fmt: skip
+    assert "LSTD, GRetrace(0.5)" in said
+    assert "<- suggested" in said
+    assert "FQE" in said
+    assert "λ ceiling of importance traces" in said
+    assert "along lambda   0: -" in said
+    assert "along ridge   0: -" in said
+
+
+def test_evaluate_in_json_equals_python(place):
+    plain = json.loads(
+        run("evaluate", place / "a.parquet", "--target", "new=pump:0.8", "--gamma", 0.99, *BOX,
+            "--rule", "GES:0.3", "--ridge", 0.001, "--json").stdout
+    )  # fmt: skip
+    assert plain["estimates"][0]["target"] == "new"
+    one = sb.LSTD(
+        target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.GES(0.3), ridge=0.001
+    ).fit(str(place / "a.parquet"))
+    assert plain["estimates"][0]["value"] == pytest.approx(one.value(), rel=1e-12)
+    assert plain["logged_return"] == pytest.approx(-73, abs=1.5)
+    assert plain["lambda_ceiling"]["new"] == pytest.approx(0.62, abs=0.04)
+
+
+def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
+    options = ["--target", "new=pump:0.8", "--target", "uniform", "--gamma", 0.99, *BOX]
+    options += ["--rule", "GES:0.3", "--rule", "GRetrace:0.9", "--blocks", 3]
+    both = [place / "a.parquet", place / "b.parquet"]
+    # Ids repeat from file to file, so one go needs them apart.
+    apart = pq.read_table(both[1]).to_pandas()
+    apart["episode_id"] += 1000
+    apart.to_parquet(tmp_path / "b.parquet")
+    both[1] = tmp_path / "b.parquet"
+    for name, files in (("one", both[:1]), ("two", both[1:]), ("all", both)):
+        said = run("stats", *files, *options, "--out", tmp_path / f"{name}.stats").stdout
+        assert "2 rules, 2 targets" in said
+    run("merge", tmp_path / "one.stats", tmp_path / "two.stats", "--out", tmp_path / "sum.stats")
+    whole, merged = (sb.load_statistics(tmp_path / f"{n}.stats") for n in ("all", "sum"))
+    for name in ("A", "b", "M", "starts", "squares"):
+        np.testing.assert_allclose(
+            getattr(merged, name), getattr(whole, name), rtol=1e-11, atol=1e-11
+        )
+    for name in ("steps", "episodes"):
+        np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+    said = run("evaluate", tmp_path / "sum.stats", "--rule", "GRetrace:0.9").stdout
+    assert "LSTD, GRetrace(0.9)" in said
+    assert "uniform" in said
+    again = run("merge", tmp_path / "sum.stats", tmp_path / "two.stats", "--out", "x", status=2)
+    assert "200 episodes are in both, row for row" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "{a}", "--target", "{p}:probs"], "Say the discount: --gamma"),
+        (["evaluate", "{a}", "--gamma", "0.9"], "Say which policy to evaluate: --target"),
+        (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "nix.py:f"], "is not a file"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "unifrm"], "Did you mean 'uniform'?"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:short"], "E141"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:nothing"], "E144"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "columns"], "has no columns pi_0"),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "tile:8"],
+            "Did you mean 'tiles'?",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "tiles:ax4"],
+            "is not a whole number",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low", "1"],
+            "1 numbers for observations of 2 entries",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--rule", "GESS:0.5"],
+            "Did you mean 'GES'?",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--rule", "GES:x"],
+            "'x' is not a number",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "a=uniform", "--target", "a=logged"],
+            "the name 'a' is taken already",
+        ),
+        (["check", "{a}", "--column", "reward"], "write ROLE=NAME"),
+        (["check", "nix.parquet"], "E190 nix.parquet: no such file."),
+        (["merge", "{p}", "--out", "x"], "is not statistics saved by saddleback, or is damaged"),
+        (["merge", "nix.stats", "--out", "x"], "cannot read nix.stats: No such file"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_a_line(words, said, place):
+    filled = [w.format(a=place / "a.parquet", p=place / "pol.py") for w in words]
+    found = CliRunner().invoke(group, filled)
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "p"),
+    [
+        (["--features", "hash:100"], 300), (["--features", "rbf:26"], 78),
+        (["--features", "fourier:2"], 27), (["--features", "polynomial:1"], 12),
+        (["--features", "{p}:lines"], 9), (["--features", "tiles"], 1944), ([], 1944),
+        (["--features", "tiles:2x1", "--shared"], 36),
+    ],
+)  # fmt: skip
+def test_features_by_name(words, p, place):
+    filled = [w.format(p=place / "pol.py") for w in words]
+    said = run(
+        "evaluate", place / "b.parquet", "--gamma", 0.9, "--target", "pump:0.8", *filled
+    ).stdout
+    assert f"p = {p}:" in said
+
+
+def test_states_are_told_from_measurements(tmp_path):
+    problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
+    sb.collect(problem, episodes=300, rng=0, out=tmp_path / "finite.parquet")
+    said = run("evaluate", tmp_path / "finite.parquet", "--gamma", 0.5, "--target", "logged").stdout
+    assert "OneHot(size=6)" in said
+
+
+def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
+    bare = pq.read_table(place / "a.parquet").drop(["behavior_prob", "mu_0", "mu_1", "mu_2"])
+    pq.write_table(bare, tmp_path / "bare.parquet")
+    words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
+    refused = run("evaluate", *words, status=2)
+    assert "the log has none: add behavior_prob, or estimate them" in refused.stderr
+    said = run("evaluate", *words, "--estimate-behaviour", "counts").stdout
+    assert "propensities were estimated: counts in a grid" in said
+    plain = json.loads(run("evaluate", *words, "--estimate-behaviour", "counts", "--json").stdout)
+    assert plain["propensities"].startswith("estimated: counts")
+
+
+def test_a_log_names_its_own_discount(place, tmp_path):
+    sb.Log(str(place / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
+    said = run("evaluate", tmp_path / "named.parquet", "--target", "uniform", *BOX).stdout
+    assert "γ 0.9," in said
