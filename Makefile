@@ -9,7 +9,7 @@ BIN := .venv/bin
 SHOWN := stability two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint bench advice figures clean
+.PHONY: paper test lint bench advice traces figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -28,13 +28,18 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# How fast: a table of ratios and times, and results/bench.json.
+# How fast: tables of ratios and times, results/bench.json and results/bench-logs.json.
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/logs.py
 
 # How good the advice on step sizes is: a table, results/advice.json and a picture.
 advice: .venv/ready
 	$(BIN)/python benchmarks/advice.py
+
+# Which trace solves best for the value of a policy: a table and results/traces.json.
+traces: .venv/ready
+	$(BIN)/python benchmarks/traces.py
 
 # The pictures of README and documentation, made again.
 figures: paper advice

@@ -64,23 +64,23 @@ def finite(problem, features, phi):
 
 
 def frozen_lake(name):
-    """FrozenLake with a feature for each state; μ is uniform, π mostly goes down or right."""
+    """FrozenLake with a feature for each state; π goes down or right, μ strays more."""
     env = gymnasium.make("FrozenLake-v1", map_name=name, is_slippery=True)
     mdp = sb.FiniteMDP.from_gymnasium(env, gamma=0.95)
     S, A = mdp.n_states, mdp.n_actions
     phi = np.eye(S * A).reshape(S, A, S * A)
     target = np.tile([0.05, 0.45, 0.45, 0.05], (S, 1))
-    problem = sb.Problem(mdp, phi, target, np.full((S, A), 0.25))
+    problem = sb.Problem(mdp, phi, target, np.tile([0.15, 0.35, 0.35, 0.15], (S, 1)))
     return finite(problem, OneHot(S), phi)
 
 
 def random_mdp(seed):
-    """A random episodic MDP of 12 states, 3 actions, and 5 random features for each action."""
+    """A random episodic MDP of 12 states, 3 actions, and 9 random features for each action."""
     base = sb.problems.random_mdp(0.95, rng=seed, states=12, off_policy=0.7, termination=0.05)
-    X = np.random.default_rng(seed).normal(size=(12, 5))
-    phi = np.einsum("sf,ac->safc", X, np.eye(3)).reshape(12, 3, 15)
+    X = np.random.default_rng(seed).normal(size=(12, 9))
+    phi = np.einsum("sf,ac->safc", X, np.eye(3)).reshape(12, 3, 27)
     problem = sb.Problem(base.mdp, phi, base.target, base.behaviour)
-    return finite(problem, Custom(lambda obs: X[obs[:, 0].astype(int)], 5), phi)
+    return finite(problem, Custom(lambda obs: X[obs[:, 0].astype(int)], 9), phi)
 
 
 def measure(made, episodes, logs):
@@ -131,7 +131,7 @@ def main():
         table.add_row(name, *(f"{v:.3f} / {q:.3f}" for v, q in (r[name] for r in results.values())))
     Console(width=140).print(table)
     geometric = {
-        name: [float(np.exp(np.mean(np.log([r[name][k] for r in results.values()])))) for k in (0, 1)]
+        name: np.exp(np.mean([np.log(each[name]) for each in results.values()], axis=0)).tolist()
         for name in [*FIXED, IMPORTANCE]
     }
     for name, (v, q) in geometric.items():

@@ -1,4 +1,4 @@
-"""Estimates from logs against truths from elsewhere: exact tables, simulation of π, logged means."""
+"""Estimates from logs against truths from elsewhere: exact tables, simulation, logged means."""
 
 from __future__ import annotations
 
