@@ -6,9 +6,10 @@ from saddleback.log.collecting import collect
 from saddleback.log.episodes import Piece
 from saddleback.log.findings import Finding, LogError
 from saddleback.log.log import Log
+from saddleback.log.minari import from_minari, to_minari
 from saddleback.log.targets import Target, as_target
 
 __all__ = [
     "Behaviour", "Card", "Finding", "Log", "LogError", "Piece", "Target", "as_target", "collect",
-    "estimate_behaviour",
+    "estimate_behaviour", "from_minari", "to_minari",
 ]  # fmt: skip

@@ -103,7 +103,7 @@ def estimate_behaviour(
     else:
         policy, how = _logistic(observations, actions, log.n_actions)
     if every > 1:
-        how += f", from every {every}th row"
+        how += f", from one row in {every}"
     stamped = log.but(columns=bare or None, behaviour=policy, estimated=how)
     stamped = _forget(stamped)
     return Behaviour(policy, stamped, _calibration(policy, observations, actions), how)

@@ -73,6 +73,11 @@ def collect(
             raise InvalidParameter(
                 "collect: a problem or simulation has its own behaviour policy; leave policy out."
             )
+        if longest is not None and steps is not None:
+            raise InvalidParameter(
+                "collect: episodes of a problem or simulation are cut after they were made; with "
+                "limit=… say how many episodes, not steps."
+            )
         rows = _simulated(source, count, steps is None, longest, generator)
     elif hasattr(source, "step") and hasattr(source, "reset"):
         if policy is None or not callable(policy):

@@ -25,10 +25,11 @@ class Prints:
         found = np.zeros(int(rows.starts.sum()) + 1, dtype=np.uint64)
         if self._open is not None:
             found[0] = self._open[-1]
-        count = _print(
-            np.ascontiguousarray(rows.observations).view(np.uint64), rows.actions,
-            np.ascontiguousarray(rows.rewards).view(np.uint64), rows.starts, found,
-        )  # fmt: skip
+        with np.errstate(over="ignore"):  # of no meaning to the bits, and silent when compiled
+            count = _print(
+                np.ascontiguousarray(rows.observations).view(np.uint64), rows.actions,
+                np.ascontiguousarray(rows.rewards).view(np.uint64), rows.starts, found,
+            )  # fmt: skip
         if self._open is not None:
             self._open[-1] = found[0]
         self._prints.append(found[1 : count + 1])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
     array([[0.1, 0.1, 0.8]])
     """
     if isinstance(given, Target):
-        return given
+        return given if name is None else replace(given, name=name)
     if isinstance(given, str):
         return _named(given, log, name or given)
     if hasattr(given, "predict_proba") and hasattr(given, "classes_"):
