@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
 from saddleback._typing import ComplexArray, FloatArray
 
@@ -67,7 +68,11 @@ class Decomposition:
 
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        U, s, Vt = np.linalg.svd(self.A / np.outer(self.size, self.size))
+        scaled = self.A / np.outer(self.size, self.size)
+        try:
+            U, s, Vt = np.linalg.svd(scaled)
+        except np.linalg.LinAlgError:  # the fast routine gives up on some large, sound matrices
+            U, s, Vt = scipy.linalg.svd(scaled, lapack_driver="gesvd")
         return U, s, Vt.T
 
     @cached_property
