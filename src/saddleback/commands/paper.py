@@ -89,7 +89,7 @@ def command(
     for name, value in (("lam", lam), ("zeta", zeta)):
         if value is not None:
             _validate.unit("paper", name, value)
-    options = Options(folder, runs, episodes, lam, zeta, seed, quick, threads)
+    options = Options(folder, runs, episodes, lam, zeta, (), seed, quick, threads)
     announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
     prepare(folder)
     for name in chosen:

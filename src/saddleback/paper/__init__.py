@@ -28,6 +28,8 @@ class Options:
         Folder for figures, and for a store of each experiment.
     runs, episodes, lam, zeta
         Independent runs, episodes of MountainCar, λ and ABQ's ζ of the comparison.
+    rules
+        Names of rules to compare in place of the usual ones.
     seed
         From which all runs are spawned.
     quick
@@ -41,6 +43,7 @@ class Options:
     episodes: int | None = None
     lam: float | None = None
     zeta: float | None = None
+    rules: tuple[str, ...] = ()
     seed: int = 0
     quick: bool = False
     workers: int = 2

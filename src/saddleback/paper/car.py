@@ -57,20 +57,18 @@ class Values:
 class Objective:
     """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
 
-    def __init__(self, system: System, half: FloatArray) -> None:
-        self._B, self._c = half @ system.A, half @ system.b
+    def __init__(self, system: System) -> None:
+        values, vectors = np.linalg.eigh(system.M)
+        kept = values > spectra.RTOL * values[-1]
+        half = (vectors[:, kept] / np.sqrt(values[kept])).T
+        self._used = np.flatnonzero(system.A.any(axis=0))  # nearly a third of the tiles never are
+        self._B, self._c = half @ system.A[:, self._used], half @ system.b
 
     def mspbe(self, theta: FloatArray) -> FloatArray:
         """The MSPBE of θ […, p]."""
-        return np.asarray(0.5 * np.sum((theta @ self._B.T + self._c) ** 2, axis=-1))
-
-
-def objectives(systems: list[System]) -> list[Objective]:
-    """Return the MSPBE of systems that share M."""
-    values, vectors = np.linalg.eigh(systems[0].M)
-    kept = values > spectra.RTOL * values[-1]
-    half = (vectors[:, kept] / np.sqrt(values[kept])).T
-    return [Objective(system, half) for system in systems]
+        gap = theta[..., self._used] @ self._B.T
+        gap += self._c
+        return np.asarray(0.5 * np.einsum("...i,...i->...", gap, gap))
 
 
 def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Values:
@@ -90,24 +88,21 @@ def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Val
     return Values(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
 
 
-def trusted(
-    car: Simulation, rules: list[Rule], effort: Effort, seed: np.random.SeedSequence
-) -> list[System]:
-    """Systems of rules with Â that can be trusted, whatever the trace."""
-    by_mu, by_pi = seed.spawn(2)
-    tame = [rule for rule in rules if trace_radius(car, rule) < 1.0]
-    short = GES(0.0)
-    estimated = System.estimate(car, [short, *tame], steps=effort.steps, rng=by_mu)
-    M = estimated[0].M
-    found = []
-    for rule in rules:
-        if rule in tame:
-            known = estimated[1 + tame.index(rule)]
-            A, b = known.A, known.b
-        else:
-            A, b = _by_rollouts(car, rule, effort.starts, by_pi.spawn(1)[0])
-        found.append(System(A, b, M, A.T + M, rule))
-    return found
+def from_experience(
+    car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
+) -> System:
+    """The system as experience of μ gives it, without standard errors, which nobody asks for."""
+    return System.estimate(car, rule, steps=steps, rng=seed, batches=2)
+
+
+def trusted(car: Simulation, rule: Rule, effort: Effort, seed: np.random.SeedSequence) -> System:
+    """The system of a rule with Â that can be trusted, whatever the trace."""
+    by_mu, by_pi = (np.random.SeedSequence(seed.entropy, spawn_key=(k,)) for k in range(2))
+    if trace_radius(car, rule) < 1.0:
+        return from_experience(car, rule, effort.steps, by_mu)
+    M = from_experience(car, GES(0.0), effort.steps, by_mu).M
+    A, b = _by_rollouts(car, rule, effort.starts, by_pi)
+    return System(A, b, M, A.T + M, rule)
 
 
 def _by_rollouts(

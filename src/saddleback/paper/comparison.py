@@ -6,18 +6,21 @@ of every setting are kept at every checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from saddleback._names import known
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.rules import (
+    NAMED,
     ActionDependent,
     Correction,
     Expected,
@@ -27,6 +30,7 @@ from saddleback.rules import (
     Rule,
     Saddle,
     TreeBackup,
+    make,
 )
 from saddleback.sweep import Store, Task
 
@@ -190,6 +194,31 @@ def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
     """Return checkpoints from 0 to ``count``, closer together at first."""
     inner = np.unique(np.round(count * np.linspace(0, 1, number) ** 2)).astype(int)
     return tuple(inner.tolist())
+
+
+def rule_names() -> list[str]:
+    """Names by which rules can be asked for."""
+    return list(dict.fromkeys([*family(0.0, 0.0), *NAMED]))
+
+
+def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rule]:
+    """Rules by their names, with λ and ζ filled in; without names, `family`.
+
+    The problems have features of state-action pairs. A rule of state values is taken in its version
+    for those: the same trace and form, with the expected bootstrap.
+    """
+    usual = family(lam, zeta)
+    found = {}
+    for name in names or usual:
+        known("rule", name, rule_names())
+        if name in usual:
+            rule = usual[name]
+        else:
+            takes = inspect.signature(NAMED[name]).parameters
+            rule = make(name, **({"lam": lam} if "lam" in takes else {}))
+        of_states = rule.values == "state" and rule.emphasis is None
+        found[name] = replace(rule, bootstrap=Expected()) if of_states else rule
+    return found
 
 
 def family(lam: float, zeta: float) -> dict[str, Rule]:

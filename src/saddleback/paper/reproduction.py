@@ -310,7 +310,7 @@ def comparison_claims(options: Options) -> list[Claim]:
         for title, case in small.plan(name, recipe.make, c, options).items():
             if case.name.startswith("paper"):
                 cases[title] = (case.results(store), "error")
-    plans = mountain_car.plan(mountain_car.chosen(options), options.seed)
+    plans = mountain_car.plan(mountain_car.chosen(options), options)
     store = Store.load(options.out / "mountain-car")
     cases["MountainCar"] = (plans[0].results(store), "mse")
     claims: list[Claim] = []

@@ -16,9 +16,16 @@ from rich.table import Table
 
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.paper import Options, execute, grids
-from saddleback.paper.comparison import PAPER, USUAL, Comparison, Metrics, family, scaled_points
+from saddleback.paper.comparison import (
+    PAPER,
+    USUAL,
+    Comparison,
+    Metrics,
+    chosen_rules,
+    scaled_points,
+)
 from saddleback.problem import Problem
-from saddleback.rules import Rule
+from saddleback.rules import GES, Rule
 from saddleback.system import System
 
 METRICS = {
@@ -61,7 +68,7 @@ def _judge(
     problem: Problem, theta0: float, c: Choices, seed: int, lam: float
 ) -> Callable[[Rule], Metrics]:
     """Metrics of each rule: its own exact MSPBE, that of GES, the paper's, and the value error."""
-    common = System.exact(problem, family(lam, c.zeta)["GES"])
+    common = System.exact(problem, GES(lam))
     start = float(common.mse_absolute(np.full(problem.p, theta0)))
 
     def error(theta: FloatArray) -> FloatArray:
@@ -96,8 +103,9 @@ def plan(
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
             cases[title] = Comparison(
                 name=f"{grid_name}-{kind}", source=lambda problem=problem: problem,  # type: ignore[misc]
-                rules=family(lam, c.zeta), grid=grid, count=c.steps, unit="steps",
-                points=scaled_points(c.steps), runs=c.runs, seed=options.seed, theta0=theta0,
+                rules=chosen_rules(options.rules, lam, c.zeta), grid=grid, count=c.steps,
+                unit="steps", points=scaled_points(c.steps), runs=c.runs, seed=options.seed,
+                theta0=theta0,
                 metrics=_judge(problem, theta0, c, options.seed, lam),
             )  # fmt: skip
     return cases

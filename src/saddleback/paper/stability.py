@@ -61,7 +61,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
     values = np.transpose(columns)
     with plots.style():
-        figure, ax = plt.subplots(figsize=(4.6, 3.4))
+        figure, ax = plt.subplots(figsize=(plots.WIDTH, 2.7))
         draw(ax, gammas, lambdas, values, choices.experiments)
         paths = plots.save(figure, options.out, "stability", options.formats)
 
@@ -99,13 +99,13 @@ def draw(
     bar.set_label("largest real part of an eigenvalue of A")
     fine = np.linspace(0, 1, 400)
     ax.plot(5 / (6 - fine), fine, color="black", lw=2)
-    ax.text(0.9, 0.36, "γ = 5/(6−λ)", rotation=57, ha="left", va="center", fontsize=8)
-    ax.text(0.82, 0.62, "converges", ha="center", fontsize=10)
-    ax.text(0.955, 0.12, "diverges", ha="center", fontsize=10)
+    ax.text(0.9, 0.36, "γ = 5/(6−λ)", rotation=57, ha="left", va="center", fontsize=7)
+    ax.text(0.82, 0.62, "converges", ha="center")
+    ax.text(0.955, 0.12, "diverges", ha="center")
     ax.plot(*experiments, marker="o", ms=3, mfc="white", mec="black", mew=0.8)
     ax.annotate(
-        "γ = λ = 0.99, as in the\npaper's experiments", experiments, xytext=(-34, -20), ha="right",
-        va="center", textcoords="offset points", fontsize=8, color="white",
+        "γ = λ = 0.99, as in the\npaper's experiments", experiments, xytext=(-24, -16), ha="right",
+        va="center", textcoords="offset points", fontsize=7, color="white",
         arrowprops={"arrowstyle": "-", "color": "white", "lw": 0.8},
     )  # fmt: skip
     ax.set(
