@@ -36,7 +36,7 @@ class Choices:
     runs: int = 10
 
 
-PANEL = 1.25
+PANEL = 1.05
 """Inches of a panel."""
 
 COMPARISON = small.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
@@ -60,7 +60,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     ]
     table = tabulate(f"Classic Baird, state values, {c.steps:,} steps", "γ")
     with plots.style():
-        figure, axes = plots.column(2 * len(c.gammas), PANEL, sharex=True)
+        figure, axes = plots.column(2 * len(c.gammas), PANEL, gap=0.22, bottom=0.5, shared=True)
         for row, gamma in zip(zip(axes[::2], axes[1::2], strict=True), c.gammas, strict=True):
             ends: tuple[dict[str, plots.End], ...] = ({}, {})
             for learner in learners:
@@ -89,7 +89,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             error.set(ylabel="RMS error", ylim=(1e-2, 1e3))
             for ax, named in zip(row, ends, strict=True):
                 ax.set(xscale="log", yscale="log", xlim=(1, c.steps))
-                plots.label_ends(ax, named, 0.85 * PANEL)
+                plots.label_ends(ax, named)
         axes[-1].set(xlabel="step\nlines: median of the runs; bands: all; dashed: expected")
         paths = plots.save(figure, out, "baird", options.formats)
     tables, more = small.compare("baird", make, COMPARISON, options)

@@ -57,10 +57,7 @@ class Values:
 class Objective:
     """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
 
-    def __init__(self, system: System) -> None:
-        values, vectors = np.linalg.eigh(system.M)
-        kept = values > spectra.RTOL * values[-1]
-        half = (vectors[:, kept] / np.sqrt(values[kept])).T
+    def __init__(self, system: System, half: FloatArray) -> None:
         self._used = np.flatnonzero(system.A.any(axis=0))  # nearly a third of the tiles never are
         self._B, self._c = half @ system.A[:, self._used], half @ system.b
 
@@ -69,6 +66,13 @@ class Objective:
         gap = theta[..., self._used] @ self._B.T
         gap += self._c
         return np.asarray(0.5 * np.einsum("...i,...i->...", gap, gap))
+
+
+def half_inverse(M: FloatArray) -> FloatArray:
+    """M^(−½) on the range of M, [rank, p]."""
+    values, vectors = np.linalg.eigh(M)
+    kept = values > spectra.RTOL * values[-1]
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
 
 
 def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Values:
@@ -95,12 +99,22 @@ def from_experience(
     return System.estimate(car, rule, steps=steps, rng=seed, batches=2)
 
 
-def trusted(car: Simulation, rule: Rule, effort: Effort, seed: np.random.SeedSequence) -> System:
+def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArray:
+    """M as the same experience gives it; it has nothing to do with the rule."""
+    return from_experience(car, GES(0.0), steps, seed).M
+
+
+def trusted(
+    car: Simulation,
+    rule: Rule,
+    effort: Effort,
+    by_mu: np.random.SeedSequence,
+    by_pi: np.random.SeedSequence,
+) -> System:
     """The system of a rule with Â that can be trusted, whatever the trace."""
-    by_mu, by_pi = (np.random.SeedSequence(seed.entropy, spawn_key=(k,)) for k in range(2))
     if trace_radius(car, rule) < 1.0:
         return from_experience(car, rule, effort.steps, by_mu)
-    M = from_experience(car, GES(0.0), effort.steps, by_mu).M
+    M = gram(car, effort.steps, by_mu)
     A, b = _by_rollouts(car, rule, effort.starts, by_pi)
     return System(A, b, M, A.T + M, rule)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
@@ -37,7 +36,7 @@ STYLES: dict[type[Form], Any] = {
 }
 """Line styles of forms."""
 
-PANEL = 1.6
+PANEL = 1.4
 """Inches of a panel of curves."""
 
 COLUMNS = 3
@@ -82,7 +81,7 @@ def draw(
     paths = []
     settings = results.arrays["diverged_at"][0, 0, 0].size
     with plots.style():
-        figure, axes = plots.column(len(metrics), PANEL, sharex=True)
+        figure, axes = plots.column(len(metrics), PANEL, gap=0.14, top=0.36, shared=True)
         for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
             curves(ax, results, metric)
             ax.set(ylabel=label)
@@ -90,20 +89,19 @@ def draw(
         axes[0].set_title(f"{title}\nbest setting of each rule; bands: all runs")
         paths += plots.save(figure, options.out, f"{name}-curves", options.formats)
 
-        figure, axes = plots.column(len(metrics), PANEL)
+        figure, axes = plots.column(len(metrics), PANEL, gap=0.46, top=0.36)
         for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
             distribution(ax, results, metric)
             ax.set(xlabel=f"{label} at the end")
         axes[0].set_title(f"{title}\nsettings, of {settings}, that end at or below a value")
         paths += plots.save(figure, options.out, f"{name}-distribution", options.formats)
 
-        rows = -(-len(results.comparison.rules) // COLUMNS)
-        figure, grid = plt.subplots(
-            rows, COLUMNS, figsize=(plots.WIDTH, 0.95 * rows + 0.55), sharex=True, sharey=True,
-            squeeze=False,
+        figure, axes = plots.column(
+            len(results.comparison.rules), 0.72, gap=0.22, across=COLUMNS, top=0.52, right=0.75,
+            shared=True,
         )  # fmt: skip
         metric, label = next(iter(metrics.items()))
-        _maps(grid.ravel().tolist(), results, metric, label)
+        _maps(axes, results, metric, label)
         figure.suptitle(f"{title}\n{label} at the end; × diverged", x=0.02, ha="left")
         paths += plots.save(figure, options.out, f"{name}-sensitivity", options.formats)
     return paths
@@ -134,7 +132,7 @@ def curves(ax: Axes, results: Results, metric: str) -> Axes:
         last = middle[np.isfinite(middle)]
         ends[name] = plots.End(float(last[-1]) if len(last) else np.inf, colour)
     ax.set(xscale="log", yscale="log", xlim=(points[0], points[-1]))
-    return plots.label_ends(ax, ends, 0.85 * PANEL)
+    return plots.label_ends(ax, ends)
 
 
 def distribution(ax: Axes, results: Results, metric: str) -> Axes:
@@ -153,7 +151,7 @@ def distribution(ax: Axes, results: Results, metric: str) -> Axes:
         counts = np.arange(len(final) + 1)
         ax.step([*final, high], [*counts[1:], len(final)], where="post", color=colour, ls=style)
     ax.set(xscale="log", xlim=(low / 2, high), ylim=(0, results.diverged(0).size * 1.03))
-    return plots.label_ends(ax, ends, 0.75 * PANEL)
+    return plots.label_ends(ax, ends)
 
 
 def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
@@ -176,10 +174,10 @@ def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
         ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         ax.grid(False)
-    for ax in axes[len(finals) :]:
-        ax.set_visible(False)
     figure = axes[0].figure
-    figure.supxlabel("log₂ α", fontsize=7)
-    figure.supylabel("log₂ β/α", fontsize=7)
+    figure.supxlabel("log₂ α", fontsize=8, y=0.0, va="bottom")
+    figure.supylabel("log₂ β/α", fontsize=8, x=0.0, ha="left")
     if image is not None:
-        figure.colorbar(image, ax=axes, shrink=0.8, aspect=30, extend="max").set_label(label)
+        top, low = axes[0].get_position().y1, axes[-1].get_position().y0
+        place = figure.add_axes((0.81, low, 0.025, top - low))
+        figure.colorbar(image, cax=place, extend="max").set_label(label)

@@ -98,7 +98,7 @@ def plan(
     grids_of = (("paper", PAPER, c.lam), ("usual", USUAL, min(c.lam, c.below_ceiling)))
     for grid_name, grid, lam in grids_of:
         kinds = (("rewards", c.rewards, 0.0), ("zero", None, 1.0))
-        for kind, rewards, theta0 in kinds[: 1 if options.quick else 2]:
+        for kind, rewards, theta0 in kinds:
             problem = make(rewards)
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
             cases[title] = Comparison(

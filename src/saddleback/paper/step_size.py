@@ -28,7 +28,7 @@ WIDE = Grid(tuple(0.1 * 2.0**j for j in range(-4, 7)), USUAL.ratios)
 """Scales of c/√t up to 6.4, with the usual time scales."""
 
 
-PANEL = 1.35
+PANEL = 1.05
 """Inches of a panel."""
 
 
@@ -91,7 +91,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         table.add_column(heading)
     with plots.style():
         kinds = list(dict.fromkeys((kind, lam) for kind, lam, _ in cases))
-        figure, axes = plots.column(len(kinds), PANEL, sharex=True)
+        figure, axes = plots.column(len(kinds), PANEL, gap=0.26, shared=True)
         panels = dict(zip(kinds, axes, strict=True))
         ends: dict[tuple[str, float], dict[str, plots.End]] = {kind: {} for kind in kinds}
         colours = ("blue", "orange", "blue", "orange")
@@ -113,7 +113,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             told = middle[np.isfinite(middle)]
             ends[kind, lam][name.replace(", ", ",\n")] = plots.End(float(told[-1]), colour)
         for ax, named in zip(axes, ends.values(), strict=True):
-            plots.label_ends(ax, named, 0.75 * PANEL, lines=2)
+            plots.label_ends(ax, named, lines=2)
         axes[-1].set(xlabel="steps")
         paths = plots.save(figure, options.out, "step-size", options.formats)
     table.caption = (

@@ -20,7 +20,7 @@ from saddleback.rules import GES
 from saddleback.system import System
 from saddleback.theory import MeanStability, mean_square, projected_descent, theorem2
 
-PANEL = 1.7
+PANEL = 1.3
 """Inches of a panel."""
 
 
@@ -52,7 +52,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     for heading in ("statement", "predicted", "measured"):
         table.add_column(heading)
     with plots.style():
-        figure, axes = plots.column(3, PANEL)
+        figure, axes = plots.column(3, PANEL, gap=0.6)
         _linear_rate(axes[0], problem, c, table)
         _floor(axes[1], problem, c, options.seed, table)
         _gap(axes[2], problem, c, options.seed, table)
@@ -86,7 +86,7 @@ def _linear_rate(ax: Axes, problem: Problem, c: Choices, table: Table) -> None:
         yscale="log", xlabel="iteration", title="Theorem 2, corrected", ylabel="D_t",
         xlim=(0, c.iterations),
     )  # fmt: skip
-    plots.label_ends(ax, ends, 0.7 * PANEL)
+    plots.label_ends(ax, ends)
     told = [d for d in distances if d > 1e-9 * distances[0]]  # below, rounding is all there is
     worst = max(b / a for a, b in itertools.pairwise(told))
     table.add_row("Theorem 2: D_{t+1}/D_t at most", f"{found.contraction:.6f}", f"{worst:.6f}")
@@ -114,7 +114,7 @@ def _floor(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> N
         table.add_row(f"floor at α = β = {alpha:g}", f"{exact.floor:.4f}", f"{late:.4f}")
     ax.set(xscale="log", yscale="log", xlabel="step", ylabel="E‖θ − θ*‖²")
     ax.set(title="Runs (dots), exact curve, exact floor", xlim=(1, c.steps))
-    plots.label_ends(ax, ends, 0.7 * PANEL)
+    plots.label_ends(ax, ends)
 
 
 def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> None:
@@ -137,7 +137,7 @@ def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> Non
         xscale="log", yscale="log", xlabel="T", ylabel="gap", xlim=(10, c.gap_steps),
         title="Primal-dual gap, independent samples",
     )  # fmt: skip
-    plots.label_ends(ax, ends, 0.7 * PANEL)
+    plots.label_ends(ax, ends)
     late = run.steps >= c.gap_steps / 30
     slope = np.polyfit(np.log(run.steps[late]), np.log(mean[late]), 1)[0]
     table.add_row("gap: slope on log axes", "-0.5", f"{slope:.2f}")

@@ -9,7 +9,17 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from saddleback.paper.car import Effort, Objective, Values, from_experience, trusted, values
+from saddleback._typing import FloatArray
+from saddleback.paper.car import (
+    Effort,
+    Objective,
+    Values,
+    from_experience,
+    gram,
+    half_inverse,
+    trusted,
+    values,
+)
 from saddleback.paper.comparison import Metrics
 from saddleback.problems import mountain_car
 from saddleback.rules import GES, Expected, Rule, Saddle, Trace
@@ -64,11 +74,18 @@ class Truth:
 
         self._values = Once[None, Values](lambda _: values(car, effort, entropy(0)))
         self.system = Once[Trace, System](
-            lambda trace: trusted(car, own(trace), effort, entropy(1))
+            lambda trace: trusted(car, own(trace), effort, entropy(1), entropy(2))
         )
-        self._objective = Once[Trace, Objective](lambda trace: Objective(self.system(trace)))
+        half = Once[tuple[int, int], FloatArray](
+            lambda chosen: half_inverse(gram(car, chosen[0], entropy(chosen[1])))
+        )
+        self._objective = Once[Trace, Objective](
+            lambda trace: Objective(self.system(trace), half((effort.steps, 1)))
+        )
         self._paper = Once[Trace, Objective](
-            lambda trace: Objective(from_experience(car, own(trace), metric_steps, entropy(2)))
+            lambda trace: Objective(
+                from_experience(car, own(trace), metric_steps, entropy(3)), half((metric_steps, 3))
+            )
         )
 
     @property

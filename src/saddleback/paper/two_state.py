@@ -61,7 +61,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     }
     table = tabulate(f"Two-state problem, γ = {c.gamma:g}, {c.steps:,} steps", "problem")
     with plots.style():
-        figure, axes = plots.column(2, 1.8, sharex=True)
+        figure, axes = plots.column(2, 1.5, gap=0.28, right=0.1, shared=True)
         for ax, (title, (problem, theta0)) in zip(axes, settings.items(), strict=True):
             results = [
                 compare(problem, learner, theta0=theta0, steps=c.steps, runs=runs, seed=seed)

@@ -22,8 +22,8 @@ class End(NamedTuple):
     colour: str
 
 
-def label_ends(ax: Axes, ends: Mapping[str, End], height: float, lines: int = 1) -> Axes:
-    """Write names to the right of a panel of so many inches, each as near its line as it may be.
+def label_ends(ax: Axes, ends: Mapping[str, End], lines: int = 1) -> Axes:
+    """Write names to the right of a panel of `column`, each as near its line as it may be.
 
     Names have so many lines at most. A thin line leads from the edge to a name that had to make
     room. The limits of the panel must be final; an end outside them is named at the nearest edge.
@@ -32,6 +32,7 @@ def label_ends(ax: Axes, ends: Mapping[str, End], height: float, lines: int = 1)
     to_panel = ax.transScale + ax.transLimits
     heights = [float(to_panel.transform((edge, end.y))[1]) for end in ends.values()]
     wanted = np.clip(np.nan_to_num(heights, nan=1.0, posinf=1.0), 0.0, 1.0)
+    height = ax.get_window_extent().height / ax.figure.dpi
     places = spread(wanted, 1.15 * SIZE * lines / (72 * height))
     for (name, end), y, place in zip(ends.items(), wanted, places, strict=True):
         ax.plot(

@@ -31,6 +31,9 @@ COLOURS = {
 WIDTH = 3.5
 """Inches of one column of print: figures of the paper are made at the size they are read at."""
 
+LEFT = 0.54
+"""Inches left of the panels, for the numbers and the name of the axis."""
+
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -44,12 +47,36 @@ def style() -> Iterator[None]:
         yield
 
 
-def column(panels: int, height: float, *, sharex: bool = False) -> tuple[Figure, list[Axes]]:
-    """Return a figure one column wide, with panels of so many inches below each other."""
+def column(
+    panels: int,
+    height: float,
+    *,
+    gap: float,
+    across: int = 1,
+    top: float = 0.22,
+    bottom: float = 0.36,
+    right: float = 0.88,
+    shared: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure one column wide, with panels of so many inches, a gap between them.
+
+    Margins are in inches too; the right one takes names of lines. Known beforehand, they save the
+    time that working them out from the text would take, half of that of a figure.
+    """
+    rows = -(-panels // across)
+    whole = top + rows * height + (rows - 1) * gap + bottom
+    width = (WIDTH - LEFT - right - (across - 1) * 0.12) / across
     figure, axes = plt.subplots(
-        panels, 1, figsize=(WIDTH, height * panels + 0.3), sharex=sharex, squeeze=False
-    )
-    return figure, list(axes[:, 0])
+        rows, across, figsize=(WIDTH, whole), sharex=shared, sharey=shared and across > 1,
+        squeeze=False, layout="none",
+        gridspec_kw={
+            "left": LEFT / WIDTH, "right": 1 - right / WIDTH, "wspace": 0.12 / width,
+            "bottom": bottom / whole, "top": 1 - top / whole, "hspace": gap / height,
+        },
+    )  # fmt: skip
+    for ax in axes.ravel()[panels:]:
+        ax.remove()
+    return figure, list(axes.ravel()[:panels])
 
 
 def save(
@@ -60,11 +87,10 @@ def save(
     for ax in figure.axes:
         _plain_decades(ax)
     figure.set_dpi(plt.rcParams["savefig.dpi"])
-    # Lay it out once for both files; everything is inside then, and nothing has to be cropped.
     engine = figure.get_layout_engine()
-    if engine is not None:
+    if engine is not None:  # lay it out once for both files
         engine.execute(figure)
-    figure.set_layout_engine("none")
+        figure.set_layout_engine("none")
     pdf: Any = FigureCanvasPdf
     png: Any = FigureCanvasAgg
     try:
@@ -99,11 +125,11 @@ def decade(value: float) -> str:
 
     Examples
     --------
-    >>> decade(1e-3), decade(1.0), decade(0.02)
-    ('10⁻³', '1', '2·10⁻²')
+    >>> decade(1e-3), decade(0.2), decade(10.0), decade(5e-4)
+    ('10⁻³', '0.2', '10', '5·10⁻⁴')
     """
     power = int(np.floor(np.log10(value) + 1e-9))
-    if 0 <= power <= 1:
+    if -2 <= power <= 1:
         return f"{value:g}"
     lead = round(value / 10.0**power)
     return ("" if lead == 1 else f"{lead}·") + f"10{str(power).translate(RAISED)}"
