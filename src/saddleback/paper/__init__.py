@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, run_tasks
+
+PACKED = 0.35
+"""Share of the size of results that their shards take on disk."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,35 @@ def prepare(out: Path) -> None:
         ) from None
 
 
+def check(names: Sequence[str], options: Options) -> None:
+    """Refuse, before any work, rules that do not fit and results that nothing here could hold."""
+    memory, disk = _memory(), shutil.disk_usage(options.out).free
+    total = 0.0
+    for name in names:
+        size = getattr(_recipe(name), "check", lambda _: 0)(options)
+        total += PACKED * size
+        for needed, room, what in ((size, memory, "memory"), (total, disk, f"{options.out}")):
+            if needed > room:
+                runs, fix = "as usual", "Make room, or choose another folder with --out."
+                if options.runs is not None:
+                    runs, fix = (
+                        str(options.runs),
+                        f"Use at most {int(options.runs * room / needed)}.",
+                    )
+                raise InvalidParameter(
+                    f"--runs {runs}: the results of {name} would take {needed / 1e9:.3g} GB, and "
+                    f"{what} has room for {room / 1e9:.3g} GB. {fix}"
+                )
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine, where the system says."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError):
+        return float("inf")
+
+
 def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
     """Do what is missing of an experiment's tasks, showing progress; return its store."""
     command = shlex.join(["saddleback", *sys.argv[1:]])
@@ -85,10 +119,13 @@ def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Op
     return store
 
 
+def _recipe(name: str) -> Any:
+    return importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
+
+
 def run(name: str, options: Options) -> None:
     """Run one experiment: print its tables, write its figures, say where they are."""
-    recipe = importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
-    tables, paths = recipe.run(options)
+    tables, paths = _recipe(name).run(options)
     console = Console()
     for table in tables:
         console.print(table)

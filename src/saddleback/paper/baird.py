@@ -48,6 +48,11 @@ def make(rewards: ArrayLike | None) -> Problem:
     return baird(0.99, rewards=rewards)
 
 
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return small.check("baird", make, COMPARISON, options)
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
     c = Choices()

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from saddleback._names import known
 from saddleback._typing import ArrayLike, FloatArray, IntArray
-from saddleback.engine import Source
+from saddleback.engine import Source, as_source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.rules import (
@@ -35,6 +35,10 @@ from saddleback.rules import (
 from saddleback.sweep import Store, Task
 
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
+
+
+ROW = 80
+"""Bytes of a row of results in memory: ten columns."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,12 @@ class Comparison:
             "theta0": self.theta0,
         }
 
+    def check(self) -> int:
+        """Refuse rules that do not fit the problem; return how many bytes the results will be."""
+        as_source("paper", self.source()).streamer(list(self.rules.values()))
+        settings = len(self.grid.alphas) * len(self.grid.ratios)
+        return self.runs * len(self.rules) * len(self.points) * settings * ROW
+
     def tasks(self) -> list[Task]:
         """One for each run."""
         return [
@@ -121,7 +131,8 @@ class Comparison:
         )
 
     def results(self, store: Store) -> Results:
-        """Read the results back."""
+        """Read the results back, if they are of this very comparison."""
+        store.expect(self.name, self.study())
         shards = [store.shard(task.name) for task in self.tasks()]
         shape = (len(self.rules), len(self.points), len(self.grid.alphas), len(self.grid.ratios))
         columns = shards[0].column_names
@@ -142,7 +153,7 @@ def _rows(run: int, name: str, found: Run) -> pa.Table:
         return np.broadcast_to(values, full).astype(dtype).ravel()
 
     table = {
-        "run": column(run, np.int16),
+        "run": column(run, np.int32),
         "rule": [name] * int(np.prod(full)),
         "point": column(found.recorded[:, None, None], np.int64),
         "updates": column(found.updates[:, None, None], np.int64),

@@ -92,6 +92,11 @@ def truth(c: Choices, seed: int) -> Truth:
     return Truth(c.gamma, c.effort, c.metric_steps, seed)
 
 
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(comparison.check() for comparison in plan(chosen(options), options))
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both comparisons and the fixed points; draw and tabulate."""
     c = chosen(options)

@@ -111,6 +111,13 @@ def plan(
     return cases
 
 
+def check(
+    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(case.check() for case in plan(name, make, chosen(c, options), options).values())
+
+
 def compare(
     name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
 ) -> tuple[list[Table], list[Path]]:

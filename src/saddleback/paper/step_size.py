@@ -77,6 +77,11 @@ def plan(c: Choices, seed: int) -> dict[tuple[str, float, str], Comparison]:
     return cases
 
 
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(case.check() for case in plan(chosen(options), options.seed).values())
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compare the schedules on their best settings, with and without reward."""
     c = chosen(options)

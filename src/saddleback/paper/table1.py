@@ -28,6 +28,9 @@ from saddleback.sweep import Task
 from saddleback.system import System
 from saddleback.theory import MeanStability
 
+POINTS = 21
+"""When errors are measured, at most."""
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -88,6 +91,12 @@ def chosen(options: Options) -> Choices:
     return c if options.runs is None else replace(c, runs=options.runs)
 
 
+def check(options: Options) -> int:
+    """Return how many bytes the results of all runs are while they are averaged."""
+    c = chosen(options)
+    return c.runs * len(c.scales) * POINTS * 8
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Measure every row, tabulate."""
     c = chosen(options)
@@ -128,7 +137,7 @@ def _measure(row: Row, c: Choices, entropy: list[int]) -> pa.Table:
     problem = problem_of(row, c)
     star = System.exact(problem, row.rule).fixed_point
     scales = np.array(c.scales)
-    points = np.unique(np.geomspace(c.steps / 100, c.steps, 21).astype(np.int64))
+    points = np.unique(np.geomspace(c.steps / 100, c.steps, POINTS).astype(np.int64))
     metric = {"error": lambda theta: np.sum((theta - star) ** 2, axis=-1)}
     seed = np.random.SeedSequence(entropy)
     errors: FloatArray

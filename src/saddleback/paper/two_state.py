@@ -46,6 +46,11 @@ def make(rewards: ArrayLike | None) -> Problem:
     return two_state(0.99, rewards)
 
 
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return small.check("two-state", make, COMPARISON, options)
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
     c = Choices()
