@@ -12,6 +12,7 @@ from saddleback.errors import InvalidParameter
 
 EXPERIMENTS = {
     "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
+    "theorem1": "growth of off-line iterates, predicted and counted",
     "two-state": "Expected Sarsa diverges and GES converges, γ = 0.999",
     "baird": "TD(0) diverges and GTD2(0), TDC(0) do not, on Baird's star",
     "step-size": "constant step sizes against c/√t",
@@ -69,6 +70,7 @@ def command(
     \b
     EXPERIMENT is one of
       stability     the stable region of off-line Expected Sarsa(λ), exactly
+      theorem1      the criterion of stability, against iterates
       two-state     diverging Expected Sarsa beside convergent GES
       baird         diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
       step-size     constant steps against c/√t, as printed and fairly

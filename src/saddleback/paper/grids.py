@@ -46,7 +46,7 @@ COLUMNS = 3
 def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
     """For each rule the best final value of each metric, where, and how many settings diverged."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left")
-    table.add_column("rule")
+    table.add_column("rule", no_wrap=True)
     table.add_column("div.", justify="right", min_width=4)
     for label in metrics.values():
         table.add_column(label, justify="right", min_width=7)

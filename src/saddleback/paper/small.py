@@ -101,6 +101,7 @@ def plan(
         for kind, rewards, theta0 in kinds:
             problem = make(rewards)
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
+            title += ", usual β/α" if grid is USUAL else ""
             cases[title] = Comparison(
                 name=f"{grid_name}-{kind}", source=lambda problem=problem: problem,  # type: ignore[misc]
                 rules=chosen_rules(options.rules, lam, c.zeta), grid=grid, count=c.steps,

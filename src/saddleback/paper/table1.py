@@ -8,9 +8,8 @@ the expected iteration, so both are given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,68 +20,16 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import Schedule
 from saddleback.learning import iterate, learn
 from saddleback.paper import Options, execute
+from saddleback.paper.table1_matrices import printed_holds, tabulate
+from saddleback.paper.table1_rows import Choices, Row, problem_of, rows
 from saddleback.problem import Problem
-from saddleback.problems import random_mdp
-from saddleback.rules import GES, GTB, GTD, GTD2, TD, TDC, Rule, Sarsa
+from saddleback.rules import GES
 from saddleback.sweep import Task
 from saddleback.system import System
 from saddleback.theory import MeanStability
 
 POINTS = 21
 """When errors are measured, at most."""
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the paper leaves open, and what we chose."""
-
-    gamma: float = 0.9
-    problem: int = 0
-    """Seed of the random problem."""
-    lam: float = 0.3
-    steps: int = 300_000
-    runs: int = 20
-    scales: tuple[float, ...] = tuple(2.0**j for j in range(-7, 4))
-    """Scales c of the steps; the best of them counts."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the table: α_t = c t^−slow, β_t = c t^−fast."""
-
-    name: str
-    rule: Rule
-    steps: str
-    claimed: str
-    slow: float
-    fast: float
-    printed: str
-    blocks: bool = False
-
-
-def rows(lam: float) -> list[Row]:
-    """The table, with an exponent wherever a range is printed."""
-    return [
-        Row("TD(0), Korda", TD(0.0), "t^-½", "T^-½", 0.5, 0.5, "0, P^μ"),
-        Row("TD(0), Dalal", TD(0.0), "t^-¾", "T^-¾", 0.75, 0.75, "0, P^μ"),
-        Row("TD(0), Lakshm.", TD(0.0), "constant", "T^-1", 0.0, 0.0, "0, P^μ"),
-        Row("GTD(0), Dalal", GTD(), "t^-½, t^-¾", "T^-⅓", 0.5, 0.75, "0, P^π"),
-        Row("GTD(0), Dalal 2", GTD(), "t^-.9, t^-.6", "T^-.9", 0.9, 0.6, "0, P^π"),
-        Row("GTD2, Dalal 2", GTD2(0.0), "t^-.9, t^-.6", "T^-.9", 0.9, 0.6, "0, P^π"),
-        Row("TDC, Dalal 2", TDC(0.0), "t^-.9, t^-.6", "T^-.9", 0.9, 0.6, "0, P^π"),
-        Row("GTB(λ)", GTB(lam), "1/t, 1/t", "T^-1", 1.0, 1.0, "λ, P^μ"),
-        Row("Sarsa", Sarsa(0.0), "1/t", "log³T/T", 1.0, 1.0, "0, P^μ"),
-        Row("TDC, Xu", TDC(0.0), "blocks", "linear", 0.0, 0.0, "0, P^π", blocks=True),
-        Row("TDC, Kaledin", TDC(0.0), "t^-½, 1/t", "T^-1", 0.5, 1.0, "0, P^π"),
-        Row("GES(λ)", GES(lam), "constant", "linear", 0.0, 0.0, "λ, P^π"),
-    ]
-
-
-def problem_of(row: Row, c: Choices) -> Problem:
-    """The same random dynamics for every row; on-policy where the row evaluates μ."""
-    own = row.printed == "0, P^μ"
-    values: Any = row.rule.values
-    return random_mdp(c.gamma, rng=c.problem, values=values, off_policy=0.0 if own else 0.5)
 
 
 def chosen(options: Options) -> Choices:
@@ -129,7 +76,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         f"iteration of GES shrinks by {radius[0]:.4f} a step with the best pair (counted: "
         f"{radius[1]:.4f})."
     )
-    return [table], []
+    return [table, tabulate(c)], []
 
 
 def _measure(row: Row, c: Choices, entropy: list[int]) -> pa.Table:
@@ -181,31 +128,6 @@ def best_slope(found: dict[str, list[float]]) -> tuple[float, float]:
     mine = (scale == best) & (step >= step.max() / 10)
     slope = np.polyfit(np.log(step[mine]), np.log(error[mine]), 1)[0]
     return float(slope), float(ends[best])
-
-
-def printed_holds(row: Row, c: Choices) -> bool:
-    """Whether ΦᵀΞ(I − γλP)⁻¹(γP^b − I)Φ as printed is the matrix of the rule."""
-    problem = problem_of(row, c)
-    mdp = problem.mdp
-    trace, kernel = row.printed.split(", ")
-    lam = c.lam if trace == "λ" else 0.0
-
-    def on_rows(policy: FloatArray) -> FloatArray:
-        if problem.values == "state":
-            return np.asarray(np.einsum("sa,sat->st", policy, mdp.P))
-        return np.asarray(
-            np.einsum("sat,tb->satb", mdp.P, policy).reshape(len(problem.Phi), len(problem.Phi))
-        )
-
-    pi, mu = on_rows(problem.target), on_rows(problem.behaviour)
-    unit, Phi = np.eye(len(problem.Phi)), problem.Phi
-    bootstrap = mu if trace == "0" and kernel == "P^μ" else pi
-    inner = np.linalg.solve(
-        unit - mdp.gamma * lam * (mu if kernel == "P^μ" else pi),
-        (mdp.gamma * bootstrap - unit) @ Phi,
-    )
-    exact = System.exact(problem, row.rule).A
-    return bool(np.allclose((Phi.T * problem.weights) @ inner, exact))
 
 
 def _geometric(c: Choices) -> tuple[float, float]:
