@@ -17,11 +17,13 @@ import pyarrow as pa
 from rich import box
 from rich.table import Table
 
+from saddleback.engine import Simulation
+from saddleback.features import Tiles
 from saddleback.paper import Options, execute, grids
 from saddleback.paper.car import Effort, Values, from_experience
 from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
 from saddleback.paper.truth import Truth
-from saddleback.problems import mountain_car
+from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
 from saddleback.sweep import Store, Task
 from saddleback.system import System
@@ -41,8 +43,10 @@ class Choices:
     runs: int = 5
     below_ceiling: float = 0.6
     """λ of the second comparison: the ceiling of importance traces here is .620."""
-    tiles: str = "4 tilings of 8×8 tiles, 9×9 with displacement, for each action: p = 972"
-    """The paper says "4 tilings" and names a library; its table size and layout are not given."""
+    tilings: int = 4
+    """As in the paper, which names a library, but neither its table size nor the layout."""
+    bins: int = 8
+    """Tiles along each side of a tiling, one more with displacement: p = 4·9·9·3 = 972."""
     limit: str = "none: episodes of both policies end by themselves"
     """The paper names no time limit."""
     metric_steps: int = 677_000
@@ -61,7 +65,7 @@ def chosen(options: Options) -> Choices:
         small = Effort(starts=2000, steps=100_000, pairs=200, returns=50)
         c = replace(
             c, episodes=60, runs=1, metric_steps=20_000, effort=small, lstd_lambdas=(0.0, 0.99),
-            lstd_seeds=1, points=6,
+            lstd_seeds=1, points=6, bins=4,
         )  # fmt: skip
     given = {
         name: value
@@ -73,7 +77,7 @@ def chosen(options: Options) -> Choices:
 
 def plan(c: Choices, options: Options) -> list[Comparison]:
     """The two comparisons."""
-    car = mountain_car(c.gamma)
+    car = simulation(c)
     cases = (("paper", c.lam, PAPER), ("usual", min(c.lam, c.below_ceiling), USUAL))
     return [
         Comparison(
@@ -86,10 +90,15 @@ def plan(c: Choices, options: Options) -> list[Comparison]:
     ]  # fmt: skip
 
 
+def simulation(c: Choices) -> Simulation:
+    """MountainCar with the tiles chosen."""
+    return mountain_car(c.gamma, features=Tiles(LOW, HIGH, bins=c.bins, tilings=c.tilings))
+
+
 @cache
 def truth(c: Choices, seed: int) -> Truth:
     """What both comparisons and the fixed points are measured by."""
-    return Truth(c.gamma, c.effort, c.metric_steps, seed)
+    return Truth(simulation(c), c.effort, c.metric_steps, seed)
 
 
 def check(options: Options) -> int:
@@ -125,7 +134,7 @@ def _plain(c: Choices) -> dict[str, Any]:
 
 def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
     """MSE of the fixed points: of trusted systems, and of least squares on 5000 episodes."""
-    car, known = mountain_car(c.gamma), truth(c, seed)
+    car, known = simulation(c), truth(c, seed)
     rules = [*(GES(lam) for lam in c.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
 
     def least_squares(number: int) -> pa.Table:

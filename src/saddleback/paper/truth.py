@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.engine import Simulation
 from saddleback.paper.car import (
     Effort,
     Objective,
@@ -21,7 +22,6 @@ from saddleback.paper.car import (
     values,
 )
 from saddleback.paper.comparison import Metrics
-from saddleback.problems import mountain_car
 from saddleback.rules import GES, Expected, Rule, Saddle, Trace
 from saddleback.system import System
 
@@ -63,9 +63,7 @@ class Truth:
     Saddle and correction forms of one trace share their system, so a trace is all that is asked.
     """
 
-    def __init__(self, gamma: float, effort: Effort, metric_steps: int, seed: int) -> None:
-        car = mountain_car(gamma)
-
+    def __init__(self, car: Simulation, effort: Effort, metric_steps: int, seed: int) -> None:
         def entropy(part: int) -> np.random.SeedSequence:
             return np.random.SeedSequence([seed, 99, part])
 

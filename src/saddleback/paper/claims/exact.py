@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback.learning import iterate
-from saddleback.paper import Options, stability
+from saddleback.paper import Options, stability, theorem1
 from saddleback.paper.claims.claim import Claim, verdict
 from saddleback.problems import baird, random_mdp, two_state
 from saddleback.rules import GES, ExpectedSarsa
