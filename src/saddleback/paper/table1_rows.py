@@ -22,11 +22,15 @@ class Choices:
     runs: int = 20
     scales: tuple[float, ...] = tuple(2.0**j for j in range(-7, 4))
     """Scales c of the steps; the best of them counts."""
+    offsets: tuple[float, ...] = (0.0, 100.0, 10_000.0)
+    """t₀ in c (t₀ + t)^−η. The table prints 0, with which the first steps are by far the largest,
+    and a c that they can bear is too small later. The fair version takes the best of these; its
+    scales are those of the first step, c t₀^−η."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: α_t = c t^−slow, β_t = c t^−fast."""
+    """A row of the table: α_t = c (t₀ + t)^−slow, β_t = c (t₀ + t)^−fast."""
 
     name: str
     rule: Rule
@@ -36,6 +40,10 @@ class Row:
     fast: float
     printed: str
     blocks: bool = False
+
+    def offsets(self, c: Choices) -> tuple[float, ...]:
+        """What t₀ may be; steps that do not decay with t have none."""
+        return c.offsets if self.slow and not self.blocks else (0.0,)
 
 
 def rows(lam: float) -> list[Row]:
