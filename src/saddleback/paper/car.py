@@ -63,9 +63,9 @@ class Objective:
 
     def mspbe(self, theta: FloatArray) -> FloatArray:
         """The MSPBE of θ […, p]."""
-        gap = theta[..., self._used] @ self._B.T
-        gap += self._c
-        return np.asarray(0.5 * np.einsum("...i,...i->...", gap, gap))
+        rows = theta.reshape(-1, theta.shape[-1])[:, self._used]
+        gap = rows @ self._B.T + self._c
+        return np.asarray(0.5 * np.einsum("ki,ki->k", gap, gap)).reshape(theta.shape[:-1])
 
 
 def half_inverse(M: FloatArray) -> FloatArray:

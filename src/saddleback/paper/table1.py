@@ -63,13 +63,17 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     }
     store = execute("table1", study, tasks, options)
     table = Table(
-        title="Table 1, computed", box=box.SIMPLE, title_justify="left", padding=(0, 1, 0, 0)
+        title="Table 1, computed",
+        box=box.SIMPLE,
+        title_justify="left",
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
     for heading in ("algorithm", "steps", "claimed", "as printed", "with t₀", "t₀"):
         table.add_column(heading, no_wrap=True)
     for n, row in enumerate(listed):
         printed, fair = best_slopes(store, n, row, c)
-        measured = [f"T^{each.slope:.2f}, {each.error:.1e}" for each in (printed, fair)]
+        measured = [f"T^{each.slope:.2f}, {each.error:.0e}" for each in (printed, fair)]
         table.add_row(row.name, row.steps, row.claimed, *measured, f"{fair.offset:g}")
     radius = _geometric(c)
     table.caption = (
