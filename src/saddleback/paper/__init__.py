@@ -80,12 +80,9 @@ def check(names: Sequence[str], options: Options) -> None:
         total += PACKED * size
         for needed, room, what in ((size, memory, "memory"), (total, disk, f"{options.out}")):
             if needed > room:
-                runs, fix = "as usual", "Make room, or choose another folder with --out."
-                if options.runs is not None:
-                    runs, fix = (
-                        str(options.runs),
-                        f"Use at most {int(options.runs * room / needed)}.",
-                    )
+                runs = "as usual" if options.runs is None else str(options.runs)
+                most = int((options.runs or 0) * room / needed)
+                fix = f"Use at most {most}." if most else "Make room, or choose another --out."
                 raise InvalidParameter(
                     f"--runs {runs}: the results of {name} would take {needed / 1e9:.3g} GB, and "
                     f"{what} has room for {room / 1e9:.3g} GB. {fix}"
