@@ -59,4 +59,5 @@ def test_logarithmic_axes_have_plain_decades(tmp_path):
 
 
 def test_numbers_of_a_narrow_axis():
-    assert [decade(x) for x in (0.05, 20.0, 2e5, 1e-12)] == ["0.05", "20", "2·10⁵", "10⁻¹²"]
+    numbers = (0.05, 20.0, 2e5, 1e-12, 250.0)
+    assert [decade(x) for x in numbers] == ["0.05", "20", "2·10⁵", "10⁻¹²", "250"]

@@ -115,7 +115,8 @@ def _plain_decades(ax: Axes) -> None:
         if axis.get_scale() == "log":
             low, high = sorted(axis.get_view_interval())
             narrow = high < 60 * low
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
+            subs = (1.0, 2.0, 5.0) if narrow else (1.0,)
+            axis.set_major_locator(LogLocator(subs=subs, numticks=7))
             axis.set_major_formatter(FuncFormatter(lambda value, _: decade(value)))
             axis.set_minor_locator(NullLocator())
 
@@ -132,4 +133,6 @@ def decade(value: float) -> str:
     if -2 <= power <= 1:
         return f"{value:g}"
     lead = round(value / 10.0**power)
+    if not np.isclose(value, lead * 10.0**power, rtol=1e-6, atol=0.0):
+        return f"{value:.3g}"
     return ("" if lead == 1 else f"{lead}·") + f"10{str(power).translate(RAISED)}"
