@@ -15,7 +15,13 @@ import saddleback as sb
 from saddleback import paper
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
 from saddleback.paper import Options, mountain_car, table1, theorem1, two_state
-from saddleback.paper.car import Effort, Objective, half_inverse
+from saddleback.paper.car import (
+    Effort,
+    Objective,
+    fixed_point,
+    from_experience,
+    half_inverse,
+)
 from saddleback.paper.comparison import chosen_rules, family, rule_names
 from saddleback.paper.table1_matrices import matrices, printed_holds
 from saddleback.paper.table1_rows import Choices, rows
@@ -173,6 +179,13 @@ def test_the_objective_is_the_mspbe():
     theta = np.random.default_rng(0).normal(size=(4, 5, system.p))
     found = Objective(system, half_inverse(system.M)).mspbe(theta)
     np.testing.assert_allclose(found, system.mspbe(theta))
+
+
+def test_the_fixed_point_on_active_features_is_that_of_all():
+    car = mountain_car.simulation(replace(mountain_car.Choices(), bins=3))
+    system = from_experience(car, sb.GTB(0.9), 20_000, np.random.SeedSequence(0))
+    assert (np.diag(system.M) == 0).any()
+    np.testing.assert_allclose(fixed_point(system), system.fixed_point, rtol=1e-6, atol=1e-6)
 
 
 def test_results_of_another_comparison_are_not_read(tmp_path):

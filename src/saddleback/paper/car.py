@@ -7,7 +7,7 @@ followed from there, has no ratios in it at all. Shorter or bounded traces need 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -96,7 +96,17 @@ def from_experience(
     car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
 ) -> System:
     """The system as experience of μ gives it, without standard errors, which nobody asks for."""
-    return System.estimate(car, rule, steps=steps, rng=seed, batches=2)
+    return replace(System.estimate(car, rule, steps=steps, rng=seed, batches=2), errors=None)
+
+
+def fixed_point(system: System) -> FloatArray:
+    """θ* of a system, found on the features that are ever active; the others have weight 0."""
+    used = np.flatnonzero(system.A.any(axis=0) | (np.diag(system.M) > 0))
+    part = np.ix_(used, used)
+    inner = System(system.A[part], system.b[used], system.M[part], system.C[part], system.rule)
+    theta = np.zeros(system.p)
+    theta[used] = inner.fixed_point
+    return theta
 
 
 def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArray:

@@ -20,7 +20,7 @@ from rich.table import Table
 from saddleback.engine import Simulation
 from saddleback.features import Tiles
 from saddleback.paper import Options, execute, grids
-from saddleback.paper.car import Effort, Values, from_experience
+from saddleback.paper.car import Effort, Values, fixed_point, from_experience
 from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
 from saddleback.paper.truth import Truth
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
@@ -158,7 +158,7 @@ def _errors(kind: str, systems: Iterable[System], known: Values) -> pa.Table:
         {
             "kind": kind,
             "rule": str(system.rule),
-            "mse": float(known.mse(system.fixed_point)),
+            "mse": float(known.mse(fixed_point(system))),
             "error_of_q": noise,
         }
         for system in systems

@@ -130,7 +130,7 @@ def decade(value: float) -> str:
     ('10⁻³', '0.2', '10', '5·10⁻⁴')
     """
     power = int(np.floor(np.log10(value) + 1e-9))
-    if -2 <= power <= 1:
+    if -2 <= power <= 2:
         return f"{value:g}"
     lead = round(value / 10.0**power)
     if not np.isclose(value, lead * 10.0**power, rtol=1e-6, atol=0.0):
