@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Figures that README and documentation show.
-SHOWN := stability two-state baird step-size theory advice \
+SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
 .PHONY: paper test lint bench advice traces figures clean

@@ -16,17 +16,16 @@ pytestmark = pytest.mark.kernel
 RULES = list(naive.ALGORITHMS)
 
 
-def compare(name, parameter, problem, experience, *, eta=1.0, power=0.0):
+def compare(name, parameter, problem, experience, *, eta=1.0, power=0.0, offsets=(0, 0)):
     rng = np.random.default_rng(1)
     theta, omega = rng.normal(size=(2, problem.p))
-    schedule = {0.0: lambda c: c, 0.5: sb.inverse_sqrt, 1.0: sb.inverse}[power]
     alphas, betas = [0.01, 0.03], [0.05, 0.02]
     rule = sb.TDRC(parameter, eta) if name == "TDRC" else rule_named(name, parameter)
     run = learn(
         rule,
         problem,
-        alpha=schedule(alphas),
-        beta=schedule(betas),
+        alpha=sb.Schedule(alphas, power, offsets[0]),
+        beta=sb.Schedule(betas, power, offsets[1]),
         experience=experience,
         theta0=theta,
         omega0=omega,
@@ -38,8 +37,8 @@ def compare(name, parameter, problem, experience, *, eta=1.0, power=0.0):
             parameter,
             *tables(problem),
             as_list(experience),
-            lambda t, c=alpha: c / t**power,
-            lambda t, c=beta: c / t**power,
+            lambda t, c=alpha: c / (t + offsets[0]) ** power,
+            lambda t, c=beta: c / (t + offsets[1]) ** power,
             theta,
             omega,
             eta,
@@ -90,7 +89,9 @@ def test_shrinking_past_zero(name, beta):
 @pytest.mark.parametrize("name", ["GES", "GQ", "TDRC"])
 def test_schedules(name, power):
     problem = problem_for(name, seed=14)
-    compare(name, 0.5, problem, sample(problem, 300, rng=5), power=power, eta=0.3)
+    experience = sample(problem, 300, rng=5)
+    compare(name, 0.5, problem, experience, power=power, eta=0.3)
+    compare(name, 0.5, problem, experience, power=power, offsets=(10, 3.5))
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -138,14 +139,15 @@ def test_expected_iteration(name, power):
     system = sb.System.exact(problem_for(name, seed=18), rule_named(name, 0.6))
     rng = np.random.default_rng(1)
     theta, omega = rng.normal(size=(2, system.p))
-    schedule = sb.inverse_sqrt if power else np.asarray
+    offset = 7.0 if power else 0.0
     alphas = np.array([0.01, 0.03])
     run = sb.iterate(
-        system, alpha=schedule(alphas), beta=schedule(0.05), steps=100, theta0=theta, omega0=omega
-    )
+        system, alpha=sb.Schedule(alphas, power, offset), beta=sb.Schedule(0.05, power), steps=100,
+        theta0=theta, omega0=omega,
+    )  # fmt: skip
     for k, alpha in enumerate(alphas):
         expected = naive.iterate(
-            name, system.A, system.b, system.M, lambda t, c=alpha: c / t**power,
+            name, system.A, system.b, system.M, lambda t, c=alpha: c / (t + offset) ** power,
             lambda t: 0.05 / t**power, 100, theta, omega,
         )  # fmt: skip
         np.testing.assert_allclose(run.theta[k], expected[0], rtol=1e-10)
@@ -327,13 +329,13 @@ def test_offline_with_variable_discounts_cut_episodes_and_a_schedule(name):
     experience = with_discounts(sample(problem, 150, rng=4), np.random.default_rng(5))
     theta = np.ones((1, problem.p))
     learners = OfflineLearners(
-        terms(rule_named(name, 0.8), problem), problem.mdp.n_actions, sb.inverse_sqrt([0.05]),
-        theta, 1e300,
+        terms(rule_named(name, 0.8), problem), problem.mdp.n_actions,
+        sb.Schedule([0.05], 0.5, offset=20), theta, 1e300,
     )  # fmt: skip
     learners.advance(experience, 70, 20)
     learners.advance(experience[70:], 60, 20)
     expected = naive.learn_offline(
-        name, 0.8, *tables(problem), as_list(experience), lambda t: 0.05 / t**0.5,
+        name, 0.8, *tables(problem), as_list(experience), lambda t: 0.05 / (t + 20) ** 0.5,
         np.ones(problem.p), 130, 20,
     )  # fmt: skip
     np.testing.assert_allclose(theta[0], expected, rtol=1e-10)

@@ -113,7 +113,7 @@ def test_experiments_draw_and_repeat(tmp_path):
         for path in (tmp_path / "first").rglob("*")
         if path.suffix in (".png", ".pdf", ".parquet")
     )
-    assert len(paths) == 1 + 2 * 2 + 2 * 2
+    assert len(paths) == 1 + 4 * 3 + 4 * 2
     for path in paths:
         first, second = ((tmp_path / n / path).read_bytes() for n in ("first", "second"))
         assert first == second, path
@@ -216,6 +216,8 @@ def test_every_claim_gets_a_verdict(tmp_path):
     page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     assert page.count("| **") > 40
     assert "Off-line Expected Sarsa(λ) can be unstable" in page
+    assert "| GTB(λ) | ΦᵀΞ(I−γλP^μ)⁻¹(γP^π−I)Φ | ` 0.216 -0.259;" in page
+    assert len(list(tmp_path.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
     for figure in re.findall(r"figures/(.*?)\.png", page):
         assert (tmp_path / f"{figure}.png").exists()
     done = saddleback("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))

@@ -297,3 +297,18 @@ def test_user_composition_has_a_system():
     np.testing.assert_allclose(system.A, System.exact(problems.two_state(), sb.GRetrace(0.9)).A)
     semi = Rule(sb.Retrace(0.9), SemiGradient(), Expected())
     assert np.array_equal(System.exact(problems.two_state(), semi).A, system.A)
+
+
+def test_a_decomposition_that_gives_up_is_done_another_way(monkeypatch):
+    """LAPACK's fast routine fails on some sound matrices, e.g. one of MountainCar's."""
+    problem = problems.two_state(0.9, [[1, -1], [0.5, 2]])
+    plain = System.exact(problem, sb.GES(0.4))
+    expected = plain.rank, plain.fixed_point
+
+    def give_up(*arguments, **options):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(np.linalg, "svd", give_up)
+    again = System.exact(problem, sb.GES(0.4))
+    assert again.rank == expected[0]
+    np.testing.assert_allclose(again.fixed_point, expected[1])

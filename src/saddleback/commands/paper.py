@@ -8,9 +8,11 @@ from pathlib import Path
 import click
 
 from saddleback._names import known
+from saddleback.errors import InvalidParameter
 
 EXPERIMENTS = {
     "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
+    "theorem1": "growth of off-line iterates, predicted and counted",
     "two-state": "Expected Sarsa diverges and GES converges, γ = 0.999",
     "baird": "TD(0) diverges and GTD2(0), TDC(0) do not, on Baird's star",
     "step-size": "constant step sizes against c/√t",
@@ -20,13 +22,20 @@ EXPERIMENTS = {
     "reproduction": "every claim beside what we found, as a page",
 }
 
+COMPARED = ("two-state", "baird", "mountain-car")
+"""Experiments that compare rules."""
+
 
 @click.command()
 @click.argument("experiment", metavar="[EXPERIMENT]", default="all")
 @click.option("--runs", type=click.IntRange(min=1), help="Independent runs.  [default: 5 or 10]")
 @click.option(
-    "--episodes", type=click.IntRange(min=1), help="Episodes of MountainCar.  [default: 5000]"
+    "--episodes", type=click.IntRange(1, 10**9), help="Episodes of MountainCar.  [default: 5000]"
 )
+@click.option(
+    "--rule", "rules", multiple=True, metavar="NAME",
+    help="Compare this rule in place of the usual ones; may be repeated.",
+)  # fmt: skip
 @click.option("--lam", type=float, help="λ of the comparisons.  [default: 0.99]")
 @click.option("--zeta", type=float, help="ABQ's ζ.  [default: 0.99]")
 @click.option(
@@ -48,6 +57,7 @@ def command(
     episodes: int | None,
     lam: float | None,
     zeta: float | None,
+    rules: tuple[str, ...],
     seed: int,
     quick: bool,
     threads: int,
@@ -60,6 +70,7 @@ def command(
     \b
     EXPERIMENT is one of
       stability     the stable region of off-line Expected Sarsa(λ), exactly
+      theorem1      the criterion of stability, against iterates
       two-state     diverging Expected Sarsa beside convergent GES
       baird         diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
       step-size     constant steps against c/√t, as printed and fairly
@@ -69,14 +80,23 @@ def command(
       reproduction  a page of all claims and verdicts, from those results
       all           all of them
 
+    With --rule, two-state, baird and mountain-car compare the rules named,
+    with --lam and --zeta filled in, on state-action pairs: any rule of the
+    library, or a name from the tables, such as "GTB corr.".
+
     \b
     Examples:
       saddleback paper all
       saddleback paper mountain-car --quick
+      saddleback paper two-state --rule GES --rule TDRC --out results/tdrc
       saddleback paper baird --runs 30 --seed 7 --out results/baird
     """
     known("experiment", experiment, [*EXPERIMENTS, "all"])
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
+    if rules and not set(chosen) <= set(COMPARED):
+        raise InvalidParameter(
+            f"--rule is for the comparisons, {', '.join(COMPARED)}, not for {experiment!r}."
+        )
     folder = out or Path("results-quick" if quick else "results")
     click.echo(f"saddleback paper: {', '.join(chosen)} -> {folder}/", err=True)
 
@@ -84,14 +104,18 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
     from saddleback._jit import announce
-    from saddleback.paper import Options, prepare, run
+    from saddleback.paper import Options, check, prepare, run
+    from saddleback.paper.comparison import rule_names
 
     for name, value in (("lam", lam), ("zeta", zeta)):
         if value is not None:
-            _validate.unit("paper", name, value)
-    options = Options(folder, runs, episodes, lam, zeta, seed, quick, threads)
+            _validate.unit("paper", f"--{name}", value)
+    for rule in rules:
+        known("rule", rule, rule_names())
+    options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
     announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
     prepare(folder)
+    check(chosen, options)
     for name in chosen:
         click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
         run(name, options)

@@ -47,8 +47,8 @@ class ExpectedLearners:
         """Make ``count`` more iterations."""
         _advance_expected(
             *self._matrices, *self._weights, self._alpha.scale, self._alpha.power,
-            self._beta.scale, self._beta.power, self._bound, self.done, count,
-            self.theta, self.omega, self.diverged_at, self._scratch,
+            self._alpha.offset, self._beta.scale, self._beta.power, self._beta.offset, self._bound,
+            self.done, count, self.theta, self.omega, self.diverged_at, self._scratch,
         )  # fmt: skip
         self.done += count
 
@@ -63,8 +63,10 @@ def _advance_expected(
     dual: float,
     alpha: FloatArray,
     alpha_power: float,
+    alpha_offset: float,
     beta: FloatArray,
     beta_power: float,
+    beta_offset: float,
     bound: float,
     done: int,
     count: int,
@@ -78,8 +80,8 @@ def _advance_expected(
         if diverged_at[k] >= 0:
             continue
         for update in range(done + 1, done + count + 1):
-            a = alpha[k] * update**-alpha_power
-            b_step = beta[k] * update**-beta_power
+            a = alpha[k] * (update + alpha_offset) ** -alpha_power
+            b_step = beta[k] * (update + beta_offset) ** -beta_power
             within = True
             for i in range(p):
                 residual, pull, drag = b[i], 0.0, 0.0

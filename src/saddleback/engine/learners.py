@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class Learners:
         parts = np.array_split(np.arange(len(theta)), min(blocks, len(theta)))
         self.blocks = [
             Block(
-                form, Schedule(alpha.scale[k], alpha.power), Schedule(beta.scale[k], beta.power),
+                form, replace(alpha, scale=alpha.scale[k]), replace(beta, scale=beta.scale[k]),
                 theta[k], omega[k], bound,
             )
             for k in parts
@@ -142,7 +143,7 @@ class Block:
         self._several = () if width == 1 else (width,)
         self._theta, self._omega = lanes(theta.T), lanes(omega.T)
         self._alpha, self._beta = lanes(alpha.scale), lanes(beta.scale)
-        self._powers = (alpha.power, beta.power)
+        self._powers = (alpha.power, alpha.offset, beta.power, beta.offset)
         self._coefficients = np.array(form.coefficients)
         self._range = (WINDOW[kind.name], SMALLEST[kind.name])
         self._g = np.zeros(p)

@@ -26,7 +26,7 @@ class OfflineLearners:
         self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
         self._n_actions = n_actions
         self._tables = (terms.phi, terms.bootstrap, terms.kappa, terms.weight)
-        self._steps = (alpha.scale, alpha.power)
+        self._steps = (alpha.scale, alpha.power, alpha.offset)
         self._bound = bound
         self._sum = np.empty(theta.shape[1])
         self.done = 0
@@ -62,6 +62,7 @@ def _advance_offline(
     weight: FloatArray,
     alpha: FloatArray,
     alpha_power: float,
+    alpha_offset: float,
     bound: float,
     done: int,
     theta: FloatArray,
@@ -81,7 +82,7 @@ def _advance_offline(
             phi, b = phi_of[here[k]], b_of[following[k]]
             for i in range(p):
                 slope[i] += c * (discount[k] * b[i] - phi[i])
-        step = (done + t + 1) ** -alpha_power * weight[here[t]]
+        step = (done + t + 1 + alpha_offset) ** -alpha_power * weight[here[t]]
         for m in range(learners):
             if diverged_at[m] >= 0:
                 continue

@@ -1,4 +1,4 @@
-"""Step-size schedules: α_t = c / t^power, with t = 1 for the first update."""
+"""Step-size schedules: α_t = c / (t + offset)^power, with t = 1 for the first update."""
 
 from __future__ import annotations
 
@@ -14,24 +14,31 @@ from saddleback.errors import InvalidParameter
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Step sizes c / t^power for a number or an array of scales c.
+    """Step sizes c / (t + offset)^power for a number or an array of scales c.
+
+    Without an offset the first steps are by far the largest, and a c they can bear may be too small
+    for all that follow.
 
     Examples
     --------
     >>> Schedule([1.0, 2.0], power=1).at(4)
     array([0.25, 0.5 ])
+    >>> float(Schedule(10.0, power=1, offset=96).at(4))
+    0.1
     """
 
     scale: FloatArray
     power: float
+    offset: float
 
-    def __init__(self, scale: ArrayLike, power: float = 0.0) -> None:
+    def __init__(self, scale: ArrayLike, power: float = 0.0, offset: float = 0.0) -> None:
         object.__setattr__(self, "scale", _validate.floats("step sizes", scale))
         object.__setattr__(self, "power", _validate.non_negative("Schedule", "power", power))
+        object.__setattr__(self, "offset", _validate.non_negative("Schedule", "offset", offset))
 
     def at(self, t: int) -> FloatArray:
         """Step sizes of the t-th update, t = 1, 2, …"""
-        return np.asarray(self.scale * t**-self.power)
+        return np.asarray(self.scale * (t + self.offset) ** -self.power)
 
 
 StepSize: TypeAlias = ArrayLike | Schedule

@@ -47,7 +47,9 @@ def advance(
     alpha: FloatArray,
     beta: FloatArray,
     alpha_power: float,
+    alpha_offset: float,
     beta_power: float,
+    beta_offset: float,
     done: int,
     window: float,
     smallest: float,
@@ -71,8 +73,8 @@ def advance(
     C, ee, n = shared[0], shared[1], count[0]
     for t in range(len(reward)):
         update = done + t + 1
-        a_scale = 1.0 if alpha_power == 0.0 else update**-alpha_power
-        b_scale = 1.0 if beta_power == 0.0 else update**-beta_power
+        a_scale = 1.0 if alpha_power == 0.0 else (update + alpha_offset) ** -alpha_power
+        b_scale = 1.0 if beta_power == 0.0 else (update + beta_offset) ** -beta_power
         gamma, c, w = discount[t], decay[t], weight[t]
 
         # Decay the trace; fold in what was postponed if C would leave its window.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from saddleback.engine import Schedule, StepSize, as_schedule
+from saddleback.engine import StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.rules import Rule
 
@@ -136,8 +136,7 @@ class Batch:
             ) from None
         self.rule, self.shape = rule, scales[0].shape
         self.alpha, self.beta = (
-            Schedule(np.ravel(scale).copy(), s.power)
-            for scale, s in zip(scales, steps, strict=True)
+            replace(s, scale=np.ravel(scale).copy()) for scale, s in zip(scales, steps, strict=True)
         )
         self.theta = self._weights("theta0", theta0, p)
         self.omega = self._weights("omega0", omega0, p)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, run_tasks
 
+PACKED = 0.35
+"""Share of the size of results that their shards take on disk."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -28,6 +33,8 @@ class Options:
         Folder for figures, and for a store of each experiment.
     runs, episodes, lam, zeta
         Independent runs, episodes of MountainCar, λ and ABQ's ζ of the comparison.
+    rules
+        Names of rules to compare in place of the usual ones.
     seed
         From which all runs are spawned.
     quick
@@ -41,6 +48,7 @@ class Options:
     episodes: int | None = None
     lam: float | None = None
     zeta: float | None = None
+    rules: tuple[str, ...] = ()
     seed: int = 0
     quick: bool = False
     workers: int = 2
@@ -63,6 +71,32 @@ def prepare(out: Path) -> None:
         ) from None
 
 
+def check(names: Sequence[str], options: Options) -> None:
+    """Refuse, before any work, rules that do not fit and results that nothing here could hold."""
+    memory, disk = _memory(), shutil.disk_usage(options.out).free
+    total = 0.0
+    for name in names:
+        size = getattr(_recipe(name), "check", lambda _: 0)(options)
+        total += PACKED * size
+        for needed, room, what in ((size, memory, "memory"), (total, disk, f"{options.out}")):
+            if needed > room:
+                runs = "as usual" if options.runs is None else str(options.runs)
+                most = int((options.runs or 0) * room / needed)
+                fix = f"Use at most {most}." if most else "Make room, or choose another --out."
+                raise InvalidParameter(
+                    f"--runs {runs}: the results of {name} would take {needed / 1e9:.3g} GB, and "
+                    f"{what} has room for {room / 1e9:.3g} GB. {fix}"
+                )
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine, where the system says."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError):
+        return float("inf")
+
+
 def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
     """Do what is missing of an experiment's tasks, showing progress; return its store."""
     command = shlex.join(["saddleback", *sys.argv[1:]])
@@ -82,10 +116,13 @@ def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Op
     return store
 
 
+def _recipe(name: str) -> Any:
+    return importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
+
+
 def run(name: str, options: Options) -> None:
     """Run one experiment: print its tables, write its figures, say where they are."""
-    recipe = importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
-    tables, paths = recipe.run(options)
+    tables, paths = _recipe(name).run(options)
     console = Console()
     for table in tables:
         console.print(table)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 from rich.table import Table
 
@@ -37,6 +36,9 @@ class Choices:
     runs: int = 10
 
 
+PANEL = 1.05
+"""Inches of a panel."""
+
 COMPARISON = small.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
 """The ceiling of importance traces is .382. Rewards: 1 for dashed, −1 for solid."""
 
@@ -44,6 +46,11 @@ COMPARISON = small.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
 def make(rewards: ArrayLike | None) -> Problem:
     """The problem of the comparison."""
     return baird(0.99, rewards=rewards)
+
+
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return small.check("baird", make, COMPARISON, options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -58,8 +65,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     ]
     table = tabulate(f"Classic Baird, state values, {c.steps:,} steps", "γ")
     with plots.style():
-        figure, axes = plt.subplots(2, 2, figsize=(6.8, 5.2), sharey="col")
-        for row, gamma in zip(axes, c.gammas, strict=True):
+        figure, axes = plots.column(2 * len(c.gammas), PANEL, gap=0.22, bottom=0.5, shared=True)
+        for row, gamma in zip(zip(axes[::2], axes[1::2], strict=True), c.gammas, strict=True):
+            ends: tuple[dict[str, plots.End], ...] = ({}, {})
             for learner in learners:
                 result = compare(
                     baird(gamma, features="classic"), learner, theta0=c.theta0, steps=c.steps,
@@ -68,6 +76,8 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 add(table, f"{gamma:g}", result)
                 colour = learner.colour
                 mspbe, error = row
+                for each, values in zip(ends, (result.mspbe, result.error), strict=True):
+                    each[str(learner.rule)] = plots.End(float(np.median(values[-1])), colour)
                 plots.curve(
                     mspbe, result.steps, result.mspbe, result.expected_mspbe, colour=colour, top=1e4
                 )
@@ -81,18 +91,11 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 f"{result.expected_error[-1]:.3f} at the end."
             )
             mspbe.set(ylabel="MSPBE", title=f"γ = {gamma:g}", ylim=(1e-6, 1e4))
-            error.set(ylabel="RMS value error", title=f"γ = {gamma:g}", ylim=(1e-2, 1e3))
-            for ax in row:
-                ax.set(xscale="log", yscale="log")
-        for ax in axes[-1]:
-            ax.set(xlabel="step")
-        places = (((30, 1.5e3), (700, 3.0), (7, 1e-1)), ((30, 60), (2e3, 12), (15, 0.5)))
-        for ax, spots in zip(axes[0], places, strict=True):
-            for learner, (x, y) in zip(learners, spots, strict=True):
-                plots.label(ax, x, y, str(learner.rule), colour=learner.colour)
-        figure.supxlabel(
-            "lines: median of the runs; bands: all runs; dashed: expected iteration", fontsize=8
-        )
+            error.set(ylabel="RMS error", ylim=(1e-2, 1e3))
+            for ax, named in zip(row, ends, strict=True):
+                ax.set(xscale="log", yscale="log", xlim=(1, c.steps))
+                plots.label_ends(ax, named)
+        axes[-1].set(xlabel="step\nlines: median of the runs; bands: all; dashed: expected")
         paths = plots.save(figure, out, "baird", options.formats)
     tables, more = small.compare("baird", make, COMPARISON, options)
     return [table, *tables], paths + more

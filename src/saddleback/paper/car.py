@@ -7,7 +7,7 @@ followed from there, has no ratios in it at all. Shorter or bounded traces need 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -58,19 +58,21 @@ class Objective:
     """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
 
     def __init__(self, system: System, half: FloatArray) -> None:
-        self._B, self._c = half @ system.A, half @ system.b
+        self._used = np.flatnonzero(system.A.any(axis=0))  # nearly a third of the tiles never are
+        self._B, self._c = half @ system.A[:, self._used], half @ system.b
 
     def mspbe(self, theta: FloatArray) -> FloatArray:
         """The MSPBE of θ […, p]."""
-        return np.asarray(0.5 * np.sum((theta @ self._B.T + self._c) ** 2, axis=-1))
+        rows = theta.reshape(-1, theta.shape[-1])[:, self._used]
+        gap = rows @ self._B.T + self._c
+        return np.asarray(0.5 * np.einsum("ki,ki->k", gap, gap)).reshape(theta.shape[:-1])
 
 
-def objectives(systems: list[System]) -> list[Objective]:
-    """Return the MSPBE of systems that share M."""
-    values, vectors = np.linalg.eigh(systems[0].M)
+def half_inverse(M: FloatArray) -> FloatArray:
+    """M^(−½) on the range of M, [rank, p]."""
+    values, vectors = np.linalg.eigh(M)
     kept = values > spectra.RTOL * values[-1]
-    half = (vectors[:, kept] / np.sqrt(values[kept])).T
-    return [Objective(system, half) for system in systems]
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
 
 
 def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Values:
@@ -90,24 +92,41 @@ def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Val
     return Values(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
 
 
+def from_experience(
+    car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
+) -> System:
+    """The system as experience of μ gives it, without standard errors, which nobody asks for."""
+    return replace(System.estimate(car, rule, steps=steps, rng=seed, batches=2), errors=None)
+
+
+def fixed_point(system: System) -> FloatArray:
+    """θ* of a system, found on the features that are ever active; the others have weight 0."""
+    used = np.flatnonzero(system.A.any(axis=0) | (np.diag(system.M) > 0))
+    part = np.ix_(used, used)
+    inner = System(system.A[part], system.b[used], system.M[part], system.C[part], system.rule)
+    theta = np.zeros(system.p)
+    theta[used] = inner.fixed_point
+    return theta
+
+
+def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArray:
+    """M as the same experience gives it; it has nothing to do with the rule."""
+    return from_experience(car, GES(0.0), steps, seed).M
+
+
 def trusted(
-    car: Simulation, rules: list[Rule], effort: Effort, seed: np.random.SeedSequence
-) -> list[System]:
-    """Systems of rules with Â that can be trusted, whatever the trace."""
-    by_mu, by_pi = seed.spawn(2)
-    tame = [rule for rule in rules if trace_radius(car, rule) < 1.0]
-    short = GES(0.0)
-    estimated = System.estimate(car, [short, *tame], steps=effort.steps, rng=by_mu)
-    M = estimated[0].M
-    found = []
-    for rule in rules:
-        if rule in tame:
-            known = estimated[1 + tame.index(rule)]
-            A, b = known.A, known.b
-        else:
-            A, b = _by_rollouts(car, rule, effort.starts, by_pi.spawn(1)[0])
-        found.append(System(A, b, M, A.T + M, rule))
-    return found
+    car: Simulation,
+    rule: Rule,
+    effort: Effort,
+    by_mu: np.random.SeedSequence,
+    by_pi: np.random.SeedSequence,
+) -> System:
+    """The system of a rule with Â that can be trusted, whatever the trace."""
+    if trace_radius(car, rule) < 1.0:
+        return from_experience(car, rule, effort.steps, by_mu)
+    M = gram(car, effort.steps, by_mu)
+    A, b = _by_rollouts(car, rule, effort.starts, by_pi)
+    return System(A, b, M, A.T + M, rule)
 
 
 def _by_rollouts(

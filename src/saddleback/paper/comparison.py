@@ -6,18 +6,21 @@ of every setting are kept at every checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from saddleback._names import known
 from saddleback._typing import ArrayLike, FloatArray, IntArray
-from saddleback.engine import Source
+from saddleback.engine import Source, as_source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.rules import (
+    NAMED,
     ActionDependent,
     Correction,
     Expected,
@@ -27,10 +30,15 @@ from saddleback.rules import (
     Rule,
     Saddle,
     TreeBackup,
+    make,
 )
 from saddleback.sweep import Store, Task
 
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
+
+
+ROW = 80
+"""Bytes of a row of results in memory: ten columns."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,12 @@ class Comparison:
             "theta0": self.theta0,
         }
 
+    def check(self) -> int:
+        """Refuse rules that do not fit the problem; return how many bytes the results will be."""
+        as_source("paper", self.source()).streamer(list(self.rules.values()))
+        settings = len(self.grid.alphas) * len(self.grid.ratios)
+        return self.runs * len(self.rules) * len(self.points) * settings * ROW
+
     def tasks(self) -> list[Task]:
         """One for each run."""
         return [
@@ -117,7 +131,8 @@ class Comparison:
         )
 
     def results(self, store: Store) -> Results:
-        """Read the results back."""
+        """Read the results back, if they are of this very comparison."""
+        store.expect(self.name, self.study())
         shards = [store.shard(task.name) for task in self.tasks()]
         shape = (len(self.rules), len(self.points), len(self.grid.alphas), len(self.grid.ratios))
         columns = shards[0].column_names
@@ -138,7 +153,7 @@ def _rows(run: int, name: str, found: Run) -> pa.Table:
         return np.broadcast_to(values, full).astype(dtype).ravel()
 
     table = {
-        "run": column(run, np.int16),
+        "run": column(run, np.int32),
         "rule": [name] * int(np.prod(full)),
         "point": column(found.recorded[:, None, None], np.int64),
         "updates": column(found.updates[:, None, None], np.int64),
@@ -190,6 +205,31 @@ def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
     """Return checkpoints from 0 to ``count``, closer together at first."""
     inner = np.unique(np.round(count * np.linspace(0, 1, number) ** 2)).astype(int)
     return tuple(inner.tolist())
+
+
+def rule_names() -> list[str]:
+    """Names by which rules can be asked for."""
+    return list(dict.fromkeys([*family(0.0, 0.0), *NAMED]))
+
+
+def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rule]:
+    """Rules by their names, with λ and ζ filled in; without names, `family`.
+
+    The problems have features of state-action pairs. A rule of state values is taken in its version
+    for those: the same trace and form, with the expected bootstrap.
+    """
+    usual = family(lam, zeta)
+    found = {}
+    for name in names or usual:
+        known("rule", name, rule_names())
+        if name in usual:
+            rule = usual[name]
+        else:
+            takes = inspect.signature(NAMED[name]).parameters
+            rule = make(name, **({"lam": lam} if "lam" in takes else {}))
+        of_states = rule.values == "state" and rule.emphasis is None
+        found[name] = replace(rule, bootstrap=Expected()) if of_states else rule
+    return found
 
 
 def family(lam: float, zeta: float) -> dict[str, Rule]:

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.ticker import MaxNLocator
 from rich import box
 from rich.table import Table
 
 from saddleback import plots
 from saddleback.paper import Options
 from saddleback.paper.comparison import Results
+from saddleback.rules import (
+    Correction,
+    Form,
+    RegularisedCorrection,
+    Saddle,
+    SemiGradient,
+    UpdateNorm,
+)
 
-PALETTE = ("blue", "orange", "green", "pink", "purple", "black")
+PALETTE = ("blue", "orange", "green", "pink", "black", "purple")
+"""Colours of traces."""
+
+STYLES: dict[type[Form], Any] = {
+    Saddle: "-",
+    Correction: "--",
+    SemiGradient: ":",
+    RegularisedCorrection: "-.",
+    UpdateNorm: (0, (5, 1, 1, 1, 1, 1)),
+}
+"""Line styles of forms."""
+
+PANEL = 1.4
+"""Inches of a panel of curves."""
+
+COLUMNS = 3
+"""Maps beside each other."""
 
 
 def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
     """For each rule the best final value of each metric, where, and how many settings diverged."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left")
-    table.add_column("rule")
+    table.add_column("rule", no_wrap=True)
     table.add_column("div.", justify="right", min_width=4)
     for label in metrics.values():
         table.add_column(label, justify="right", min_width=7)
@@ -52,84 +77,81 @@ def _short(value: float) -> str:
 def draw(
     results: Results, metrics: dict[str, str], title: str, options: Options, name: str
 ) -> list[Path]:
-    """Draw the three figures of a comparison; quickly, two of them."""
+    """Draw the three figures of a comparison, each one column wide."""
     paths = []
-    rules = list(results.comparison.rules)
+    settings = results.arrays["diverged_at"][0, 0, 0].size
     with plots.style():
-        figure, axes = plt.subplots(
-            1, len(metrics), figsize=(3.4 * len(metrics), 3.0), squeeze=False
-        )
-        for ax, (metric, label) in zip(axes[0], metrics.items(), strict=True):
+        figure, axes = plots.column(len(metrics), PANEL, gap=0.14, top=0.36, shared=True)
+        for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
             curves(ax, results, metric)
-            ax.set(ylabel=label, xlabel=results.comparison.unit)
-        axes[0, 0].legend(fontsize=6, ncols=2)
-        figure.suptitle(f"{title}: best setting of each rule", fontsize=9)
+            ax.set(ylabel=label)
+        axes[-1].set(xlabel=results.comparison.unit)
+        axes[0].set_title(f"{title}\nbest setting of each rule; bands: all runs")
         paths += plots.save(figure, options.out, f"{name}-curves", options.formats)
 
-        figure, axes = plt.subplots(
-            1, len(metrics), figsize=(3.4 * len(metrics), 2.8), squeeze=False
-        )
-        for ax, (metric, label) in zip(axes[0], metrics.items(), strict=True):
+        figure, axes = plots.column(len(metrics), PANEL, gap=0.46, top=0.36)
+        for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
             distribution(ax, results, metric)
             ax.set(xlabel=f"{label} at the end")
-        axes[0, 0].set(ylabel="settings (of 121) at or below")
-        axes[0, 0].legend(fontsize=6)
-        figure.suptitle(f"{title}: all settings", fontsize=9)
+        axes[0].set_title(f"{title}\nsettings, of {settings}, that end at or below a value")
         paths += plots.save(figure, options.out, f"{name}-distribution", options.formats)
 
-        if options.quick:
-            return paths
-        columns = min(5, len(rules))
-        rows = -(-len(rules) // columns)
-        figure, axes = plt.subplots(
-            rows, columns, figsize=(1.75 * columns, 1.75 * rows + 0.4), squeeze=False
-        )
+        figure, axes = plots.column(
+            len(results.comparison.rules), 0.72, gap=0.22, across=COLUMNS, top=0.52, right=0.75,
+            shared=True,
+        )  # fmt: skip
         metric, label = next(iter(metrics.items()))
-        _maps(axes.ravel().tolist(), results, metric, label)
-        figure.suptitle(f"{title}: {label} at the end, × diverged", fontsize=9)
+        _maps(axes, results, metric, label)
+        figure.suptitle(f"{title}\n{label} at the end; × diverged", x=0.02, ha="left")
         paths += plots.save(figure, options.out, f"{name}-sensitivity", options.formats)
     return paths
 
 
-def _colour(index: int) -> tuple[str, str]:
-    """Colour and line style of a rule."""
-    return plots.COLOURS[PALETTE[index % len(PALETTE)]], ("-", "--")[index // len(PALETTE)]
+def _line(results: Results, index: int) -> tuple[str, Any]:
+    """Colour and line style of a rule: its trace and its form."""
+    rules = list(results.comparison.rules.values())
+    traces = list(dict.fromkeys(repr(rule.trace) for rule in rules))
+    colour = PALETTE[traces.index(repr(rules[index].trace)) % len(PALETTE)]
+    return plots.COLOURS[colour], STYLES[type(rules[index].form)]
 
 
 def curves(ax: Axes, results: Results, metric: str) -> Axes:
     """Draw the learning curve of each rule's best setting: mean, and the range over runs."""
-    points = np.array(results.comparison.points)
+    keep = np.array(results.comparison.points) > 0
+    points = np.array(results.comparison.points)[keep]
+    ends = {}
     for index, name in enumerate(results.comparison.rules):
-        curve = results.curve(index, metric)
-        colour, style = _colour(index)
+        curve = results.curve(index, metric)[keep]
+        colour, style = _line(results, index)
         shown = np.where(np.isfinite(curve), curve, np.nan)
-        keep = points > 0
-        ax.plot(points[keep], shown.mean(axis=1)[keep], color=colour, ls=style, lw=1.3, label=name)
+        middle = shown.mean(axis=1)
+        ax.plot(points, middle, color=colour, ls=style)
         ax.fill_between(
-            points[keep], shown.min(axis=1)[keep], shown.max(axis=1)[keep], color=colour,
-            alpha=0.15, lw=0,
-        )  # fmt: skip
-    ax.set(xscale="log", yscale="log")
-    return ax
+            points, shown.min(axis=1), shown.max(axis=1), color=colour, alpha=0.12, lw=0
+        )
+        last = middle[np.isfinite(middle)]
+        ends[name] = plots.End(float(last[-1]) if len(last) else np.inf, colour)
+    ax.set(xscale="log", yscale="log", xlim=(points[0], points[-1]))
+    return plots.label_ends(ax, ends)
 
 
 def distribution(ax: Axes, results: Results, metric: str) -> Axes:
     """Draw how many settings end at or below each value; what diverged never counts."""
-    top = 0.0
+    lines, ends = [], {}
     for index, name in enumerate(results.comparison.rules):
         final = results.final(index, metric).ravel()
         final = np.sort(final[np.isfinite(final) & (final > 0)])
-        colour, style = _colour(index)
-        if len(final):
-            ax.step(
-                final, np.arange(len(final)) + 1, where="post", color=colour, ls=style, lw=1.3,
-                label=name,
-            )  # fmt: skip
-            top = max(top, float(np.quantile(final, 0.9)))
-    ax.set(xscale="log", ylim=(0, 125))
-    if top:
-        ax.set_xlim(right=100 * top)
-    return ax
+        colour, style = _line(results, index)
+        lines.append((final, colour, style))
+        ends[name] = plots.End(len(final), colour)
+    some = [final for final, _, _ in lines if len(final)] or [np.ones(1)]
+    low = min(float(final[0]) for final in some)
+    high = 100 * max(float(np.quantile(final, 0.9)) for final in some)
+    for final, colour, style in lines:
+        counts = np.arange(len(final) + 1)
+        ax.step([*final, high], [*counts[1:], len(final)], where="post", color=colour, ls=style)
+    ax.set(xscale="log", xlim=(low / 2, high), ylim=(0, results.diverged(0).size * 1.03))
+    return plots.label_ends(ax, ends)
 
 
 def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
@@ -148,14 +170,14 @@ def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
         image = ax.pcolormesh(x, y, shown.T, norm=norm, shading="nearest", rasterized=True)
         gone = np.argwhere(~np.isfinite(final))
         ax.plot(x[gone[:, 0]], y[gone[:, 1]], "x", color=plots.COLOURS["orange"], ms=3, mew=0.8)
-        ax.set_title(name, fontsize=7)
-        ax.tick_params(labelsize=6)
+        ax.set_title(name, fontsize=7, pad=2)
+        ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+        ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         ax.grid(False)
-    for ax in axes[len(finals) :]:
-        ax.set_visible(False)
-    axes[0].set_xlabel("log₂ α", fontsize=7)
-    axes[0].set_ylabel("log₂ β/α", fontsize=7)
+    figure = axes[0].figure
+    figure.supxlabel("log₂ α", fontsize=8, y=0.0, va="bottom")
+    figure.supylabel("log₂ β/α", fontsize=8, x=0.0, ha="left")
     if image is not None:
-        bar = axes[0].figure.colorbar(image, ax=axes, shrink=0.8, extend="max")
-        bar.set_label(label, fontsize=7)
-        bar.ax.tick_params(labelsize=6)
+        top, low = axes[0].get_position().y1, axes[-1].get_position().y0
+        place = figure.add_axes((0.81, low, 0.025, top - low))
+        figure.colorbar(image, cax=place, extend="max").set_label(label)

@@ -6,9 +6,9 @@ usual time scales; and the fixed points themselves, as they are and as least squ
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,14 @@ import pyarrow as pa
 from rich import box
 from rich.table import Table
 
+from saddleback.engine import Simulation
+from saddleback.features import Tiles
 from saddleback.paper import Options, execute, grids
-from saddleback.paper.car import Effort, Values, objectives, trusted, values
-from saddleback.paper.comparison import PAPER, USUAL, Comparison, Metrics, family, scaled_points
-from saddleback.problems import mountain_car
-from saddleback.rules import GES, GTB, GRetrace, Rule
+from saddleback.paper.car import Effort, Values, fixed_point, from_experience
+from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
+from saddleback.paper.truth import Truth
+from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
+from saddleback.rules import GES, GTB, GRetrace
 from saddleback.sweep import Store, Task
 from saddleback.system import System
 
@@ -40,8 +43,10 @@ class Choices:
     runs: int = 5
     below_ceiling: float = 0.6
     """λ of the second comparison: the ceiling of importance traces here is .620."""
-    tiles: str = "4 tilings of 8×8 tiles, 9×9 with displacement, for each action: p = 972"
-    """The paper says "4 tilings" and names a library; its table size and layout are not given."""
+    tilings: int = 4
+    """As in the paper, which names a library, but neither its table size nor the layout."""
+    bins: int = 8
+    """Tiles along each side of a tiling, one more with displacement: p = 4·9·9·3 = 972."""
     limit: str = "none: episodes of both policies end by themselves"
     """The paper names no time limit."""
     metric_steps: int = 677_000
@@ -59,8 +64,8 @@ def chosen(options: Options) -> Choices:
     if options.quick:
         small = Effort(starts=2000, steps=100_000, pairs=200, returns=50)
         c = replace(
-            c, episodes=60, runs=1, metric_steps=20_000, effort=small, lstd_seeds=0,
-            points=6,
+            c, episodes=60, runs=1, metric_steps=20_000, effort=small, lstd_lambdas=(0.0, 0.99),
+            lstd_seeds=1, points=6, bins=4,
         )  # fmt: skip
     given = {
         name: value
@@ -70,58 +75,41 @@ def chosen(options: Options) -> Choices:
     return replace(c, **given)
 
 
-class Judge:
-    """What learners are measured by; computed once, when the first task asks."""
-
-    def __init__(self, c: Choices, lam: float, seed: int) -> None:
-        self._c, self._lam, self._seed = c, lam, seed
-        self._lock = threading.Lock()
-        self._known: tuple[Values, dict[str, Metrics]] | None = None
-
-    def _prepare(self) -> tuple[Values, dict[str, Metrics]]:
-        c, car = self._c, mountain_car(self._c.gamma)
-        truth, systems, paper = np.random.SeedSequence([self._seed, 99]).spawn(3)
-        known = values(car, c.effort, truth)
-        rules = list({rule.trace: rule for rule in family(self._lam, c.zeta).values()}.values())
-        exact = objectives(trusted(car, rules, c.effort, systems))
-        noisy = objectives(System.estimate(car, rules, steps=c.metric_steps, rng=paper))
-        metrics: dict[str, Metrics] = {
-            repr(rule.trace): {
-                "mse": known.mse,
-                "mspbe": own.mspbe,
-                "mspbe_common": exact[0].mspbe,
-                "mspbe_paper": theirs.mspbe,
-            }
-            for rule, own, theirs in zip(rules, exact, noisy, strict=True)
-        }
-        return known, metrics
-
-    def __call__(self, rule: Rule) -> Metrics:
-        """Metrics of a rule, by its trace."""
-        with self._lock:
-            if self._known is None:
-                self._known = self._prepare()
-        return self._known[1][repr(rule.trace)]
-
-
-def plan(c: Choices, seed: int) -> list[Comparison]:
+def plan(c: Choices, options: Options) -> list[Comparison]:
     """The two comparisons."""
-    car = mountain_car(c.gamma)
+    car = simulation(c)
     cases = (("paper", c.lam, PAPER), ("usual", min(c.lam, c.below_ceiling), USUAL))
     return [
         Comparison(
-            name=name, source=lambda: car, rules=family(lam, c.zeta), grid=grid,
-            count=c.episodes, unit="episodes", points=scaled_points(c.episodes, c.points),
-            runs=c.runs, seed=seed, theta0=0.0, metrics=Judge(c, lam, seed),
+            name=name, source=lambda: car, rules=chosen_rules(options.rules, lam, c.zeta),
+            grid=grid, count=c.episodes, unit="episodes",
+            points=scaled_points(c.episodes, c.points), runs=c.runs, seed=options.seed,
+            theta0=0.0, metrics=partial(truth(c, options.seed).metrics, lam=lam),
         )
         for name, lam, grid in cases
     ]  # fmt: skip
 
 
+def simulation(c: Choices) -> Simulation:
+    """MountainCar with the tiles chosen."""
+    return mountain_car(c.gamma, features=Tiles(LOW, HIGH, bins=c.bins, tilings=c.tilings))
+
+
+@cache
+def truth(c: Choices, seed: int) -> Truth:
+    """What both comparisons and the fixed points are measured by."""
+    return Truth(simulation(c), c.effort, c.metric_steps, seed)
+
+
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(comparison.check() for comparison in plan(chosen(options), options))
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both comparisons and the fixed points; draw and tabulate."""
     c = chosen(options)
-    comparisons = plan(c, options.seed)
+    comparisons = plan(c, options)
     # Side by side, so that what both are judged by is worked out at the same time.
     pairs = zip(*(comparison.tasks() for comparison in comparisons), strict=True)
     tasks = [task for pair in pairs for task in pair]
@@ -137,7 +125,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         metrics = METRICS | {"mspbe_paper": "by Â of μ"}
         tables.append(grids.tabulate(results, title, metrics))
         paths += grids.draw(results, METRICS, title, options, f"mountain-car-{comparison.name}")
-    return [*tables, *([fixed_points(store, fixed)] if fixed else [])], paths
+    return [*tables, fixed_points(store, fixed)], paths
 
 
 def _plain(c: Choices) -> dict[str, Any]:
@@ -146,41 +134,36 @@ def _plain(c: Choices) -> dict[str, Any]:
 
 def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
     """MSE of the fixed points: of trusted systems, and of least squares on 5000 episodes."""
-    if not c.lstd_seeds:
-        return []
-    car = mountain_car(c.gamma)
+    car, known = simulation(c), truth(c, seed)
     rules = [*(GES(lam) for lam in c.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
 
-    def known() -> Values:
-        return values(car, c.effort, np.random.SeedSequence([seed, 98]))
+    def least_squares(number: int) -> pa.Table:
+        rng = np.random.SeedSequence([seed, 97, number])
+        found = (from_experience(car, rule, c.metric_steps, rng) for rule in rules)
+        return _errors(f"least squares, seed {number}", found, known.values)
 
-    def least_squares(number: int) -> Callable[[], pa.Table]:
-        def work() -> pa.Table:
-            rng = np.random.SeedSequence([seed, 97, number])
-            found = System.estimate(car, rules, steps=c.metric_steps, rng=rng)
-            return _errors(f"least squares, seed {number}", found, known())
-
-        return work
-
-    def truth() -> pa.Table:
-        exact = trusted(car, rules, c.effort, np.random.SeedSequence([seed, 96]))
-        return _errors("trusted", exact, known())
+    def exact() -> pa.Table:
+        found = (known.system(rule.trace) for rule in rules)
+        return _errors("trusted", found, known.values)
 
     return [
-        Task("fixed-points-trusted", truth),
-        *(Task(f"fixed-points-lstd{n}", least_squares(n)) for n in range(c.lstd_seeds)),
+        Task("fixed-points-trusted", exact),
+        *(Task(f"fixed-points-lstd{n}", partial(least_squares, n)) for n in range(c.lstd_seeds)),
     ]
 
 
-def _errors(kind: str, systems: list[System], known: Values) -> pa.Table:
-    return pa.table(
+def _errors(kind: str, systems: Iterable[System], known: Values) -> pa.Table:
+    noise = float(np.sqrt(np.mean(known.error**2)))
+    rows = [
         {
-            "kind": [kind] * len(systems),
-            "rule": [str(system.rule) for system in systems],
-            "mse": [float(known.mse(system.fixed_point)) for system in systems],
-            "error_of_q": [float(np.sqrt(np.mean(known.error**2)))] * len(systems),
+            "kind": kind,
+            "rule": str(system.rule),
+            "mse": float(known.mse(fixed_point(system))),
+            "error_of_q": noise,
         }
-    )
+        for system in systems
+    ]
+    return pa.Table.from_pylist(rows)
 
 
 def fixed_points(store: Store, tasks: list[Task]) -> Table:
@@ -189,7 +172,7 @@ def fixed_points(store: Store, tasks: list[Task]) -> Table:
     table = Table(
         title="MountainCar: MSE of the fixed points", box=box.SIMPLE, title_justify="left"
     )
-    for heading in ("rule", "trusted A, b", "least squares, 5000 episodes"):
+    for heading in ("rule", "trusted A, b", "least squares"):
         table.add_column(heading, justify="left" if heading == "rule" else "right")
     for index, name in enumerate(shards[0]["rule"]):
         found = np.mean([shard["mse"][index] for shard in shards[1:]])

@@ -16,9 +16,16 @@ from rich.table import Table
 
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.paper import Options, execute, grids
-from saddleback.paper.comparison import PAPER, USUAL, Comparison, Metrics, family, scaled_points
+from saddleback.paper.comparison import (
+    PAPER,
+    USUAL,
+    Comparison,
+    Metrics,
+    chosen_rules,
+    scaled_points,
+)
 from saddleback.problem import Problem
-from saddleback.rules import Rule
+from saddleback.rules import GES, Rule
 from saddleback.system import System
 
 METRICS = {
@@ -61,7 +68,7 @@ def _judge(
     problem: Problem, theta0: float, c: Choices, seed: int, lam: float
 ) -> Callable[[Rule], Metrics]:
     """Metrics of each rule: its own exact MSPBE, that of GES, the paper's, and the value error."""
-    common = System.exact(problem, family(lam, c.zeta)["GES"])
+    common = System.exact(problem, GES(lam))
     start = float(common.mse_absolute(np.full(problem.p, theta0)))
 
     def error(theta: FloatArray) -> FloatArray:
@@ -91,16 +98,25 @@ def plan(
     grids_of = (("paper", PAPER, c.lam), ("usual", USUAL, min(c.lam, c.below_ceiling)))
     for grid_name, grid, lam in grids_of:
         kinds = (("rewards", c.rewards, 0.0), ("zero", None, 1.0))
-        for kind, rewards, theta0 in kinds[: 1 if options.quick else 2]:
+        for kind, rewards, theta0 in kinds:
             problem = make(rewards)
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
+            title += ", usual β/α" if grid is USUAL else ""
             cases[title] = Comparison(
                 name=f"{grid_name}-{kind}", source=lambda problem=problem: problem,  # type: ignore[misc]
-                rules=family(lam, c.zeta), grid=grid, count=c.steps, unit="steps",
-                points=scaled_points(c.steps), runs=c.runs, seed=options.seed, theta0=theta0,
+                rules=chosen_rules(options.rules, lam, c.zeta), grid=grid, count=c.steps,
+                unit="steps", points=scaled_points(c.steps), runs=c.runs, seed=options.seed,
+                theta0=theta0,
                 metrics=_judge(problem, theta0, c, options.seed, lam),
             )  # fmt: skip
     return cases
+
+
+def check(
+    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(case.check() for case in plan(name, make, chosen(c, options), options).values())
 
 
 def compare(

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from rich import box
 from rich.table import Table
@@ -27,6 +26,10 @@ from saddleback.system import System
 
 WIDE = Grid(tuple(0.1 * 2.0**j for j in range(-4, 7)), USUAL.ratios)
 """Scales of c/√t up to 6.4, with the usual time scales."""
+
+
+PANEL = 1.05
+"""Inches of a panel."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ def plan(c: Choices, seed: int) -> dict[tuple[str, float, str], Comparison]:
     return cases
 
 
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(case.check() for case in plan(chosen(options), options.seed).values())
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compare the schedules on their best settings, with and without reward."""
     c = chosen(options)
@@ -87,8 +95,10 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     for heading in ("problem", "λ", "schedule", "div.", "best MSPBE", "scale α, β/α"):
         table.add_column(heading)
     with plots.style():
-        figure, axes = plt.subplots(2, 2, figsize=(6.8, 5.0), sharex=True)
-        panels = dict(zip(dict.fromkeys((k, lam) for k, lam, _ in cases), axes.flat, strict=True))
+        kinds = list(dict.fromkeys((kind, lam) for kind, lam, _ in cases))
+        figure, axes = plots.column(len(kinds), PANEL, gap=0.26, shared=True)
+        panels = dict(zip(kinds, axes, strict=True))
+        ends: dict[tuple[str, float], dict[str, plots.End]] = {kind: {} for kind in kinds}
         colours = ("blue", "orange", "blue", "orange")
         for number, ((kind, lam, name), case) in enumerate(cases.items()):
             results = case.results(store)
@@ -102,13 +112,17 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             points, ax = np.array(case.points)[1:], panels[kind, lam]
             shown = np.where(curve > 1e-30, curve, np.nan)[1:]
             colour, middle = plots.COLOURS[colours[number % 4]], np.exp(np.log(shown).mean(axis=1))
-            ax.plot(points, middle, color=colour, ls="-" if number % 4 < 2 else "--", label=name)
-            ax.set(xscale="log", yscale="log", title=f"{kind}, λ = {lam:g}")
-        for ax in axes[1]:
-            ax.set(xlabel="steps")
-        for ax in axes[:, 0]:
-            ax.set(ylabel="MSPBE (geometric mean of runs)")
-        axes[0, 0].legend(fontsize=7)
+            ax.plot(points, middle, color=colour, ls="-" if number % 4 < 2 else "--")
+            ax.set(xscale="log", yscale="log", title=f"{kind}, λ = {lam:g}", ylabel="MSPBE")
+            ax.set_xlim(points[0], points[-1])
+            told = middle[np.isfinite(middle)]
+            ends[kind, lam][name.replace(", ", ",\n")] = plots.End(float(told[-1]), colour)
+        for ax, named in zip(axes, ends.values(), strict=True):
+            plots.label_ends(ax, named, lines=2)
+        axes[-1].set(xlabel="steps")
         paths = plots.save(figure, options.out, "step-size", options.formats)
-    table.caption = "Best setting of each grid by the mean MSPBE of the last tenth."
+    table.caption = (
+        "Best setting of each grid by the mean MSPBE of the last tenth; the figure shows the "
+        "geometric mean of its runs."
+    )
     return [table], paths

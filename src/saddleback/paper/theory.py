@@ -6,7 +6,6 @@ import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from rich import box
@@ -20,6 +19,9 @@ from saddleback.problems import two_state
 from saddleback.rules import GES
 from saddleback.system import System
 from saddleback.theory import MeanStability, mean_square, projected_descent, theorem2
+
+PANEL = 1.3
+"""Inches of a panel."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     for heading in ("statement", "predicted", "measured"):
         table.add_column(heading)
     with plots.style():
-        figure, axes = plt.subplots(1, 3, figsize=(10.2, 3.0))
+        figure, axes = plots.column(3, PANEL, gap=0.6)
         _linear_rate(axes[0], problem, c, table)
         _floor(axes[1], problem, c, options.seed, table)
         _gap(axes[2], problem, c, options.seed, table)
@@ -72,11 +74,19 @@ def _linear_rate(ax: Axes, problem: Problem, c: Choices, table: Table) -> None:
         z = step @ z
     bound = distances[0] * found.contraction**counts
     tight = distances[0] * found.contraction_tight**counts
-    ax.plot(counts, distances, color=plots.COLOURS["blue"], label="D_t")
-    ax.plot(counts, tight, color=plots.COLOURS["orange"], ls="--", label="tight bound")
-    ax.plot(counts, bound, color=plots.COLOURS["black"], ls=":", label="1 − 1/(12κ³κ⁴)")
-    ax.set(yscale="log", xlabel="iteration", title="Theorem 2, corrected", ylabel="D_t")
-    ax.legend(fontsize=7)
+    ends = {}
+    for name, values, colour, line in (
+        ("D_t", distances, "blue", "-"),
+        ("tight bound", tight, "orange", "--"),
+        ("1 − 1/(12κ³κ⁴)", bound, "black", ":"),
+    ):
+        ax.plot(counts, values, color=plots.COLOURS[colour], ls=line)
+        ends[name] = plots.End(float(values[-1]), plots.COLOURS[colour])
+    ax.set(
+        yscale="log", xlabel="iteration", title="Theorem 2, corrected", ylabel="D_t",
+        xlim=(0, c.iterations),
+    )  # fmt: skip
+    plots.label_ends(ax, ends)
     told = [d for d in distances if d > 1e-9 * distances[0]]  # below, rounding is all there is
     worst = max(b / a for a, b in itertools.pairwise(told))
     table.add_row("Theorem 2: D_{t+1}/D_t at most", f"{found.contraction:.6f}", f"{worst:.6f}")
@@ -92,17 +102,19 @@ def _floor(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> N
         rule, problem, alpha=np.array(c.alphas), beta=np.array(c.alphas), steps=c.steps,
         runs=c.runs, rng=seed, record=points, metrics=metric,
     )  # fmt: skip
+    ends = {}
     for k, (alpha, colour) in enumerate(zip(c.alphas, ("blue", "orange", "green"), strict=True)):
         exact = mean_square(problem, rule, alpha=alpha, beta=alpha)
         mean = run.curves["error"][:, :, k].mean(axis=1)
         ax.plot(run.recorded, exact.curve(run.recorded), color=plots.COLOURS[colour], lw=1)
-        ax.plot(run.recorded, mean, ".", color=plots.COLOURS[colour], ms=4, label=f"α = {alpha:g}")
+        ax.plot(run.recorded, mean, ".", color=plots.COLOURS[colour], ms=3)
         ax.axhline(exact.floor, color=plots.COLOURS[colour], lw=0.7, ls=":")
+        ends[f"α = {alpha:g}"] = plots.End(exact.floor, plots.COLOURS[colour])
         late = run.curves["error"][-5:, :, k].mean()
         table.add_row(f"floor at α = β = {alpha:g}", f"{exact.floor:.4f}", f"{late:.4f}")
     ax.set(xscale="log", yscale="log", xlabel="step", ylabel="E‖θ − θ*‖²")
-    ax.set(title="Runs (dots) and exact curve")
-    ax.legend(fontsize=7)
+    ax.set(title="Runs (dots), exact curve, exact floor", xlim=(1, c.steps))
+    plots.label_ends(ax, ends)
 
 
 def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> None:
@@ -113,11 +125,19 @@ def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> Non
         runs=c.gap_runs, rng=seed, record=points,
     )  # fmt: skip
     mean, high = run.gap.mean(axis=1), np.quantile(run.gap, 0.95, axis=1)
-    ax.plot(run.steps, mean, color=plots.COLOURS["blue"], label="mean gap")
-    ax.plot(run.steps, high, color=plots.COLOURS["blue"], ls="--", lw=1, label="95 % of runs")
-    ax.plot(run.steps, run.bound, color=plots.COLOURS["orange"], label="C√(5/T)")
-    ax.set(xscale="log", yscale="log", xlabel="T", title="Primal-dual gap, independent samples")
-    ax.legend(fontsize=7)
+    ends = {}
+    for name, values, colour, line in (
+        ("95 % of runs", high, "blue", "--"),
+        ("mean gap", mean, "blue", "-"),
+        ("C√(5/T)", run.bound, "orange", "-"),
+    ):
+        ax.plot(run.steps, values, color=plots.COLOURS[colour], ls=line)
+        ends[name] = plots.End(float(values[-1]), plots.COLOURS[colour])
+    ax.set(
+        xscale="log", yscale="log", xlabel="T", ylabel="gap", xlim=(10, c.gap_steps),
+        title="Primal-dual gap, independent samples",
+    )  # fmt: skip
+    plots.label_ends(ax, ends)
     late = run.steps >= c.gap_steps / 30
     slope = np.polyfit(np.log(run.steps[late]), np.log(mean[late]), 1)[0]
     table.add_row("gap: slope on log axes", "-0.5", f"{slope:.2f}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from rich.table import Table
 
@@ -47,6 +46,11 @@ def make(rewards: ArrayLike | None) -> Problem:
     return two_state(0.99, rewards)
 
 
+def check(options: Options) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return small.check("two-state", make, COMPARISON, options)
+
+
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
     c = Choices()
@@ -62,7 +66,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     }
     table = tabulate(f"Two-state problem, γ = {c.gamma:g}, {c.steps:,} steps", "problem")
     with plots.style():
-        figure, axes = plt.subplots(1, 2, figsize=(6.8, 2.9), sharey=True)
+        figure, axes = plots.column(2, 1.5, gap=0.28, right=0.1, shared=True)
         for ax, (title, (problem, theta0)) in zip(axes, settings.items(), strict=True):
             results = [
                 compare(problem, learner, theta0=theta0, steps=c.steps, runs=runs, seed=seed)
@@ -80,7 +84,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             f"{table.caption}\nWith rewards the fixed point itself has RMS error {error**0.5:.3g}, "
             f"relative MSE {relative:.3g}."
         )
-        axes[0].set(ylabel="MSPBE")
+        axes[-1].set(xlabel="step")
         plots.label(axes[0], 3, 3e4, "Expected Sarsa(0)\ndiverges", colour=learners[0].colour)
         plots.label(axes[0], 20, 1e-5, "GES(0)\nconverges", colour=learners[1].colour)
         plots.label(
@@ -99,5 +103,5 @@ def draw(ax: Axes, results: list[Comparison], top: float = 1e6, bottom: float = 
             ax, result.steps, result.mspbe, result.expected_mspbe, colour=result.learner.colour,
             top=top,
         )  # fmt: skip
-    ax.set(xscale="log", yscale="log", ylim=(bottom, top), xlabel="step")
+    ax.set(xscale="log", yscale="log", ylim=(bottom, top), ylabel="MSPBE")
     return ax

@@ -2,6 +2,10 @@
 
 from saddleback.plots.analysis import overview
 from saddleback.plots.curves import curve, label
-from saddleback.plots.style import COLOURS, save, style
+from saddleback.plots.labels import End, label_ends, spread
+from saddleback.plots.style import COLOURS, WIDTH, column, save, style
 
-__all__ = ["COLOURS", "curve", "label", "overview", "save", "style"]
+__all__ = [
+    "COLOURS", "WIDTH", "End", "column", "curve", "label", "label_ends", "overview", "save",
+    "spread", "style",
+]  # fmt: skip

@@ -99,6 +99,10 @@ class Store:
             raise InvalidParameter(f"{path} has schema {schema}; this version reads {SCHEMA}.")
         return manifest
 
+    def expect(self, part: str, study: Mapping[str, Any]) -> None:
+        """Refuse results whose study differs from this in a part."""
+        _same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
+
     def _shard(self, name: str) -> Path:
         return self.folder / "shards" / f"{name}.parquet"
 
@@ -144,12 +148,31 @@ def digest(study: Mapping[str, Any]) -> str:
 
 def _same_study(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse to mix studies, naming the first choice in which they differ."""
+    found = _difference(there, json.loads(json.dumps(wanted)))
+    if found is not None:
+        name, one, other = found
+        raise InvalidParameter(
+            f"{folder} holds another study: there {name} is {one}, here {other}. Nothing was "
+            "changed; choose another folder with --out."
+        )
+
+
+def _difference(there: Any, wanted: Any) -> tuple[str, str, str] | None:
+    """Where two studies first differ, and what each says there."""
     for name in sorted(set(there) | set(wanted)):
-        if there.get(name) != wanted.get(name):
-            raise InvalidParameter(
-                f"{folder} holds another study: there {name} is {there.get(name)!r}, here "
-                f"{wanted.get(name)!r}. Nothing was changed; choose another folder with --out."
-            )
+        one, other = there.get(name), wanted.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            inner = _difference(one, other)
+            if inner is not None:
+                return f"{name}: {inner[0]}", *inner[1:]
+        elif one != other:
+            return name, _said(one), _said(other)
+    return None
+
+
+def _said(value: Any) -> str:
+    """Put a choice in words."""
+    return "nothing" if value is None else repr(value)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -70,9 +70,9 @@ class Decomposition:
     def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         scaled = self.A / np.outer(self.size, self.size)
         try:
-            U, s, Vt = scipy.linalg.svd(scaled, check_finite=False)
-        except np.linalg.LinAlgError:  # the quick driver gives up on some; the old one does not
-            U, s, Vt = scipy.linalg.svd(scaled, check_finite=False, lapack_driver="gesvd")
+            U, s, Vt = np.linalg.svd(scaled)
+        except np.linalg.LinAlgError:  # the fast routine gives up on some large, sound matrices
+            U, s, Vt = scipy.linalg.svd(scaled, lapack_driver="gesvd")
         return U, s, Vt.T
 
     @cached_property

@@ -1,0 +1,153 @@
+"""Theorem 1: the off-line update is stable exactly where the spectrum of A lies in the left half.
+
+For small α its expectation, θ + α(Aθ + b), grows like e^(αkx) with x the largest real part of an
+eigenvalue of A. We iterate it and count: on the two-state problem over (γ, λ), where both signs
+occur, and on random problems; then we look at the iterates on both sides of Example 1's threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from rich import box
+from rich.table import Table
+
+from saddleback import plots
+from saddleback._typing import FloatArray
+from saddleback.learning import iterate
+from saddleback.paper import Options
+from saddleback.problem import Problem
+from saddleback.problems import random_mdp, two_state
+from saddleback.rules import ExpectedSarsa
+from saddleback.system import System
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    gammas: tuple[float, float, int] = (0.75, 0.999, 12)
+    lambdas: tuple[float, float, int] = (0.0, 0.95, 8)
+    random: int = 60
+    """Random problems of 3 states, γ = .99, λ = 0: of these a few are unstable."""
+    alpha: float = 0.01
+    """The paper gives none; the printed bound on it is not the right one."""
+    steps: int = 20_000
+    beside: tuple[float, ...] = (-0.018, -0.009, 0.0, 0.009, 0.018)
+    """How far from the threshold γ = 5/(6−λ) the iterates are shown, at λ = ½."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Largest real parts of eigenvalues, and the growth of ‖θ_k‖ for each unit of αk."""
+
+    predicted: FloatArray
+    measured: FloatArray
+
+    @property
+    def agree(self) -> int:
+        """At how many points prediction and measurement have the same sign."""
+        return int((np.sign(self.predicted) == np.sign(self.measured)).sum())
+
+    @property
+    def gap(self) -> float:
+        """Largest difference."""
+        return float(np.abs(self.predicted - self.measured).max())
+
+
+def norms(problem: Problem, lam: float, c: Choices, points: list[int]) -> FloatArray:
+    """‖θ_k‖ of the expected off-line update from θ_0 = 1 without reward, at these k."""
+    system = System.exact(problem, ExpectedSarsa(lam))
+    found = iterate(
+        replace(system, b=np.zeros(system.p)), alpha=c.alpha, steps=c.steps, theta0=1.0,
+        record=points, metrics={"norm": lambda theta: np.linalg.norm(theta, axis=-1)}, bound=1e300,
+    )  # fmt: skip
+    return np.asarray(found.curves["norm"])
+
+
+@cache
+def count(c: Choices) -> dict[str, Counted]:
+    """Predict and measure growth, on the two-state problem and on random ones."""
+    two = [
+        (two_state(gamma), lam)
+        for gamma in np.linspace(*c.gammas)
+        for lam in np.linspace(*c.lambdas)
+    ]
+    others = [
+        (random_mdp(0.99, rng=seed, states=3, actions=2, features=3), 0.0)
+        for seed in range(c.random)
+    ]
+    return {name: _count(cases, c) for name, cases in (("two-state", two), ("random", others))}
+
+
+def _count(cases: list[tuple[Problem, float]], c: Choices) -> Counted:
+    predicted, measured = [], []
+    for problem, lam in cases:
+        predicted.append(System.exact(problem, ExpectedSarsa(lam)).spectrum[0].real)
+        early, late = norms(problem, lam, c, [c.steps // 2, c.steps])
+        measured.append(np.log(late / early) / (c.alpha * (c.steps - c.steps // 2)))
+    return Counted(np.array(predicted), np.array(measured))
+
+
+def run(options: Options) -> tuple[list[Table], list[Path]]:
+    """Draw prediction against measurement, and iterates; tabulate. Nothing here is random."""
+    c = Choices()
+    counted = count(c)
+    with plots.style():
+        figure, axes = plots.column(2, 1.9, gap=0.62)
+        agreement(axes[0], counted)
+        iterates(axes[1], c)
+        paths = plots.save(figure, options.out, "theorem1", options.formats)
+    table = Table(title="Theorem 1: growth of off-line iterates", box=box.SIMPLE)
+    for heading in ("problems", "points", "unstable", "sign agrees", "largest difference"):
+        table.add_column(heading, justify="left" if heading == "problems" else "right")
+    for name, each in counted.items():
+        table.add_row(
+            name, str(each.predicted.size), str(int((each.predicted > 0).sum())),
+            str(each.agree), f"{each.gap:.1e}",
+        )  # fmt: skip
+    return [table], paths
+
+
+def agreement(ax: Axes, counted: dict[str, Counted]) -> Axes:
+    """Draw measured against predicted growth; what Theorem 1 says is in the signs."""
+    both = np.concatenate([each.predicted for each in counted.values()])
+    low, high = both.min() - 0.05, both.max() + 0.05
+    ax.axhline(0, color=plots.COLOURS["black"], lw=0.6)
+    ax.axvline(0, color=plots.COLOURS["black"], lw=0.6)
+    ax.plot([low, high], [low, high], color=plots.COLOURS["black"], lw=0.8, ls=":")
+    marks = (("○", "o", "blue", 0.62), ("△", "^", "orange", 0.5))
+    for (name, each), (sign, mark, colour, y) in zip(counted.items(), marks, strict=True):
+        shade = plots.COLOURS[colour]
+        ax.plot(each.predicted, each.measured, mark, color=shade, ms=3, mfc="none")
+        ax.text(1.04, y, f"{sign} {name}", color=shade, fontsize=7, transform=ax.transAxes)
+    ax.text(1.01, 1.0, "equal", va="center", fontsize=7, transform=ax.transAxes)
+    ax.text(-0.02, low + 0.05, "stable ←", ha="right", fontsize=7)
+    ax.text(0.02, low + 0.05, "→ unstable", fontsize=7)
+    ax.set(
+        xlim=(low, high), ylim=(low, high), xlabel="largest real part, spectrum of A",
+        ylabel="growth of ‖θ‖", title="Theorem 1: predicted and counted",
+    )  # fmt: skip
+    return ax
+
+
+def iterates(ax: Axes, c: Choices) -> Axes:
+    """Draw ‖θ_k‖ at λ = ½ on both sides of γ = 5/(6−λ)."""
+    lam = 0.5
+    points = list(range(0, c.steps + 1, c.steps // 50))
+    ends = {}
+    for away in c.beside:
+        gamma = 5 / (6 - lam) + away
+        values = norms(two_state(gamma), lam, c, points)
+        colour = plots.COLOURS["blue" if away < 0 else "orange" if away > 0 else "black"]
+        ax.plot(points, values, color=colour)
+        ends[f"γ = {gamma:.3f}"] = plots.End(float(values[-1]), colour)
+    ax.set(
+        yscale="log", xlim=(0, c.steps), ylim=(1e-4, 1e4), xlabel="iteration k", ylabel="‖θ_k‖",
+        title="λ = ½, on both sides of γ = 5/(6−λ) = 0.909",
+    )  # fmt: skip
+    return plots.label_ends(ax, ends)

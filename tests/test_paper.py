@@ -1,0 +1,246 @@
+"""The paper's experiments from inside: rules by name, sizes, what is shared, what is drawn."""
+
+import itertools
+import json
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from saddleback import paper
+from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
+from saddleback.paper import Options, mountain_car, table1, theorem1, two_state
+from saddleback.paper.car import (
+    Effort,
+    Objective,
+    fixed_point,
+    from_experience,
+    half_inverse,
+)
+from saddleback.paper.comparison import chosen_rules, family, rule_names
+from saddleback.paper.table1_matrices import matrices, printed_holds
+from saddleback.paper.table1_rows import Choices, rows
+from saddleback.paper.truth import Once, Truth
+from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
+from saddleback.sweep import Store
+from test_package import saddleback
+
+# Rules by name.
+
+
+def test_the_usual_rules_if_none_is_named():
+    assert chosen_rules((), 0.3, 0.4) == family(0.3, 0.4)
+    assert list(family(0.3, 0.4))[:6] == ["GES", "GQ", "ABQ", "GTB", "GRetrace", "Expected Sarsa"]
+    assert set(NAMED) < set(rule_names())
+
+
+def test_any_rule_by_name_with_its_parameters_filled_in():
+    names = ("ABQ", "GTB corr.", "ExpectedSarsa", "TDRC", "GTD", "GTD2", "TDC")
+    found = chosen_rules(names, 0.3, 0.4)
+    assert tuple(found) == names
+    assert found["ABQ"] == sb.ABQ(0.4)
+    assert found["GTB corr."].trace == sb.TreeBackup(0.3)
+    # Rules of state values in their version for state-action pairs.
+    assert found["GTD2"] == sb.GES(0.3)
+    assert found["TDC"] == sb.GQ(0.3)
+    assert found["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
+    assert found["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
+    with pytest.raises(UnknownName, match=r"unknown rule 'GEZ'\. Did you mean 'GES'\?"):
+        chosen_rules(("GES", "GEZ"), 0.3, 0.4)
+
+
+@pytest.mark.parametrize("recipe", [two_state, mountain_car])
+def test_every_rule_either_fits_or_is_refused_beforehand(recipe, tmp_path):
+    for name in rule_names():
+        options = Options(tmp_path, rules=(name,), quick=True)
+        if name in ("Sarsa", "ETD"):
+            with pytest.raises(RuleMismatch):
+                recipe.check(options)
+        else:
+            assert recipe.check(options) > 0
+
+
+def test_rules_on_the_command_line(tmp_path):
+    out = ("--quick", "--out", str(tmp_path))
+    done = saddleback("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
+    assert done.returncode == 0, done.stderr
+    study = json.loads((tmp_path / "two-state" / "manifest.json").read_text())["study"]
+    assert list(study["paper-rewards"]["rules"]) == ["GES", "TDRC"]
+    before = {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")}
+    done = saddleback("paper", "two-state", "--rule", "GES", *out)
+    assert done.returncode == 2
+    assert "holds another study" in done.stderr
+    assert "rules: TDRC is 'Rule(" in done.stderr
+    assert "here nothing" in done.stderr
+    assert {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("unknown rule 'GQS'. Did you mean 'GQ'?", ("two-state", "--rule", "GES", "--rule", "GQS")),
+        ("--rule is for the comparisons", ("table1", "--rule", "GES")),
+        ("--rule is for the comparisons", ("all", "--rule", "GES")),
+        ("ETD(0.99) learns state values", ("mountain-car", "--rule", "ETD")),
+        ("--runs 10000000: the results of baird would", ("baird", "--runs", "10000000")),
+        ("memory has room for", ("all", "--runs", str(10**30))),
+        ("'--runs': 0 is not in the range", ("baird", "--runs", "0")),
+        ("'--episodes': 0 is not in the range", ("mountain-car", "--episodes", "0")),
+        ("'--episodes': 10000000000000 is not", ("mountain-car", "--episodes", str(10**13))),
+        ("'--seed': -1 is not in the range", ("two-state", "--seed", "-1")),
+        ("'--threads': 0 is not in the range", ("two-state", "--threads", "0")),
+        ("--lam must be a number in [0, 1], got 1.5", ("two-state", "--lam", "1.5")),
+        ("--zeta must be a number in [0, 1], got nan", ("two-state", "--zeta", "nan")),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_before_any_work(message, arguments, tmp_path):
+    done = saddleback("paper", *arguments, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_results_that_the_disk_cannot_hold(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
+    with pytest.raises(InvalidParameter, match=r"has room for 0\.005 GB\. Make room, or choose"):
+        paper.check(["stability", "two-state"], Options(tmp_path))
+    with pytest.raises(InvalidParameter, match=r"--runs 9: .* Use at most 3\."):
+        paper.check(["mountain-car"], Options(tmp_path, runs=9))
+    paper.check(["mountain-car"], Options(tmp_path, quick=True))
+
+
+def test_a_small_lambda_does_not_make_two_comparisons_one(tmp_path):
+    options = Options(tmp_path, lam=0.2, quick=True)
+    plans = two_state.small.plan("two-state", two_state.make, two_state.COMPARISON, options)
+    assert len(plans) == 4
+
+
+# What is worked out once.
+
+
+def test_once_for_all_threads():
+    asked, gate = [], threading.Barrier(4)
+
+    def work(key):
+        asked.append(key)
+        if key < 0:
+            raise ValueError(key)
+        return [key]
+
+    once = Once(work)
+
+    def ask(key):
+        gate.wait()
+        return once(key)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, [1, 1, 2, 1]))
+    assert sorted(asked) == [1, 2]
+    assert found[0] is found[1] is found[3]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="-1"):
+            once(-1)
+    assert sorted(asked) == [-1, 1, 2]
+
+
+def test_truth_does_not_depend_on_who_asks_first():
+    c = replace(mountain_car.chosen(Options(None, quick=True)), bins=2)
+    effort = Effort(starts=40, steps=2000, pairs=5, returns=3)
+    chosen = [sb.GES(0.99), sb.GTB(0.99), sb.GQ(0.99), sb.ABQ(0.5)]
+    theta = np.random.default_rng(0).normal(size=(2, 3, mountain_car.simulation(c).p))
+
+    def measured(order, threads):
+        truth = Truth(mountain_car.simulation(c), effort, 1000, seed=0)
+        with ThreadPoolExecutor(threads) as pool:
+            found = dict(zip(order, pool.map(lambda r: truth.metrics(r, 0.99), order), strict=True))
+        return {
+            (str(rule), name): metric(theta)
+            for rule, metrics in found.items()
+            for name, metric in metrics.items()
+        }
+
+    one, other = measured(chosen, 1), measured(chosen[::-1], 4)
+    assert set(one) == set(other)
+    for key, values in one.items():
+        assert values.shape == (2, 3)
+        assert np.array_equal(values, other[key]), key
+    assert np.array_equal(one["GES(0.99)", "mspbe"], one["GES(0.99)", "mspbe_common"])
+    assert np.array_equal(one["GES(0.99)", "mspbe"], one["GQ(0.99)", "mspbe"])
+
+
+def test_the_objective_is_the_mspbe():
+    system = sb.System.exact(sb.problems.random_mdp(0.9, rng=3), sb.GES(0.4))
+    theta = np.random.default_rng(0).normal(size=(4, 5, system.p))
+    found = Objective(system, half_inverse(system.M)).mspbe(theta)
+    np.testing.assert_allclose(found, system.mspbe(theta))
+
+
+def test_the_fixed_point_on_active_features_is_that_of_all():
+    car = mountain_car.simulation(replace(mountain_car.Choices(), bins=3))
+    system = from_experience(car, sb.GTB(0.9), 20_000, np.random.SeedSequence(0))
+    assert (np.diag(system.M) == 0).any()
+    np.testing.assert_allclose(fixed_point(system), system.fixed_point, rtol=1e-6, atol=1e-6)
+
+
+def test_results_of_another_comparison_are_not_read(tmp_path):
+    options = Options(tmp_path, quick=True)
+    case = next(
+        iter(two_state.small.plan("x", two_state.make, two_state.COMPARISON, options).values())
+    )
+    store = Store.open(tmp_path / "s", {case.name: case.study() | {"seed": 5}}, "")
+    with pytest.raises(InvalidParameter, match="paper-rewards: seed is 5, here 0"):
+        case.results(store)
+
+
+# Theorem 1 and Table 1.
+
+
+def test_growth_of_iterates_has_the_sign_of_the_spectrum():
+    counted = theorem1.count(theorem1.Choices())
+    for each in counted.values():
+        assert each.agree == each.predicted.size
+        assert 0 < (each.predicted > 0).sum() < each.predicted.size
+        # log|1 + αz|/α = x − α Re(z²)/2 + …
+        assert each.gap < 0.01
+
+
+def test_table_1_prints_one_matrix_that_is_not_the_rules():
+    c = Choices()
+    shown = {name: (printed, true) for name, _, printed, true in matrices(c)}
+    assert [name for name, (printed, true) in shown.items() if printed != true] == ["GTB(λ)"]
+    assert [row.name for row in rows(c.lam) if not printed_holds(row, c)] == ["GTB(λ)"]
+    A = sb.System.exact(sb.problems.two_state(c.gamma), sb.GES(c.lam)).A
+    read = [[float(x) for x in line.split()] for line in shown["GES(λ)"][1].splitlines()]
+    np.testing.assert_allclose(read, A, atol=6e-4)
+
+
+def test_the_fair_version_of_table_1_has_its_offsets(tmp_path):
+    options = Options(tmp_path, quick=True, runs=1)
+    table1.run(options)
+    store, c = Store.load(tmp_path / "table1"), table1.chosen(options)
+    for n, row in enumerate(rows(c.lam)):
+        printed, fair = table1.best_slopes(store, n, row, c)
+        assert printed.offset == 0
+        assert fair.error <= printed.error
+        assert len(row.offsets(c)) == (3 if "t" in row.steps and row.slow else 1)
+
+
+def test_quickly_every_figure_is_drawn_too(tmp_path):
+    quick, full = (Options(tmp_path, quick=q) for q in (True, False))
+    for recipe in (two_state, mountain_car):
+        sizes = [recipe.check(options) for options in (quick, full)]
+        assert 0 < sizes[0] < sizes[1]
+    plans = [
+        two_state.small.plan("x", two_state.make, two_state.COMPARISON, options)
+        for options in (quick, full)
+    ]
+    assert list(plans[0]) == list(plans[1])
+    kept = [mountain_car.fixed_point_tasks(mountain_car.chosen(o), 0) for o in (quick, full)]
+    assert all(kept)
+    assert list(itertools.chain(quick.formats)) == ["png"]
