@@ -225,9 +225,9 @@ def test_bad_rows_of_text(batch, monkeypatch):
     )
     data["action"][:] = "low"
     data["action"][7] = None
-    assert wrong(Log(without("mu_0", "mu_1", "mu_2", "next_mu_0", "next_mu_1", "next_mu_2", data=data))).startswith(
-        "E145 action is empty, not one of low, in 1 row (episode 11 step 3)."
-    )
+    assert wrong(
+        Log(without("mu_0", "mu_1", "mu_2", "next_mu_0", "next_mu_1", "next_mu_2", data=data))
+    ).startswith("E145 action is empty, not one of low, in 1 row (episode 11 step 3).")
 
 
 def test_bad_rows_of_lists():
