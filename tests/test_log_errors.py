@@ -8,6 +8,8 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from logs import alike, columns, content
 from saddleback import GES, errors, features
@@ -72,7 +74,7 @@ ROWS = {
         "E101 mu of the action taken is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log or pass min_prob=…",
     ),
     "logp -inf": (
-        without("behavior_prob", "mu_0") | {"behavior_logp": np.log(np.append(np.full(11, 0.5), 1e-300)) + np.append(np.zeros(11), -np.inf)},
+        without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.log(np.append(np.full(11, 0.5), 1e-300)) + np.append(np.zeros(11), -np.inf)},
         "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log or pass min_prob=…",
     ),
     "log-probabilities": (
@@ -88,7 +90,7 @@ ROWS = {
         "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): a density? continuous actions are not supported.",
     ),
     "logp above 0": (
-        without("behavior_prob", "mu_0") | {"behavior_logp": np.append(np.full(11, -1.0), 0.5)},
+        without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.append(np.full(11, -1.0), 0.5)},
         "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): a density? continuous actions are not supported.",
     ),
     "prob NaN": (
@@ -223,9 +225,9 @@ def test_bad_rows_of_text(batch, monkeypatch):
     )
     data["action"][:] = "low"
     data["action"][7] = None
-    assert wrong(Log(without("mu_0", data=data))).startswith(
-        "E145 action is empty, not one of low, in 1 row (episode 11 step 3)."
-    )
+    assert wrong(
+        Log(without("mu_0", "mu_1", "mu_2", "next_mu_0", "next_mu_1", "next_mu_2", data=data))
+    ).startswith("E145 action is empty, not one of low, in 1 row (episode 11 step 3).")
 
 
 def test_bad_rows_of_lists():
@@ -272,11 +274,11 @@ def test_unrelated_columns_are_left_alone():
 
 
 def test_warnings():
-    ones = without("mu_0") | {"behavior_prob": np.ones(12)}
+    ones = good(mu=False) | {"behavior_prob": np.ones(12)}
     assert warned(ones) == (
         "W103 behavior_prob is 1.0 on every row: a deterministic log cannot support pi unless pi = mu"
     )
-    assert warned(without("mu_0") | {"behavior_prob": np.full(12, 0.25)}) == (
+    assert warned(good(mu=False) | {"behavior_prob": np.full(12, 0.25)}) == (
         "W103 behavior_prob is 0.25 on every row: is it really the same for every row?"
     )
     assert warned(columns([4, 4], "truncated")) == (
@@ -338,7 +340,7 @@ def test_bad_episodes_are_dropped(monkeypatch):
 
 
 def test_naming_all_actions():
-    data = put("action", [3, 4], 3, without("mu_0", "mu_1", "mu_2"))
+    data = put("action", [3, 4], 3, good(mu=False))
     assert Log(data, actions=["a", "b", "c", "d"]).card().errors == []
 
 
@@ -360,6 +362,10 @@ COLUMNS = {
     "other observation": (good(), dict(observations=["obs_0", "obs1"]), "E100 observation column 'obs1' is missing. Did you mean 'obs_1'?"),
     "far observation": (good(), dict(observations=["lactate"]), "E100 observation column 'lactate' is missing. There are: episode_id, step,"),
     "next in part": (without("next_obs_1"), {}, "E100 column 'next_obs_1' is missing, though 'next_obs_0' is there. Add it, or leave all of the next observation out."),
+    "gap in observations": (good() | {"obs_3": np.ones(12)}, {}, "E100 column 'obs_2' is missing, though 'obs_3' is there. Number the columns from 0 without gaps."),
+    "gap in mu": (without("mu_1"), {}, "E100 column 'mu_1' is missing, though 'mu_2' is there. Number the columns from 0 without gaps."),
+    "no first": (without("obs_0", "next_obs_0"), {}, "E100 there is no observation:"),
+    "short next_mu": (without("next_mu_2"), {}, "E141 next_mu_* has 2 columns, mu_* has 3: one for each action in both."),
     "both propensities": (good() | {"behavior_logp": np.full(12, -1.0)}, {}, "E102 both behavior_prob and behavior_logp are there: drop one of them."),
     "too many mu": (good(), dict(actions=["none", "low"]), "E141 mu_* has 3 columns, but 2 actions are named (none, low)."),
     "text observation": (
@@ -401,7 +407,7 @@ def test_all_problems_of_columns_are_said_at_once():
 
 
 def test_actions_that_are_ids():
-    data = put("action", [3], 10**9, without("mu_0", "mu_1", "mu_2"))
+    data = put("action", [3], 10**9, good(mu=False))
     with complaint(
         LogError, "E145 column 'action' goes up to 1,000,000,000: actions are numbered 0 … K−1, at "
         "most 10,000 of them. Number them without gaps, or turn them into text."
@@ -564,6 +570,76 @@ def test_places_that_cannot_be_written(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["bad.parquet"]
 
 
+# Whatever is wrong, it is one of ours that says so.
+
+
+@st.composite
+def spoilt(draw):
+    """Return the columns of a good log with a few things done to them."""
+    data = {k: v.copy() for k, v in good(mu=draw(st.booleans())).items()}
+    for _ in range(draw(st.integers(1, 3))):
+        name = draw(st.sampled_from(sorted(data)))
+        row = draw(st.integers(0, 11))
+        how = draw(st.sampled_from(["drop", "null", "value", "text", "shuffle", "real", "short"]))
+        column = data[name]
+        if how == "drop":
+            del data[name]
+        elif how == "null":
+            data[name] = column.astype(object)
+            data[name][row] = None
+        elif how == "value":
+            value = draw(st.sampled_from([np.nan, np.inf, -1.0, 0.0, 2.0, 1e300]))
+            data[name] = column.astype(float) if column.dtype.kind in "iufb" else column
+            data[name][row] = value
+        elif how == "text":
+            data[name] = np.array([f"{each}" for each in column])
+        elif how == "shuffle":
+            data[name] = np.roll(column, row)
+        elif how == "real":
+            data[name] = column.astype(float) if column.dtype.kind in "iufb" else column
+        elif how == "short":
+            data = {k: v[row:] for k, v in data.items()}
+            break
+    return data
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    data=spoilt(),
+    options=st.fixed_dictionaries(
+        {},
+        optional={
+            "drop_bad": st.just("episode"),
+            "drop_autoreset": st.just(True),
+            "time_limit": st.just("task"),
+            "min_prob": st.just(0.1),
+            "actions": st.sampled_from([["0", "1", "2"], ["a", "b"]]),
+            "behaviour": st.just(lambda o: np.full((len(o), 3), 1 / 3)),
+            "segment": st.integers(1, 5),
+        },
+    ),
+    batch=st.integers(1, 13),
+)
+def test_spoilt_logs_are_refused_or_used(data, options, batch, monkeypatch):
+    def outcome(form):
+        try:
+            log = Log(form, **options)
+            card = log.card(0.9)
+            found = [str(each) for each in card.errors]
+            list(log.pieces())
+            return found, card.text
+        except errors.SaddlebackError as error:
+            return str(error).split("\n"), None
+
+    expected = outcome(data)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "BATCH", batch)
+        again = outcome(data)
+    # What is said does not depend on how many rows are read at a time.
+    assert again[0] == expected[0]
+    assert (again[1] is None) == (expected[1] is None)
+
+
 # Policies.
 
 
@@ -651,7 +727,7 @@ def test_features_that_do_not_fit():
 
 
 def test_uncovered_actions():
-    data = without("mu_0", "mu_1", "mu_2") | {"action": np.array([0, 1] * 6)}
+    data = good(mu=False) | {"action": np.array([0, 1] * 6)}
     never = Log(data, actions=["none", "low", "high"])
     message = (
         "E110 pi (uniform) puts mass on actions mu never takes: 33.3% of pi's probability (action "

@@ -425,6 +425,15 @@ def test_an_episode_split_between_files(step):
     assert together[0].merge(together[1]).steps.sum() == 13
 
 
+def test_numbered_steps_tell_that_nothing_was_split():
+    """Files that number their episodes alike, each with a last one that simply stops."""
+    one, other = (
+        summed(Log(columns([4, 5], ["terminated", "stops"], seed=seed)), GES(0.6))
+        for seed in (14, 15)
+    )
+    assert one.merge(other).episodes.sum() == 4
+
+
 @pytest.mark.parametrize("step", [True, False])
 def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
     data = columns([4, 5, 4], "terminated", seed=14, step=step)

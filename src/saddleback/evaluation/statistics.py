@@ -58,7 +58,8 @@ class Statistics:
     squares
         Σρ² of the logged actions for each target, [T].
     ids, prints, unfinished
-        For each episode its id and the fingerprint of its rows, and whether it simply stops.
+        For each episode its id and the fingerprint of its rows, and whether it simply stops and
+        may go on in another file.
     estimated
         How propensities were estimated, if they were.
     findings

@@ -90,7 +90,7 @@ class Tally:
                 words[kind[0]](*kind[1:], *details, count=count, where=_where(count, places)),
             )
             for kind, (count, places, details) in sorted(
-                self._found.items(), key=lambda item: item[0][0][1:]
+                self._found.items(), key=lambda item: (item[0][0][1:], item[0])
             )
         ]
 

@@ -117,14 +117,7 @@ class Inspection:
         ):
             low, high = self._finite(piece, name, column)
             self.low[d], self.high[d] = min(self.low[d], low), max(self.high[d], high)
-        if piece.next_observations is not None:
-            there = np.isfinite(piece.next_observations)
-            some = piece.truncated & ~there.all(axis=1) & (
-                there.any(axis=1) | np.isinf(piece.next_observations).any(axis=1)
-            )  # fmt: skip
-            if some.any():
-                for name, column in zip(self._observations, piece.next_observations.T, strict=True):
-                    self._finite(piece, f"next_{name}", np.where(some, column, 0.0))
+        self._following(piece)
         low, high = self._finite(piece, self._names["reward"], piece.rewards)
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
         self.reward_sum += float(piece.rewards.sum(where=np.isfinite(piece.rewards)))
@@ -139,6 +132,20 @@ class Inspection:
             self.tally.add(("E120", name, what), len(where), piece.places(where))
         good = column[np.isfinite(column)]
         return float(good.min(initial=np.inf)), float(good.max(initial=-np.inf))
+
+    def _following(self, piece: Rows) -> None:
+        """Notice next observations of truncated rows that are there in part."""
+        if piece.next_observations is None:
+            return
+        cut = np.flatnonzero(piece.truncated)
+        following = piece.next_observations[cut]
+        there = np.isfinite(following)
+        some = ~there.all(axis=1) & (there.any(axis=1) | np.isinf(following).any(axis=1))
+        if some.any():
+            column = np.zeros(len(piece))
+            for d, name in enumerate(self._observations):
+                column[cut[some]] = following[some, d]
+                self._finite(piece, f"next_{name}", column)
 
     def _clock(self, piece: Rows) -> None:
         """Follow how much each entry of the observation moves from step to step."""
@@ -189,8 +196,9 @@ class Inspection:
         if np.isnan(low):
             where = np.flatnonzero(np.isnan(prob))
             self.tally.add(("E102", self._prob, "NaN"), len(where), piece.places(where))
-        self.prob_low = float(np.fmin(self.prob_low, np.nanmin(prob, initial=np.inf)))
-        self.prob_high = float(np.fmax(self.prob_high, np.nanmax(prob, initial=-np.inf)))
+            low = float(np.nanmin(prob, initial=np.inf))
+            high = float(np.nanmax(prob, initial=-np.inf))
+        self.prob_low, self.prob_high = min(self.prob_low, low), max(self.prob_high, high)
         if high > 1.0 + TOLERANCE:
             where = np.flatnonzero(prob > 1.0 + TOLERANCE)
             self.tally.add(("E102", self._prob, "> 1"), len(where), piece.places(where))

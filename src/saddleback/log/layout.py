@@ -135,6 +135,8 @@ def resolve(
         if role in names and not fits(schema.field(names[role]).type):
             kind = _kind(schema.field(names[role]).type)
             found.append(Finding("E143", f"column {names[role]!r} holds {kind}; {WANTED[role]}."))
+    for prefix in ("mu", "pi", "next_mu", "next_pi", *(() if observations else ("obs", "phi"))):
+        _gaps(prefix, there, found)
     tables = {}
     for prefix in sorted({m[1] for n in there if (m := re.fullmatch(r"(.+)_0", n))}):
         if prefix in ("obs", "next_obs", "phi", "next_phi"):
@@ -142,6 +144,16 @@ def resolve(
         each = numbered(there, prefix)
         if all(_is_number(schema.field(n).type) for n in each) and not set(each) & set(seen):
             tables[prefix] = each
+    for prefix, each in tables.items():
+        whole = tables.get(prefix.removeprefix("next_"))
+        if whole is not None and len(whole) != len(each):
+            found.append(
+                Finding(
+                    "E141",
+                    f"{prefix}_* has {len(each)} columns, {prefix.removeprefix('next_')}_* has "
+                    f"{len(whole)}: one for each action in both.",
+                )
+            )
     if found:
         return None, found
     return Layout(names, seen, following, as_list, dimensions, given, tables), []
@@ -185,6 +197,20 @@ def _observed(
         )
     )
     return (), (), False, False
+
+
+def _gaps(prefix: str, there: Sequence[str], found: list[Finding]) -> None:
+    """Notice that prefix_0, prefix_1, … do not go on to the last of them."""
+    numbers = {int(m[1]) for n in there if (m := re.fullmatch(rf"{prefix}_([0-9]+)", n))}
+    missing = set(range(max(numbers, default=-1))) - numbers
+    if missing:
+        found.append(
+            Finding(
+                "E100",
+                f"column '{prefix}_{min(missing)}' is missing, though '{prefix}_{max(numbers)}' is "
+                "there. Number the columns from 0 without gaps.",
+            )
+        )
 
 
 def _following(

@@ -66,6 +66,8 @@ class Log:
     time_limit
         "artifact": a truncated episode would have gone on, so its end bootstraps. "task": the
         limit is part of the task, so it ends there; the observation should then hold the time.
+    segment
+        Steps after which a long episode is handed on in part, so that memory stays bounded.
 
     Examples
     --------

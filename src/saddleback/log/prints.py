@@ -34,14 +34,15 @@ class Prints:
             self._open[-1] = found[0]
         self._prints.append(found[1 : count + 1])
         self._ids.append(piece.ids)
-        self._unfinished.append(piece.unfinished)
+        # One whose steps are numbered cannot go on elsewhere: its rest would not begin at step 0.
+        self._unfinished.append(piece.unfinished & (rows.step is None))
         if not piece.goes_on:
             self._open = None
         elif count:
             self._open = self._prints[-1]
 
     def arrays(self) -> tuple[OffsetArray, OffsetArray, BoolArray]:
-        """Ids, fingerprints, and whether each episode simply stops."""
+        """Ids, fingerprints, and whether each episode simply stops and may go on elsewhere."""
         nothing = [np.zeros(0, dtype=np.uint64)]
         ids = np.concatenate(self._ids or nothing)
         prints = np.concatenate(self._prints or nothing)

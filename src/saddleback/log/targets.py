@@ -262,8 +262,10 @@ def _by_name(model: Any, log: Log, name: str) -> Policy:
     order = [there.index(each) for each in names]
 
     def policy(observations: FloatArray) -> FloatArray:
-        import pandas
-
+        try:
+            import pandas
+        except ImportError:
+            return np.asarray(model.predict_proba(observations[:, order]))
         frame = pandas.DataFrame(observations[:, order], columns=names)
         return np.asarray(model.predict_proba(frame))
 
