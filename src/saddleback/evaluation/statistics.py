@@ -279,14 +279,6 @@ class Statistics:
         )
 
 
-def _add(total: float, each: FloatArray, begins: BoolArray) -> float:
-    """Add a number for each step, episode by episode, so that pieces do not matter."""
-    if not len(each):
-        return total
-    sums = np.add.reduceat(each, np.flatnonzero(begins))
-    return float(np.cumsum(np.append(total, sums))[-1])
-
-
 def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
     """Add E_π φ(S_0, ·) of episodes to their blocks."""
     which, value = active

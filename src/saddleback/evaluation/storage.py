@@ -62,7 +62,15 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
 
 
 def load_statistics(path: str | os.PathLike[str]) -> Statistics:
-    """Read statistics that `save_statistics` wrote."""
+    """Read statistics that `save_statistics` wrote.
+
+    Examples
+    --------
+    >>> load_statistics("nothing.stats")
+    Traceback (most recent call last):
+    ...
+    saddleback.errors.InvalidParameter: cannot read nothing.stats: No such file or directory.
+    """
     return read(path, SCHEMA, "statistics", _build)
 
 
