@@ -138,7 +138,7 @@ def evaluate(
     >>> found = evaluate(log, "pump:0.8", features=car.features, gamma=0.99)
     >>> for each in found.estimates:
     ...     print(f"{each.method:18} {each.value:.1f} {each.note}")
-    LSTD, GRetrace(0.9) -76.8 ok
+    LSTD, GRetrace(0.5) -77.5 ok
     FQE                -77.0 ok
     """
     for method in methods:

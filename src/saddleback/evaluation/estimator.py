@@ -176,7 +176,7 @@ class LSTD(Estimator):
     >>> log = collect(car, episodes=1000, rng=0)
     >>> found = LSTD(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
     >>> found.outcome_, round(found.value(), 1), found.predict([[-0.5, 0.0]]).round(0)
-    ('ok', -76.8, array([[-78., -76., -71.]]))
+    ('ok', -77.5, array([[-78., -77., -71.]]))
     """
 
     ridge: float = 0.0
