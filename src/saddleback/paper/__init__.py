@@ -53,10 +53,13 @@ class Options:
     quick: bool = False
     workers: int = 2
 
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """Files of each figure."""
-        return ("png",) if self.quick else ("png", "pdf")
+    def save(self, figure: Any, name: str) -> list[Path]:
+        """Write a figure; quickly, as a coarse picture only."""
+        from saddleback import plots
+
+        if self.quick:
+            return plots.save(figure, self.out, name, ("png",), dpi=100)
+        return plots.save(figure, self.out, name)
 
 
 def prepare(out: Path) -> None:

@@ -56,7 +56,7 @@ def check(options: Options) -> int:
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
     c = Choices()
-    out, runs, seed = options.out, options.runs or (2 if options.quick else c.runs), options.seed
+    runs, seed = options.runs or (2 if options.quick else c.runs), options.seed
     c = replace(c, steps=c.steps // 10) if options.quick else c
     learners = [
         Learner(TD(0.0), c.alpha, 0.0, plots.COLOURS["orange"]),
@@ -96,6 +96,6 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 ax.set(xscale="log", yscale="log", xlim=(1, c.steps))
                 plots.label_ends(ax, named)
         axes[-1].set(xlabel="step\nlines: median of the runs; bands: all; dashed: expected")
-        paths = plots.save(figure, out, "baird", options.formats)
+        paths = options.save(figure, "baird")
     tables, more = small.compare("baird", make, COMPARISON, options)
     return [table, *tables], paths + more

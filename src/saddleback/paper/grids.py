@@ -87,14 +87,14 @@ def draw(
             ax.set(ylabel=label)
         axes[-1].set(xlabel=results.comparison.unit)
         axes[0].set_title(f"{title}\nbest setting of each rule; bands: all runs")
-        paths += plots.save(figure, options.out, f"{name}-curves", options.formats)
+        paths += options.save(figure, f"{name}-curves")
 
         figure, axes = plots.column(len(metrics), PANEL, gap=0.46, top=0.36)
         for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
             distribution(ax, results, metric)
             ax.set(xlabel=f"{label} at the end")
         axes[0].set_title(f"{title}\nsettings, of {settings}, that end at or below a value")
-        paths += plots.save(figure, options.out, f"{name}-distribution", options.formats)
+        paths += options.save(figure, f"{name}-distribution")
 
         figure, axes = plots.column(
             len(results.comparison.rules), 0.72, gap=0.22, across=COLUMNS, top=0.52, right=0.75,
@@ -103,7 +103,7 @@ def draw(
         metric, label = next(iter(metrics.items()))
         _maps(axes, results, metric, label)
         figure.suptitle(f"{title}\n{label} at the end; × diverged", x=0.02, ha="left")
-        paths += plots.save(figure, options.out, f"{name}-sensitivity", options.formats)
+        paths += options.save(figure, f"{name}-sensitivity")
     return paths
 
 

@@ -61,7 +61,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     with plots.style():
         figure, ax = plt.subplots(figsize=(plots.WIDTH, 2.7))
         draw(ax, gammas, lambdas, values, choices.experiments)
-        paths = plots.save(figure, options.out, "stability", options.formats)
+        paths = options.save(figure, "stability")
 
     table = Table(
         title="Two-state problem: the γ at which instability begins, found and by formula",

@@ -120,7 +120,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         for ax, named in zip(axes, ends.values(), strict=True):
             plots.label_ends(ax, named, lines=2)
         axes[-1].set(xlabel="steps")
-        paths = plots.save(figure, options.out, "step-size", options.formats)
+        paths = options.save(figure, "step-size")
     table.caption = (
         "Best setting of each grid by the mean MSPBE of the last tenth; the figure shows the "
         "geometric mean of its runs."

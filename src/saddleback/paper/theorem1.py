@@ -101,7 +101,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         figure, axes = plots.column(2, 1.9, gap=0.62)
         agreement(axes[0], counted)
         iterates(axes[1], c)
-        paths = plots.save(figure, options.out, "theorem1", options.formats)
+        paths = options.save(figure, "theorem1")
     table = Table(title="Theorem 1: growth of off-line iterates", box=box.SIMPLE)
     for heading in ("problems", "points", "unstable", "sign agrees", "largest difference"):
         table.add_column(heading, justify="left" if heading == "problems" else "right")

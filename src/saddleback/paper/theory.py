@@ -56,7 +56,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         _linear_rate(axes[0], problem, c, table)
         _floor(axes[1], problem, c, options.seed, table)
         _gap(axes[2], problem, c, options.seed, table)
-        paths = plots.save(figure, options.out, "theory", options.formats)
+        paths = options.save(figure, "theory")
     return [table], paths
 
 

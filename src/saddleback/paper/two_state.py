@@ -54,7 +54,7 @@ def check(options: Options) -> int:
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
     c = Choices()
-    out, runs, seed = options.out, options.runs or (2 if options.quick else c.runs), options.seed
+    runs, seed = options.runs or (2 if options.quick else c.runs), options.seed
     c = replace(c, steps=c.steps // 10) if options.quick else c
     learners = [
         Learner(ExpectedSarsa(c.lam), c.alpha, 0.0, plots.COLOURS["orange"]),
@@ -91,7 +91,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             axes[1], 3, 1e-5, "GES(0), sampled: to a\nfloor set by α", colour=learners[1].colour
         )
         plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
-        paths = plots.save(figure, out, "two-state", options.formats)
+        paths = options.save(figure, "two-state")
     tables, more = small.compare("two-state", make, COMPARISON, options)
     return [table, *tables], paths + more
 

@@ -80,13 +80,17 @@ def column(
 
 
 def save(
-    figure: Figure, out: Path, name: str, formats: Sequence[str] = ("png", "pdf")
+    figure: Figure,
+    out: Path,
+    name: str,
+    formats: Sequence[str] = ("png", "pdf"),
+    dpi: float | None = None,
 ) -> list[Path]:
     """Write a figure, the same bytes for the same picture, and close it."""
     paths = [out / f"{name}.{kind}" for kind in formats]
     for ax in figure.axes:
         _plain_decades(ax)
-    figure.set_dpi(plt.rcParams["savefig.dpi"])
+    figure.set_dpi(dpi or plt.rcParams["savefig.dpi"])
     engine = figure.get_layout_engine()
     if engine is not None:  # lay it out once for both files
         engine.execute(figure)
