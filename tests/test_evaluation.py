@@ -281,3 +281,11 @@ def test_evaluate_says_when_lambda_is_over_the_ceiling(car_log):
         for each in said
     )
     assert any(each.startswith("W171 270 of 972 features never active; 9 coll") for each in said)
+
+
+def test_an_undiscounted_value_needs_ends():
+    log = sb.collect(CAR, episodes=20, limit=120, rng=0)
+    one = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=1.0)
+    with pytest.raises(sb.LogError, match=r"E160 gamma=1 needs terminating episodes; 60% do not"):
+        one.fit(log)
+    assert one.fit(sb.collect(CAR, episodes=20, rng=0)).value() < -50

@@ -29,6 +29,7 @@ from saddleback.evaluation.coverage import Coverage
 from saddleback.evaluation.setting import Setting
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
+from saddleback.log.card import undiscounted
 from saddleback.log.findings import refuse
 from saddleback.log.log import Progress
 from saddleback.log.prints import Prints, overlap
@@ -154,7 +155,7 @@ class Statistics:
         starts = np.zeros((len(policies), setting.blocks, p))
         steps, episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
         squares = np.zeros(len(policies))
-        prints, now = Prints(), 0
+        prints, now, cut = Prints(), 0, 0
         coverage = [Coverage(each.name, log.action_names) for each in policies]
         tables = [table for each in policies for table in each.tables]
         with ThreadPoolExecutor(_validate.count("Statistics", "threads", threads)) as pool:
@@ -167,6 +168,8 @@ class Statistics:
                 begins = piece.starts.copy()
                 begins[:1] = True
                 block = each[begins]
+                last = np.append(piece.starts[1:], not piece.goes_on)[: len(piece)]
+                cut += int((last & piece.continues).sum())
                 episodes += np.bincount(mine, minlength=setting.blocks)
                 mu = piece.tables.get("mu")
                 jobs = []
@@ -188,6 +191,8 @@ class Statistics:
                     ]
                 for job in jobs:
                     job.result()
+        if setting.gamma == 1.0 and cut:
+            refuse([undiscounted(cut / episodes.sum())])
         found = [each.finding(allow_uncovered) for each in coverage]
         findings = tuple(each for each in found if each is not None)
         refuse(findings)

@@ -75,15 +75,7 @@ class Card:
         ended = cutter.terminated + (cutter.truncated if log.time_limit == "task" else 0)
         unended = cutter.terminated + cutter.truncated + cutter.stops - ended
         if gamma == 1.0 and unended > 0:
-            share = unended / (ended + unended)
-            findings = [
-                Finding(
-                    "E160",
-                    f"gamma=1 needs terminating episodes; {share:.0%} do not terminate. Use a "
-                    "smaller gamma, or drop them.",
-                ),
-                *findings,
-            ]
+            findings = [undiscounted(unended / (ended + unended)), *findings]
         counted = np.cumsum(inspection.histogram)
         propensity = None
         if counted[-1]:
@@ -144,3 +136,12 @@ class Card:
         if self.estimated:
             lines.append(f"propensities were estimated: {self.estimated}")
         return "\n".join(lines)
+
+
+def undiscounted(share: float) -> Finding:
+    """Say that a share of the episodes has no end where only an end would do."""
+    return Finding(
+        "E160",
+        f"gamma=1 needs terminating episodes; {share:.0%} do not terminate. Use a smaller gamma, "
+        "or drop them.",
+    )
