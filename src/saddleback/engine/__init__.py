@@ -10,6 +10,7 @@ from saddleback.engine.logged import LoggedStreamer, check_logged, copies_of, ne
 from saddleback.engine.offline import OfflineLearners
 from saddleback.engine.pieces import Pieces, record_points
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
+from saddleback.engine.scores import Scores
 from saddleback.engine.source import FiniteSource, Simulation, Source, as_source
 from saddleback.engine.stream import Columns
 from saddleback.engine.sums import Moments, Sums
@@ -28,6 +29,7 @@ __all__ = [
     "Pieces",
     "Sampler",
     "Schedule",
+    "Scores",
     "Simulation",
     "Source",
     "StepSize",

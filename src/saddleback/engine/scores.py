@@ -1,0 +1,76 @@
+"""What each episode says against a solution: its score, along one direction.
+
+    uᵀs_i = Σ_t (uᵀe_t) δ_t(θ),    δ_t = R_t + γ'θᵀb_t − θᵀφ_t,    uᵀe_t = c_t uᵀe_{t−1} + w_t uᵀφ_t
+
+Against one vector the trace is one number, so a step costs the active features, whatever λ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._jit import compiled
+from saddleback._typing import FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback.engine.stream import Columns
+
+
+class Scores:
+    """Sums of uᵀe_t δ_t over each episode, as pieces of a stream come."""
+
+    def __init__(self, theta: FloatArray, u: FloatArray) -> None:
+        self._theta, self._u = theta, u
+        self._carry = np.zeros(1)
+        self._each: list[FloatArray] = [np.zeros(0)]
+
+    def add(self, stream: Columns, episode: IntArray, begun: int) -> None:
+        """Take in a piece: which of the ``begun`` episodes each transition is of, from 1.
+
+        0 stands for the episode that began before.
+        """
+        found = np.zeros(begun + 1)
+        _scores(*stream[:6], *stream[7:], episode, self._theta, self._u, self._carry, found)
+        self._each[-1][-1:] += found[0]
+        if begun:
+            self._each.append(found[1:])
+
+    @property
+    def each(self) -> FloatArray:
+        """The score of each episode, in order."""
+        return np.concatenate(self._each)
+
+
+@compiled
+def _scores(
+    phi_from: OffsetArray,
+    phi_index: IndexArray,
+    phi_value: FloatArray,
+    next_from: OffsetArray,
+    next_index: IndexArray,
+    next_b: FloatArray,
+    reward: FloatArray,
+    discount: FloatArray,
+    decay: FloatArray,
+    weight: FloatArray,
+    episode: IntArray,
+    theta: FloatArray,
+    u: FloatArray,
+    carry: FloatArray,
+    found: FloatArray,
+) -> None:
+    """Fill the scores of episodes; ``found[0]`` is what the one already begun gets more."""
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    q = carry[0]
+    for t in range(len(reward)):
+        delta, along = reward[t], 0.0
+        for j in range(phi_from[t], phi_from[t + 1]):
+            i, value = phi_index[j], phi_value[j * valued]
+            delta -= theta[i] * value
+            along += u[i] * value
+        if discount[t] != 0.0:
+            ahead = 0.0
+            for j in range(next_from[t], next_from[t + 1]):
+                ahead += theta[next_index[j]] * next_b[j]
+            delta += discount[t] * ahead
+        q = decay[t] * q + weight[t] * along
+        found[episode[t]] += q * delta
+    carry[0] = q

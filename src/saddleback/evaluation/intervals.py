@@ -1,0 +1,226 @@
+"""Intervals for the closed form, that say what they cover: the TD fixed point of these features.
+
+The estimate is V̂ = x̄ᵀθ̂ with Âθ̂ + b̂ = 0. Episodes are independent, steps within one are not, so
+the unit is the episode. To first order, with A_i, b_i, x_i the sums of episode i of n, and u
+solving Âᵀu = x̄ (both per episode, in the span of the features that were met),
+
+    V̂ − V ≈ (1/n) Σ_i g_i,      g_i = x_iᵀθ̂ − V̂ − uᵀ(A_iθ̂ + b_i),      var V̂ ≈ Σ g_i² / n(n−1)
+
+(the sandwich, clustered by episode). uᵀ(A_iθ̂ + b_i) = Σ_t (uᵀe_t) δ_t is one number, so one more
+pass over the log is all it takes; without the log, the sums of blocks of episodes give the same
+with fewer degrees of freedom. None of this covers V^π: between the two stands what linear features
+cannot say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from saddleback import _validate
+from saddleback._typing import RNG, FloatArray
+from saddleback.engine import LoggedStreamer, Scores, copies_of
+from saddleback.errors import InvalidParameter, Undefined
+from saddleback.evaluation.solve import Range
+from saddleback.evaluation.statistics import Statistics
+from saddleback.features import Features
+from saddleback.log import Log, as_target
+from saddleback.rules import Rule
+
+ESTIMAND = "TD fixed point of these features"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval, and what it is an interval of.
+
+    Attributes
+    ----------
+    value, low, high
+        The estimate and its interval.
+    level
+        Nominal coverage.
+    error
+        Standard error.
+    estimand
+        What it is meant to cover.
+    method
+        How it was made.
+    n
+        Independent units behind it: episodes, or blocks of them.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    error: float
+    estimand: str
+    method: str
+    n: int
+
+
+def student(value: float, each: FloatArray, level: float, estimand: str, method: str) -> Interval:
+    """Return the interval of a mean of independent terms g_i, whose mean is about 0."""
+    n = len(each)
+    if n < 2:
+        raise Undefined(
+            f"an interval needs at least two independent episodes, and there is {n}. Give more, or "
+            "cut a long one into episodes that may be taken as independent."
+        )
+    error = float(np.sqrt(np.sum(each**2) / (n * (n - 1))))
+    reach = float(stats.t.ppf(0.5 + level / 2, n - 1)) * error
+    return Interval(value, value - reach, value + reach, level, error, estimand, method, n)
+
+
+def direction(
+    sums: Statistics, rule: Rule | int, target: str | int, ridge: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return θ̂, x̄ and u, with Âᵀu = x̄ per episode."""
+    span, system = Range(sums.M / sums.steps.sum()), sums.system(rule, target)
+    solved = span.solve(system.A, system.b, ridge).theta
+    per_episode = float(sums.steps.sum() / sums.episodes.sum())
+    start = sums.start(target)
+    u = span.solve(system.A.T * per_episode, -start, ridge * per_episode).theta
+    return solved, start, u
+
+
+def sandwich(
+    log: Log,
+    sums: Statistics,
+    targets: Any,
+    *,
+    features: Features,
+    rule: Rule | int = 0,
+    ridge: float = 0.0,
+    level: float = 0.95,
+) -> list[Interval]:
+    """Return the interval of the closed form for each target, with one more pass over the log.
+
+    Parameters
+    ----------
+    log, targets, features
+        As they were when the statistics were made.
+    sums
+        Its statistics.
+    rule, ridge
+        Which solution.
+    level
+        Nominal coverage.
+
+    Examples
+    --------
+    >>> from saddleback import GRetrace, problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=1000, rng=0)
+    >>> options = dict(features=car.features)
+    >>> sums = Statistics.of(log, GRetrace(0.5), "pump:0.8", gamma=0.99, **options)
+    >>> (found,) = sandwich(log, sums, "pump:0.8", **options)
+    >>> print(f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}] {found.estimand}")
+    -77.5 [-78.6, -76.3] TD fixed point of these features
+    """
+    _level(level)
+    setting = sums.setting
+    chosen = setting.rules[sums.place(rule, 0)[1]]
+    named = targets if isinstance(targets, dict) else {setting.targets[0]: targets}
+    policies = [as_target(given, log, name) for name, given in named.items()]
+    copies = copies_of(log.n_actions, setting.values, setting.shared)
+    solved = [direction(sums, chosen, each.name, ridge) for each in policies]
+    streamers = [LoggedStreamer(features, [chosen], copies, setting.gamma) for _ in policies]
+    scores = [Scores(theta, u) for theta, _, u in solved]
+    firsts: list[list[FloatArray]] = [[] for _ in policies]
+    tables = [table for each in policies for table in each.tables]
+    for piece in log.pieces(tables):
+        episode = np.cumsum(piece.rows.starts, dtype=np.int64)[piece.index]
+        mu = piece.tables.get("mu")
+        which, size = features.encode(piece.observations[piece.first_states])
+        for k, policy in enumerate(policies):
+            pi = policy.probabilities(piece, log.n_actions)
+            stream = streamers[k](piece, pi, piece.propensity, mu)[0]
+            scores[k].add(stream, episode, len(piece.first_states))
+            weights = solved[k][0].reshape(-1, copies.shape[1])[which]
+            each = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1) @ copies.T
+            firsts[k].append((pi[piece.first_states] * each).sum(axis=1))
+    found = []
+    for k in range(len(policies)):
+        theta, start, _ = solved[k]
+        value = float(theta @ start)
+        g = np.concatenate(firsts[k]) - value - scores[k].each
+        found.append(student(value, g, level, ESTIMAND, "sandwich, clustered by episode"))
+    return found
+
+
+def of_blocks(
+    sums: Statistics,
+    rule: Rule | int = 0,
+    target: str | int = 0,
+    *,
+    ridge: float = 0.0,
+    level: float = 0.95,
+) -> Interval:
+    """Return the sandwich interval from the sums of blocks alone, where the log is not at hand."""
+    _level(level)
+    t, r = sums.place(rule, target)
+    theta, start, u = direction(sums, rule, target, ridge)
+    value, n = float(theta @ start), float(sums.episodes.sum())
+    ridged = ridge * np.diag(sums.M) * theta / sums.setting.blocks
+    residual = sums.A[t, r] @ theta + sums.b[t, r] - ridged
+    each = sums.starts[t] @ theta - sums.episodes * value - residual @ u
+    some = sums.episodes > 0
+    count = int(some.sum())
+    return student(
+        value, each[some] * count / n, level, ESTIMAND, f"sandwich over {count} blocks of episodes"
+    )
+
+
+def bootstrap(
+    sums: Statistics,
+    rule: Rule | int = 0,
+    target: str | int = 0,
+    *,
+    ridge: float = 0.0,
+    level: float = 0.95,
+    draws: int = 200,
+    rng: RNG = None,
+) -> tuple[Interval, FloatArray]:
+    """Solve again with blocks of episodes drawn anew; return the interval and all values.
+
+    Whole blocks are the unit, so their number should be well above 20.
+    """
+    _level(level)
+    if _validate.count("bootstrap", "draws", draws) < 20:
+        raise InvalidParameter(
+            f"bootstrap: draws must be at least 20 for an interval, got {draws}."
+        )
+    t, r = sums.place(rule, target)
+    some = np.flatnonzero(sums.episodes > 0)
+    if len(some) < 2:
+        raise Undefined("bootstrap: all episodes are in one block; use more blocks.")
+    generator = _validate.generator(rng)[0]
+    span = Range(sums.M / sums.steps.sum())
+    theta, start, _ = direction(sums, rule, target, ridge)
+    found = np.empty(draws)
+    for k in range(draws):
+        weight = np.bincount(generator.choice(some, len(some)), minlength=sums.setting.blocks)
+        steps = float(weight @ sums.steps)
+        A = np.tensordot(weight, sums.A[t, r], axes=1) / steps
+        b = weight @ sums.b[t, r] / steps
+        drawn = span.solve(A, b, ridge).theta
+        found[k] = drawn @ (weight @ sums.starts[t]) / float(weight @ sums.episodes)
+    value = float(theta @ start)
+    tail = (1 - level) / 2
+    low, high = np.quantile(found, [tail, 1 - tail])
+    interval = Interval(
+        value, float(low), float(high), level, float(found.std(ddof=1)), ESTIMAND,
+        f"bootstrap of {len(some)} blocks of episodes, {draws} draws", len(some),
+    )  # fmt: skip
+    return interval, found
+
+
+def _level(level: float) -> None:
+    if not 0 < _validate.unit("interval", "level", level) < 1:
+        raise InvalidParameter(f"interval: level must be in (0, 1), got {level!r}.")
