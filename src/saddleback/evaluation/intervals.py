@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from saddleback import _validate
 from saddleback._typing import RNG, FloatArray
@@ -72,7 +72,7 @@ def student(value: float, each: FloatArray, level: float, estimand: str, method:
             "cut a long one into episodes that may be taken as independent."
         )
     error = float(np.sqrt(np.sum(each**2) / (n * (n - 1))))
-    reach = float(stats.t.ppf(0.5 + level / 2, n - 1)) * error
+    reach = float(stdtrit(n - 1, 0.5 + level / 2)) * error
     return Interval(value, value - reach, value + reach, level, error, estimand, method, n)
 
 

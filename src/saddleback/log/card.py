@@ -76,11 +76,11 @@ class Card:
         unended = cutter.terminated + cutter.truncated + cutter.stops - ended
         if gamma == 1.0 and unended > 0:
             findings = [undiscounted(unended / (ended + unended)), *findings]
-        counted = np.cumsum(inspection.histogram)
+        counted = np.cumsum(inspection.propensities.histogram)
         propensity = None
         if counted[-1]:
             median = int(np.searchsorted(counted, (counted[-1] + 1) // 2)) / (len(counted) - 1)
-            propensity = (inspection.prob_low, median)
+            propensity = (inspection.propensities.low, median)
         mean = inspection.reward_sum / max(1, inspection.rows)
         return cls(
             rows=inspection.rows,

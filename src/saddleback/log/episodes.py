@@ -18,7 +18,8 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.decode import Rows, join
 from saddleback.log.findings import Finding, Tally
-from saddleback.log.inspection import finite_rows, hash_ids
+from saddleback.log.ids import hash_ids
+from saddleback.log.inspection import finite_rows
 from saddleback.log.words import WORDS
 
 RESET = "(Looks like Gymnasium NEXT_STEP autoreset: pass drop_autoreset=True.)"

@@ -196,3 +196,34 @@ def common_layout(
 
 def _type(part: Part, name: str) -> str:
     return str(part.schema.field(name).type) if name in part.schema.names else "missing"
+
+
+def write_parts(each: Sequence[Part], path: Path, words: dict[str, Any]) -> Path:
+    """Write all parts as one Parquet file, whole or not at all."""
+    try:
+        noted = json.dumps(words).encode()
+    except TypeError as error:
+        raise InvalidParameter(f"write: metadata must be plain values: {error}.") from None
+    common = [
+        column
+        for column in each[0].schema
+        if all(part.schema.get_field_index(column.name) >= 0 for part in each)
+    ]
+    schema = pa.schema(common, metadata={METADATA: noted})
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with pq.ParquetWriter(aside, schema) as writer:
+            for part in each:
+                for batch in part.batches(schema.names):
+                    plain = batch.cast(schema.remove_metadata())
+                    writer.write_batch(plain.replace_schema_metadata(schema.metadata))
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError as error:
+        raise InvalidParameter(
+            f"cannot write {path}: {error.strerror or error}. Choose another place."
+        ) from None
+    finally:
+        aside.unlink(missing_ok=True)
+    return path

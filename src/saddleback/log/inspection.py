@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
+from saddleback._typing import BoolArray, FloatArray
 from saddleback.log.decode import Rows
-from saddleback.log.findings import SHOWN, Finding, Tally, rows
+from saddleback.log.findings import SHOWN, Finding, Tally
+from saddleback.log.ids import Ids
+from saddleback.log.propensities import TOLERANCE, Propensities
 from saddleback.log.words import WORDS
-
-TOLERANCE = 1e-6
-"""How far a row of probabilities may sum from 1."""
-
-BINS = 10_000
-"""Bins of the histogram of propensities, for their median."""
-
-AGREE = 1e-6
-"""How near a propensity must be to μ of the action to count as the same."""
 
 
 class Inspection:
@@ -38,22 +28,12 @@ class Inspection:
     ) -> None:
         self.tally = Tally()
         self._names, self._observations, self._actions = names, observations, actions
-        self._prob = {
-            "mu": "mu of the action taken",
-            names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
-        }.get(prob, prob)
+        self.propensities = Propensities(self.tally, names, prob)
         self.rows = self.episodes = 0
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
-        self.prob_low, self.prob_high = np.inf, -np.inf
-        self.histogram = np.zeros(BINS + 1, dtype=np.int64)
-        self._below_zero: list[Any] = []
-        self._zero: list[Any] = []
-        self._ids: list[OffsetArray] = []
-        self._firsts: list[IntArray] = []
-        self._names_of: list[Any] = []
-        self._agree, self._compared = np.zeros(3), 0
+        self._ids = Ids()
         self._zero_starts = self._zero_inside = self._after_end = 0
         self._last_step, self._last_lost = 0, False
         self._was_end = False
@@ -67,16 +47,13 @@ class Inspection:
         begun = np.flatnonzero(piece.starts)
         self.episodes += len(begun)
         self._odd(piece)
-        ids = piece.ids.take(begun)
-        self._ids.append(hash_ids(ids))
-        self._names_of.append(ids)
-        self._firsts.append(begun + piece.first)
+        self._ids.add(piece.ids.take(begun), begun + piece.first)
         self._numbers(piece)
         if self._follows_clock:
             self._clock(piece)
         self._steps(piece)
         if piece.propensity is not None:
-            self._propensity(piece, piece.propensity)
+            self.propensities.look(piece, piece.propensity)
         for name, table in piece.tables.items():
             self._table(piece, name, table)
         zero = piece.rewards == 0.0
@@ -191,35 +168,6 @@ class Inspection:
             self.tally.add(("E130",), len(jumps), piece.places(jumps), details)
         self._last_step = int(piece.step[-1]) if known[-1] else -1
 
-    def _propensity(self, piece: Rows, prob: FloatArray) -> None:
-        low, high = float(np.min(prob)), float(np.max(prob))
-        if np.isnan(low):
-            where = np.flatnonzero(np.isnan(prob))
-            self.tally.add(("E102", self._prob, "NaN"), len(where), piece.places(where))
-            low = float(np.nanmin(prob, initial=np.inf))
-            high = float(np.nanmax(prob, initial=-np.inf))
-        self.prob_low, self.prob_high = min(self.prob_low, low), max(self.prob_high, high)
-        if high > 1.0 + TOLERANCE:
-            where = np.flatnonzero(prob > 1.0 + TOLERANCE)
-            self.tally.add(("E102", self._prob, "> 1"), len(where), piece.places(where))
-        if low < 0.0:
-            where = np.flatnonzero(prob < 0)
-            self._below_zero.append((len(where), piece.places(where)))
-        if low <= 0.0:
-            where = np.flatnonzero(prob == 0)
-            self._zero.append((len(where), piece.places(where)))
-        inside = prob[(prob > 0) & (prob <= 1)]
-        self.histogram += np.bincount((inside * BINS).astype(np.int64), minlength=BINS + 1)
-        mu = piece.tables.get("mu")
-        if mu is not None and len(piece) > 1:
-            own = mu[np.arange(len(piece)), np.maximum(piece.actions, 0)]
-            inner = ~piece.starts[1:]
-            self._compared += int(inner.sum())
-            for k, (mine, theirs) in enumerate(
-                ((prob[1:], own[1:]), (prob[1:], own[:-1]), (prob[:-1], own[1:]))
-            ):
-                self._agree[k] += int((np.abs(mine - theirs)[inner] <= AGREE).sum())
-
     def _table(self, piece: Rows, name: str, table: FloatArray) -> None:
         total = table @ np.ones(table.shape[1])
         if table.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE:
@@ -238,93 +186,23 @@ class Inspection:
 
     def failed(self, forgiven: set[str]) -> bool:
         """Whether an error has been found, so that nothing need be computed any more."""
-        if self._below_zero or (self._zero and "E101" not in forgiven):
+        if self.propensities.failed("E101" in forgiven):
             return True
         return any(code in self.tally for code in WORDS if code not in forgiven)
 
     def findings(self, min_prob: float | None, dropped: int) -> list[Finding]:
         """Say all that is wrong, once every row was looked at."""
-        found = []
-        if self._below_zero:
-            kind = "log" if self.prob_high <= 0.0 else "< 0"
-            for count, places in self._below_zero:
-                self.tally.add(("E102", self._prob, kind), count, places)
-        if self._zero and min_prob is None and not (self._below_zero and self.prob_high <= 0.0):
-            for count, places in self._zero:
-                self.tally.add(("E101", self._prob), count, places)
-        found += self.tally.findings(WORDS)
+        self.propensities.settle(min_prob)
+        found = self.tally.findings(WORDS)
         if dropped:
             found = [each for each in found if each.code != "E120"]
             plural = "" if dropped == 1 else "s"
             what = f"{dropped:,} episode{plural} with NaN or infinities dropped."
             found.append(Finding("W121", what))
-        found += self._twice()
-        low, high = self.prob_low, self.prob_high
-        if self.rows > 1 and low == high and 0 < low <= 1:
-            certain = "a deterministic log cannot support pi unless pi = mu"
-            same = f"{certain if low == 1 else 'is it really the same for every row'}"
-            found.append(
-                Finding(
-                    "W103",
-                    f"{self._prob} is {low} on every row: {same}{'' if low == 1 else '?'}",
-                )
-            )
+        found += self._ids.twice(self.rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:
             found.append(autoreset())
-        return found + self._shifted()
-
-    def _twice(self) -> list[Finding]:
-        """Episodes that come in two separate blocks."""
-        ids = np.concatenate(self._ids) if self._ids else np.zeros(0, dtype=np.uint64)
-        firsts = np.concatenate(self._firsts) if self._firsts else np.zeros(0, dtype=np.int64)
-        order = np.argsort(ids, kind="stable")
-        same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-        names = pa.concat_arrays(self._names_of) if self._names_of else None
-        if names is not None and names.null_count:  # they are no episode, and said to be none
-            same = same[names.is_valid().to_numpy(zero_copy_only=False)[order[same]]]
-        if names is None or not len(same):
-            return []
-        k = same[np.argmin(order[same + 1])]
-        ends = np.append(firsts[1:], self.rows) - 1
-        one, other = order[k], order[k + 1]
-        more = f" (and {len(same) - 1:,} more such episodes)" if len(same) > 1 else ""
-        name = names[int(one)].as_py()
-        return [
-            Finding(
-                "E131",
-                f"episode {name} appears in two separate blocks (rows {firsts[one]}-{ends[one]}, "
-                f"{firsts[other]}-{ends[other]}){more}. Sort by (episode_id, step), or give the "
-                "episodes different ids.",
-            )
-        ]
-
-    def _shifted(self) -> list[Finding]:
-        """Propensities that belong to another row."""
-        if not self._compared:
-            return []
-        here, before, after = self._agree / self._compared
-        if here >= 0.99:
-            return []
-        best, where = (before, "t-1") if before >= after else (after, "t+1")
-        if best > max(0.95, here):
-            return [
-                Finding(
-                    "W151",
-                    f"{self._prob} matches your mu at step {where} on {best:.1%} of rows, at t on "
-                    f"{here:.1%}: shifted by one?",
-                )
-            ]
-        return [
-            Finding(
-                "W152",
-                f"{self._prob} differs from mu of the action taken on {rows(self._differ)}: which "
-                "of them is right? Drop the other.",
-            )
-        ]
-
-    @property
-    def _differ(self) -> int:
-        return int(self._compared - self._agree[0])
+        return found + self.propensities.findings(self.rows)
 
 
 def autoreset() -> Finding:
@@ -334,26 +212,6 @@ def autoreset() -> Finding:
         "1 zero-reward row after every episode end: looks like Gymnasium NEXT_STEP autoreset; "
         "pass drop_autoreset=True.",
     )
-
-
-def hash_ids(ids: Any) -> OffsetArray:
-    """Return 64 bits for each episode id, the same in every file and on every machine."""
-    if pa.types.is_integer(ids.type):
-        number = np.asarray(ids.fill_null(-1).to_numpy(zero_copy_only=False))
-        return scramble(number.astype(np.int64).view(np.uint64))
-    digests = (
-        hashlib.blake2b(str(each).encode(), digest_size=8).digest() for each in ids.to_pylist()
-    )
-    return np.frombuffer(b"".join(digests), dtype=np.uint64).copy()
-
-
-def scramble(x: OffsetArray) -> OffsetArray:
-    """Mix the bits of numbers (the finaliser of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        x = (x + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
 
 
 def finite_rows(piece: Rows) -> BoolArray:

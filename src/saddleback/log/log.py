@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,9 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from saddleback import _names, _validate
 from saddleback._typing import FloatArray
@@ -21,7 +18,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.log.card import Card
 from saddleback.log.decode import Decoder, Rows, plain
 from saddleback.log.episodes import SEGMENT, Piece
-from saddleback.log.files import METADATA, Part, common_layout, parts
+from saddleback.log.files import Part, common_layout, parts, write_parts
 from saddleback.log.findings import Finding, LogError, refuse
 from saddleback.log.layout import Layout, is_text
 from saddleback.log.reading import Reading, Returns
@@ -276,38 +273,8 @@ class Log:
 
         ``metadata`` (gamma=…, provenance=…) is kept in the file, with the names of the actions.
         """
-        target = Path(path)
         words = self.metadata | {"actions": list(self.action_names)} | metadata
-        try:
-            noted = json.dumps(words).encode()
-        except TypeError as error:
-            raise InvalidParameter(f"write: metadata must be plain values: {error}.") from None
-        common = [
-            column
-            for column in self.parts[0].schema
-            if all(part.schema.get_field_index(column.name) >= 0 for part in self.parts)
-        ]
-        schema = pa.schema(common, metadata={METADATA: noted})
-        aside = target.with_name(f".{target.name}.part")
-        try:
-            with pq.ParquetWriter(aside, schema) as writer:
-                for part in self.parts:
-                    for batch in part.batches(schema.names):
-                        writer.write_batch(
-                            batch.cast(schema.remove_metadata()).replace_schema_metadata(
-                                schema.metadata
-                            )
-                        )
-            with aside.open("rb") as file:
-                os.fsync(file.fileno())
-            aside.replace(target)
-        except OSError as error:
-            raise InvalidParameter(
-                f"cannot write {target}: {error.strerror or error}. Choose another place."
-            ) from None
-        finally:
-            aside.unlink(missing_ok=True)
-        return target
+        return write_parts(self.parts, Path(path), words)
 
     def __repr__(self) -> str:
         stamp = ", propensities estimated" if self.estimated else ""
