@@ -107,6 +107,10 @@ def command(
     _say(found, card, as_json)
 
 
+KEPT = ("estimate", "value", "95 % interval")
+"""Columns that are not broken into lines."""
+
+
 def _refuse_others(targets: tuple[str, ...], gamma: float | None, features: str | None) -> None:
     """Statistics have their setting already."""
     given = {"--target": targets, "--gamma": gamma, "--features": features}
@@ -131,18 +135,21 @@ def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
     sums = found.statistics
     click.echo(f"target policy value (γ {sums.setting.gamma:g}, start states of the log)")
     table = Table(box=box.SIMPLE)
-    for name in ("target", "estimate", "value", ""):
-        table.add_column(name, justify="right" if name == "value" else "left", overflow="fold")
+    for name in ("target", "estimate", "value", "95 % interval", ""):
+        side: Any = "right" if name == "value" else "left"
+        table.add_column(name, justify=side, overflow="fold", no_wrap=name in KEPT)
     if card is not None and card.mean_return is not None:
         what = "observed, terminated episodes only" if card.truncated + card.stops else "observed"
-        table.add_row("logged policy", "mean return", f"{card.mean_return:.4g}", what)
+        table.add_row("logged policy", "mean return", f"{card.mean_return:.4g}", "", what)
     for k, each in enumerate(found.estimates):
         fresh = k == 0 or found.estimates[k - 1].target != each.target
-        note = "TD fixed point  <- suggested" if fresh else ""
+        note = "<- suggested" if fresh else ""
         note = note if each.note == "ok" else f"{note}  {each.note}".strip()
-        table.add_row(each.target if fresh else "", each.method, f"{each.value:.4g}", note)
-    console = Console()
-    console.print(table)
+        reach = "" if each.low is None else f"[{each.low:.4g}, {each.high:.4g}]"
+        table.add_row(each.target if fresh else "", each.method, f"{each.value:.4g}", reach, note)
+    Console().print(table)
+    if any(each.low is not None for each in found.estimates):
+        click.echo(f"intervals are of the {found.estimates[0].estimand}, not of V^π itself")
     for target, both in found.paths.items():
         for kind, points in both.items():
             line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)

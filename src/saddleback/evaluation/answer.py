@@ -10,7 +10,9 @@ import numpy as np
 
 from saddleback import _names
 from saddleback._typing import FloatArray
+from saddleback.errors import Undefined
 from saddleback.evaluation.estimator import FQE, default_rule, distance, iterate_q
+from saddleback.evaluation.intervals import ESTIMAND, Interval, of_blocks, sandwich
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
@@ -43,12 +45,17 @@ class Estimate:
         V^π over the start states of the log.
     note
         ``"ok"``, or what is to be said of it.
+    low, high, estimand
+        A 95 % interval where there is one, and what it is an interval of.
     """
 
     target: str
     method: str
     value: float
     note: str
+    low: float | None = None
+    high: float | None = None
+    estimand: str = ESTIMAND
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +160,15 @@ def evaluate(
     )  # fmt: skip
     closed = of_statistics(sums, chosen, ridge, path)
     estimates: list[Estimate] = []
-    named = targets if isinstance(targets, Mapping) else {sums.setting.targets[0]: targets}
-    for first, given in zip(closed.estimates, named.values(), strict=True):
+    named = dict(targets) if isinstance(targets, Mapping) else {sums.setting.targets[0]: targets}
+    intervals: Sequence[Interval | None]
+    try:
+        intervals = sandwich(log, sums, named, features=features, rule=chosen, ridge=ridge)
+    except Undefined:  # of a single episode nothing can be said
+        intervals = [None] * len(named)
+    each = zip(closed.estimates, named.values(), intervals, strict=True)
+    for closed_form, given, interval in each:
+        first = _with(closed_form, interval)
         name = first.target
         options: dict[str, Any] = {
             "target": given, "features": features, "gamma": gamma, "shared": shared,
@@ -210,7 +224,11 @@ def of_statistics(
         start, system = sums.start(name), sums.system(chosen, name)
         solved = span.solve(system.A, system.b, ridge)
         label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
-        estimates.append(Estimate(name, label, float(solved.theta @ start), solved.outcome))
+        one = Estimate(name, label, float(solved.theta @ start), solved.outcome)
+        several = int((sums.episodes > 0).sum()) > 1
+        estimates.append(
+            _with(one, of_blocks(sums, chosen, name, ridge=ridge) if several else None)
+        )
         if not path:
             continue
         paths[name] = {
@@ -220,6 +238,12 @@ def of_statistics(
             "ridge": [(eta, _value(span, sums, chosen, name, eta, start)) for eta in RIDGES],
         }
     return Evaluation(sums, tuple(estimates), paths, tuple(findings))
+
+
+def _with(estimate: Estimate, interval: Interval | None) -> Estimate:
+    if interval is None:
+        return estimate
+    return replace(estimate, low=interval.low, high=interval.high, estimand=interval.estimand)
 
 
 def _along(rule: Rule) -> dict[float, Rule]:

@@ -6,7 +6,8 @@ from saddleback.log.collecting import collect
 from saddleback.log.episodes import Piece
 from saddleback.log.findings import Finding, LogError
 from saddleback.log.log import Log
-from saddleback.log.minari import from_minari, to_minari
+from saddleback.log.minari import from_minari
+from saddleback.log.minari_out import to_minari
 from saddleback.log.targets import Target, as_target
 
 __all__ = [
