@@ -229,13 +229,15 @@ def test_in_parts_as_in_one_go(kind):
     parts = [whole.data.filter(whole.data["episode_id"].to_numpy() // 200 == k) for k in range(3)]
     more = {"rng": 0} if kind is sb.SVRG else {}
     options = {"target": problem.target, "features": features, "gamma": 0.5, **more}
-    one = kind(**options, rule=sb.GES(0.0)).fit(whole)
-    other = kind(**options, rule=sb.GES(0.0))
+    if kind is not sb.FQE:
+        options["rule"] = sb.GES(0.0)
+    one = kind(**options).fit(whole)
+    other = kind(**options)
     for part in parts:
         other.partial_fit(part)
     assert other.value() == pytest.approx(one.value(), rel=1e-8)
     with pytest.raises(sb.errors.SaddlebackError, match="episodes are in both"):
-        sb.LSTD(**{k: v for k, v in options.items() if k != "rng"}).fit(whole).partial_fit(parts[0])
+        one.partial_fit(parts[0])
 
 
 def test_least_norm_on_the_range(car_log):
@@ -289,3 +291,57 @@ def test_an_undiscounted_value_needs_ends():
     with pytest.raises(sb.LogError, match=r"E160 gamma=1 needs terminating episodes; 60% do not"):
         one.fit(log)
     assert np.isfinite(one.fit(sb.collect(CAR, episodes=20, rng=0)).value())
+
+
+def test_fqe_takes_no_rule(car_log):
+    one = sb.FQE(target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.GES(0.5))
+    with pytest.raises(sb.errors.InvalidParameter, match="takes no rule"):
+        one.fit(car_log)
+
+
+def test_more_features_than_matrices_are_held_for():
+    log = sb.collect(CAR, episodes=5, rng=0)
+    tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=8, table=1_000_000)
+    with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices, method 'svrg'"):
+        sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9)
+    found = sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9, methods=["svrg"], ridge=0.1)
+    assert found.statistics.p == 3_000_000
+    assert np.isfinite(found.estimates[0].value)
+
+
+def test_svrg_is_as_careful_as_the_others():
+    log = sb.collect(CAR, episodes=5, rng=0)
+    small = Tiles((-1.2, -0.07), (0.6, 0.07), bins=2, tilings=1)
+    one = sb.SVRG(target="always:1", features=small, gamma=0.5, rng=0, epochs=3)
+    bare = log.data.drop(["mu_0", "mu_1", "mu_2"])
+    bare = bare.filter(bare["action"].to_numpy() != 1)
+    bare = bare.set_column(1, "step", [np.arange(len(bare))]).drop("step")
+    with pytest.raises(sb.LogError, match="E110"):
+        one.fit(sb.Log(bare, actions=["0", "1", "2"]))
+    sb.SVRG(target="logged", features=small, gamma=0.5, rng=0, epochs=3).fit(log)
+    with pytest.raises(sb.errors.InvalidParameter, match="episodes are in both"):
+        sb.SVRG(target="logged", features=small, gamma=0.5, rng=0, epochs=3).fit(log).partial_fit(
+            log
+        )
+
+
+def test_what_the_target_would_do_at_the_start_and_the_log_never_did():
+    rows = sb.collect(CAR, episodes=100, rng=0).data.drop(["mu_0", "mu_1", "mu_2"])
+    keep = ~((rows["step"].to_numpy() < 3) & (rows["action"].to_numpy() == 1))
+    rows = rows.filter(keep).drop("step")
+    found = sb.LSTD(target="always:1", features=CAR.features, gamma=0.9).fit(rows)
+    said = [str(each) for each in found.findings_ if each.code == "W172"]
+    assert "of what always:1 does in the start states was never met" in said[0]
+
+
+def test_estimated_propensities_stay_when_the_log_is_read_otherwise():
+    log = sb.collect(CAR, episodes=50, rng=0)
+    guess = sb.estimate_behaviour(log, bins=3).log
+    one, two = (
+        np.concatenate([piece.propensity for piece in each.pieces()])
+        for each in (guess, guess.but(segment=99))
+    )
+    np.testing.assert_array_equal(one, two)
+    assert "estimated=" in guess.reading
+    with pytest.raises(sb.errors.InvalidParameter, match="not propensities that a function gave"):
+        guess.write("anywhere.parquet")

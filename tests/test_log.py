@@ -211,7 +211,7 @@ def test_behaviour_as_a_function():
     np.testing.assert_array_equal(
         found["propensity"], found["mu"][np.arange(len(found["mu"])), found["actions"]]
     )
-    alike(content(Log(nothing).with_behaviour(mu)), found)
+    alike(content(Log(nothing).but(behaviour=mu)), found)
 
 
 @pytest.mark.parametrize("bad", [["drop"], []])
@@ -317,9 +317,9 @@ def test_without_a_next_observation_the_last_transition_is_dropped(ends):
     np.testing.assert_array_equal(found["after"][:, 0], data["obs_0"][[1, 2, 5]])
     card = Log(data).card()
     assert card.lost == 3
-    assert "3 last transitions dropped: there is no next observation" in card.text
+    assert "3 last transitions dropped: no next observation" in card.text
     if ends == "stops":
-        assert "stops without a flag 3 (treated as truncated)" in card.text
+        assert "3 episodes stop without a flag: treated as truncated" in card.text
 
 
 def test_a_log_that_stops_bootstraps_if_it_says_what_came_next():
@@ -362,7 +362,7 @@ def test_returns_of_terminated_episodes(monkeypatch):
         monkeypatch.setattr(files, "BATCH", size)
         card = Log(data, segment=segment).card(gamma)
         assert card.mean_return == pytest.approx(np.mean(each), rel=1e-13)
-    assert f"mean return of terminated episodes {np.mean(each):.4g}" in card.text
+    assert f"mean return of ended episodes {np.mean(each):.4g}" in card.text
 
 
 # Automatic resets.

@@ -55,8 +55,9 @@ def test_check_of_a_good_log(place):
     assert lines[0].startswith("39,765 rows")
     assert "300 episodes" in lines[0]
     assert "terminated 300   truncated 0" in lines[0]
-    assert "mean return of terminated episodes -7" in lines[1]
-    assert lines[2].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN")
+    assert lines[1].startswith("actions, share of rows   0 0.4")
+    assert "mean return of ended episodes -7" in lines[2]
+    assert lines[3].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN")
     assert lines[-1] == "no warnings. Ready."
 
 
@@ -86,7 +87,7 @@ def test_evaluate_by_a_function_in_a_file(place):
         *BOX, "--path", "--method", "fqe",
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in said
-    assert "<- suggested" in said
+    assert "suggested" in said
     assert "FQE" in said
     assert "λ ceiling of importance traces" in said
     assert "along lambda   0: -" in said
@@ -130,6 +131,11 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
     said = run("evaluate", tmp_path / "sum.stats", "--rule", "GRetrace:0.9").stdout
     assert "LSTD, GRetrace(0.9)" in said
     assert "uniform" in said
+    for words in (["--gamma", 0], ["--method", "fqe"], ["--shared"]):
+        refused = run("evaluate", tmp_path / "sum.stats", *words, status=2)
+        assert f"{words[0]} is for a log; the statistics have theirs already" in refused.stderr
+    both = run("evaluate", tmp_path / "one.stats", tmp_path / "two.stats", status=2)
+    assert "merge them first" in both.stderr
     again = run("merge", tmp_path / "sum.stats", tmp_path / "two.stats", "--out", "x", status=2)
     assert "200 episodes are in both, row for row" in again.stderr
 
@@ -169,6 +175,16 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "a=uniform", "--target", "a=logged"],
             "the name 'a' is taken already",
+        ),
+        (["stats", "{a}", "--gamma", "0.9", "--out", "x"], "Say for which policy: --target"),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low=9,9", "--high=1,1"],
+            "low[0] = 9 must be less than high[0] = 1",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "{p}:short",
+             "--rule", "TD:0.5", "--method", "fqe"],
+            "learns action values, and TD(0.5) state values",
         ),
         (["check", "{a}", "--column", "reward"], "write ROLE=NAME"),
         (["check", "nix.parquet"], "E190 nix.parquet: no such file."),
@@ -214,6 +230,8 @@ def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
     words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
     refused = run("evaluate", *words, status=2)
     assert "the log has none: add behavior_prob, or estimate them" in refused.stderr
+    assert "--estimate-behaviour counts" in refused.stderr
+    assert "W106 the log holds no propensities" in run("check", words[0]).stdout
     said = run("evaluate", *words, "--estimate-behaviour", "counts").stdout
     assert "propensities were estimated: counts in a grid" in said
     plain = json.loads(run("evaluate", *words, "--estimate-behaviour", "counts", "--json").stdout)
@@ -224,3 +242,47 @@ def test_a_log_names_its_own_discount(place, tmp_path):
     sb.Log(str(place / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
     said = run("evaluate", tmp_path / "named.parquet", "--target", "uniform", *BOX).stdout
     assert "γ 0.9," in said
+
+
+def test_named_actions_are_said_in_their_order(tmp_path):
+    rows = sb.collect(CAR, episodes=20, rng=0).data.to_pandas()
+    rows["action"] = rows["action"].map({0: "left", 1: "coast", 2: "right"})
+    rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "named.parquet")
+    said = run("check", tmp_path / "named.parquet").stdout
+    assert "W148 actions are taken in alphabetical order: 0 coast, 1 left, 2 right." in said
+    assert "--actions …" in said
+    said = run("check", tmp_path / "named.parquet", "--actions", "left,coast,right").stdout
+    assert "W148" not in said
+    assert "actions, share of rows   0 left 0." in said
+    rows["action"] = rows["action"].map({"left": 1, "coast": 2, "right": 3})
+    rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "from1.parquet")
+    assert "W149 action 0 is never taken" in run("check", tmp_path / "from1.parquet").stdout
+
+
+def test_three_columns_and_three_actions_have_features_of_their_own(tmp_path):
+    rows = sb.collect(CAR, episodes=20, rng=0).data
+    rows = rows.append_column("obs_2", rows["obs_0"])
+    sb.Log(rows.drop(["next_obs_0", "next_obs_1"])).write(tmp_path / "three.parquet")
+    said = run("evaluate", tmp_path / "three.parquet", "--gamma", 0.9, "--target", "uniform").stdout
+    assert "table=1000" in said
+    assert "p = 3000:" in said
+
+
+def test_policy_files_may_import_what_lies_beside_them(place):
+    (place / "numbers_beside.py").write_text("SHARE = 0.2\n")
+    (place / "uses.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "import numpy as np\nfrom numbers_beside import SHARE\n\n"
+        "@dataclass\nclass Kind:\n    share: float\n\n"
+        "def probs(obs):\n    s = Kind(SHARE).share\n"
+        "    return np.tile([s, s, 1 - 2 * s], (len(obs), 1))\n"
+    )
+    words = ["--target", f"{place / 'uses.py'}:probs", "--gamma", 0.9, *BOX]
+    assert "uses.py:probs" in run("evaluate", place / "b.parquet", *words).stdout
+
+
+def test_json_is_json_whatever_the_numbers(place):
+    said = run("evaluate", place / "b.parquet", "--gamma", 0, "--target", "uniform", *BOX, "--json")
+    assert json.loads(said.stdout)["lambda_ceiling"]["uniform"] is None
+    found = json.loads(run("check", "nix.parquet", "--json", status=2).stdout)
+    assert found["findings"][0]["code"] == "E190"

@@ -450,10 +450,10 @@ def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
 def test_estimated_and_logged_propensities_do_not_add_up():
     data = columns([4] * 6, "terminated", seed=15)
     one, other = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
-    guessed = other.with_behaviour(lambda o: np.full((len(o), 3), 1 / 3), estimated="a guess")
+    guessed = other.but(behaviour=lambda o: np.full((len(o), 3), 1 / 3), estimated="a guess")
     refused(
         summed(one, GES(0.6)), summed(guessed, GES(0.6)),
-        "merge: propensities were estimated for one of them and logged for the other",
+        "merge: ways of reading the log differ",
     )  # fmt: skip
 
 
@@ -473,7 +473,7 @@ def test_estimated_and_logged_propensities_do_not_add_up():
         (errors.InvalidParameter, "blocks must be a whole number >= 1, got 0", GES(0.5), dict(blocks=0)),
         (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
         (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
-        (errors.InvalidParameter, "GB of sums, more than 8 GB", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
+        (errors.InvalidParameter, "are more than 10,000, the most whose matrices are held", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
         (errors.RuleMismatch, "no rule is given", [], {}),
     ],
 )  # fmt: skip

@@ -58,10 +58,13 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SaddlebackError as error:
-            click.echo(f"error: {error}", err=True)
+            from saddleback.commands.typed import as_typed
+
+            click.echo(f"error: {as_typed(str(error))}", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
-            click.echo("interrupted; what is finished is kept.", err=True)
+            kept = "; what is finished is kept" if ctx.invoked_subcommand == "paper" else ""
+            click.echo(f"interrupted{kept}.", err=True)
             sys.exit(130)
 
 

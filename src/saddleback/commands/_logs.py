@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from saddleback.log import Log
+    from saddleback.log import Behaviour, Log
     from saddleback.log.log import Progress
 
 
@@ -85,8 +87,35 @@ def open_log(options: dict[str, Any]) -> Log:
         time_limit=given["time_limit"],
     )
     if given["estimate_behaviour"]:
-        log = estimate_behaviour(log, given["estimate_behaviour"]).log
+        found = estimate_behaviour(log, given["estimate_behaviour"])
+        _calibrated(found)
+        return found.log
     return log
+
+
+def _calibrated(found: Behaviour) -> None:
+    """Say how well estimated propensities fit, on episodes that they were not fitted to."""
+    click.echo(f"propensities estimated: {found.how}; on episodes held out,", err=True)
+    for row in found.calibration.to_pylist():
+        if row["pairs"]:
+            said = f"{row['from']:.1f}-{row['to']:.1f}: estimated {row['estimated']:.3f}"
+            click.echo(f"  {said}, taken {row['taken']:.3f} ({row['pairs']:,} pairs)", err=True)
+
+
+def plain(value: Any) -> Any:
+    """Return nested data as JSON can hold it: what is not a finite number becomes null."""
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_json(value: Any) -> str:
+    """Return JSON text that any parser reads."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=1, allow_nan=False)
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +165,8 @@ def named(targets: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in targets:
         name, equals, policy = each.partition("=")
-        key, value = (name, policy) if equals else (os.path.basename(each), each)
+        is_name = equals and not set("/.:") & set(name)
+        key, value = (name, policy) if is_name else (os.path.basename(each), each)
         if key in found:
             raise click.UsageError(f"--target {each}: the name {key!r} is taken already.")
         found[key] = value

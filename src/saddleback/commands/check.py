@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
 import click
 
+from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import log_options, open_log, reading
+from saddleback.commands.typed import as_typed
 
 
 @click.command()
@@ -32,20 +33,29 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
 
     if gamma is not None:
         _validate.unit("check", "gamma", gamma)
-    log = open_log(options)
-    with reading("checking", quiet or as_json) as progress:
-        card = log.card(gamma, progress)
+    from saddleback.log import LogError
+
+    try:
+        log = open_log(options)
+        with reading("checking", quiet or as_json) as progress:
+            card = log.card(gamma, progress)
+    except LogError as error:
+        if not as_json:
+            raise
+        found = [{"code": f.code, "message": f.message} for f in error.findings]
+        click.echo(json_text({"findings": found}))
+        sys.exit(2)
     if as_json:
         plain = {name: getattr(card, name) for name in card.__dataclass_fields__}
         plain |= {
             "low": card.low.tolist(), "high": card.high.tolist(),
             "findings": [{"code": f.code, "message": f.message} for f in card.findings],
         }  # fmt: skip
-        click.echo(json.dumps(plain, ensure_ascii=False, indent=1))
+        click.echo(json_text(plain))
     else:
         click.echo(card.text)
         for each in card.findings:
-            click.echo(str(each))
+            click.echo(as_typed(str(each)))
         counts = len(card.errors), len(card.findings) - len(card.errors)
         said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in zip(counts, KINDS, strict=True)]
         if not card.findings:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import re
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import (
     corner,
     discount,
@@ -18,6 +20,7 @@ from saddleback.commands._logs import (
     threads,
 )
 from saddleback.commands.stats import parse_rule
+from saddleback.commands.typed import as_typed
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Evaluation
@@ -76,14 +79,12 @@ def command(
     from saddleback.evaluation import evaluate, load_statistics, of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
-    if len(options["files"]) == 1 and not options["files"][0].endswith(".parquet"):
-        import zipfile
-
-        if zipfile.is_zipfile(options["files"][0]):
-            _refuse_others(targets, gamma, features)
-            found = of_statistics(load_statistics(options["files"][0]), chosen, ridge, path)
-            _say(found, None, as_json)
-            return
+    sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
+    if sums:
+        _only_for_logs(len(options["files"]))
+        found = of_statistics(load_statistics(sums[0]), chosen, ridge, path)
+        _say(found, None, as_json)
+        return
     if not targets:
         raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
     log = open_log(options)
@@ -111,12 +112,24 @@ KEPT = ("estimate", "value", "95 % interval")
 """Columns that are not broken into lines."""
 
 
-def _refuse_others(targets: tuple[str, ...], gamma: float | None, features: str | None) -> None:
-    """Statistics have their setting already."""
-    given = {"--target": targets, "--gamma": gamma, "--features": features}
-    for name, value in given.items():
-        if value:
-            raise click.UsageError(f"{name} is for a log; the statistics have theirs already.")
+def _only_for_logs(files: int) -> None:
+    """Statistics have their setting already: refuse what is said besides."""
+    if files > 1:
+        raise click.UsageError(
+            "Statistics are evaluated one file at a time: merge them first, saddleback merge."
+        )
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        if given and name not in FOR_STATISTICS:
+            raise click.UsageError(
+                f"{parameter.opts[-1]} is for a log; the statistics have theirs already."
+            )
+
+
+FOR_STATISTICS = ("files", "rule", "ridge", "path", "quiet", "as_json")
+"""What may be said of statistics."""
 
 
 def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
@@ -125,8 +138,9 @@ def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
         plain = found.as_dict()
         if card is not None:
             plain["logged_return"] = card.mean_return
-            plain["warnings"] = [*map(str, card.findings), *plain["warnings"]]
-        click.echo(json.dumps(plain, ensure_ascii=False, indent=1))
+            said = [*map(str, card.findings), *plain["warnings"]]
+            plain["warnings"] = list(dict.fromkeys(said))
+        click.echo(json_text(plain))
         return
     from rich import box
     from rich.console import Console
@@ -155,13 +169,16 @@ def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
             line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
             click.echo(f"{target}, along {kind}   {line}")
     for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
-        if ceiling == ceiling:
+        if 0 < ceiling < float("inf"):
             click.echo(f"λ ceiling of importance traces for {name}: {ceiling:.3g}")
     click.echo(
-        f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}: "
-        f"{sums.setting.features}"
+        f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}:"
     )
+    click.echo("  " + re.sub(r"(\d\.\d{3})\d+", r"\1", sums.setting.features))
     if sums.estimated:
         click.echo(f"propensities were estimated: {sums.estimated}")
-    for finding in (*(card.findings if card else ()), *found.findings):
-        click.echo(str(finding))
+    if card is not None:
+        shown = "   ".join(f"{k} {name}" for k, name in enumerate(card.actions[:12]))
+        click.echo(f"actions: {shown}{'   …' if len(card.actions) > 12 else ''}")
+    for finding in dict.fromkeys((*(card.findings if card else ()), *found.findings)):
+        click.echo(as_typed(str(finding)))

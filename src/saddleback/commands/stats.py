@@ -17,6 +17,7 @@ from saddleback.commands._logs import (
     target_options,
     threads,
 )
+from saddleback.commands.typed import as_typed
 
 
 @click.command()
@@ -65,6 +66,8 @@ def command(
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
 
+    if not targets:
+        raise click.UsageError("Say for which policy: --target module.py:function.")
     prepare(out.parent)
     log = open_log(options)
     rate = discount(log, gamma)
@@ -79,8 +82,8 @@ def command(
             allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
         )  # fmt: skip
     save_statistics(sums, out)
-    for each in (*card.findings, *sums.findings):
-        click.echo(str(each), err=True)
+    for each in dict.fromkeys((*card.findings, *sums.findings)):
+        click.echo(as_typed(str(each)), err=True)
     if hasattr(found, "low") and low is None:
         click.echo(
             "note: the features' box is the range of this log; statistics of other logs merge with "

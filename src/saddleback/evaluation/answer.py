@@ -10,17 +10,18 @@ import numpy as np
 
 from saddleback import _names
 from saddleback._typing import FloatArray
-from saddleback.errors import Undefined
-from saddleback.evaluation.estimator import FQE, default_rule, distance, iterate_q
+from saddleback.errors import InvalidParameter, Undefined
+from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
 from saddleback.evaluation.intervals import ESTIMAND, Interval, of_blocks, sandwich
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
 from saddleback.features import Features
-from saddleback.log import Finding, Log
+from saddleback.log import Finding, Log, as_target
 from saddleback.log.log import Progress
-from saddleback.rules import Importance, Rule
+from saddleback.rules import Rule
+from saddleback.system import LARGEST
 
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 """λ of the path."""
@@ -89,7 +90,7 @@ class Evaluation:
             "episodes": int(sums.episodes.sum()),
             "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
             "lambda_ceiling": {
-                name: None if np.isnan(each) else float(each)
+                name: float(each) if np.isfinite(each) else None
                 for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
             },
             "estimates": [each.__dict__ for each in self.estimates],
@@ -105,7 +106,7 @@ def evaluate(
     features: Features,
     gamma: float,
     rule: Rule | None = None,
-    methods: Sequence[str] = ("fqe",),
+    methods: Sequence[str] = (),
     ridge: float = 0.0,
     path: bool = False,
     shared: bool = False,
@@ -142,7 +143,7 @@ def evaluate(
     >>> from saddleback.log import collect
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=1000, rng=0)
-    >>> found = evaluate(log, "pump:0.8", features=car.features, gamma=0.99)
+    >>> found = evaluate(log, "pump:0.8", features=car.features, gamma=0.99, methods=["fqe"])
     >>> for each in found.estimates:
     ...     print(f"{each.method:18} {each.value:.1f} {each.note}")
     LSTD, GRetrace(0.5) -77.5 ok
@@ -151,8 +152,13 @@ def evaluate(
     for method in methods:
         _names.known("method", method, METHODS)
     chosen = default_rule() if rule is None else rule
-    one_step = FQE(target=None, features=features, gamma=gamma).chosen
-    rules = [chosen, *(_along(chosen).values() if path else ()), *([one_step] * ("fqe" in methods))]
+    if "fqe" in methods and chosen.values == "state":
+        raise InvalidParameter(
+            f"method 'fqe' learns action values, and {chosen} state values: leave one of them out."
+        )
+    if "svrg" in methods and features.size * log.n_actions > LARGEST:
+        return _without_matrices(log, targets, features, gamma, chosen, ridge, shared, progress)
+    rules = [chosen, *(_along(chosen).values() if path else ()), *([ONE_STEP] * ("fqe" in methods))]
     rules = list(dict.fromkeys(rules))
     sums = Statistics.of(
         log, rules, targets, features=features, gamma=gamma, shared=shared, blocks=1,
@@ -176,7 +182,7 @@ def evaluate(
         }  # fmt: skip
         estimates.append(first)
         if "fqe" in methods:
-            found = iterate_q(sums.system(one_step, name), ridge)
+            found = iterate_q(sums.system(ONE_STEP, name), ridge)
             value = float(found.theta @ sums.start(name))
             estimates.append(Estimate(name, "FQE", value, found.outcome))
         if "streamed" in methods:
@@ -186,6 +192,31 @@ def evaluate(
                 _svrg(SVRG(**options, rule=chosen, ridge=ridge, rng=0), log, sums, name)
             )
     return replace(closed, estimates=tuple(estimates))
+
+
+def _without_matrices(
+    log: Log,
+    targets: Any,
+    features: Features,
+    gamma: float,
+    rule: Rule,
+    ridge: float,
+    shared: bool,
+    progress: Progress | None,
+) -> Evaluation:
+    """Evaluate with more features than matrices are held for: by SVRG alone."""
+    named = dict(targets) if isinstance(targets, Mapping) else {None: targets}
+    if len(named) != 1:
+        raise InvalidParameter("method 'svrg' with so many features takes one target at a time.")
+    for name, given in named.items():
+        target = as_target(given, log, name)
+        found = SVRG(
+            target=target, features=features, gamma=gamma, rule=rule, ridge=ridge, shared=shared,
+            rng=0,
+        ).fit(log, progress)  # fmt: skip
+    assert found.statistics_ is not None
+    estimate = Estimate(target.name, f"SVRG, {rule}", found.value(), found.outcome_)
+    return Evaluation(found.statistics_, (estimate,), {}, found.findings_)
 
 
 def of_statistics(
@@ -206,21 +237,9 @@ def of_statistics(
     """
     chosen = sums.setting.rules[0] if rule is None else rule
     span = Range(sums.system().M)
-    findings = [*sums.findings]
-    if span.note:
-        findings.append(Finding("W171", span.note + "."))
     along = {lam: each for lam, each in _along(chosen).items() if each in sums.setting.rules}
     estimates, paths = [], {}
-    for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
-        lam = getattr(chosen.trace, "lam", 0.0)
-        if isinstance(chosen.trace, Importance) and lam > ceiling:
-            findings.append(
-                Finding(
-                    "W170",
-                    f"lambda={lam:g} exceeds {ceiling:.2f}, above which the trace second moment "
-                    f"grows without bound on this log (target {name}).",
-                )
-            )
+    for name in sums.setting.targets:
         start, system = sums.start(name), sums.system(chosen, name)
         solved = span.solve(system.A, system.b, ridge)
         label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
@@ -237,7 +256,7 @@ def of_statistics(
             ],
             "ridge": [(eta, _value(span, sums, chosen, name, eta, start)) for eta in RIDGES],
         }
-    return Evaluation(sums, tuple(estimates), paths, tuple(findings))
+    return Evaluation(sums, tuple(estimates), paths, tuple(sums.warnings(chosen)))
 
 
 def _with(estimate: Estimate, interval: Interval | None) -> Estimate:

@@ -7,6 +7,9 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.log import Finding, Piece
 
+NEGLIGIBLE = 1e-6
+"""Share of π's probability that may lie where μ never goes, as rounding leaves it."""
+
 
 class Coverage:
     """Adds up π's probability on actions that μ does not take.
@@ -38,7 +41,7 @@ class Coverage:
     def finding(self, allowed: bool) -> Finding | None:
         """Say what is not covered, if anything."""
         mass = self._never + np.where(self._taken == 0, self._mass, 0.0)
-        if not mass.sum() > 0:
+        if not mass.sum() > NEGLIGIBLE * self._rows:
             return None
         worst = int(mass.argmax())
         return Finding(

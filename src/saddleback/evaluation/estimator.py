@@ -15,13 +15,16 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
-from saddleback.log import Log, as_target
+from saddleback.log import Finding, Log, as_target
 from saddleback.log.log import Progress
 from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, is_rule
 from saddleback.system import System
 
 HUGE = 1e12
 """Beyond this an iteration has diverged."""
+
+ONE_STEP = Rule(NoTrace(), Saddle(), Expected())
+"""What FQE iterates: action values, looking one step ahead."""
 
 DEFAULT = GRetrace(0.5)
 """What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
@@ -67,6 +70,8 @@ class Estimator(ABC):
         The sums over all logs so far.
     outcome_
         ``"ok"``, or in a sentence what went wrong.
+    findings_
+        Warnings about the log and the features.
     """
 
     target: Any
@@ -120,6 +125,11 @@ class Estimator(ABC):
         self.start_ = self.statistics_.start()
 
     @property
+    def findings_(self) -> tuple[Finding, ...]:
+        """Warnings about the log and the features."""
+        return () if self.statistics_ is None else tuple(self.statistics_.warnings(self.chosen))
+
+    @property
     def _weights(self) -> FloatArray:
         if self.theta_ is None:
             raise Undefined(f"{type(self).__name__} has not learned anything yet: call fit(log).")
@@ -149,6 +159,8 @@ class Estimator(ABC):
             raise InvalidParameter(
                 f"actions must be one whole number for each of {len(given)} observations."
             )
+        for action in chosen[(chosen < 0) | (chosen >= self._log[0])][:1]:
+            raise InvalidParameter(f"action {action} is not one of 0 … {self._log[0] - 1}.")
         return np.asarray(values[np.arange(len(given)), chosen])
 
     def value(self, observations: ArrayLike | None = None) -> float:
@@ -156,6 +168,8 @@ class Estimator(ABC):
         if observations is None:
             return float(self._weights @ np.asarray(self.start_))
         given = _validate.floats("observations", observations)
+        if not len(given):
+            raise InvalidParameter("value: there are no observations to average over.")
         values = self.predict(given)
         if values.ndim == 1:
             return float(values.mean())
@@ -227,7 +241,9 @@ class FQE(Estimator):
     @property
     def chosen(self) -> Rule:
         """One step is all that is looked ahead."""
-        return Rule(NoTrace(), Saddle(), Expected()) if self.rule is None else self.rule
+        if self.rule is not None:
+            raise InvalidParameter(f"FQE looks one step ahead and takes no rule, got {self.rule}.")
+        return ONE_STEP
 
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
         assert self.statistics_ is not None

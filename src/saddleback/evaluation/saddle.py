@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from saddleback._typing import RNG, FloatArray
-from saddleback.engine import LoggedStreamer, check_logged, copies_of
+from saddleback.engine import copies_of
+from saddleback.evaluation.accumulate import accumulate
 from saddleback.evaluation.estimator import Estimator
-from saddleback.evaluation.setting import fit
-from saddleback.evaluation.statistics import add_start
+from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.svrg import Samples, solve
 from saddleback.log import Log
 from saddleback.log.log import Progress
@@ -35,8 +35,8 @@ class SVRG(Estimator):
 
     Attributes
     ----------
-    samples_, episodes_
-        The samples so far, and of how many episodes.
+    samples_
+        The samples so far.
     residuals_
         ‖Âθ + b̂‖ / ‖b̂‖, scaled by feature sizes, after each epoch.
 
@@ -57,36 +57,28 @@ class SVRG(Estimator):
     epochs: int = 200
     rng: RNG = None
     samples_: list[Samples] = field(default_factory=list, init=False, repr=False)
-    episodes_: int = field(default=0, init=False, repr=False)
     residuals_: FloatArray = field(default_factory=lambda: np.zeros(0), init=False, repr=False)
 
     def fit(self, log: Any, progress: Progress | None = None) -> Self:
         """Learn from a log, forgetting what was learned before."""
-        self.samples_, self.episodes_ = [], 0
+        self.samples_ = []
         return super().fit(log, progress)
 
     def _sum(self, log: Log, progress: Progress | None) -> None:
-        rule = self.chosen
-        fit(log, self.features)
-        known = "mu" in log.layout.tables or log.behaviour is not None
-        check_logged(rule, rule.values, bool(log.propensity), known)
-        copies = copies_of(log.n_actions, rule.values, self.shared)
-        p = int(self.features.size * copies.shape[1])
-        streamer = LoggedStreamer(self.features, [rule], copies, self.gamma)
-        start, parts, episodes = np.zeros((1, p)), [*self.samples_], self.episodes_
-        if self.start_ is not None:
-            start[0] = episodes * self.start_
+        parts: list[Samples] = []
         whole = log.but(segment=log.rows + 1)  # traces of an episode are kept together
-        for piece in whole.pieces(self._target.tables, progress):
-            pi = self._target.probabilities(piece, log.n_actions)
-            columns = streamer(piece, pi, piece.propensity, piece.tables.get("mu"))[0]
-            parts.append(Samples.of(columns, p))
-            first = piece.first_states
-            active = self.features.encode(piece.observations[first])
-            add_start(active, pi[first] @ copies, np.zeros(len(first), dtype=np.int64), start)
-            episodes += len(first)
-        self.samples_, self.episodes_ = [Samples.concatenate(parts)], episodes
-        self.start_ = start[0] / max(1, episodes)
+        copies = copies_of(log.n_actions, self.chosen.values, self.shared).shape[1]
+        p = int(self.features.size * copies)
+        sums = Statistics(
+            **accumulate(
+                whole, [self.chosen], self.target, features=self.features, gamma=self.gamma,
+                shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered, threads=1,
+                progress=progress, sink=lambda columns: parts.append(Samples.of(columns, p)),
+            )
+        )  # fmt: skip
+        self.statistics_ = sums if self.statistics_ is None else self.statistics_.merge(sums)
+        self.samples_ = [Samples.concatenate([*self.samples_, *parts])]
+        self.start_ = self.statistics_.start()
 
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
         found = solve(
@@ -94,3 +86,10 @@ class SVRG(Estimator):
             rng=self.rng,
         )  # fmt: skip
         self.theta_, self.residuals_, self.outcome_ = found.theta, found.residuals, found.outcome
+        steps, _ = self.samples_[0].phi.shape
+        active = len(np.unique(self.samples_[0].phi.indices))
+        if self.outcome_ == "ok" and active > steps and not self.ridge:
+            self.outcome_ = (
+                f"solved, but not uniquely: {active:,} features for {steps:,} steps, so what is "
+                "predicted depends on the order of steps. Give a ridge."
+            )

@@ -33,6 +33,8 @@ class Setting:
         Names of the actions and of the entries of an observation.
     blocks
         In how many blocks sums are kept.
+    reading
+        How the log was read: what was dropped, raised or estimated, and what a time limit means.
     """
 
     gamma: float
@@ -46,6 +48,7 @@ class Setting:
     actions: tuple[str, ...]
     observation: tuple[str, ...]
     blocks: int
+    reading: str
 
     @classmethod
     def of(
@@ -78,6 +81,7 @@ class Setting:
             actions=log.action_names,
             observation=log.layout.observations,
             blocks=_validate.count("Statistics", "blocks", blocks),
+            reading=log.reading,
         )
 
     def same(self, other: Setting) -> None:
@@ -91,7 +95,11 @@ class Setting:
                 )
 
 
-WORDS = {"marks": "target policies", "observation": "observation columns"}
+WORDS = {
+    "marks": "target policies",
+    "observation": "observation columns",
+    "reading": "ways of reading the log",
+}
 
 
 def fit(log: Log, features: Features) -> None:

@@ -20,6 +20,7 @@ import scipy.linalg
 
 from saddleback import _validate
 from saddleback._typing import FloatArray, IntArray
+from saddleback.errors import Undefined
 
 RTOL = 1e-11
 """Eigenvalues of the scaled M̂ below this share of the largest count as zero."""
@@ -75,6 +76,8 @@ class Range:
     @cached_property
     def _basis(self) -> FloatArray:
         """Columns that span the range, S⁻¹U."""
+        if not len(self.active):
+            raise Undefined("no feature is ever active on this log: there is nothing to solve.")
         size = np.sqrt(np.diag(self.M)[self.active])
         scaled = self.M[np.ix_(self.active, self.active)] / np.outer(size, size)
         values, vectors = scipy.linalg.eigh(

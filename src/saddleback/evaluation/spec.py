@@ -13,6 +13,9 @@ from saddleback.features import RBF, Custom, Features, Fourier, Given, OneHot, P
 from saddleback.log import Card, Log
 from saddleback.log.targets import load
 
+MOST = 3000
+"""Features that are taken without asking, over all actions, where tiles are hashed."""
+
 NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
 
 
@@ -29,8 +32,8 @@ def features_of(
         states[:N]   given   module.py:name
 
     Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
-    ``tiles:8x8`` for up to two columns, else ``hash:4096``. The box is the range of the log unless
-    it is given.
+    ``tiles:8x8`` for up to two columns, else ``hash`` with 3000 features over all actions. The box
+    is the range of the log unless it is given.
 
     Examples
     --------
@@ -47,7 +50,8 @@ def features_of(
     _names.known("features", kind, NAMES)
     least = card.low if low is None else low
     most = card.high if high is None else high
-    most = np.where(most > least, most, least + 1.0)
+    if low is None and high is None:
+        most = np.where(most > least, most, least + 1.0)
     box: dict[str, Any] = {"low": tuple(least.tolist()), "high": tuple(most.tolist())}
     if kind == "given":
         return Given(log.dimensions)
@@ -74,7 +78,7 @@ def _usual(log: Log, card: Card) -> str:
         seen = next(log.pieces()).observations
         if (seen % 1 == 0).all():
             return "states"
-    return "tiles:8x8" if log.dimensions <= 2 else "hash:4096"
+    return "tiles:8x8" if log.dimensions <= 2 else f"hash:{max(64, MOST // log.n_actions)}"
 
 
 def _whole(words: str, text: str, default: int) -> int:
@@ -99,7 +103,12 @@ def _own(words: str, log: Log) -> Features:
             f"features {words!r}: it must be a function or features, got {found!r}."
         )
     seen = next(log.pieces()).observations[:2]
-    shape = np.shape(found(seen))
+    try:
+        shape = np.shape(found(seen))
+    except Exception as error:
+        raise InvalidParameter(
+            f"features {words!r} failed: {type(error).__name__}: {error}"
+        ) from error
     if len(shape) != 2 or shape[0] != len(seen):
         raise InvalidParameter(
             f"features {words!r}: for observations of shape {list(seen.shape)} the function must "

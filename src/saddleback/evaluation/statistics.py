@@ -8,36 +8,31 @@ the episode's id: the blocks of two logs add up one by one, and their spread is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from saddleback import _validate
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
-from saddleback.engine import (
-    BackwardSums,
-    LoggedStreamer,
-    check_logged,
-    copies_of,
-)
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.coverage import Coverage
+from saddleback.evaluation.accumulate import accumulate
 from saddleback.evaluation.setting import Setting
+from saddleback.evaluation.solve import Range
 from saddleback.features import Features
-from saddleback.log import Finding, Log, as_target
-from saddleback.log.card import undiscounted
-from saddleback.log.findings import refuse
+from saddleback.log import Finding, Log
 from saddleback.log.log import Progress
-from saddleback.log.prints import Prints, overlap
-from saddleback.rules import Rule, each_rule
-from saddleback.system import LARGEST, System
+from saddleback.log.prints import overlap
+from saddleback.rules import Importance, Rule, each_rule
+from saddleback.system import System
 
 MEMORY = 8 * 2**30
 """Most bytes of sums that are held."""
+
+
+UNMET = 0.001
+"""Share of the start features that may never have been active without a warning."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,72 +130,11 @@ class Statistics:
         threads
             Over how many threads to spread rules and targets; the result is the same to the bit.
         """
-        chosen = each_rule(rules)
-        named = targets if isinstance(targets, Mapping) else {None: targets}
-        policies = [as_target(given, log, name) for name, given in named.items()]
-        setting = Setting.of(log, chosen, policies, features, gamma, shared, blocks)
-        known = "mu" in log.layout.tables or log.behaviour is not None
-        for rule in chosen:
-            check_logged(rule, setting.values, bool(log.propensity), known)
-        p, count = setting.p, len(chosen) * len(policies)
-        _room(p, count, setting.blocks)
-        copies = copies_of(log.n_actions, setting.values, shared)
-        streamers = [LoggedStreamer(features, chosen, copies, setting.gamma) for _ in policies]
-        shape = (len(policies), len(chosen), setting.blocks, p)
-        A, b, M = np.zeros((*shape, p)), np.zeros(shape), np.zeros((p, p))
-        sums = [
-            [BackwardSums(A[t, r], b[t, r], M if t == r == 0 else M[:0]) for r in range(shape[1])]
-            for t in range(shape[0])
-        ]
-        starts = np.zeros((len(policies), setting.blocks, p))
-        steps, episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
-        squares = np.zeros(len(policies))
-        prints, now, cut = Prints(), 0, 0
-        coverage = [Coverage(each.name, log.action_names) for each in policies]
-        tables = [table for each in policies for table in each.tables]
-        with ThreadPoolExecutor(_validate.count("Statistics", "threads", threads)) as pool:
-            for piece in log.pieces(tables, progress):
-                prints.add(piece)
-                mine = (piece.ids % np.uint64(setting.blocks)).astype(np.int64)
-                each = np.concatenate([[now], mine])[np.cumsum(piece.rows.starts)][piece.index]
-                now = int(mine[-1]) if len(mine) else now
-                steps += np.bincount(each, minlength=setting.blocks)
-                begins = piece.starts.copy()
-                begins[:1] = True
-                block = each[begins]
-                last = np.append(piece.starts[1:], not piece.goes_on)[: len(piece)]
-                cut += int((last & piece.continues).sum())
-                episodes += np.bincount(mine, minlength=setting.blocks)
-                mu = piece.tables.get("mu")
-                jobs = []
-                for t, policy in enumerate(policies):
-                    pi = policy.probabilities(piece, log.n_actions)
-                    coverage[t].add(piece, pi, mu)
-                    streams = streamers[t](piece, pi, piece.propensity, mu)
-                    if piece.propensity is not None:
-                        at = (piece.here, piece.actions)
-                        ratio = pi[at] / piece.propensity
-                        # One by one, so that it does not matter how the log comes in pieces.
-                        squares[t] = np.cumsum(np.append(squares[t], ratio * ratio))[-1]
-                    first = piece.first_states
-                    active = features.encode(piece.observations[first])
-                    add_start(active, pi[first] @ copies, mine, starts[t])
-                    jobs += [
-                        pool.submit(each.add, stream, piece.starts, block, piece.goes_on)
-                        for each, stream in zip(sums[t], streams, strict=True)
-                    ]
-                for job in jobs:
-                    job.result()
-        if setting.gamma == 1.0 and cut:
-            refuse([undiscounted(cut / episodes.sum())])
-        found = [each.finding(allow_uncovered) for each in coverage]
-        findings = tuple(each for each in found if each is not None)
-        refuse(findings)
-        if not steps.sum():
-            raise InvalidParameter("Statistics: the log has no transition that can be used.")
         return cls(
-            setting, A, b, M, starts, steps, episodes, squares, *prints.arrays(),
-            estimated=log.estimated, findings=findings,
+            **accumulate(
+                log, each_rule(rules), targets, features=features, gamma=gamma, shared=shared,
+                blocks=blocks, allow_uncovered=allow_uncovered, threads=threads, progress=progress,
+            )
         )  # fmt: skip
 
     def merge(self, other: Statistics) -> Statistics:
@@ -221,11 +155,6 @@ class Statistics:
                     "both files together: saddleback stats ONE OTHER. If they are different "
                     "episodes, give them different ids."
                 )
-        if (self.estimated is None) != (other.estimated is None):
-            raise InvalidParameter(
-                "merge: propensities were estimated for one of them and logged for the other; "
-                "estimate them for both, or for none."
-            )
         return Statistics(
             self.setting, self.A + other.A, self.b + other.b, self.M + other.M,
             self.starts + other.starts, self.steps + other.steps, self.episodes + other.episodes,
@@ -266,10 +195,41 @@ class Statistics:
             found = 1.0 / (self.setting.gamma * np.sqrt(mean))
         return np.where(self.squares > 0, found, np.nan)
 
+    def warnings(self, rule: Rule) -> list[Finding]:
+        """What is to be said of an estimate with a rule, besides what the log itself has wrong."""
+        found = [*self.findings]
+        if len(self.M):
+            span = Range(self.M)
+            if span.note:
+                found.append(Finding("W171", span.note + "."))
+            idle = np.diag(self.M) == 0
+            for name, blocks in zip(self.setting.targets, self.starts, strict=True):
+                start = np.abs(blocks.sum(axis=0))
+                share = float(start[idle].sum() / max(start.sum(), 1e-300))
+                if share > UNMET:
+                    found.append(
+                        Finding(
+                            "W172",
+                            f"{share:.1%} of what {name} does in the start states was never met in "
+                            "the log: it counts as worth 0.",
+                        )
+                    )
+        lam = getattr(rule.trace, "lam", 0.0)
+        for name, ceiling in zip(self.setting.targets, self.ceilings, strict=True):
+            if isinstance(rule.trace, Importance) and lam > ceiling:
+                found.append(
+                    Finding(
+                        "W170",
+                        f"lambda={lam:g} exceeds {ceiling:.2f}, above which the trace second "
+                        f"moment grows without bound on this log (target {name}).",
+                    )
+                )
+        return found
+
     @property
     def p(self) -> int:
         """Number of features."""
-        return len(self.M)
+        return self.setting.p
 
     def __repr__(self) -> str:
         def some(count: int, what: str) -> str:
@@ -281,25 +241,4 @@ class Statistics:
             f"{some(int(self.episodes.sum()), 'episode')}, p={self.p}, "
             f"{some(len(self.setting.rules), 'rule')}, {some(len(self.setting.targets), 'target')}"
             f"{stamp})"
-        )
-
-
-def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
-    """Add E_π φ(S_0, ·) of episodes to their blocks."""
-    which, value = active
-    copies = weights.shape[1]
-    size = np.ones(which.shape) if value is None else value
-    index = which[:, :, None] * np.uint32(copies) + np.arange(copies, dtype=np.uint32)
-    np.add.at(total, (block[:, None, None], index), size[:, :, None] * weights[:, None, :])
-
-
-def _room(p: int, count: int, blocks: int) -> None:
-    """Refuse sums that would not fit, before anything is read."""
-    need = 8.0 * p * p * (count * blocks + 1)
-    if p > LARGEST or need > MEMORY:
-        raise InvalidParameter(
-            f"Statistics: {p:,} features, {blocks} blocks and {count} pairs of rule and target "
-            f"need {need / 2**30:.1f} GB of sums, more than {MEMORY / 2**30:.0f} GB (and at most "
-            f"{LARGEST:,} features). Use fewer blocks (blocks=1), rules or features; or solve "
-            "without matrices, method 'svrg'."
         )

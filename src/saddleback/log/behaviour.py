@@ -7,6 +7,7 @@ it gives an action probability q, the action should be taken in a share q of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,7 +39,8 @@ class Behaviour:
         The log with these propensities, stamped as estimated.
     calibration
         Arrow table: for each range of μ̂, how many (row, action) pairs are in it, the mean μ̂ there
-        and the share in which the action was taken.
+        and the share in which the action was taken. Each half of the episodes is judged by what was
+        fitted to the other half.
     how
         The stamp.
     """
@@ -85,38 +87,36 @@ def estimate_behaviour(
     """
     _names.known("method", method, ("counts", "logistic"))
     _validate.instance("estimate_behaviour", "log", log, Log)
-    bare = {k: v for k, v in (log.columns or {}).items() if not k.startswith("behavior_")}
-    fresh = _forget(log.but(columns=bare or None, behaviour=None, estimated=None))
+    fresh = log.but(
+        behaviour=None, estimated=None, ignore_propensities=True, actions=log.action_names
+    )
     every = max(1, -(-log.rows // MOST_ROWS))
-    seen, taken, skip = [], [], 0
+    seen, taken, number, skip, begun = [], [], [], 0, 0
     for piece in fresh.pieces():
         seen.append(piece.rows.observations[skip::every].copy())
         taken.append(piece.rows.actions[skip::every].copy())
+        number.append((begun + np.cumsum(piece.rows.starts))[skip::every])
+        begun += len(piece.first_states)
         skip = (skip - len(piece.rows)) % every
     if not seen:
         raise InvalidParameter("estimate_behaviour: the log has no row that can be used.")
     observations, actions = np.concatenate(seen), np.concatenate(taken)
-    if method == "counts":
-        cells = _validate.count("estimate_behaviour", "bins", bins)
-        weight = _validate.non_negative("estimate_behaviour", "prior", prior)
-        policy, how = _counts(observations, actions, log.n_actions, cells, weight)
-    else:
-        policy, how = _logistic(observations, actions, log.n_actions)
+    episode = np.concatenate(number)
+    cells = _validate.count("estimate_behaviour", "bins", bins)
+    weight = _validate.non_negative("estimate_behaviour", "prior", prior)
+
+    def fitted(rows: Any) -> tuple[Policy, str]:
+        some = observations[rows], actions[rows]
+        if method == "counts":
+            return _counts(*some, log.n_actions, cells, weight)
+        return _logistic(*some, log.n_actions)
+
+    policy, how = fitted(slice(None))
+    folds = [fitted(episode % 2 != k)[0] if (episode % 2 != k).any() else policy for k in (0, 1)]
     if every > 1:
         how += f", from one row in {every}"
-    stamped = log.but(columns=bare or None, behaviour=policy, estimated=how)
-    stamped = _forget(stamped)
-    return Behaviour(policy, stamped, _calibration(policy, observations, actions), how)
-
-
-def _forget(log: Log) -> Log:
-    """Leave propensities that are written in the log unread: the estimate takes their place."""
-    from dataclasses import replace
-
-    names = {k: v for k, v in log.layout.names.items() if not k.startswith("behavior_")}
-    tables = {k: v for k, v in log.layout.tables.items() if k not in ("mu", "next_mu")}
-    object.__setattr__(log, "layout", replace(log.layout, names=names, tables=tables))
-    return log
+    stamped = fresh.but(behaviour=policy, estimated=how)
+    return Behaviour(policy, stamped, _calibration(folds, observations, actions, episode), how)
 
 
 def _counts(
@@ -182,10 +182,14 @@ def _logistic(observations: FloatArray, actions: Any, n_actions: int) -> tuple[P
     return policy, "multinomial logistic regression"
 
 
-def _calibration(policy: Policy, observations: FloatArray, actions: Any) -> Any:
-    """Compare probabilities with shares, in bins of equal width."""
-    said = np.asarray(policy(observations))
-    taken = np.eye(said.shape[1])[actions]
+def _calibration(
+    folds: Sequence[Policy], observations: FloatArray, actions: Any, episode: Any
+) -> Any:
+    """Compare probabilities with shares, in bins of equal width, episodes not seen in fitting."""
+    halves = [(policy, np.flatnonzero(episode % 2 == k)) for k, policy in enumerate(folds)]
+    parts = [(np.asarray(policy(observations[rows])), rows) for policy, rows in halves if len(rows)]
+    said = np.concatenate([each for each, _ in parts])
+    taken = np.eye(said.shape[1])[np.concatenate([actions[rows] for _, rows in parts])]
     place = np.minimum((said * BINS).astype(np.int64), BINS - 1).ravel()
     count = np.bincount(place, minlength=BINS)
     some = np.maximum(count, 1)

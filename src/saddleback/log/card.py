@@ -39,6 +39,8 @@ class Card:
         Mean discounted return of terminated episodes, if a discount was given.
     actions
         Names of the actions.
+    taken
+        How often each was taken.
     estimated
         How propensities were estimated, if they were.
     findings
@@ -58,6 +60,7 @@ class Card:
     propensity: tuple[float, float] | None
     mean_return: float | None
     actions: tuple[str, ...]
+    taken: tuple[int, ...]
     estimated: str | None
     findings: tuple[Finding, ...]
 
@@ -96,6 +99,7 @@ class Card:
             propensity=propensity,
             mean_return=mean_return,
             actions=log.action_names,
+            taken=tuple(inspection.taken.tolist()),
             estimated=log.estimated,
             findings=tuple(findings),
         )
@@ -113,18 +117,25 @@ class Card:
         ends = f"terminated {self.terminated:,}   truncated {self.truncated:,}"
         if cut:
             ends += f" ({self.with_next:,} with next_obs)"
-        if self.stops:
-            ends += f"   stops without a flag {self.stops:,} (treated as truncated)"
         lines = [f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean:.3g})   {ends}"]
+        if self.stops:
+            lines.append(f"{self.stops:,} episodes stop without a flag: treated as truncated")
         if self.lost:
             lines.append(
-                f"{self.lost:,} last transitions dropped: there is no next observation to "
-                "bootstrap from"
+                f"{self.lost:,} last transitions dropped: no next observation to bootstrap from"
             )
+        each = zip(self.actions, self.taken, strict=True)
+        listed = [
+            f"{name} {count / max(1, self.rows):.3g}" if name == str(k) else
+            f"{k} {name} {count / max(1, self.rows):.3g}"
+            for k, (name, count) in enumerate(each)
+        ]  # fmt: skip
+        more = f"   and {len(listed) - 8} more" if len(listed) > 8 else ""
+        lines.append(f"actions, share of rows   {'   '.join(listed[:8])}{more}")
         low, middle, high = self.reward
         lines.append(f"reward  min {low:.4g}  mean {middle:.4g}  max {high:.4g}")
         if self.mean_return is not None:
-            lines[-1] += f"   mean return of terminated episodes {self.mean_return:.4g}"
+            lines[-1] += f"   mean return of ended episodes {self.mean_return:.4g}"
         if self.propensity:
             low, median = self.propensity
             stamp = " (estimated)" if self.estimated else ""

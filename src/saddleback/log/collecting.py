@@ -58,6 +58,7 @@ def collect(
     >>> log = collect(problems.mountain_car(), episodes=20, limit=120, rng=0)
     >>> print(log.card().text)
     2,201 rows, 20 episodes (mean 110)   terminated 8   truncated 12 (12 with next_obs)
+    actions, share of rows   0 0.503   1 0.0104   2 0.487
     reward  min -1  mean -1  max -1
     behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN
     """

@@ -189,6 +189,17 @@ def common_layout(
                     "need the same columns.",
                 )
             )
+    for part in each[1:]:
+        for name in ("actions", "gamma"):
+            mine, first = part.metadata.get(name), each[0].metadata.get(name)
+            if mine is not None and first is not None and mine != first:
+                found.append(
+                    Finding(
+                        "E191",
+                        f"{part.name} and {each[0].name} say different things of {name}: {mine} "
+                        f"and {first}. Files of one log must agree.",
+                    )
+                )
     if found:
         raise LogError(found)
     return layout

@@ -30,6 +30,7 @@ class Inspection:
         self._names, self._observations, self._actions = names, observations, actions
         self.propensities = Propensities(self.tally, names, prob)
         self.rows = self.episodes = 0
+        self.taken = np.zeros(len(actions), dtype=np.int64)
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
@@ -46,6 +47,7 @@ class Inspection:
         self.rows += len(piece)
         begun = np.flatnonzero(piece.starts)
         self.episodes += len(begun)
+        self.taken += np.bincount(piece.actions[piece.actions >= 0], minlength=len(self.taken))
         self._odd(piece)
         self._ids.add(piece.ids.take(begun), begun + piece.first)
         self._numbers(piece)
@@ -78,7 +80,8 @@ class Inspection:
             names, (value,) = list(self._actions), piece.odd["action"]
             numbers = names == list(map(str, range(len(names))))
             what = f"0 … {len(names) - 1}" if numbers else ", ".join(names)
-            close = [] if numbers else difflib.get_close_matches(str(value), names, n=1)
+            asked = [] if numbers or value is None else [str(value)]
+            close = [near for each in asked for near in difflib.get_close_matches(each, names, n=1)]
             said = "empty" if value is None else repr(value)
             self.tally.add(
                 ("E145", self._names["action"], what), len(wrong), piece.places(wrong),
@@ -114,7 +117,7 @@ class Inspection:
         """Notice next observations of truncated rows that are there in part."""
         if piece.next_observations is None:
             return
-        cut = np.flatnonzero(piece.truncated)
+        cut = np.flatnonzero(piece.truncated | np.append(piece.starts[1:], False))
         following = piece.next_observations[cut]
         there = np.isfinite(following)
         some = ~there.all(axis=1) & (there.any(axis=1) | np.isinf(following).any(axis=1))
@@ -215,5 +218,12 @@ def autoreset() -> Finding:
 
 
 def finite_rows(piece: Rows) -> BoolArray:
-    """Return which rows hold finite numbers only."""
-    return np.isfinite(piece.rewards) & np.isfinite(piece.observations).all(axis=1)
+    """Return which rows hold finite numbers only, and no part of a next observation."""
+    good = np.isfinite(piece.rewards) & np.isfinite(piece.observations).all(axis=1)
+    if piece.next_observations is not None:
+        last = np.flatnonzero(piece.truncated | np.append(piece.starts[1:], False))
+        following = piece.next_observations[last]
+        there = np.isfinite(following)
+        whole = there.all(axis=1) | np.isnan(following).all(axis=1)
+        good[last] &= whole
+    return good

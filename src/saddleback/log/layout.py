@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +63,12 @@ class Layout:
         """All columns that are read."""
         each = [*self.names.values(), *self.observations, *self.next_observations]
         return [*each, *(column for columns in self.tables.values() for column in columns)]
+
+    def without_propensities(self) -> Layout:
+        """Return the layout of a log whose propensities are left unread."""
+        names = {k: v for k, v in self.names.items() if not k.startswith("behavior_")}
+        tables = {k: v for k, v in self.tables.items() if k not in ("mu", "next_mu")}
+        return replace(self, names=names, tables=tables)
 
 
 def numbered(names: Sequence[str], prefix: str) -> tuple[str, ...]:

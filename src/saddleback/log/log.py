@@ -54,6 +54,8 @@ class Log:
         hold it, or to check what it holds.
     estimated
         How that function was estimated, stamped on all that follows; `estimate_behaviour` sets it.
+    ignore_propensities
+        Do not read propensities that the log holds.
     min_prob
         Raise smaller propensities to this.
     drop_bad
@@ -83,6 +85,7 @@ class Log:
     Log(rows=3, observation=1, actions=2)
     >>> print(log.card().text)
     3 rows, 2 episodes (mean 1.5)   terminated 2   truncated 0
+    actions, share of rows   0 0.667   1 0.333
     reward  min 0  mean 0.5  max 1
     behavior_prob  min 0.25  median 0.75   OK: order, flags, NaN
     """
@@ -93,6 +96,7 @@ class Log:
     actions: Sequence[str] | None = None
     behaviour: Policy | None = None
     estimated: str | None = None
+    ignore_propensities: bool = False
     min_prob: float | None = None
     drop_bad: Literal["episode"] | None = None
     drop_autoreset: bool = False
@@ -104,12 +108,14 @@ class Log:
         if self.drop_bad is not None:
             _names.known("drop_bad", self.drop_bad, ("episode",))
         if self.min_prob is not None:
-            _validate.unit("Log", "min_prob", self.min_prob)
+            _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
             _listed(name, getattr(self, name))
         object.__setattr__(self, "parts", parts(self.data))
         layout = common_layout(self.parts, self.observations, self.columns or {})
+        if self.ignore_propensities:
+            layout = layout.without_propensities()
         object.__setattr__(self, "layout", layout)
         refuse(self._misnamed())
 
@@ -184,6 +190,16 @@ class Log:
         return tuple(map(str, range(most)))
 
     @property
+    def names_given(self) -> bool:
+        """Whether somebody said what the actions are called, and in which order."""
+        return self.actions is not None or self.metadata.get("actions") is not None
+
+    @property
+    def text_actions(self) -> bool:
+        """Whether actions are logged by name."""
+        return is_text(self.parts[0].schema.field(self.layout.names["action"]).type)
+
+    @property
     def n_actions(self) -> int:
         """How many actions there are."""
         return len(self.action_names)
@@ -196,9 +212,20 @@ class Log:
                 return self.layout.names[name]
         return "mu" if "mu" in self.layout.tables or self.behaviour is not None else ""
 
-    def with_behaviour(self, policy: Policy, estimated: str | None = None) -> Self:
-        """Return the log with μ given by a function."""
-        return self.but(behaviour=policy, estimated=estimated)
+    @property
+    def whole_behaviour(self) -> bool:
+        """Whether μ of every action is known, not only of the one taken."""
+        return "mu" in self.layout.tables or self.behaviour is not None
+
+    @property
+    def reading(self) -> str:
+        """How the rows are read, in words: logs that differ in it must not be added up."""
+        said = [f'time_limit="{self.time_limit}"']
+        for name in ("min_prob", "drop_bad", "drop_autoreset", "estimated"):
+            value = getattr(self, name)
+            if value:
+                said.append(f"{name}={value!r}")
+        return ", ".join(said)
 
     def but(self, **changes: Any) -> Self:
         """Return the log read with other options."""
@@ -208,11 +235,15 @@ class Log:
     # Reading.
 
     def pieces(
-        self, tables: Sequence[str] = (), progress: Progress | None = None
+        self,
+        tables: Sequence[str] = (),
+        progress: Progress | None = None,
+        warnings: list[Finding] | None = None,
     ) -> Iterator[Piece]:
         """Return the transitions in pieces of whole episodes; at the end refuse a bad log.
 
-        ``tables`` names tables of probabilities to read beside ``mu``, such as ``pi``.
+        ``tables`` names tables of probabilities to read beside ``mu``, such as ``pi``; what is odd
+        but no error is appended to ``warnings``.
         """
         reading = Reading(self)
         done = 0
@@ -222,7 +253,10 @@ class Log:
             if progress is not None:
                 progress(done, self.rows)
         yield from reading.finish()
-        refuse(reading.findings())
+        found = reading.findings()
+        refuse(found)
+        if warnings is not None:
+            warnings += found
 
     def _decoded(self, tables: Sequence[str]) -> Iterator[Rows]:
         named = dict.fromkeys(("mu", *tables))
@@ -249,7 +283,7 @@ class Log:
             Told how many rows are done, of how many.
         """
         reading = Reading(self)
-        returns = Returns(gamma)
+        returns = Returns(gamma, self.time_limit == "task")
         done = 0
         for rows in self._decoded(["pi"]):
             for piece in reading.take(rows):
@@ -273,6 +307,11 @@ class Log:
 
         ``metadata`` (gamma=…, provenance=…) is kept in the file, with the names of the actions.
         """
+        if self.ignore_propensities or self.behaviour is not None:
+            raise InvalidParameter(
+                "write: it keeps what the files hold, not propensities that a function gave. Write "
+                "the log they were made for, and keep the function beside it."
+            )
         words = self.metadata | {"actions": list(self.action_names)} | metadata
         return write_parts(self.parts, Path(path), words)
 

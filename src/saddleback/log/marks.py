@@ -52,6 +52,8 @@ def _say(what: Any, depth: int) -> str:
         return str([(str(k), _say(v, depth - 1)) for k, v in what.items()])
     if isinstance(what, (list, tuple)):
         return str([_say(each, depth - 1) for each in what])
+    if isinstance(what, (set, frozenset)):
+        return str(sorted(_say(each, depth - 1) for each in what))
     held = getattr(what, "__dict__", None)
     if held:
         return type(what).__qualname__ + _say(held, depth - 1)
@@ -70,7 +72,7 @@ def _function(function: FunctionType, depth: int) -> str:
         if name in function.__globals__
     }
     code = function.__code__
-    return text + code.co_code.hex() + _say(
+    return (text or code.co_code.hex()) + _say(
         (code.co_consts if not text else (), kept, function.__defaults__, function.__kwdefaults__,
          used), depth,
     )  # fmt: skip

@@ -100,13 +100,51 @@ class Reading:
             found.append(
                 Finding("W150", "no episode terminated: V depends wholly on bootstrapping.")
             )
+        if not self._log.propensity:
+            found.append(
+                Finding(
+                    "W106",
+                    "the log holds no propensities: only rules without ratios, such as GES(0) or "
+                    "GTB, can be used. Add behavior_prob, or estimate them: "
+                    "estimate_behaviour(log).",
+                )
+            )
+        found += self._actions()
         return sorted(dict.fromkeys(found), key=lambda each: (not each.is_error, each.code[1:]))
+
+    def _actions(self) -> list[Finding]:
+        """Say how actions were numbered where nobody said, and which are never taken."""
+        log, names, taken = self._log, self._log.action_names, self.inspection.taken
+        if log.names_given or len(names) < 2:
+            return []
+        found = []
+        if log.text_actions:
+            listed = ", ".join(f"{k} {name}" for k, name in enumerate(names[:9]))
+            found.append(
+                Finding(
+                    "W148",
+                    f"actions are taken in alphabetical order: {listed}{', …' * (len(names) > 9)}. "
+                    "Probabilities of a policy must be in this order; say another one: "
+                    "actions=[…].",
+                )
+            )
+        never = [name for name, count in zip(names, taken, strict=True) if not count]
+        if never and not log.whole_behaviour:
+            found.append(
+                Finding(
+                    "W149",
+                    f"action {', '.join(never[:5])} is never taken (actions are numbered from 0): "
+                    "is there such an action? Else number them without gaps.",
+                )
+            )
+        return found
 
 
 class Returns:
-    """The mean discounted return of the episodes that terminated."""
+    """The mean discounted return of episodes that ended, by a limit too if that is the task's."""
 
-    def __init__(self, gamma: float | None) -> None:
+    def __init__(self, gamma: float | None, limited: bool) -> None:
+        self._limited = limited
         self._gamma, self._sum, self._count = gamma, 0.0, 0
         self._now = 0.0
 
@@ -121,9 +159,8 @@ class Returns:
         each[0] += self._now
         self._now = 0.0
         last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
-        ended = rows.terminated[last] & np.append(
-            np.ones(len(last) - 1, dtype=bool), not piece.goes_on
-        )
+        over = rows.terminated | rows.truncated if self._limited else rows.terminated
+        ended = over[last] & np.append(np.ones(len(last) - 1, dtype=bool), not piece.goes_on)
         if piece.goes_on:
             self._now = float(each[-1])
         self._sum += float(each[ended].sum())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -189,10 +190,15 @@ def load(spec: str) -> Any:
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
+    folder = str(Path(path).resolve().parent)
+    sys.modules.setdefault(found.name, module)
+    sys.path.insert(0, folder)
     try:
         found.loader.exec_module(module)
     except Exception as error:
         raise InvalidParameter(f"{path} failed: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
     names = [name for name in vars(module) if not name.startswith("_")]
     return getattr(module, _names.known(f"name in {path}", attribute, names))
 
