@@ -1,6 +1,5 @@
 """The paper's experiments from inside: rules by name, sizes, what is shared, what is drawn."""
 
-import itertools
 import json
 import shutil
 import threading
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from saddleback import paper
+from saddleback import paper, plots
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
 from saddleback.paper import Options, mountain_car, table1, theorem1, two_state
 from saddleback.paper.car import (
@@ -243,4 +242,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
     assert list(plans[0]) == list(plans[1])
     kept = [mountain_car.fixed_point_tasks(mountain_car.chosen(o), 0) for o in (quick, full)]
     assert all(kept)
-    assert list(itertools.chain(quick.formats)) == ["png"]
+    for options, kinds in ((quick, {".png"}), (full, {".png", ".pdf"})):
+        with plots.style():
+            written = options.save(plots.column(1, 1.0, gap=0)[0], "x")
+        assert {path.suffix for path in written} == kinds
