@@ -107,6 +107,7 @@ def importance_sampling(
 
 def policies(log: Log, targets: Any) -> list[Target]:
     """Return target policies, however they are given."""
+    _validate.instance("importance sampling", "log", log, Log)
     named = targets if isinstance(targets, Mapping) else {None: targets}
     found = [as_target(given, log, name) for name, given in named.items()]
     names = [each.name for each in found]
@@ -123,7 +124,6 @@ def walk(
     progress: Progress | None = None,
 ) -> list[Trajectories]:
     """Read a log twice: for estimates, and for scores."""
-    _validate.instance("importance sampling", "log", log, Log)
     discount = _validate.unit("importance sampling", "gamma", gamma)
     if not log.propensity:
         raise InvalidParameter(

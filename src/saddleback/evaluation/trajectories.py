@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -203,15 +202,27 @@ class Trajectories:
                 )
             ends = bounds.bernstein(numbers, W * low, W * high, level)
             return self._weighted(name, *ends, f"{level:.0%} empirical Bernstein")
-        if name == "IS":
-            numbers = _times(self.log_weights, self.gains - low)
-        else:
-            steps = self.lengths.astype(np.float64)
-            rest = total - (steps if self.gamma == 1.0 else _geometric(self.gamma, steps))
-            numbers = numbers - min(0.0, least) * (self.mass + _times(self.log_weights, rest))
-        bound, at = bounds.truncated(np.maximum(numbers, 0.0), level, truncate)
+        bound, at = bounds.truncated(self.at_least(name, least, total), level, truncate)
         how = f"{level:.0%} lower bound, empirical Bernstein, truncated at {at:.4g}"
         return self._weighted(name, bound + low, float("inf"), how)
+
+    def at_least(self, name: str, least: float, total: float) -> FloatArray:
+        """Return numbers ≥ 0 for each episode, [n], with mean V − min(0, least)·Σγ^t.
+
+        As if every reward were counted from the least there can be, on to the end of time: w_{T−1}
+        (G − least·Σγ^t), and Σ_t γ^t w_t(R_t − least) where the last weight stays after the end.
+        ``total`` is the Σγ^t that is possible.
+        """
+        shift = min(0.0, least)
+        if name == "IS":
+            numbers = _times(self.log_weights, self.gains - shift * total)
+        else:
+            steps = self.lengths.astype(np.float64)
+            if self.gamma < 1.0:
+                steps = (1.0 - self.gamma**steps) / (1.0 - self.gamma)
+            mass = self.mass + _times(self.log_weights, total - steps)
+            numbers = self.totals - shift * mass
+        return np.maximum(numbers, 0.0)
 
     def _weighted(self, name: str, low: float, high: float, interval: str) -> Weighted:
         value = self.value(name)
@@ -237,7 +248,3 @@ def _times(log_weights: FloatArray, x: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", over="ignore"):
         large = np.copysign(np.exp(log_weights + np.log(np.abs(x))), x)
     return np.where(log_weights > LARGE, large, np.exp(np.minimum(log_weights, LARGE)) * x)
-
-
-def _geometric(gamma: float, steps: FloatArray) -> Any:
-    return (1.0 - gamma**steps) / (1.0 - gamma)
