@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from saddleback import FiniteMDP
+from saddleback.evaluation import doubly_robust, importance_sampling
 from saddleback.log import Log
 
 GAMMA = 0.9
@@ -73,12 +74,12 @@ def means(found, gamma=GAMMA):
 
 def ratios(found, gamma=GAMMA, often=None):
     """WIS and PDWIS (or WDR), episode i counted ``often[i]`` times."""
-    often = [1.0] * len(found) if often is None else often
+    often = [1] * len(found) if often is None else often
     last = [c * each["w"][-1] for c, each in zip(often, found, strict=True)]
     WIS = sum(w * each["gain"] for w, each in zip(last, found, strict=True)) / sum(last)
     PDWIS = sum(c * each["v"] for c, each in zip(often, found, strict=True)) / sum(often)
     for t in range(max(len(each["w"]) for each in found)):
-        above = below = 0.0
+        above = below = 0
         for c, each in zip(often, found, strict=True):
             below += c * each["w"][min(t, len(each["w"]) - 1)]
             if t < len(each["w"]):
@@ -92,7 +93,7 @@ def draws(found, gamma=GAMMA, by=1e-4):
     n = len(found)
     slopes = []
     for i in range(n):
-        up, down = ([1.0 + (j == i) * s for j in range(n)] for s in (by, -by))
+        up, down = ([1 + (j == i) * s for j in range(n)] for s in (by, -by))
         high, low = ratios(found, gamma, up), ratios(found, gamma, down)
         slopes.append([n * (h - d) / (2 * by) for h, d in zip(high, low, strict=True)])
     return np.array(slopes).T
@@ -171,3 +172,21 @@ def as_log(found, mu, ends="terminated"):
             "mu_1": mu[s, 1],
         }
     )
+
+
+# What the library makes of them.
+
+
+def weighed(log, policy=target, gamma=GAMMA, **options):
+    """Return the trajectories of one target."""
+    return next(iter(importance_sampling(log, {"π": policy}, gamma=gamma, **options).values()))
+
+
+def helped(log, q=some_q, policy=target, gamma=GAMMA, **options):
+    """Return the trajectories of one target, with the help of Q."""
+    found = doubly_robust(log, {"π": policy}, gamma=gamma, q=q, **options)
+    return next(iter(found.values()))
+
+
+def table(q):
+    return lambda observations: q[observations[:, 0].astype(int)]

@@ -56,9 +56,11 @@ class Walk:
             self._top = np.append(self._top, np.full(more, -np.inf))
             self._sums = np.vstack([self._sums, np.zeros((more, 3))])
         out = np.empty((_count(starts), 8))
-        sum_rows(
-            starts, log_rho, gain, q, v, rewards, self._gamma, self._now, out, self._top, self._sums
-        )
+        with np.errstate(invalid="ignore"):  # a total of infinities of both signs is NaN
+            sum_rows(
+                starts, log_rho, gain, q, v, rewards, self._gamma, self._now, out, self._top,
+                self._sums,
+            )  # fmt: skip
         self._parts.append(out[:-1] if goes_on else out)
 
     def close(self) -> None:
@@ -69,10 +71,10 @@ class Walk:
         self.episodes = np.concatenate(self._parts) if self._parts else np.zeros((0, 8))
         self.lengths = self.episodes[:, TIME].astype(np.int64)
         H = int(self.lengths.max(initial=0))
-        self.log_total, self.ess, self.mean, self.tail = (np.zeros(H) for _ in range(4))
+        self.log_total, self.ess, self.mean, self.tail, self.low = np.zeros((5, H))
         sum_steps(
             self.lengths, self.episodes[:, LOG], self._top, self._sums, self._gamma,
-            self.log_total, self.ess, self.mean, self.tail,
+            self.log_total, self.ess, self.mean, self.tail, self.low,
         )  # fmt: skip
         self._now, self._parts = np.zeros(4), []
 
@@ -111,7 +113,7 @@ class Walk:
         score = found[:, SCORE] - self.episodes[:, FIRST].mean()
         early = np.flatnonzero((self.lengths < len(self.tail)) & np.isfinite(found[:, LOG]))
         at = self.lengths[early]
-        share = np.exp(found[early, LOG] - self.log_total[at])
+        share = np.exp(found[early, LOG] - self.low[at])
         score[early] -= len(score) * share * self.tail[at]
         return np.asarray(score)
 
@@ -202,10 +204,12 @@ def sum_steps(
     ess: FloatArray,
     mean: FloatArray,
     tail: FloatArray,
+    low: FloatArray,
 ) -> None:
     """Add the last weights of episodes that have ended, and find Y_t and what is left of it.
 
-    tail_T = Σ_{t≥T} γ^t Y_t D_T/D_t is what an episode of T steps has still to answer for.
+    exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t is what an episode of T steps still has to answer for,
+    with low_T the least log D_t, which is at least the logarithm of its weight.
     """
     H = len(mean)
     high = np.full(H + 1, -np.inf)
@@ -226,10 +230,14 @@ def sum_steps(
         log_total[t] = both + math.log(total)
         ess[t] = total * total / (a * a * second + b * b * ended[t, 1])
         mean[t] = a * sums[t, 2] / total
+    past, below = 0.0, np.inf
     for t in range(H - 1, -1, -1):
-        tail[t] = gamma**t * mean[t]
-        if t + 1 < H and log_total[t + 1] > -np.inf:
-            tail[t] += tail[t + 1] * math.exp(min(LARGE, log_total[t] - log_total[t + 1]))
+        if log_total[t] > -np.inf:
+            least = min(below, log_total[t])
+            past = past * math.exp(least - below) if below < np.inf else 0.0
+            past += gamma**t * mean[t] * math.exp(least - log_total[t])
+            below = least
+        tail[t], low[t] = past, below
 
 
 @inlined
