@@ -1,14 +1,18 @@
 """The value of a policy from a log: sums that add up, and estimates made of them."""
 
 from saddleback.evaluation.answer import Estimate, Evaluation, evaluate, of_statistics
+from saddleback.evaluation.doubly_robust import doubly_robust
 from saddleback.evaluation.estimator import FQE, LSTD, Estimator, default_rule
+from saddleback.evaluation.importance import importance_sampling
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.storage import load_statistics, save_statistics
 from saddleback.evaluation.streamed import Streamed
+from saddleback.evaluation.trajectories import Trajectories
+from saddleback.evaluation.weighted import Weighted
 
 __all__ = [
     "FQE", "LSTD", "SVRG", "Estimate", "Estimator", "Evaluation", "Statistics", "Streamed",
-    "default_rule", "evaluate", "load_statistics", "of_statistics",
-    "save_statistics",
+    "Trajectories", "Weighted", "default_rule", "doubly_robust", "evaluate", "importance_sampling",
+    "load_statistics", "of_statistics", "save_statistics",
 ]  # fmt: skip

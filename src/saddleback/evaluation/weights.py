@@ -1,0 +1,101 @@
+"""What weights are worth: effective sample size, the largest share, and how heavy their tail is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+
+TAIL = 5
+"""Fewest weights above the threshold from which a tail is fitted."""
+
+PRIOR, CENTRE = 10, 0.5
+"""The prior on k of Vehtari et al.: as if from so many observations, and centred here."""
+
+
+def shares(log_weights: FloatArray) -> FloatArray:
+    """Return weights divided by their sum, w_i/Σw, [n], from their logarithms; NaN if all are 0.
+
+    Examples
+    --------
+    >>> shares(np.array([2000.0, 2000.0, -np.inf]))
+    array([0.5, 0.5, 0. ])
+    """
+    top = float(np.max(log_weights, initial=-np.inf))
+    if top == -np.inf:
+        return np.full(len(log_weights), np.nan)
+    scaled = np.exp(log_weights - top)
+    return np.asarray(scaled / scaled.sum())
+
+
+def effective(log_weights: FloatArray) -> float:
+    """Return the effective sample size (Σw)²/Σw² from logarithms of weights; 0 if all are 0.
+
+    Examples
+    --------
+    >>> effective(np.log([1.0, 1.0, 1.0])), effective(np.array([0.0, -np.inf]))
+    (3.0, 1.0)
+    """
+    share = shares(log_weights)
+    return 0.0 if np.isnan(share).any() else float(1.0 / (share @ share))
+
+
+def pareto_k(log_weights: FloatArray) -> float:
+    """Return Pareto k-hat: the shape of the tail of weights, from their logarithms [n].
+
+    The M = min(n/5, 3√n) largest weights, less the next smaller one, are taken for a sample of the
+    generalised Pareto distribution. Its shape is that of Zhang & Stephens, drawn to ½ by a prior
+    worth 10 observations, k̂ = (M k + 5)/(M + 10). Moments of order 1/k and above are infinite:
+    k > ½ means that weights have no variance, k > 1 no mean.
+
+    NaN if fewer than 5 weights lie above the threshold, and −∞ if the tail is one and the same
+    weight, so that there is none.
+
+    References
+    ----------
+    A. Vehtari, D. Simpson, A. Gelman, Y. Yao, J. Gabry, Pareto smoothed importance sampling, JMLR
+    25 (2024). J. Zhang, M. A. Stephens, A new and efficient estimation method for the generalized
+    Pareto distribution, Technometrics 51 (2009).
+
+    Examples
+    --------
+    >>> u = (np.arange(10_000) + 0.5) / 10_000
+    >>> float(round(pareto_k(-0.8 * np.log(u)), 2))
+    0.79
+    """
+    n = len(log_weights)
+    size = int(np.ceil(min(0.2 * n, 3.0 * np.sqrt(n))))
+    if size < TAIL or np.max(log_weights) == -np.inf:
+        return float("nan")
+    ordered = np.sort(log_weights)[-size - 1 :]
+    scaled = np.exp(ordered - ordered[-1])
+    if scaled[1] == scaled[-1]:
+        return float("-inf")
+    above = scaled[1:] - scaled[0]
+    above = above[above > 0]
+    if len(above) < TAIL:
+        return float("nan")
+    shape = pareto_shape(above)
+    return (len(above) * shape + PRIOR * CENTRE) / (len(above) + PRIOR)
+
+
+def pareto_shape(x: FloatArray) -> float:
+    """Return the shape k of a generalised Pareto sample x > 0, sorted, by Zhang & Stephens (2009).
+
+    With the density (1/σ)(1 + kx/σ)^(−1/k − 1) and b = −k/σ, the likelihood is greatest for given b
+    at k(b) = mean log(1 − b x), where it is ℓ(b) = n(log(−b/k(b)) − k(b) − 1). b is estimated by
+    its mean under weights exp ℓ(b_j) on the points
+
+        b_j = 1/x_(n) + (1 − √(m/(j − ½)))/(3 x*),   j = 1, …, m = 30 + ⌊√n⌋,
+
+    x* the first quartile; and k by k(b).
+    """
+    n = len(x)
+    m = 30 + int(np.sqrt(n))
+    quartile = x[int(n / 4 + 0.5) - 1]
+    b = 1.0 / x[-1] + (1.0 - np.sqrt(m / (np.arange(m) + 0.5))) / (3.0 * quartile)
+    k = np.log1p(-b[:, None] * x).mean(axis=1)
+    likelihood = n * (np.log(-b / k) - k - 1.0)
+    weight = np.exp(likelihood - likelihood.max())
+    best = float(b @ weight / weight.sum())
+    return float(np.log1p(-best * x).mean())
