@@ -9,7 +9,7 @@ import click
 
 from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import log_options, open_log, reading
-from saddleback.commands.typed import as_typed
+from saddleback.commands.typed import tell
 
 
 @click.command()
@@ -55,7 +55,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     else:
         click.echo(card.text)
         for each in card.findings:
-            click.echo(as_typed(str(each)))
+            tell(str(each))
         counts = len(card.errors), len(card.findings) - len(card.errors)
         said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in zip(counts, KINDS, strict=True)]
         if not card.findings:

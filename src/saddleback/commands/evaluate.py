@@ -20,11 +20,13 @@ from saddleback.commands._logs import (
     threads,
 )
 from saddleback.commands.stats import parse_rule
-from saddleback.commands.typed import as_typed
+from saddleback.commands.typed import tell
 
 if TYPE_CHECKING:
-    from saddleback.evaluation import Evaluation
+    from saddleback.evaluation import Estimate, Evaluation
     from saddleback.log import Card
+
+METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
 
 
 @click.command()
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
     "--rule", metavar="NAME[:λ]", help="Whose fixed point to solve for.  [default: GRetrace:0.5]"
 )
 @click.option(
-    "--method", "methods", multiple=True, type=click.Choice(["fqe", "streamed", "svrg"]),
-    help="Estimate in another way too, again for several.",
+    "--method", "methods", multiple=True, type=click.Choice(METHODS), metavar="NAME",
+    help="Estimate in another way too, again for several: fqe, streamed, svrg, is, pdis, wis, "
+    "pdwis, dr, wdr.",
 )  # fmt: skip
 @click.option(
     "--learner", metavar="NAME[:λ]", help="Rule that is streamed over the log.  [default: GES:0]"
@@ -108,10 +111,6 @@ def command(
     _say(found, card, as_json)
 
 
-KEPT = ("estimate", "value", "95 % interval")
-"""Columns that are not broken into lines."""
-
-
 def _only_for_logs(files: int) -> None:
     """Statistics have their setting already: refuse what is said besides."""
     if files > 1:
@@ -132,6 +131,33 @@ FOR_STATISTICS = ("files", "rule", "ridge", "path", "quiet", "as_json")
 """What may be said of statistics."""
 
 
+def _table(estimates: list[Estimate], card: Card | None) -> None:
+    """Print the estimates of one target; what is to be said of them follows."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    for name in (estimates[0].target, "value", "95 % interval", "of"):
+        side: Any = "right" if name == "value" else "left"
+        table.add_column(name, justify=side, overflow="fold")
+    if card is not None and card.mean_return is not None:
+        what = "observed, ended episodes only" if card.truncated + card.stops else "observed"
+        table.add_row("logged policy", f"{card.mean_return:.4g}", "", what)
+    notes: dict[str, list[str]] = {}
+    for k, each in enumerate(estimates):
+        reach = "" if each.low is None else f"[{each.low:.4g}, {each.high:.4g}]"
+        what = "fixed point  <- suggested" if k == 0 else ""
+        if each.ess is not None:
+            what = f"{each.estimand}, ESS {each.ess:,.0f}"
+        table.add_row(each.method, f"{each.value:.4g}", reach, what)
+        if each.note != "ok":
+            notes.setdefault(each.note, []).append(each.method)
+    Console().print(table)
+    for note, methods in notes.items():
+        tell(f"{', '.join(methods)}: {note}")
+
+
 def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
     """Print the table, or JSON."""
     if as_json:
@@ -142,43 +168,27 @@ def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
             plain["warnings"] = list(dict.fromkeys(said))
         click.echo(json_text(plain))
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     sums = found.statistics
     click.echo(f"target policy value (γ {sums.setting.gamma:g}, start states of the log)")
-    table = Table(box=box.SIMPLE)
-    for name in ("target", "estimate", "value", "95 % interval", ""):
-        side: Any = "right" if name == "value" else "left"
-        table.add_column(name, justify=side, overflow="fold", no_wrap=name in KEPT)
-    if card is not None and card.mean_return is not None:
-        what = "observed, terminated episodes only" if card.truncated + card.stops else "observed"
-        table.add_row("logged policy", "mean return", f"{card.mean_return:.4g}", "", what)
-    for k, each in enumerate(found.estimates):
-        fresh = k == 0 or found.estimates[k - 1].target != each.target
-        note = "<- suggested" if fresh else ""
-        note = note if each.note == "ok" else f"{note}  {each.note}".strip()
-        reach = "" if each.low is None else f"[{each.low:.4g}, {each.high:.4g}]"
-        table.add_row(each.target if fresh else "", each.method, f"{each.value:.4g}", reach, note)
-    Console().print(table)
-    if any(each.low is not None for each in found.estimates):
-        click.echo(f"intervals are of the {found.estimates[0].estimand}, not of V^π itself")
+    for target in sums.setting.targets:
+        _table([each for each in found.estimates if each.target == target], card)
+    if found.estimates[0].low is not None:
+        click.echo(f"<- {found.estimates[0].estimand}: not V^π itself, as near as they come to it")
     for target, both in found.paths.items():
         for kind, points in both.items():
             line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
-            click.echo(f"{target}, along {kind}   {line}")
+            tell(f"{target}, along {kind}   {line}")
     for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
         if 0 < ceiling < float("inf"):
             click.echo(f"λ ceiling of importance traces for {name}: {ceiling:.3g}")
     click.echo(
         f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}:"
     )
-    click.echo("  " + re.sub(r"(\d\.\d{3})\d+", r"\1", sums.setting.features))
+    tell("  " + re.sub(r"(\d\.\d{3})\d+", r"\1", sums.setting.features))
     if sums.estimated:
         click.echo(f"propensities were estimated: {sums.estimated}")
     if card is not None:
         shown = "   ".join(f"{k} {name}" for k, name in enumerate(card.actions[:12]))
         click.echo(f"actions: {shown}{'   …' if len(card.actions) > 12 else ''}")
     for finding in dict.fromkeys((*(card.findings if card else ()), *found.findings)):
-        click.echo(as_typed(str(finding)))
+        tell(str(finding))

@@ -17,7 +17,7 @@ from saddleback.commands._logs import (
     target_options,
     threads,
 )
-from saddleback.commands.typed import as_typed
+from saddleback.commands.typed import tell
 
 
 @click.command()
@@ -83,7 +83,7 @@ def command(
         )  # fmt: skip
     save_statistics(sums, out)
     for each in dict.fromkeys((*card.findings, *sums.findings)):
-        click.echo(as_typed(str(each)), err=True)
+        tell(str(each), err=True)
     if hasattr(found, "low") and low is None:
         click.echo(
             "note: the features' box is the range of this log; statistics of other logs merge with "

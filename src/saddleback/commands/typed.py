@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import click
+
 TYPED = (
     (r"pass min_prob=…", "pass --min-prob …"),
     (r'drop_bad="episode"', "--drop-bad"),
@@ -31,3 +33,9 @@ def as_typed(message: str) -> str:
     for python, typed in TYPED:
         message = re.sub(python, typed, message)
     return message
+
+
+def tell(message: str, err: bool = False) -> None:
+    """Print a message as it would be typed, in lines that fit a terminal."""
+    text = as_typed(message)
+    click.echo(click.formatting.wrap_text(text, 79, subsequent_indent="  "), err=err)

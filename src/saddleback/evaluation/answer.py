@@ -11,12 +11,15 @@ import numpy as np
 from saddleback import _names
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter, Undefined
+from saddleback.evaluation.doubly_robust import doubly_robust
 from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
+from saddleback.evaluation.importance import importance_sampling
 from saddleback.evaluation.intervals import ESTIMAND, Interval, of_blocks, sandwich
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
+from saddleback.evaluation.weighted import Weighted
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
 from saddleback.log.log import Progress
@@ -29,7 +32,8 @@ LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """η of the path, relative to the size of each feature."""
 
-METHODS = ("fqe", "streamed", "svrg")
+WEIGHTED = ("is", "pdis", "wis", "pdwis", "dr", "wdr")
+METHODS = ("fqe", "streamed", "svrg", *WEIGHTED)
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,10 @@ class Estimate:
         ``"ok"``, or what is to be said of it.
     low, high, estimand
         A 95 % interval where there is one, and what it is an interval of.
+    ess
+        Effective number of episodes behind it, for weighted ones.
+    comparable
+        Whether it may be ranked with the others: not an H-step value of a truncated log.
     """
 
     target: str
@@ -57,6 +65,8 @@ class Estimate:
     low: float | None = None
     high: float | None = None
     estimand: str = ESTIMAND
+    ess: float | None = None
+    comparable: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +139,8 @@ def evaluate(
     rule
         Whose fixed point is solved for; `default_rule` if not given.
     methods
-        Besides the closed form: "fqe", "streamed" and "svrg".
+        Besides the closed form: "fqe", "streamed", "svrg"; by weighted episodes "is", "pdis",
+        "wis", "pdwis"; and with a cross-fitted Q "dr" and "wdr".
     ridge
         η of the closed form.
     path
@@ -172,6 +183,10 @@ def evaluate(
         intervals = sandwich(log, sums, named, features=features, rule=chosen, ridge=ridge)
     except Undefined:  # of a single episode nothing can be said
         intervals = [None] * len(named)
+    weighted = _weighted(
+        log, named, methods, features=features, gamma=gamma, rule=chosen, shared=shared,
+        allow_uncovered=allow_uncovered, threads=threads,
+    )  # fmt: skip
     each = zip(closed.estimates, named.values(), intervals, strict=True)
     for closed_form, given, interval in each:
         first = _with(closed_form, interval)
@@ -191,7 +206,42 @@ def evaluate(
             estimates.append(
                 _svrg(SVRG(**options, rule=chosen, ridge=ridge, rng=0), log, sums, name)
             )
+        estimates += [found for found in weighted if found.target == name]
     return replace(closed, estimates=tuple(estimates))
+
+
+def _weighted(
+    log: Log,
+    targets: Mapping[str, Any],
+    methods: Sequence[str],
+    *,
+    features: Features,
+    gamma: float,
+    rule: Rule,
+    shared: bool,
+    allow_uncovered: bool,
+    threads: int,
+) -> list[Estimate]:
+    """Return the estimates by weighted episodes that were asked for."""
+    found: list[Weighted] = []
+    plain = [name.upper() for name in methods if name in ("is", "pdis", "wis", "pdwis")]
+    robust = [name.upper() for name in methods if name in ("dr", "wdr")]
+    if plain:
+        each = importance_sampling(log, targets, gamma=gamma, allow_uncovered=allow_uncovered)
+        found += [one.estimate(name) for one in each.values() for name in plain]
+    if robust:
+        options: dict[str, Any] = {"features": features, "rule": rule, "shared": shared}
+        each = doubly_robust(
+            log, targets, gamma=gamma, allow_uncovered=allow_uncovered, threads=threads, **options
+        )
+        found += [one.estimate(name) for one in each.values() for name in robust]
+    return [
+        Estimate(
+            one.target, one.name, one.value, one.note, one.low, one.high, one.estimand, one.ess,
+            one.comparable,
+        )
+        for one in found
+    ]  # fmt: skip
 
 
 def _without_matrices(
