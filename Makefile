@@ -9,7 +9,7 @@ BIN := .venv/bin
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint bench advice traces figures clean
+.PHONY: paper test lint bench advice traces coverage figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -40,6 +40,10 @@ advice: .venv/ready
 # Which trace solves best for the value of a policy: a table and results/traces.json.
 traces: .venv/ready
 	$(BIN)/python benchmarks/traces.py
+
+# How often 95 % intervals cover what they say: a table and results/coverage.json.
+coverage: .venv/ready
+	$(BIN)/python benchmarks/coverage.py
 
 # The pictures of README and documentation, made again.
 figures: paper advice
