@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from saddleback.evaluation import SVRG as SVRG
     from saddleback.evaluation import Statistics as Statistics
     from saddleback.evaluation import Streamed as Streamed
+    from saddleback.evaluation import doubly_robust as doubly_robust
     from saddleback.evaluation import evaluate as evaluate
+    from saddleback.evaluation import importance_sampling as importance_sampling
     from saddleback.evaluation import load_statistics as load_statistics
     from saddleback.evaluation import save_statistics as save_statistics
     from saddleback.learning import Run as Run
@@ -103,8 +105,8 @@ _ROOMS = {
     "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
     "log": ["Log", "LogError", "as_target", "collect", "estimate_behaviour"],
     "evaluation": [
-        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "evaluate", "load_statistics",
-        "save_statistics",
+        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "doubly_robust", "evaluate",
+        "importance_sampling", "load_statistics", "save_statistics",
     ],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
