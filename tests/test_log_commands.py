@@ -93,6 +93,7 @@ def test_evaluate_by_a_function_in_a_file(place):
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in said
     assert "suggested" in said
+    assert "self-check: the same pipeline says -7" in flat(said)
     assert "FQE" in said
     assert "λ ceiling of importance traces" in said
     assert "along lambda 0: -" in flat(said)
@@ -110,6 +111,7 @@ def test_evaluate_in_json_equals_python(place):
     ).fit(str(place / "a.parquet"))
     assert plain["estimates"][0]["value"] == pytest.approx(one.value(), rel=1e-12)
     assert plain["logged_return"] == pytest.approx(-73, abs=1.5)
+    assert plain["self_check"] == pytest.approx(plain["logged_return"], rel=0.05)
     assert plain["lambda_ceiling"]["new"] == pytest.approx(0.62, abs=0.04)
 
 

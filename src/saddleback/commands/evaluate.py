@@ -172,6 +172,11 @@ def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
     click.echo(f"target policy value (γ {sums.setting.gamma:g}, start states of the log)")
     for target in sums.setting.targets:
         _table([each for each in found.estimates if each.target == target], card)
+    if found.self_check is not None and card is not None and card.mean_return is not None:
+        tell(
+            f"self-check: the same pipeline says {found.self_check:.4g} of the logged policy, "
+            f"whose mean return was {card.mean_return:.4g}"
+        )
     if found.estimates[0].low is not None:
         click.echo(f"<- {found.estimates[0].estimand}: not V^π itself, as near as they come to it")
     for target, both in found.paths.items():

@@ -1,9 +1,9 @@
 """The value of a policy from a log: sums that add up, and estimates made of them."""
 
 from saddleback.evaluation.answer import Estimate, Evaluation, evaluate, of_statistics
-from saddleback.evaluation.doubly_robust import doubly_robust
 from saddleback.evaluation.estimator import FQE, LSTD, Estimator, default_rule
 from saddleback.evaluation.importance import importance_sampling
+from saddleback.evaluation.robust import doubly_robust
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.storage import load_statistics, save_statistics

@@ -11,10 +11,10 @@ import numpy as np
 from saddleback import _names
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter, Undefined
-from saddleback.evaluation.doubly_robust import doubly_robust
-from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
+from saddleback.evaluation.estimator import LSTD, ONE_STEP, default_rule, distance, iterate_q
 from saddleback.evaluation.importance import importance_sampling
 from saddleback.evaluation.intervals import ESTIMAND, Interval, of_blocks, sandwich
+from saddleback.evaluation.robust import doubly_robust
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
@@ -83,12 +83,16 @@ class Evaluation:
         For each target the value along λ and along the ridge, if asked for.
     findings
         Warnings.
+    self_check
+        What the closed form says of the logged policy itself, where all of μ is known: it must come
+        close to the returns that were logged, or features and rule cannot be trusted with others.
     """
 
     statistics: Statistics
     estimates: tuple[Estimate, ...]
     paths: dict[str, dict[str, list[tuple[float, float]]]]
     findings: tuple[Finding, ...]
+    self_check: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it all as plain data, for JSON."""
@@ -103,6 +107,7 @@ class Evaluation:
                 name: float(each) if np.isfinite(each) else None
                 for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
             },
+            "self_check": self.self_check,
             "estimates": [each.__dict__ for each in self.estimates],
             "paths": self.paths,
             "warnings": [str(each) for each in self.findings],
@@ -207,7 +212,14 @@ def evaluate(
                 _svrg(SVRG(**options, rule=chosen, ridge=ridge, rng=0), log, sums, name)
             )
         estimates += [found for found in weighted if found.target == name]
-    return replace(closed, estimates=tuple(estimates))
+    check = None
+    if log.whole_behaviour:
+        mine = LSTD(
+            target="logged", features=features, gamma=gamma, rule=chosen, shared=shared,
+            ridge=ridge, allow_uncovered=True, threads=threads,
+        )  # fmt: skip
+        check = mine.fit(log).value()
+    return replace(closed, estimates=tuple(estimates), self_check=check)
 
 
 def _weighted(
