@@ -21,7 +21,6 @@ from rich.table import Table
 
 import saddleback as sb
 from saddleback.engine import Learners, LoggedStreamer, Schedule, copies_of
-from saddleback.evaluation.solve import Range
 
 RULES = {"no trace": sb.GES(0.0), "Retrace(.5)": sb.GRetrace(0.5), "importance(.6)": sb.GES(0.6)}
 EPISODES = (7_500, 75_000)
@@ -31,9 +30,7 @@ OPTIONS = {"features": CAR.features, "gamma": CAR.gamma}
 
 def solved(log, rule):
     """Return weights from a log, in one pass."""
-    sums = sb.Statistics.of(log, rule, "pump:0.8", **OPTIONS)
-    system = sums.system()
-    return Range(system.M).solve(system.A, system.b).theta
+    return sb.LSTD(target="pump:0.8", rule=rule, **OPTIONS).fit(log).theta_
 
 
 def measure(path):

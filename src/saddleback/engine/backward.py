@@ -86,6 +86,7 @@ def _backwards(
     """Add a piece, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
     valued = np.uint64(0 if len(phi_value) == 1 else 1)
     p, n, since = len(z), 0, 0
+    packed = np.empty(p)
     scale, y = 1.0, 0.0
     for episode in range(len(begins)):
         k, begin = block[episode], begins[episode]
@@ -108,15 +109,19 @@ def _backwards(
                         n += 1
                     z[i] += ahead * next_b[j]
             y += reward[t]
+            dense = n * DENSE > p
+            if not dense:
+                for q in range(n):
+                    packed[q] = z[touched[q]]
             for j in range(phi_from[t], phi_from[t + 1]):
                 i, value = phi_index[j], phi_value[j * valued]
                 row, w = A[k, i], weight[t] * value * scale
-                if n * DENSE > p:
+                if dense:
                     for q in range(p):
                         row[q] += w * z[q]
                 else:
                     for q in range(n):
-                        row[touched[q]] += w * z[touched[q]]
+                        row[touched[q]] += w * packed[q]
                 b[k, i] += weight[t] * value * y
             scale *= decay[t]
             y *= decay[t]

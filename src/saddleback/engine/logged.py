@@ -17,7 +17,7 @@ from saddleback.engine.featured import NOTHING, expand, spread
 from saddleback.engine.stream import Columns, weigh
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
-from saddleback.rules import Importance, NoTrace, Rule
+from saddleback.rules import Expected, Importance, NoTrace, Rule
 
 
 class Transitions(Protocol):
@@ -113,15 +113,14 @@ class LoggedStreamer:
                 rows, discounts, piece.starts, kappa, rule.bootstrap.weight(rho), rho, share,
                 carry, decay, weight,
             )  # fmt: skip
-            phi = np.broadcast_to(self._copies, (len(pi), *self._copies.shape))
-            bootstrap = rule.bootstrap.rows(phi, pi)
+            bootstrap = self._bootstrap(rule, pi)
             b, x = np.empty(steps * many), NOTHING
-            spread(size, piece.following, active, np.ascontiguousarray(bootstrap[:, 0]), b)
+            spread(size, piece.following, active, bootstrap, b)
             if rule.form.coefficients.correction:
                 table = np.asarray(rule.trace.kappa(pi, behaviour))
-                each = bootstrap - table[:, :, None] * self._copies
                 x = np.empty(steps * many)
-                spread(size, piece.following, active, np.einsum("sa,sap->sp", behaviour, each), x)
+                weights = bootstrap - (behaviour * table) @ self._copies
+                spread(size, piece.following, active, weights, x)
             found.append(
                 Columns(
                     step * np.uint64(few), phi_index, phi_value, step * np.uint64(many), b_index, b,
@@ -129,6 +128,13 @@ class LoggedStreamer:
                 )
             )  # fmt: skip
         return found
+
+    def _bootstrap(self, rule: Rule, pi: FloatArray) -> FloatArray:
+        """What b makes of the copies of a feature in each state, [m, copies]."""
+        if isinstance(rule.bootstrap, Expected):
+            return pi @ self._copies
+        phi = np.broadcast_to(self._copies, (len(pi), *self._copies.shape))
+        return np.ascontiguousarray(rule.bootstrap.rows(phi, pi)[:, 0])
 
 
 def taken(
