@@ -27,7 +27,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     \b
     Examples:
       saddleback check visits.parquet --gamma 0.97
-      saddleback check 'logs/*.parquet' --obs hr,bp,lactate --actions none,low,high
+      saddleback check "logs/*.parquet" --obs hr,bp --actions none,low,high
     """
     from saddleback import _validate
 

@@ -117,7 +117,7 @@ class Inspection:
         """Notice next observations of truncated rows that are there in part."""
         if piece.next_observations is None:
             return
-        cut = np.flatnonzero(piece.truncated | np.append(piece.starts[1:], False))
+        cut = np.flatnonzero(piece.truncated)
         following = piece.next_observations[cut]
         there = np.isfinite(following)
         some = ~there.all(axis=1) & (there.any(axis=1) | np.isinf(following).any(axis=1))
@@ -221,7 +221,7 @@ def finite_rows(piece: Rows) -> BoolArray:
     """Return which rows hold finite numbers only, and no part of a next observation."""
     good = np.isfinite(piece.rewards) & np.isfinite(piece.observations).all(axis=1)
     if piece.next_observations is not None:
-        last = np.flatnonzero(piece.truncated | np.append(piece.starts[1:], False))
+        last = np.flatnonzero(piece.truncated)
         following = piece.next_observations[last]
         there = np.isfinite(following)
         whole = there.all(axis=1) | np.isnan(following).all(axis=1)
