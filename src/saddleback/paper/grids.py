@@ -170,13 +170,13 @@ def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
         image = ax.pcolormesh(x, y, shown.T, norm=norm, shading="nearest", rasterized=True)
         gone = np.argwhere(~np.isfinite(final))
         ax.plot(x[gone[:, 0]], y[gone[:, 1]], "x", color=plots.COLOURS["orange"], ms=3, mew=0.8)
-        ax.set_title(name, fontsize=7, pad=2)
+        ax.set_title(name.replace("Expected", "Exp."), fontsize=7, pad=2)
         ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         ax.grid(False)
     figure = axes[0].figure
     figure.supxlabel("log₂ α", fontsize=8, y=0.0, va="bottom")
-    figure.supylabel("log₂ β/α", fontsize=8, x=0.0, ha="left")
+    figure.supylabel("log₂ β/α", fontsize=8, x=0.015, ha="left")
     if image is not None:
         top, low = axes[0].get_position().y1, axes[-1].get_position().y0
         place = figure.add_axes((0.81, low, 0.025, top - low))
