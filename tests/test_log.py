@@ -510,3 +510,18 @@ def test_any_changed_number_changes_a_fingerprint():
         after = fingerprints(Log(changed))[1]
         assert after[0] == before[0]
         assert after[1] != before[1]
+
+
+def test_reading_does_not_hold_the_file(tmp_path, monkeypatch):
+    """Bytes held by the reader after many row groups are those after a few."""
+    n, rng = 200_000, np.random.default_rng(0)
+    rows = {"episode_id": np.arange(n), "action": np.zeros(n, dtype=int), "reward": rng.random(n)}
+    rows |= {f"obs_{j}": rng.random(n) for j in range(4)}
+    rows |= {"terminated": np.ones(n, dtype=bool), "truncated": np.zeros(n, dtype=bool)}
+    pq.write_table(pa.table(rows), tmp_path / "long.parquet", row_group_size=5000)
+    monkeypatch.setattr(files, "BATCH", 5000)
+    log = Log(str(tmp_path / "long.parquet"))
+    log.n_actions  # noqa: B018  read once beforehand
+    held = [pa.total_allocated_bytes() for _ in log.pieces()]
+    assert len(held) >= 40
+    assert held[-1] - held[5] < 1_000_000

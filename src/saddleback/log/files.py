@@ -44,7 +44,8 @@ class Part:
             yield from chosen.to_batches(max_chunksize=BATCH)
             return
         try:
-            with pq.ParquetFile(self.name) as file:
+            # Without buffering ahead, which would hold the bytes of the whole file.
+            with pq.ParquetFile(self.name, pre_buffer=False) as file:
                 yield from file.iter_batches(batch_size=BATCH, columns=list(columns))
         except BROKEN as error:
             raise LogError([_unreadable(self.name, error)]) from None
