@@ -513,7 +513,7 @@ def test_any_changed_number_changes_a_fingerprint():
 
 
 def test_reading_does_not_hold_the_file(tmp_path, monkeypatch):
-    """Bytes held by the reader after many row groups are those after a few."""
+    """A reader that buffers ahead would hold the bytes of all row groups."""
     n, rng = 200_000, np.random.default_rng(0)
     rows = {"episode_id": np.arange(n), "action": np.zeros(n, dtype=int), "reward": rng.random(n)}
     rows |= {f"obs_{j}": rng.random(n) for j in range(4)}
@@ -522,6 +522,6 @@ def test_reading_does_not_hold_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "BATCH", 5000)
     log = Log(str(tmp_path / "long.parquet"))
     log.n_actions  # noqa: B018  read once beforehand
-    held = [pa.total_allocated_bytes() for _ in log.pieces()]
-    assert len(held) >= 40
-    assert held[-1] - held[5] < 1_000_000
+    before = pa.total_allocated_bytes()
+    most = max(pa.total_allocated_bytes() for _ in log.pieces()) - before
+    assert most < (tmp_path / "long.parquet").stat().st_size / 2
