@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from saddleback.evaluation.intervals import bootstrap, direction, of_blocks, sandwich
+from saddleback.evaluation.intervals import bootstrap, of_blocks, sandwich
+from saddleback.evaluation.second import direction
 from saddleback.features import Custom, OneHot
 
 CAR = sb.problems.mountain_car()

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from saddleback.evaluation import Statistics as Statistics
     from saddleback.evaluation import Streamed as Streamed
     from saddleback.evaluation import doubly_robust as doubly_robust
-    from saddleback.evaluation import evaluate as evaluate
     from saddleback.evaluation import importance_sampling as importance_sampling
     from saddleback.evaluation import load_statistics as load_statistics
     from saddleback.evaluation import save_statistics as save_statistics
@@ -88,6 +87,8 @@ if TYPE_CHECKING:
     from saddleback.theory import mean_square as mean_square
     from saddleback.theory import step_sizes as step_sizes
     from saddleback.theory import theorem2 as theorem2
+    from saddleback.verdict import Verdict as Verdict
+    from saddleback.verdict import evaluate as evaluate
 
 _ROOMS = {
     "mdp": ["FiniteMDP"],
@@ -105,9 +106,10 @@ _ROOMS = {
     "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
     "log": ["Log", "LogError", "as_target", "collect", "estimate_behaviour"],
     "evaluation": [
-        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "doubly_robust", "evaluate",
+        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "doubly_robust",
         "importance_sampling", "load_statistics", "save_statistics",
     ],
+    "verdict": ["Verdict", "evaluate"],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

@@ -14,7 +14,8 @@ from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
     "check": "What a log holds, and all that is wrong with it.",
-    "evaluate": "The value of a policy, from a log.",
+    "evaluate": "The value of a policy, from a log, and whether to trust it.",
+    "explain": "Tell a saved result again.",
     "stats": "Sum a log up, to merge and evaluate later.",
     "merge": "Add the statistics of several logs up.",
     "analyse": "Is a rule stable on a problem, and with which step sizes?",

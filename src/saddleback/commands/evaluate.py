@@ -1,9 +1,10 @@
-"""``saddleback evaluate``: the value of a policy, from a log."""
+"""``saddleback evaluate``: the value of a policy, from a log, and whether it can be trusted."""
 
 from __future__ import annotations
 
-import re
+import sys
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,18 +16,20 @@ from saddleback.commands._logs import (
     log_options,
     named,
     open_log,
+    plain,
     reading,
     target_options,
     threads,
 )
 from saddleback.commands.stats import parse_rule
-from saddleback.commands.typed import tell
 
 if TYPE_CHECKING:
-    from saddleback.evaluation import Estimate, Evaluation
     from saddleback.log import Card
+    from saddleback.verdict import Evaluation
 
 METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
+STATUS = {"usable": 0, "refused": 3, "doubtful": 4}
+"""Exit status for each verdict."""
 
 
 @click.command()
@@ -37,8 +40,8 @@ METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
 )
 @click.option(
     "--method", "methods", multiple=True, type=click.Choice(METHODS), metavar="NAME",
-    help="Estimate in another way too, again for several: fqe, streamed, svrg, is, pdis, wis, "
-    "pdwis, dr, wdr.",
+    help="Estimate in these other ways, again for several: fqe, streamed, svrg, is, pdis, wis, "
+    "pdwis, dr, wdr.  [default: wdr, dr, pdwis, pdis]",
 )  # fmt: skip
 @click.option(
     "--learner", metavar="NAME[:λ]", help="Rule that is streamed over the log.  [default: GES:0]"
@@ -48,6 +51,14 @@ METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
 )
 @click.option("--ridge", default=0.0, help="Ridge, relative to the size of each feature.")
 @click.option("--path", is_flag=True, help="Show the value along λ and along the ridge.")
+@click.option(
+    "--bootstrap", "draws", default=20, show_default=True, type=int, metavar="N",
+    help="How often blocks of episodes are drawn anew.",
+)  # fmt: skip
+@click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
+@click.option(
+    "--save", type=click.Path(dir_okay=False), metavar="FILE", help="Keep the result, as JSON."
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -64,29 +75,34 @@ def command(
     passes: int,
     ridge: float,
     path: bool,
+    draws: int,
+    lower_is_better: bool,
+    save: str | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Estimate the value of target policies at the start states of a log.
+    """Estimate the value of target policies from a log, and judge the answer.
 
-    FILE is Parquet (see saddleback check), or one file of saddleback stats or merge.
+    FILE is Parquet (see saddleback check), or one file of saddleback stats or merge. Exit status 0
+    if every answer is usable, 3 if one is refused, 4 if one is doubtful, 2 for bad input.
 
     \b
     Examples:
       saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
       saddleback evaluate car.parquet --target pump:0.8 --gamma 0.99 \\
-          --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --method streamed
+          --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --save car.json
       saddleback evaluate week.stats --json
     """
-    from saddleback.evaluation import evaluate, load_statistics, of_statistics
+    from saddleback.evaluation import load_statistics
+    from saddleback.verdict import evaluate, of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
     sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
     if sums:
         _only_for_logs(len(options["files"]))
         found = of_statistics(load_statistics(sums[0]), chosen, ridge, path)
-        _say(found, None, as_json)
+        _say(found, None, save, as_json)
         return
     if not targets:
         raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
@@ -104,11 +120,12 @@ def command(
             features=features_of(
                 features, log, card, corner(low, log, "low"), corner(high, log, "high")
             ),
-            gamma=rate, rule=chosen, methods=methods, path=path, ridge=ridge, shared=shared,
-            passes=passes, learner=None if learner is None else parse_rule(learner),
+            gamma=rate, rule=chosen, methods=methods or None, path=path, ridge=ridge,
+            shared=shared, passes=passes, draws=draws, lower_is_better=lower_is_better,
+            learner=None if learner is None else parse_rule(learner),
             allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
         )  # fmt: skip
-    _say(found, card, as_json)
+    _say(found, card, save, as_json)
 
 
 def _only_for_logs(files: int) -> None:
@@ -127,73 +144,25 @@ def _only_for_logs(files: int) -> None:
             )
 
 
-FOR_STATISTICS = ("files", "rule", "ridge", "path", "quiet", "as_json")
+FOR_STATISTICS = ("files", "rule", "ridge", "path", "save", "quiet", "as_json")
 """What may be said of statistics."""
 
 
-def _table(estimates: list[Estimate], card: Card | None) -> None:
-    """Print the estimates of one target; what is to be said of them follows."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def _say(found: Evaluation, card: Card | None, save: str | None, as_json: bool) -> None:
+    """Print and keep the result; the exit status says what it is worth."""
+    from saddleback.commands.typed import as_typed
+    from saddleback.verdict.words import told
 
-    table = Table(box=box.SIMPLE)
-    for name in (estimates[0].target, "value", "95 % interval", "of"):
-        side: Any = "right" if name == "value" else "left"
-        table.add_column(name, justify=side, overflow="fold")
-    if card is not None and card.mean_return is not None:
-        what = "observed, ended episodes only" if card.truncated + card.stops else "observed"
-        table.add_row("logged policy", f"{card.mean_return:.4g}", "", what)
-    notes: dict[str, list[str]] = {}
-    for k, each in enumerate(estimates):
-        reach = "" if each.low is None else f"[{each.low:.4g}, {each.high:.4g}]"
-        what = "fixed point  <- suggested" if k == 0 else ""
-        if each.ess is not None:
-            what = f"{each.estimand}, ESS {each.ess:,.0f}"
-        table.add_row(each.method, f"{each.value:.4g}", reach, what)
-        if each.note != "ok":
-            notes.setdefault(each.note, []).append(each.method)
-    Console().print(table)
-    for note, methods in notes.items():
-        tell(f"{', '.join(methods)}: {note}")
-
-
-def _say(found: Evaluation, card: Card | None, as_json: bool) -> None:
-    """Print the table, or JSON."""
-    if as_json:
-        plain = found.as_dict()
-        if card is not None:
-            plain["logged_return"] = card.mean_return
-            said = [*map(str, card.findings), *plain["warnings"]]
-            plain["warnings"] = list(dict.fromkeys(said))
-        click.echo(json_text(plain))
-        return
-    sums = found.statistics
-    click.echo(f"target policy value (γ {sums.setting.gamma:g}, start states of the log)")
-    for target in sums.setting.targets:
-        _table([each for each in found.estimates if each.target == target], card)
-    if found.self_check is not None and card is not None and card.mean_return is not None:
-        tell(
-            f"self-check: the same pipeline says {found.self_check:.4g} of the logged policy, "
-            f"whose mean return was {card.mean_return:.4g}"
-        )
-    if found.estimates[0].low is not None:
-        click.echo(f"<- {found.estimates[0].estimand}: not V^π itself, as near as they come to it")
-    for target, both in found.paths.items():
-        for kind, points in both.items():
-            line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
-            tell(f"{target}, along {kind}   {line}")
-    for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True):
-        if 0 < ceiling < float("inf"):
-            click.echo(f"λ ceiling of importance traces for {name}: {ceiling:.3g}")
-    click.echo(
-        f"{int(sums.steps.sum()):,} steps, {int(sums.episodes.sum()):,} episodes, p = {sums.p}:"
-    )
-    tell("  " + re.sub(r"(\d\.\d{3})\d+", r"\1", sums.setting.features))
-    if sums.estimated:
-        click.echo(f"propensities were estimated: {sums.estimated}")
+    result = found.as_dict()
     if card is not None:
-        shown = "   ".join(f"{k} {name}" for k, name in enumerate(card.actions[:12]))
-        click.echo(f"actions: {shown}{'   …' if len(card.actions) > 12 else ''}")
-    for finding in dict.fromkeys((*(card.findings if card else ()), *found.findings)):
-        tell(str(finding))
+        said = [*map(str, card.findings), *result["warnings"]]
+        result["warnings"] = list(dict.fromkeys(map(as_typed, said)))
+    result = plain(result)
+    if save is not None:
+        Path(save).write_text(json_text(result))
+    click.echo(json_text(result) if as_json else told(result))
+    words = {each["trust"] for each in result["verdicts"]}
+    sys.exit(
+        max((STATUS[word] for word in words if word != "doubtful"), default=0)
+        or (STATUS["doubtful"] if "doubtful" in words else 0)
+    )

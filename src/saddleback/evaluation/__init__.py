@@ -1,6 +1,5 @@
 """The value of a policy from a log: sums that add up, and estimates made of them."""
 
-from saddleback.evaluation.answer import Estimate, Evaluation, evaluate, of_statistics
 from saddleback.evaluation.estimator import FQE, LSTD, Estimator, default_rule
 from saddleback.evaluation.importance import importance_sampling
 from saddleback.evaluation.robust import doubly_robust
@@ -12,7 +11,6 @@ from saddleback.evaluation.trajectories import Trajectories
 from saddleback.evaluation.weighted import Weighted
 
 __all__ = [
-    "FQE", "LSTD", "SVRG", "Estimate", "Estimator", "Evaluation", "Statistics", "Streamed",
-    "Trajectories", "Weighted", "default_rule", "doubly_robust", "evaluate", "importance_sampling",
-    "load_statistics", "of_statistics", "save_statistics",
+    "FQE", "LSTD", "SVRG", "Estimator", "Statistics", "Streamed", "Trajectories", "Weighted",
+    "default_rule", "doubly_robust", "importance_sampling", "load_statistics", "save_statistics",
 ]  # fmt: skip

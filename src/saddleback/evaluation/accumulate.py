@@ -87,28 +87,44 @@ def accumulate(
     }  # fmt: skip
 
 
+class Blocks:
+    """Deals episodes into blocks by their ids, as consecutive pieces come."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._now = np.uint64(count), 0
+
+    def add(self, piece: Piece) -> tuple[IntArray, IntArray]:
+        """Return the blocks of transitions, [n], and of the episodes that begin."""
+        mine = (piece.ids % self._count).astype(np.int64)
+        number = np.cumsum(piece.rows.starts)[piece.index]
+        each = np.concatenate([[self._now], mine])[number]
+        self._now = int(mine[-1]) if len(mine) else self._now
+        return each, mine
+
+
+def first_of_each(piece: Piece, numbers: IntArray) -> IntArray:
+    """Return the numbers of the first transition of each episode of a piece."""
+    begins = piece.starts.copy()
+    begins[:1] = True
+    return numbers[begins]
+
+
 class _Counts:
     """What does not depend on the target: episodes, their blocks, and how they end."""
 
     def __init__(self, setting: Setting) -> None:
-        self._blocks = setting.blocks
         self.steps, self.episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
-        self.prints, self.cut, self._now = Prints(), 0, 0
+        self.prints, self.cut, self._blocks = Prints(), 0, Blocks(setting.blocks)
 
     def add(self, piece: Piece) -> tuple[IntArray, IntArray]:
         """Return the blocks of the episodes with transitions, and of those that begin."""
         self.prints.add(piece)
-        mine = (piece.ids % np.uint64(self._blocks)).astype(np.int64)
-        number = np.cumsum(piece.rows.starts)[piece.index]
-        each = np.concatenate([[self._now], mine])[number]
-        self._now = int(mine[-1]) if len(mine) else self._now
-        self.steps += np.bincount(each, minlength=self._blocks)
-        self.episodes += np.bincount(mine, minlength=self._blocks)
+        each, mine = self._blocks.add(piece)
+        self.steps += np.bincount(each, minlength=len(self.steps))
+        self.episodes += np.bincount(mine, minlength=len(self.steps))
         last = np.append(piece.starts[1:], not piece.goes_on)[: len(piece)]
         self.cut += int((last & piece.continues).sum())
-        begins = piece.starts.copy()
-        begins[:1] = True
-        return each[begins], mine
+        return first_of_each(piece, each), mine
 
 
 class _Target:
@@ -140,17 +156,17 @@ class _Target:
         self, piece: Piece, block: IntArray, mine: IntArray, pool: ThreadPoolExecutor
     ) -> list[Future[None]]:
         """Take in a piece; return the work that is under way."""
-        mu = piece.tables.get("mu")
+        propensity, mu = self._policy.behaviour(piece)
         pi = self._policy.probabilities(piece, self._n_actions)
         self.coverage.add(piece, pi, mu)
-        streams = self._streamer(piece, pi, piece.propensity, mu)
-        if piece.propensity is not None:
-            ratio = pi[piece.here, piece.actions] / piece.propensity
+        streams = self._streamer(piece, pi, propensity, mu)
+        if propensity is not None:
+            ratio = pi[piece.here, piece.actions] / propensity
             # One by one, so that it does not matter how the log comes in pieces.
             self.squares = float(np.cumsum(np.append(self.squares, ratio * ratio))[-1])
         first = piece.first_states
         active = self._features.encode(piece.observations[first])
-        _add_start(active, pi[first] @ self._copies, mine, self.starts)
+        add_start(active, pi[first] @ self._copies, mine, self.starts)
         if self._sink is not None:
             self._sink(streams[0])
             return []
@@ -160,7 +176,7 @@ class _Target:
         ]
 
 
-def _add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
+def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
     """Add E_π φ(S_0, ·) of episodes to their blocks."""
     which, value = active
     copies = weights.shape[1]

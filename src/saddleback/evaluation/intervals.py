@@ -22,9 +22,8 @@ from scipy.special import stdtrit
 
 from saddleback import _validate
 from saddleback._typing import RNG, FloatArray
-from saddleback.engine import LoggedStreamer, Scores, copies_of
 from saddleback.errors import InvalidParameter, Undefined
-from saddleback.evaluation.solve import Range
+from saddleback.evaluation.second import Scored, direction, second_pass
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Log, as_target
@@ -76,18 +75,6 @@ def student(value: float, each: FloatArray, level: float, estimand: str, method:
     return Interval(value, value - reach, value + reach, level, error, estimand, method, n)
 
 
-def direction(
-    sums: Statistics, rule: Rule | int, target: str | int, ridge: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return θ̂, x̄ and u, with Âᵀu = x̄ per episode."""
-    span, system = Range(sums.M / sums.steps.sum()), sums.system(rule, target)
-    solved = span.solve(system.A, system.b, ridge).theta
-    per_episode = float(sums.steps.sum() / sums.episodes.sum())
-    start = sums.start(target)
-    u = span.solve(system.A.T * per_episode, -start, ridge * per_episode).theta
-    return solved, start, u
-
-
 def sandwich(
     log: Log,
     sums: Statistics,
@@ -128,30 +115,16 @@ def sandwich(
     chosen = setting.rules[sums.place(rule, 0)[1]]
     named = targets if isinstance(targets, dict) else {setting.targets[0]: targets}
     policies = [as_target(given, log, name) for name, given in named.items()]
-    copies = copies_of(log.n_actions, setting.values, setting.shared)
-    solved = [direction(sums, chosen, each.name, ridge) for each in policies]
-    streamers = [LoggedStreamer(features, [chosen], copies, setting.gamma) for _ in policies]
-    scores = [Scores(theta, u) for theta, _, u in solved]
-    firsts: list[list[FloatArray]] = [[] for _ in policies]
-    tables = [table for each in policies for table in each.tables]
-    for piece in log.pieces(tables):
-        episode = np.cumsum(piece.rows.starts, dtype=np.int64)[piece.index]
-        mu = piece.tables.get("mu")
-        which, size = features.encode(piece.observations[piece.first_states])
-        for k, policy in enumerate(policies):
-            pi = policy.probabilities(piece, log.n_actions)
-            stream = streamers[k](piece, pi, piece.propensity, mu)[0]
-            scores[k].add(stream, episode, len(piece.first_states))
-            weights = solved[k][0].reshape(-1, copies.shape[1])[which]
-            each = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1) @ copies.T
-            firsts[k].append((pi[piece.first_states] * each).sum(axis=1))
-    found = []
-    for k in range(len(policies)):
-        theta, start, _ = solved[k]
-        value = float(theta @ start)
-        g = np.concatenate(firsts[k]) - value - scores[k].each
-        found.append(student(value, g, level, ESTIMAND, "sandwich, clustered by episode"))
-    return found
+    return [
+        of_scores(each, level)
+        for each in second_pass(log, sums, policies, features=features, rule=chosen, ridge=ridge)
+    ]
+
+
+def of_scores(scored: Scored, level: float = 0.95) -> Interval:
+    """Return the sandwich interval from the scores of episodes."""
+    how = "sandwich, clustered by episode"
+    return student(scored.value, scored.each, level, ESTIMAND, how)
 
 
 def of_blocks(
@@ -201,7 +174,7 @@ def bootstrap(
     if len(some) < 2:
         raise Undefined("bootstrap: all episodes are in one block; use more blocks.")
     generator = _validate.generator(rng)[0]
-    span = Range(sums.M / sums.steps.sum())
+    span = sums.span
     theta, start, _ = direction(sums, rule, target, ridge)
     found = np.empty(draws)
     for k in range(draws):

@@ -18,7 +18,7 @@ with ``beyond``, Q stands for what was not logged, and the estimand is V^π as f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def doubly_robust(
     chosen = policies(log, targets)
     if (features is None) == (q is None):
         raise InvalidParameter("doubly_robust needs either features, to fit Q with, or q itself.")
-    fits: list[CrossFitted | _Given]
+    fits: Sequence[CrossFitted | _Given]
     if q is not None:
         fits = [_given(q, each, log) for each in chosen]
     else:
@@ -121,12 +121,23 @@ def doubly_robust(
             shared=shared, blocks=count, allow_uncovered=allow_uncovered, threads=threads,
         )  # fmt: skip
         fits = [CrossFitted(sums, t, features, ridge) for t in range(len(chosen))]
-    jobs = [
-        Job(each, _Values(each, fit, log.n_actions, gamma, beyond), beyond, fit.remark)
-        for each, fit in zip(chosen, fits, strict=True)
-    ]
+    jobs = helped(log, chosen, fits, gamma, beyond)
     found = walk(log, jobs, gamma, allow_uncovered, progress)
     return {each.target: each for each in found}
+
+
+def helped(
+    log: Log,
+    targets: Sequence[Target],
+    fits: Sequence[CrossFitted | _Given],
+    gamma: float,
+    beyond: bool = False,
+) -> list[Job]:
+    """Return what is to be walked through with the Q of each target."""
+    return [
+        Job(each, _Values(each, fit, log.n_actions, gamma, beyond), beyond, fit.remark)
+        for each, fit in zip(targets, fits, strict=True)
+    ]
 
 
 class CrossFitted:

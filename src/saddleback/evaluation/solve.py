@@ -74,8 +74,8 @@ class Range:
         return len(self.M) - len(self.active)
 
     @cached_property
-    def _basis(self) -> FloatArray:
-        """Columns that span the range, S⁻¹U."""
+    def _split(self) -> tuple[FloatArray, FloatArray]:
+        """Columns that span the range, S⁻¹U, and the eigenvalues of S⁻¹M̂S⁻¹ that go with them."""
         if not len(self.active):
             raise Undefined("no feature is ever active on this log: there is nothing to solve.")
         size = np.sqrt(np.diag(self.M)[self.active])
@@ -84,7 +84,25 @@ class Range:
             scaled, overwrite_a=True, check_finite=False, driver="evd"
         )
         kept = values > RTOL * values[-1]
-        return np.ascontiguousarray(vectors[:, kept] / size[:, None])
+        return np.ascontiguousarray(vectors[:, kept] / size[:, None]), values[kept]
+
+    @property
+    def _basis(self) -> FloatArray:
+        return self._split[0]
+
+    @property
+    def condition(self) -> float:
+        """Condition of M̂ on the span, in units of feature size."""
+        values = self._split[1]
+        return float(values[-1] / values[0])
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """M̂⁺ on the span, S⁻¹U D⁻¹ UᵀS⁻¹, [p, p]."""
+        basis, values = self._split
+        found = np.zeros_like(self.M)
+        found[np.ix_(self.active, self.active)] = (basis / values) @ basis.T
+        return found
 
     @property
     def rank(self) -> int:

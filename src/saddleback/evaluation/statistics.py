@@ -9,7 +9,7 @@ the episode's id: the blocks of two logs add up one by one, and their spread is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -164,12 +164,41 @@ class Statistics:
             self.estimated, tuple(dict.fromkeys(self.findings + other.findings)),
         )  # fmt: skip
 
+    def folded(self, count: int) -> Statistics:
+        """Return the same sums in fewer blocks, of which the present number is a multiple."""
+        if self.setting.blocks % count:
+            raise InvalidParameter(
+                f"folded: {self.setting.blocks} blocks cannot be added up to {count}."
+            )
+
+        def fold(sums: Any, axis: int) -> Any:
+            shape = (*sums.shape[:axis], -1, count, *sums.shape[axis + 1 :])
+            return sums.reshape(shape).sum(axis=axis)
+
+        return replace(
+            self, setting=replace(self.setting, blocks=count), A=fold(self.A, 2),
+            b=fold(self.b, 2), starts=fold(self.starts, 1), steps=fold(self.steps, 0),
+            episodes=fold(self.episodes, 0),
+        )  # fmt: skip
+
     def system(self, rule: Rule | int = 0, target: str | int = 0) -> System:
         """Return the linear system of a rule and a target policy: means over transitions."""
         t, r = self.place(rule, target)
-        n = int(self.steps.sum())
-        A, M = self.A[t, r].sum(axis=0) / n, self.M / n
-        return System(A, self.b[t, r].sum(axis=0) / n, M, A.T + M, self.setting.rules[r])
+        if (t, r) not in self._systems:
+            n, M = int(self.steps.sum()), self.span.M
+            A = self.A[t, r].sum(axis=0) / n
+            b = self.b[t, r].sum(axis=0) / n
+            self._systems[t, r] = System(A, b, M, A.T + M, self.setting.rules[r])
+        return self._systems[t, r]
+
+    @cached_property
+    def _systems(self) -> dict[tuple[int, int], System]:
+        return {}
+
+    @cached_property
+    def span(self) -> Range:
+        """The span of the features that were met."""
+        return Range(self.M / int(self.steps.sum()))
 
     def start(self, target: str | int = 0) -> FloatArray:
         """E_π φ over the start states of the log, [p]: θᵀ of it is the value of π there."""
@@ -199,9 +228,8 @@ class Statistics:
         """What is to be said of an estimate with a rule, besides what the log itself has wrong."""
         found = [*self.findings]
         if len(self.M):
-            span = Range(self.M)
-            if span.note:
-                found.append(Finding("W171", span.note + "."))
+            if self.span.note:
+                found.append(Finding("W171", self.span.note + "."))
             idle = np.diag(self.M) == 0
             for name, blocks in zip(self.setting.targets, self.starts, strict=True):
                 start = np.abs(blocks.sum(axis=0))

@@ -1,5 +1,6 @@
 """Logs of decisions: read, validated, cut into episodes; and the policies to be judged by them."""
 
+from saddleback.log.as_logged import Observed
 from saddleback.log.behaviour import Behaviour, estimate_behaviour
 from saddleback.log.card import Card
 from saddleback.log.collecting import collect
@@ -11,6 +12,6 @@ from saddleback.log.minari_out import to_minari
 from saddleback.log.targets import Target, as_target
 
 __all__ = [
-    "Behaviour", "Card", "Finding", "Log", "LogError", "Piece", "Target", "as_target", "collect",
-    "estimate_behaviour", "from_minari", "to_minari",
+    "Behaviour", "Card", "Finding", "Log", "LogError", "Observed", "Piece", "Target", "as_target",
+    "collect", "estimate_behaviour", "from_minari", "to_minari",
 ]  # fmt: skip

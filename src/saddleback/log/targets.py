@@ -78,6 +78,10 @@ class Target:
             )
         return pi
 
+    def behaviour(self, piece: Piece) -> tuple[FloatArray | None, FloatArray | None]:
+        """Return μ of the actions taken [n], and the whole of μ in all states [m, K], if known."""
+        return piece.propensity, piece.tables.get("mu")
+
     def at(self, observations: FloatArray, n_actions: int) -> FloatArray:
         """Return π [n, K] for observations that need not be in the log."""
         if self.policy is None:

@@ -1,0 +1,383 @@
+"""The value of target policies from a log: estimates, diagnostics and a verdict, in few passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from saddleback import _names
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.evaluation.bounds import enough
+from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
+from saddleback.evaluation.importance import Job, policies, walk
+from saddleback.evaluation.intervals import of_blocks
+from saddleback.evaluation.robust import RIDGE, CrossFitted, helped
+from saddleback.evaluation.saddle import SVRG
+from saddleback.evaluation.solve import Range
+from saddleback.evaluation.statistics import Statistics
+from saddleback.evaluation.streamed import Streamed
+from saddleback.evaluation.trajectories import Trajectories
+from saddleback.features import Features
+from saddleback.log import Finding, Log, Observed, Target
+from saddleback.log.log import Progress
+from saddleback.rules import Rule, is_rule
+from saddleback.system import LARGEST
+from saddleback.verdict.diagnose import Diagnosis, Logged, diagnose
+from saddleback.verdict.estimate import Estimate
+from saddleback.verdict.verdict import Verdict
+
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+"""λ of the path."""
+
+RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""η of the path, relative to the size of each feature."""
+
+PLAIN, ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
+METHODS = ("fqe", "streamed", "svrg", *PLAIN, *ROBUST)
+USUAL = ("wdr", "dr", "pdwis", "pdis")
+"""Beside the closed form, where the log has propensities and the rule learns action values."""
+
+BLOCKS, FOLDS, ROOM = 20, 5, 2**31
+"""Blocks of episodes, folds of them for Q, and bytes of sums from which there are but as many."""
+
+DRAWS = 20
+"""Resamples, if not said otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a log says of target policies.
+
+    Attributes
+    ----------
+    statistics
+        The sums it was made of.
+    estimates
+        All numbers; the first of each target is the one to use.
+    paths
+        For each target the value along λ and along the ridge, if asked for.
+    findings
+        Warnings.
+    logged
+        The logged policy: what it returned, and what the closed form says of it; these must come
+        close, or features and rule cannot be trusted with others.
+    diagnoses
+        For each target all that was looked at, with the verdict.
+    ess_by_step
+        For each target the effective number of episodes at each step.
+    """
+
+    statistics: Statistics
+    estimates: tuple[Estimate, ...]
+    paths: dict[str, dict[str, list[tuple[float, float]]]]
+    findings: tuple[Finding, ...]
+    logged: Logged | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+    ess_by_step: dict[str, FloatArray] | None = None
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each target."""
+        return tuple(each.verdict for each in self.diagnoses)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it all as plain data, for JSON."""
+        sums = self.statistics
+        found: dict[str, Any] = {
+            "kind": "saddleback evaluation",
+            "schema": 1,
+            "gamma": sums.setting.gamma,
+            "features": sums.setting.features,
+            "p": sums.p,
+            "rule": str(sums.setting.rules[0]),
+            "actions": list(sums.setting.actions),
+            "steps": int(sums.steps.sum()),
+            "episodes": int(sums.episodes.sum()),
+            "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
+            "lambda_ceiling": {
+                name: float(each) if np.isfinite(each) else None
+                for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
+                if name in {each.target for each in self.estimates}
+            },
+            "estimates": [asdict(each) for each in self.estimates],
+            "paths": self.paths,
+            "warnings": [str(each) for each in self.findings],
+        }
+        if self.logged is not None:
+            own = self.logged
+            found["logged"] = {
+                "value": own.interval.value, "low": own.interval.low, "high": own.interval.high,
+                "pipeline": own.value, "off": own.off, "error": own.error,
+            }  # fmt: skip
+        found["verdicts"] = [each.as_dict() for each in self.diagnoses]
+        for name, each in (self.ess_by_step or {}).items():
+            found.setdefault("ess_by_step", {})[name] = each.tolist()
+        return found
+
+
+def evaluate(
+    log: Log,
+    targets: Any,
+    *,
+    features: Features,
+    gamma: float,
+    rule: Rule | None = None,
+    methods: Sequence[str] | None = None,
+    ridge: float = 0.0,
+    path: bool = False,
+    shared: bool = False,
+    passes: int = 1,
+    learner: Rule | None = None,
+    draws: int = DRAWS,
+    lower_is_better: bool = False,
+    allow_uncovered: bool = False,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Estimate the value of target policies at the start states of a log, and judge the answer.
+
+    Parameters
+    ----------
+    log
+        The log.
+    targets
+        A target policy (see `saddleback.log.as_target`), or several by name in a dict.
+    features, shared, gamma
+        As for `LSTD`.
+    rule
+        Whose fixed point is solved for; `default_rule` if not given.
+    methods
+        Besides the closed form: "fqe", "streamed", "svrg"; by weighted episodes "is", "pdis",
+        "wis", "pdwis"; and with a cross-fitted Q "dr" and "wdr". If not given, "wdr", "dr",
+        "pdwis" and "pdis" where the log has propensities.
+    ridge
+        η of the closed form.
+    path
+        Whether to follow the closed form along λ and along the ridge too.
+    passes, learner
+        Passes over the log, and the rule, of "streamed"; GES(0) if not given.
+    draws
+        How often blocks of episodes are drawn anew, for the spectrum of Â.
+    lower_is_better
+        Whether rewards are costs.
+    threads
+        Threads to use; the result does not depend on them.
+    progress
+        Told how many rows of the first pass are done, of how many.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=1000, rng=0)
+    >>> found = evaluate(log, "pump:0.8", features=car.features, gamma=0.99, methods=["fqe"])
+    >>> for each in found.estimates:
+    ...     print(f"{each.method:18} {each.value:.1f} {each.note}")
+    LSTD, GRetrace(0.5) -77.5 ok
+    FQE                -77.0 ok
+    >>> found.verdicts[0].trust
+    'doubtful'
+    """
+    chosen = default_rule() if rule is None else rule
+    is_rule(chosen)
+    wanted = _methods(log, chosen, methods)
+    if "svrg" in wanted and features.size * log.n_actions > LARGEST:
+        return _without_matrices(log, targets, features, gamma, chosen, ridge, shared, progress)
+    along = _along(chosen)
+    rules = [chosen, *([along[0.0]] if along else ()), *(along.values() if path else ())]
+    rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
+    named = policies(log, targets)
+    observed = Observed.of(log)
+    pairs = 8 * (features.size * (log.n_actions + shared)) ** 2 * len(rules) * (len(named) + 1)
+    sums = Statistics.of(
+        log, rules, {each.name: each for each in (*named, observed)}, features=features,
+        gamma=gamma, shared=shared, blocks=BLOCKS if pairs * BLOCKS < ROOM else FOLDS,
+        allow_uncovered=allow_uncovered, threads=threads, progress=progress,
+    )  # fmt: skip
+    enough(int(sums.episodes.sum()))
+    closed = of_statistics(sums, chosen, ridge, path, [each.name for each in named])
+    weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered)
+    robust = {each.target: each for each in weighted if each.robust}
+    diagnoses, logged = diagnose(
+        log, sums, named, observed, features=features, rule=chosen, ridge=ridge, robust=robust,
+        draws=draws, lower_is_better=lower_is_better, threads=threads,
+    )  # fmt: skip
+    estimates: list[Estimate] = []
+    for first, target, diagnosis in zip(closed.estimates, named, diagnoses, strict=True):
+        name = target.name
+        estimates.append(first.within(diagnosis.interval))
+        options: dict[str, Any] = {
+            "target": target, "features": features, "gamma": gamma, "shared": shared,
+            "allow_uncovered": True, "threads": threads,
+        }  # fmt: skip
+        if "fqe" in wanted:
+            found = iterate_q(sums.system(ONE_STEP, name), ridge)
+            value = float(found.theta @ sums.start(name))
+            estimates.append(Estimate(name, "FQE", value, found.outcome))
+        if "streamed" in wanted:
+            estimates.append(_streamed(Streamed(**options, rule=learner, passes=passes), log, name))
+        if "svrg" in wanted:
+            mine = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
+            estimates.append(_svrg(mine, log, sums, name))
+        estimates += [
+            Estimate.of(each.estimate(method.upper()))
+            for method in wanted
+            for each in weighted
+            if each.target == name and method.upper() in each.names
+        ]
+    steps = {each.target: each.ess_by_step for each in weighted}
+    return replace(
+        closed, estimates=tuple(estimates), logged=logged, diagnoses=tuple(diagnoses),
+        ess_by_step=steps,
+    )  # fmt: skip
+
+
+def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the methods to use, refusing those that do not apply, with one that does."""
+    if methods is None:
+        return USUAL if log.propensity and rule.values == "action" else ()
+    for method in methods:
+        _names.known("method", method, METHODS)
+        if method in (*PLAIN, *ROBUST) and not log.propensity:
+            raise InvalidParameter(
+                f"method {method!r} weighs episodes by ratios, and the log has no probabilities of "
+                "its actions: add behavior_prob, or estimate them, estimate_behaviour(log). The "
+                "closed form with GES(0) or GTB does without."
+            )
+        if method in ("fqe", *ROBUST) and rule.values == "state":
+            raise InvalidParameter(
+                f"method {method!r} learns action values, and {rule} state values: leave one of "
+                "them out, or use GRetrace."
+            )
+    return tuple(methods)
+
+
+def _walks(
+    log: Log,
+    named: Sequence[Target],
+    sums: Statistics,
+    methods: Sequence[str],
+    features: Features,
+    gamma: float,
+    allow_uncovered: bool,
+) -> list[Trajectories]:
+    """Weigh the episodes, plainly and with a Q, in one go."""
+    jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
+    if set(methods) & set(ROBUST):
+        folds = sums.folded(FOLDS)
+        fits = [CrossFitted(folds, t, features, RIDGE) for t in range(len(named))]
+        jobs += helped(log, named, fits, gamma)
+    return walk(log, jobs, gamma, allow_uncovered) if jobs else []
+
+
+def _without_matrices(
+    log: Log,
+    targets: Any,
+    features: Features,
+    gamma: float,
+    rule: Rule,
+    ridge: float,
+    shared: bool,
+    progress: Progress | None,
+) -> Evaluation:
+    """Evaluate with more features than matrices are held for: by SVRG alone."""
+    named = policies(log, targets)
+    if len(named) != 1:
+        raise InvalidParameter("method 'svrg' with so many features takes one target at a time.")
+    found = SVRG(
+        target=named[0], features=features, gamma=gamma, rule=rule, ridge=ridge, shared=shared,
+        rng=0,
+    ).fit(log, progress)  # fmt: skip
+    assert found.statistics_ is not None
+    estimate = Estimate(named[0].name, f"SVRG, {rule}", found.value(), found.outcome_)
+    return Evaluation(found.statistics_, (estimate,), {}, found.findings_)
+
+
+def of_statistics(
+    sums: Statistics,
+    rule: Rule | None = None,
+    ridge: float = 0.0,
+    path: bool = False,
+    targets: Sequence[str] | None = None,
+) -> Evaluation:
+    """Return the closed form for every target of some statistics, with its paths.
+
+    Parameters
+    ----------
+    sums
+        Statistics of one log or of many.
+    rule
+        Which of their rules; the first if not given.
+    ridge
+        η.
+    path
+        Whether to follow the value along λ, as far as the statistics have it, and the ridge.
+    targets
+        Which of their targets; all if not given.
+    """
+    chosen = sums.setting.rules[0] if rule is None else rule
+    span = sums.span
+    along = {lam: each for lam, each in _along(chosen).items() if each in sums.setting.rules}
+    estimates, paths = [], {}
+    several = int((sums.episodes > 0).sum()) > 1
+    for name in sums.setting.targets if targets is None else targets:
+        start, system = sums.start(name), sums.system(chosen, name)
+        solved = span.solve(system.A, system.b, ridge)
+        label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
+        one = Estimate(name, label, float(solved.theta @ start), solved.outcome)
+        estimates.append(
+            one.within(of_blocks(sums, chosen, name, ridge=ridge) if several else None)
+        )
+        if not path:
+            continue
+        paths[name] = {
+            "lambda": [
+                (lam, _value(span, sums, each, name, ridge, start)) for lam, each in along.items()
+            ],
+            "ridge": [(eta, _value(span, sums, chosen, name, eta, start)) for eta in RIDGES],
+        }
+    return Evaluation(sums, tuple(estimates), paths, tuple(sums.warnings(chosen)))
+
+
+def _along(rule: Rule) -> dict[float, Rule]:
+    """Return the rules of the λ path."""
+    if not hasattr(rule.trace, "lam"):
+        return {}
+    found = {}
+    for lam in LAMBDAS:
+        trace: Any = replace(rule.trace, **{"lam": lam})
+        found[lam] = replace(rule, trace=trace)
+    return found
+
+
+def _value(
+    span: Range, sums: Statistics, rule: Rule, target: str, ridge: float, start: FloatArray
+) -> float:
+    system = sums.system(rule, target)
+    return float(span.solve(system.A, system.b, ridge).theta @ start)
+
+
+def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:
+    found.fit(log)
+    system = sums.system(found.chosen, name)
+    exact = sums.span.solve(system.A, system.b, found.ridge).theta
+    gap = distance(np.asarray(found.theta_), exact, system.M)
+    note = f"{found.outcome_}; {gap:.1%} from LSTD after {len(found.residuals_) - 1} epochs"
+    return Estimate(name, f"SVRG, {found.chosen}", found.value(), note)
+
+
+def _streamed(found: Streamed, log: Log, name: str) -> Estimate:
+    found.fit(log)
+    plural = "pass" if found.passes == 1 else "passes"
+    note = (
+        f"{found.distances_[-1]:.1%} from its closed form after {found.passes} {plural}, "
+        f"α = {found.alpha_:.3g}, β = {found.beta_:.3g}"
+    )
+    if found.outcome_ != "ok":
+        note = f"{found.outcome_} {note}"
+    return Estimate(name, str(found.chosen), found.value(), note)

@@ -1,0 +1,119 @@
+"""How far may the fixed point of these features be from V^π? Four looks at the gap.
+
+unmet       weights of features that were never active are 0; what if they were worth as much as the
+            same feature with the other actions?
+residual    with Q = φᵀθ̂, V^π − V̂ is the value of a problem whose rewards are the TD errors
+            δ_t(θ̂). It is solved in cells of the observation, which may see what features miss.
+self-check  the same pipeline says V̂_μ of the logged policy, and the log what was returned.
+agreement   weighted doubly robust estimates are of V^π itself, where ratios can be trusted.
+
+None of them sees everything (the residual sees nothing finer than its cells, nor what is not in the
+observation), so the largest of them is taken, the last two less what chance explains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.engine import BackwardSums, LoggedStreamer, copies_of
+from saddleback.evaluation.accumulate import Blocks, add_start, first_of_each
+from saddleback.evaluation.estimator import ONE_STEP
+from saddleback.evaluation.solve import Range
+from saddleback.evaluation.statistics import Statistics
+from saddleback.log import Piece
+from saddleback.rules import Rule
+from saddleback.verdict.cells import Cells
+
+RIDGE = 1e-4
+"""Of the residual in cells: a cell that was hardly met says nothing."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Estimates of |V^π − fixed point|; None where one cannot be had.
+
+    Attributes
+    ----------
+    unmet, residual, self_check, agreement
+        See the module.
+    """
+
+    unmet: float | None = None
+    residual: float | None = None
+    self_check: float | None = None
+    agreement: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The largest of them."""
+        return max((each for each in self.parts.values() if each is not None), default=0.0)
+
+    @property
+    def parts(self) -> dict[str, float | None]:
+        """All of them by name."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def unmet(sums: Statistics, rule: Rule, target: str, theta: FloatArray, ridge: float) -> float:
+    """Return by how much V̂ changes if never active features are worth what others are."""
+    setting = sums.setting
+    idle = np.diag(sums.M) == 0
+    if setting.values != "action" or not idle.any():
+        return 0.0
+    K = len(setting.actions)
+    weight = np.diag(sums.M).reshape(-1, K + setting.shared)[:, :K]
+    mine = theta.reshape(-1, K + setting.shared)
+    with np.errstate(invalid="ignore"):
+        usual = (weight * mine[:, :K]).sum(axis=1) / weight.sum(axis=1)
+    filled = np.zeros_like(mine)
+    filled[:, :K] = np.where(weight == 0, np.nan_to_num(usual)[:, None], 0.0)
+    z = filled.ravel()
+    system = sums.system(rule, target)
+    changed = sums.span.solve(system.A, system.b + system.A @ z, ridge).theta + z
+    return float(abs((changed - theta) @ sums.start(target)))
+
+
+class Residual:
+    """Sums of the problem whose rewards are TD errors, in cells, by blocks of episodes."""
+
+    def __init__(self, cells: Cells, n_actions: int, gamma: float, blocks: int) -> None:
+        self._cells, self._copies = cells, copies_of(n_actions, "action", False)
+        p = cells.size * n_actions
+        self._A, self._b, self._M = (
+            np.zeros((blocks, p, p)),
+            np.zeros((blocks, p)),
+            np.zeros((p, p)),
+        )
+        self._starts, self._episodes = np.zeros((blocks, p)), np.zeros(blocks)
+        self._steps, self._blocks = 0, Blocks(blocks)
+        self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
+        self._sums = BackwardSums(self._A, self._b, self._M)
+
+    def add(self, piece: Piece, pi: FloatArray, deltas: FloatArray) -> None:
+        """Take in the next piece."""
+        each, mine = self._blocks.add(piece)
+        stream = self._streamer(piece, pi, None, None)[0]._replace(reward=deltas)
+        self._sums.add(stream, piece.starts, first_of_each(piece, each), piece.goes_on)
+        self._steps += len(piece)
+        self._episodes += np.bincount(mine, minlength=len(self._episodes))
+        active = self._cells.encode(piece.observations[piece.first_states])
+        add_start(active, pi[piece.first_states] @ self._copies, mine, self._starts)
+
+    def value(self) -> tuple[float, float]:
+        """Return the value of that problem in the start states, and its standard error."""
+        span = Range(self._M / self._steps)
+        A, b = self._A.sum(axis=0), self._b.sum(axis=0)
+        n, start = self._episodes.sum(), self._starts.sum(axis=0) / self._episodes.sum()
+        eta = span.solve(A / self._steps, b / self._steps, RIDGE).theta
+        u = span.solve(A.T / n, -start, RIDGE * self._steps / n).theta
+        found = float(eta @ start)
+        each = self._starts @ eta - self._episodes * found - (self._A @ eta + self._b) @ u
+        some = self._episodes > 0
+        count = int(some.sum())
+        if count < 2:
+            return found, float("inf")
+        spread = each[some] * count / n
+        return found, float(np.sqrt((spread**2).sum() / (count * (count - 1))))

@@ -1,0 +1,174 @@
+"""The gates of trust: what is looked at, and from where on it makes an answer doubtful or void.
+
+Each is one number against two thresholds. The thresholds are judgements, held against situations
+whose truth is known (``make verdicts``); docs/trust.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from saddleback.verdict.evidence import Evidence
+
+USABLE, DOUBTFUL, REFUSED, UNKNOWN = "usable", "doubtful", "refused", "not checked"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One look at an evaluation.
+
+    Attributes
+    ----------
+    code
+        Its stable name.
+    level
+        What it makes of the answer: usable, doubtful, refused; or not checked.
+    sentence
+        What was found, in plain words.
+    value, doubtful, refused
+        The number, and from where on it is bad.
+    """
+
+    code: str
+    level: str
+    sentence: str
+    value: float | None
+    doubtful: float
+    refused: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is nothing to object."""
+        return self.level in (USABLE, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a gate is made of evidence.
+
+    ``good`` is whether large numbers are good ("large") or bad ("small"); ``says`` and ``means``
+    are formatted with the value.
+    """
+
+    code: str
+    of: Callable[[Evidence], float | None]
+    doubtful: float
+    refused: float
+    says: str
+    means: str
+    good: str = "small"
+
+    def judge(self, evidence: Evidence) -> Gate:
+        """Return the gate."""
+        value = self.of(evidence)
+        if value is None:
+            said = evidence.notes.get(self.code, "could not be checked on this log")
+            return Gate(self.code, UNKNOWN, said, None, self.doubtful, self.refused)
+        sign = 1.0 if self.good == "small" else -1.0
+        level = USABLE
+        if not sign * value <= sign * self.doubtful:
+            level = DOUBTFUL
+        if not sign * value <= sign * self.refused:
+            level = REFUSED
+        said = self.says.format(value=value, e=evidence)
+        if level != USABLE:
+            said = f"{said}: {self.means.format(value=value, e=evidence)}"
+        more = evidence.notes.get(self.code)
+        return Gate(
+            self.code, level, f"{said} ({more})" if more else said, value, self.doubtful,
+            self.refused,
+        )  # fmt: skip
+
+
+def _relative(x: float | None, error: float | None, spread: float) -> float | None:
+    """|x| less two standard errors, on the scale of returns."""
+    if x is None:
+        return None
+    beyond = max(0.0, abs(x) - 2.0 * (error or 0.0))
+    return beyond / spread if spread > 0 else (0.0 if beyond == 0 else float("inf"))
+
+
+def _scaled(x: float | None, spread: float) -> float | None:
+    return _relative(x, 0.0, spread)
+
+
+SURE = 5.0
+"""Standard errors from which propensities count as wrong."""
+
+NEVER = float("inf")
+
+CHECKS = (
+    Check(
+        "EPISODES", lambda e: float(e.episodes), 50, 10,
+        "{value:,.0f} episodes", "too few to tell how much they vary", "large",
+    ),
+    Check(
+        "SUPPORT", lambda e: e.uncovered, 0.001, 0.05,
+        "{value:.1%} of the target's probability is on actions the log cannot take",
+        "what they lead to is unknown",
+    ),
+    Check(
+        "COVERAGE", lambda e: e.coverage, 0.95, 0.75,
+        "{value:.1%} of what the target does rests on at least 10 rows",
+        "the rest is a guess of the features", "large",
+    ),
+    Check(
+        "PROPENSITIES",
+        lambda e: e.miscalibrated if e.calibration_z is None or e.calibration_z > SURE else 0.0,
+        0.01, 0.25,
+        "actions and their logged probabilities disagree on {value:.1%} of rows",
+        "the propensities are not those of the policy that acted",
+    ),
+    Check(
+        "CEILING", lambda e: e.trace_ratio, 1.0, 1.15,
+        "λ is {value:.2f} of its ceiling", "the trace has no bounded variance on this log",
+    ),
+    Check(
+        "SELF-CHECK", lambda e: _relative(e.self_check, e.self_check_error, e.spread), 0.1, 0.5,
+        "of the logged policy the pipeline is off by {value:.2g} standard deviations of a return",
+        "it cannot be trusted with another policy either",
+    ),
+    Check(
+        "SOLUTION", lambda e: float(e.unique), 1.0, -1.0,
+        "the equations have {value:.0f} solution", "one of many was taken", "large",
+    ),
+    Check(
+        "STABILITY", lambda e: e.stable, 0.975, -1.0,
+        "Â is stable in {value:.0%} of resamples",
+        "how the features and the policy go together is not settled by this sample", "large",
+    ),
+    Check(
+        "AGREEMENT",
+        lambda e: None if e.agreement is None else abs(e.agreement) / (e.agreement_error or 1e-12),
+        3.0, NEVER,
+        "{value:.1f} standard errors from the doubly robust estimate",
+        "the features miss something, or the ratios do",
+    ),
+    Check(
+        "GAP", lambda e: _scaled(e.gap, e.spread), 0.5, 2.0,
+        "the features may be off by {value:.2g} standard deviations of a return",
+        "they cannot say what the value is",
+    ),
+    Check(
+        "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,
+        "other λ and ridges move it by {value:.2g} standard deviations of a return",
+        "the choice of λ or ridge decides the answer",
+    ),
+    Check(
+        "ENDS", lambda e: e.limit_share, 0.05, NEVER,
+        "{value:.1%} of episodes end at the greatest length, {e.limit:,} steps",
+        "a time limit logged as terminated? Then the answer is of shorter episodes",
+    ),
+    Check(
+        "HORIZON", lambda e: e.beyond, 0.5, 0.9,
+        "{value:.0%} of the value's weight lies beyond what was logged",
+        "there the answer is all bootstrapping",
+    ),
+    Check(
+        "RANGE", lambda e: e.outside, 0.0, 0.0,
+        "the value leaves what the logged rewards can add up to by {value:.1%} of that range",
+        "it is impossible",
+    ),
+)  # fmt: skip
+"""All gates, in the order in which they are told."""

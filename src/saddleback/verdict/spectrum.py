@@ -1,0 +1,121 @@
+"""The spectrum of Â, and how much of it is the sample's: stable, unstable, or not to be decided.
+
+The off-line update θ ← θ + α(Âθ + b̂) converges for small α iff all eigenvalues of Â, on the span of
+the features that were met, have negative real part. Blocks of episodes are drawn anew, and the
+spectrum found again: the cloud. (A draw that leaves a feature out has the eigenvalue 0 for it,
+which does not count; and a small ridge makes V̂ of a draw unique.)
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ComplexArray, FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.evaluation.statistics import Statistics
+from saddleback.rules import Rule
+
+RIDGE = 1e-6
+"""Least ridge of a draw."""
+
+SURE = 0.975
+"""Share of the draws that must agree."""
+
+KEPT = 12
+"""Eigenvalues of each draw that are kept: those with the largest real parts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues of Â, and of Â drawn anew.
+
+    Attributes
+    ----------
+    values
+        Of Â itself, largest real part first.
+    cloud
+        Of each draw those with the largest real parts, [draws, kept].
+    drawn
+        V̂ of each draw, [draws].
+    """
+
+    values: ComplexArray
+    cloud: ComplexArray
+    drawn: FloatArray
+
+    @property
+    def agree(self) -> int:
+        """How many draws are stable."""
+        return int((self.cloud[:, 0].real < 0).sum())
+
+    @property
+    def word(self) -> str:
+        """stable, unstable, or undecidable from this sample."""
+        share = self.agree / len(self.cloud)
+        here = bool(self.values[0].real < 0)
+        if here and share >= SURE:
+            return "stable"
+        if not here and share <= 1 - SURE:
+            return "unstable"
+        return "undecidable"
+
+
+def spectrum(
+    sums: Statistics,
+    rule: Rule,
+    target: str,
+    *,
+    ridge: float,
+    draws: int,
+    rng: int = 0,
+    threads: int = 1,
+) -> Spectrum:
+    """Draw blocks of episodes anew, and find V̂ and the eigenvalues of Â each time."""
+    if _validate.count("bootstrap", "draws", draws) < FEWEST:
+        raise InvalidParameter(
+            f"bootstrap: {draws} draws are too few to say anything of a spread: at least {FEWEST}."
+        )
+    t, r = sums.place(rule, target)
+    some, at = np.flatnonzero(sums.steps > 0), sums.span.active
+    generator = np.random.default_rng(rng)
+    weights = [
+        np.bincount(generator.choice(some, len(some)), minlength=len(sums.steps))
+        for _ in range(draws)
+    ]
+    blocks = np.ascontiguousarray(sums.A[t, r][:, at[:, None], at])
+    shrink = np.diag(np.diag(sums.M)[at] * max(ridge, RIDGE))
+
+    def one(weight: FloatArray) -> tuple[ComplexArray, float]:
+        A = np.tensordot(weight, blocks, axes=1)
+        theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
+        start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
+        return _ordered(A)[:KEPT], float(theta @ start)
+
+    whole = _ordered(sums.system(rule, target).A[np.ix_(at, at)])
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(one, weights))
+    return Spectrum(
+        whole, np.array([each[0] for each in found]), np.array([each[1] for each in found])
+    )
+
+
+NOTHING = 1e-13
+"""Share of the largest eigenvalue below which one counts as 0."""
+
+FEWEST = 20
+"""Fewest draws of which a spread is taken."""
+
+
+def _ordered(A: FloatArray) -> ComplexArray:
+    """Eigenvalues with the largest real part first; what rounding leaves of 0 is 0, and comes last.
+
+    Beside those on the span of the features A has only zeros, since it maps into the span.
+    """
+    z = np.asarray(np.linalg.eigvals(A), dtype=np.complex128)
+    zero = np.abs(z) <= NOTHING * np.abs(z).max(initial=0.0)
+    z[zero] = 0.0
+    return z[np.lexsort((z.imag, -z.real, zero))]

@@ -1,0 +1,171 @@
+"""A result in words, within 80 columns, from the plain data that it is saved as.
+
+The terminal, ``saddleback explain`` and a report all tell what is in those data, so that they
+cannot differ.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
+
+WIDTH = 79
+MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
+SHORT = {"TD fixed point of these features": "TD fixed point"}
+
+
+def told(plain: dict[str, Any]) -> str:
+    """Return a result as it is told on the terminal."""
+    lines = [f"value of the target policy (γ {plain['gamma']:g}, start states of the log)"]
+    verdicts = {each["target"]: each for each in plain["verdicts"]}
+    for target in dict.fromkeys(each["target"] for each in plain["estimates"]):
+        mine = [each for each in plain["estimates"] if each["target"] == target]
+        lines += ["", *_table(target, mine, plain, verdicts.get(target))]
+        lines += _paths(plain, target)
+        if target in verdicts:
+            lines += _looks(plain, verdicts[target])
+            lines += ["", *statements(verdicts[target])]
+    lines += ["", *_footer(plain)]
+    return "\n".join(lines)
+
+
+def explained(plain: dict[str, Any]) -> str:
+    """Return a result with every gate, its number and its thresholds."""
+    lines = [told(plain)]
+    for verdict in plain["verdicts"]:
+        lines += ["", f"what was looked at for {verdict['target']}:"]
+        for gate in verdict["gates"]:
+            head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
+            lines += _wrap(head, gate["sentence"] + _thresholds(gate), " " * len(head))
+    return "\n".join(lines)
+
+
+def statements(verdict: dict[str, Any]) -> list[str]:
+    """The verdict: trust, improvement, and the weakest point."""
+    trust, value = verdict["trust"], verdict["value"]
+    low, high = verdict["wide"]
+    bad = [each for each in verdict["gates"] if each["level"] in (DOUBTFUL, REFUSED)]
+    said = f"Trust: {trust.upper()}. "
+    if trust == REFUSED:
+        said += "No value is given, for the reasons below."
+    else:
+        said += (
+            f"The value is {value:.4g}, in [{low:.4g}, {high:.4g}] with what the features may miss "
+            f"({verdict['gap']:.2g})."
+        )
+    lines = [*_wrap("", said), *_improvement(verdict)]
+    order = (REFUSED, DOUBTFUL)
+    for gate in sorted(bad, key=lambda each: order.index(each["level"])):
+        lines += _wrap(f"  {gate['code']} ", gate["sentence"] + ".", "    ")
+    lines += _wrap("Weakest point: ", verdict["weakest"] + ".", "  ")
+    return lines
+
+
+def _improvement(verdict: dict[str, Any]) -> list[str]:
+    found = verdict["improvement"]
+    if found is None:
+        return ["Improvement: not known, for want of a baseline."]
+    if verdict["trust"] == REFUSED:
+        return _wrap("Improvement: ", "not judged, since the value is refused.", "  ")
+    sign = f"{found['difference']:+.4g} [{found['low']:+.4g}, {found['high']:+.4g}]"
+    costs = ", where less is better" if found["lower_is_better"] else ""
+    word = {"better": "BETTER", "worse": "WORSE", "undecided": "UNDECIDED"}[found["word"]]
+    if verdict["trust"] == DOUBTFUL:
+        word += ", if the doubts below are unfounded"
+    text = f"{word}: {sign} against the logged policy ({found['baseline']:.4g}){costs}."
+    return _wrap("Improvement: ", text, "  ")
+
+
+def _table(
+    target: str, estimates: list[dict[str, Any]], plain: dict[str, Any], verdict: Any
+) -> Iterator[str]:
+    """One line for each estimate: what, value, interval, of what."""
+    rows: list[tuple[str, str, str, str]] = []
+    own = plain.get("logged")
+    if own is not None:
+        check = f"observed; the pipeline says {own['pipeline']:.4g}"
+        rows.append(("logged policy", f"{own['value']:.4g}", _reach(own), check))
+    notes: dict[str, list[str]] = {}
+    for k, each in enumerate(estimates):
+        what = SHORT.get(each["estimand"], each["estimand"].partition(" (")[0])
+        if each["low"] is None:
+            what = ""
+        if k == 0 and verdict is not None:
+            what += "  <- refused" if verdict["trust"] == REFUSED else "  <- suggested"
+        if each["ess"] is not None:
+            what += f", ESS {each['ess']:,.0f}"
+        rows.append((each["method"], f"{each['value']:.4g}", _reach(each), what))
+        if each["note"] != "ok":
+            notes.setdefault(each["note"], []).append(each["method"])
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    yield target
+    for row in rows:
+        cells = f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
+        yield cells.rstrip()[:WIDTH]
+    for note, methods in notes.items():
+        yield from _wrap(f"  {', '.join(methods)}: ", note, "    ")
+
+
+def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
+    """What was looked at, in a line or two, and which policy it really was."""
+    cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
+    parts = [f"λ ceiling {ceiling:.2g}"] if ceiling else []
+    parts += [
+        f"coverage {verdict['support']['coverage']:.1%}",
+        f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)",
+        f"gap {verdict['gap']:.2g}",
+    ]
+    yield from _wrap("  ", " | ".join(parts), "    ")
+    policy = verdict["policy"]
+    most = sorted(policy["mass"].items(), key=lambda each: -each[1])[:6]
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
+    yield from _wrap(
+        "  policy as evaluated: ",
+        f"{shares}{', …' if len(policy['mass']) > 6 else ''}; greedy in {policy['greedy']:.0%} of "
+        f"rows, entropy {policy['entropy']:.0%} of uniform",
+        "    ",
+    )
+
+
+def _paths(plain: dict[str, Any], target: str) -> Iterator[str]:
+    for kind, points in plain["paths"].get(target, {}).items():
+        line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
+        yield from _wrap(f"  along {kind}   ", line, "    ")
+
+
+def _footer(plain: dict[str, Any]) -> Iterator[str]:
+    yield f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, p = {plain['p']}:"
+    yield from _wrap("  ", re.sub(r"(\d\.\d{3})\d+", r"\1", plain["features"]), "  ")
+    if plain["propensities"] != "logged":
+        yield from _wrap("", f"propensities were {plain['propensities']}", "  ")
+    shown = "   ".join(f"{k} {name}" for k, name in enumerate(plain["actions"][:12]))
+    yield from _wrap("actions: ", shown + ("   …" if len(plain["actions"]) > 12 else ""), "  ")
+    for warning in plain["warnings"]:
+        yield from _wrap("", warning, "  ")
+
+
+def _reach(each: dict[str, Any]) -> str:
+    return "" if each["low"] is None else f"[{each['low']:.4g}, {each['high']:.4g}]"
+
+
+def _thresholds(gate: dict[str, Any]) -> str:
+    """Say from where on it would have been worse."""
+    if gate["value"] is None:
+        return "."
+    limits = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
+    said = [f"{word} from {limit:g}" for word, limit in limits if _possible(limit)]
+    return f". [{gate['value']:.3g}; {', '.join(said)}]"
+
+
+def _possible(limit: float | None) -> bool:
+    return limit is not None and -1.0 < limit < float("inf")
+
+
+def _wrap(head: str, text: str, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(
+        head + text, WIDTH, subsequent_indent=indent, break_on_hyphens=False
+    ) or [head]  # fmt: skip
