@@ -1,0 +1,201 @@
+"""Situations with something wrong: in the data, in how they were logged, or in the features.
+
+The answer need not be wrong in all of them: propensities, for one, hardly matter to a closed form
+whose features are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+import saddleback as sb
+from saddleback.problems.car_rollouts import returns
+
+from .good import any_setup, lasting, wide
+from .making import Situation, either, log_of, made
+from .sound import MOST_ROWS, clinic, lumped, table
+from .worlds import Lookup
+
+# Data.
+
+
+def few_episodes(kind, rng):
+    """Ten to forty episodes of what is sound with enough of them."""
+    setup = any_setup(rng).but(episodes=int(rng.integers(10, 41)))
+    return made(kind, False, setup, rng, mu=either(rng))
+
+
+def poor_coverage(kind, rng):
+    """μ takes what π likes once in a hundred or a thousand times; or never, in some states."""
+    if rng.random() < 0.3:
+        return rare_dose(kind, rng)
+    setup = table(rng)
+    mu, S = setup.mu.table.copy(), len(setup.world.P)
+    liked = setup.world.q(mu, setup.gamma) if rng.random() < 0.7 else rng.random(mu.shape)
+    favourite = liked.argmax(axis=1)
+    pi = 0.2 * mu
+    pi[np.arange(S), favourite] += 0.8
+    where = np.flatnonzero(rng.random(S) < rng.choice([0.5, 1.0]))
+    never = rng.random() < 0.35
+    rest = mu[where]
+    rest[np.arange(len(where)), favourite[where]] = 0.0
+    rare = 0.0 if never else rng.uniform(0.001, 0.01)
+    mu[where] = (1 - rare) * rest / rest.sum(axis=1, keepdims=True)
+    mu[where, favourite[where]] = rare
+    setup = setup.but(mu=Lookup(mu), pi=Lookup(pi))
+    length = setup.world.visits(mu, limit=500).sum()
+    if length > 150:  # pushed away from the ends, it would hardly ever end
+        return poor_coverage(kind, rng)
+    setup = setup.but(episodes=min(setup.episodes, int(MOST_ROWS / length)))
+    detail = "never" if never else "rarely"
+    return allowed(made(kind, False, setup, rng, mu=either(rng), detail=detail))
+
+
+def allowed(found: Situation) -> Situation:
+    """Let an evaluation go on where it would refuse actions that are never taken."""
+    columns, K = found.log.data, found.log.n_actions
+    zero = "mu_0" in columns and any((columns[f"mu_{a}"] == 0).any() for a in range(K))
+    missing = "mu_0" not in columns and len(np.unique(columns["action"])) < K
+    return replace(found, allow_uncovered=zero or missing)
+
+
+def rare_dose(kind, rng):
+    """A clinic that hardly ever gives the high dose to the sick, who get it from π."""
+    setup = clinic(rng)
+    world, rare, usual = setup.world, rng.uniform(0.001, 0.01), setup.mu
+
+    def mu(states):
+        found = usual(states).copy()
+        ill = world.signs(states) @ world.weight > 0
+        found[ill, 2] = rare
+        found[ill, :2] *= ((1 - rare) / found[ill, :2].sum(axis=1))[:, None]
+        return found
+
+    def pi(states):
+        ill = world.signs(states) @ world.weight > 0
+        return np.where(ill[:, None], [0.1, 0.1, 0.8], usual(states))
+
+    return made(kind, False, setup.but(mu=mu, pi=pi), rng, mu=either(rng), detail="rare dose")
+
+
+def long_horizon(kind, rng):
+    """A hundred steps, ratios that multiply, and features that lump states or thin coverage."""
+    setup = table(rng, makers=(lasting, lasting, wide), gammas=(0.98, 0.99, 0.995))
+    if rng.random() < 0.5:
+        setup = setup.but(features=lumped(setup, rng), episodes=min(setup.episodes, 300))
+        return made(kind, False, setup, rng, mu=either(rng), detail="lumped")
+    mu = 0.03 * setup.mu.table
+    mu[np.arange(len(mu)), rng.integers(mu.shape[1], size=len(mu))] += 0.97
+    length = setup.world.visits(mu, limit=500).sum()
+    if not 50 < length < 300:
+        return long_horizon(kind, rng)
+    setup = setup.but(mu=Lookup(mu), episodes=int(np.clip(20_000 / length, 50, 300)))
+    return made(kind, False, setup, rng, mu=either(rng), detail="thin")
+
+
+def deterministic(kind, rng):
+    """μ always does the same in a state, π does not; every propensity is 1."""
+    setup = table(rng)
+    K = setup.mu.table.shape[1]
+    mu = np.eye(K)[setup.mu.table.argmax(axis=1)]
+    if rng.random() < 0.5:
+        mu = np.eye(K)[rng.integers(K, size=len(mu))]
+    length = setup.world.visits(mu, limit=500).sum()
+    if length > 100:
+        return deterministic(kind, rng)
+    setup = setup.but(mu=Lookup(mu), episodes=min(setup.episodes, int(MOST_ROWS / length)))
+    return allowed(made(kind, False, setup.but(limit=1000), rng, mu=either(rng)))
+
+
+def mountain_car(kind, rng):
+    """The paper's: hardly any row where π would go."""
+    sure, p = rng.choice([0.98, 0.98, 0.95]), rng.choice([0.8, 0.8, 0.7])
+    policies = [
+        np.array([[q, (1 - q) / 2, (1 - q) / 2], [(1 - q) / 2, (1 - q) / 2, q]]) for q in (p, sure)
+    ]
+    car = sb.problems.mountain_car(target=policies[0], behaviour=policies[1])
+    log = sb.collect(car, episodes=int(rng.choice([200, 300, 500, 1000, 1500])), rng=rng)
+    start = np.column_stack([rng.uniform(-0.6, -0.4, 50_000), np.zeros(50_000)])
+    truth, baseline = (
+        float(returns(each, start, rng.choice(3, p=each[0], size=50_000), 0.99, rng).mean())
+        for each in policies
+    )
+    return Situation(kind, False, log, f"pump:{p}", car.features, 0.99, truth, baseline)
+
+
+# Logging.
+
+
+def wrong_propensities(kind, rng):
+    """Those of another policy, too sure of themselves, rounded, or nothing but noise."""
+    how = rng.choice(["other", "sharper", "flatter", "rounded", "noise"])
+    setup = any_setup(rng)
+    if isinstance(setup.mu, Lookup) and rng.random() < 0.6:
+        setup = setup.but(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
+    power = rng.uniform(2.0, 3.0) if how == "sharper" else rng.uniform(0.0, 0.4)
+    turn = rng.permutation(setup.mu(setup.world.begin(1, rng)).shape[1])
+
+    def said(states):
+        true = setup.mu(states)
+        if how == "other":
+            return 0.5 * true[:, turn] + 0.5 * setup.pi(states)
+        return true**power / (true**power).sum(axis=1, keepdims=True)
+
+    whole = how in ("other", "sharper", "flatter") and rng.random() < 0.5
+
+    def change(columns, rows, rng):
+        if how == "rounded":
+            columns["behavior_prob"] = np.maximum(columns["behavior_prob"].round(1), 0.05)
+        elif how == "noise":
+            columns["behavior_prob"] = rng.uniform(0.05, 1.0, size=len(rows))
+        else:
+            wrong = said(rows.states)
+            columns["behavior_prob"] = wrong[np.arange(len(rows)), rows.actions]
+            if whole:
+                columns |= {f"mu_{a}": each for a, each in enumerate(wrong.T)}
+
+    rule = sb.GES(0.5) if rng.random() < 0.3 else None
+    detail = how + (", all of mu" if whole else "")
+    return made(
+        kind, False, setup, rng, mu="all" if whole else "taken", change=change, rule=rule,
+        detail=detail,
+    )  # fmt: skip
+
+
+def shifted_propensities(kind, rng):
+    """Each row holds the propensity of the row before."""
+
+    def change(columns, rows, rng):
+        columns["behavior_prob"] = np.roll(columns["behavior_prob"], 1)
+
+    setup = any_setup(rng)
+    if isinstance(setup.mu, Lookup) and rng.random() < 0.5:
+        setup = setup.but(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
+    return made(kind, False, setup, rng, mu=either(rng), change=change)
+
+
+def cut_as_ended(kind, rng):
+    """Cut at a limit that many episodes reach, and flagged as if the task had ended there."""
+    setup = any_setup(rng, limits=(0.4, 1.2))
+
+    def change(columns, rows, rng):
+        columns["terminated"] = rows.terminated | rows.truncated
+        columns["truncated"] = np.zeros(len(rows), dtype=bool)
+        for name in [name for name in columns if name.startswith("next_")]:
+            del columns[name]
+
+    return made(kind, False, setup, rng, mu=either(rng), change=change)
+
+
+def estimated_behaviour(kind, rng):
+    """No propensities: they are estimated, in cells that fit or in far too coarse ones."""
+    good = rng.random() < 0.7
+    setup = table(rng) if good and rng.random() < 0.7 else clinic(rng)
+    bins = 100 if isinstance(setup.mu, Lookup) else (5 if good else 1)
+
+    def log(setup, columns):
+        return sb.estimate_behaviour(log_of(setup, columns), "counts", bins=bins).log
+
+    return made(kind, good, setup, rng, mu="none", log=log, detail=f"bins {bins}")

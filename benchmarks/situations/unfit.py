@@ -1,0 +1,134 @@
+"""Situations whose rule or features do not fit what is asked of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import saddleback as sb
+from saddleback.features import Custom, Given, OneHot, Polynomial
+
+from .good import one_step
+from .making import Situation, either, made
+from .sound import clinic, lake, lumped, random_table, softmax, table, tilted, walk
+from .worlds import LONGEST, Lookup
+
+
+def over_the_ceiling(kind, rng):
+    """An importance trace whose second moment grows without bound."""
+    setup = table(rng, gammas=(0.95, 0.98, 0.99))
+    mu, aim = setup.mu.table, rng.uniform(0.35, 0.7)
+    seen, scores = setup.world.visits(mu), rng.uniform(-1, 1, size=mu.shape)
+    for strength in np.linspace(0.5, 8.0, 60):
+        pi = tilted(mu, strength * scores)
+        square = float((seen * (pi / mu) ** 2).sum() / seen.sum())
+        ceiling = 1 / (setup.gamma * np.sqrt(square))
+        if ceiling < aim:
+            break
+    if ceiling > 0.75:
+        return over_the_ceiling(kind, rng)
+    lam = float(min(1.0, ceiling * rng.uniform(1.3, 2.0)))
+    rule = [sb.GES, sb.GQ, sb.ExpectedSarsa][rng.integers(3)](round(lam, 3))
+    setup = setup.but(pi=Lookup(pi))
+    if rng.random() < 0.4:
+        setup = setup.but(features=lumped(setup, rng))
+    return made(kind, False, setup, rng, mu=either(rng), rule=rule, detail=f"ceiling {ceiling:.2f}")
+
+
+def rank_deficient(kind, rng):
+    """Features twice, or a constant beside a full set: harmless. Or states lumped: not."""
+    setup = table(rng)
+    S = len(setup.world.P)
+    how = rng.choice(["twice", "constant", "sums", "lumped"])
+    eye = np.eye(S)
+    if how == "lumped":
+        some = np.eye(max(2, S // 2))[rng.permutation(np.arange(S) % max(2, S // 2))]
+        X = np.column_stack([some, some, np.ones(S)])
+    else:
+        more = {"twice": eye, "constant": np.ones((S, 1)), "sums": eye @ rng.normal(size=(S, 3))}
+        X = np.column_stack([eye, more[how]])
+    features = Custom(lambda seen: X[seen[:, 0].astype(int)], X.shape[1])
+    return made(
+        kind, how != "lumped", setup.but(features=features), rng, mu=either(rng), detail=how
+    )
+
+
+def poor_features(kind, rng):
+    """A few random numbers for each state, a straight line for a bent value, or too few groups."""
+    how = rng.choice(["random", "line", "lumped", "bandit"])
+    if how == "bandit":
+        return bent_bandit(kind, rng)
+    setup = table(
+        rng, makers=(random_table, lake, walk) if how == "lumped" else (random_table, walk)
+    )
+    S = len(setup.world.P)
+    if how == "random":
+        X = rng.normal(size=(S, 2))
+        features = Custom(lambda seen: X[seen[:, 0].astype(int)], 2)
+    elif how == "line":
+        features = Polynomial((0.0,), (S - 1.0,), degree=1)
+    else:
+        features = lumped(setup, rng)
+    return made(kind, False, setup.but(features=features), rng, mu=either(rng), detail=how)
+
+
+def bent_bandit(kind, rng):
+    """One decision, rewards that rise and fall with the context, features that are linear."""
+    K, n = int(rng.integers(2, 5)), int(rng.integers(500, 3001))
+    W, habit = rng.normal(scale=2.0, size=(2, K)), rng.normal(size=(2, K))
+    mean = lambda x: np.cos(x @ W) + (x[:, :1] * x[:, 1:]) * W[0]  # noqa: E731
+    mu = lambda x: 0.3 / K + 0.7 * softmax(x @ habit)  # noqa: E731
+    pi = lambda x: tilted(mu(x), rng_c * np.tanh(mean(x)))  # noqa: E731
+    rng_c = rng.uniform(0.5, 1.0)
+    everyone, x = rng.normal(size=(400_000, 2)), rng.normal(size=(n, 2))
+    truth, baseline = (float((p(everyone) * mean(everyone)).sum(axis=1).mean()) for p in (pi, mu))
+
+    def outcome(x, a):
+        return mean(x)[np.arange(n), a] + 0.3 * rng.normal(size=n)
+
+    log = one_step(np.column_stack([x, np.ones(n)]), mu(x), outcome, pi(x), rng)
+    return Situation(kind, False, log, "columns", Given(3), 0.0, truth, baseline, detail="bandit")
+
+
+def hidden_state(kind, rng):
+    """What is seen is not all that matters: a sign is missing, or two states look alike."""
+    confounded = rng.random() < 0.5
+    detail = "mu sees it" if confounded else "mu does not see it"
+    if rng.random() < 0.5:
+        return hidden_sign(kind, rng, confounded, detail)
+    setup = table(rng, makers=(random_table, walk))
+    S = len(setup.world.P)
+    groups = (S + 1) // 2
+    look = rng.permutation(np.arange(S) % groups)
+    mu = setup.mu.table if confounded else setup.mu.table[:groups][look]
+    seen_pi = tilted(setup.mu.table[:groups], 0.7 * rng.uniform(-1, 1, (groups, mu.shape[1])))
+    pi = seen_pi[look]
+    episodes = int(min(setup.episodes, 60_000 / setup.world.visits(mu).sum()))
+    setup = setup.but(mu=Lookup(mu), pi=Lookup(pi), features=OneHot(groups), episodes=episodes)
+    found = made(
+        kind, False, setup, rng, mu=either(rng), detail=detail,
+        see=lambda states: look[states[:, :1].astype(int)].astype(float), target=seen_pi,
+    )  # fmt: skip
+    return found
+
+
+def hidden_sign(kind, rng, confounded, detail):
+    """A clinic where the last sign was not written down, though it may have been looked at."""
+    while True:
+        setup = clinic(rng)
+        if len(setup.world.columns) == 3:
+            break
+    world, usual = setup.world, setup.mu
+    tilt = rng.normal(size=(2, 3))
+
+    def blind(states):
+        return usual(np.column_stack([states[:, :2], np.full(len(states), world.middle[2])]))
+
+    def pi(states):
+        signs = (states[:, :2] - world.middle[:2]) / world.unit[:2]
+        return tilted(blind(states), 0.7 * np.tanh(signs @ tilt))
+
+    corners = (world.middle + k * np.abs(world.unit) for k in (-2, 2))
+    features = Polynomial(*(tuple(each[:2]) for each in corners), degree=3)
+    setup = setup.but(mu=usual if confounded else blind, pi=pi, features=features, limit=LONGEST)
+    see = lambda states: states[:, :2]  # noqa: E731
+    return made(kind, False, setup, rng, mu=either(rng), see=see, detail=detail)

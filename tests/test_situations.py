@@ -1,0 +1,90 @@
+"""Situations for the verdict: their truth is true, and the same seed makes the same rows."""
+
+import numpy as np
+import pytest
+from benchmarks.situations import KINDS, situation
+from benchmarks.situations.sound import clinic, lake, table
+from benchmarks.situations.worlds import follow
+
+import saddleback as sb
+
+
+def gains(world, policy, gamma, episodes, rng):
+    """Discounted returns of whole episodes."""
+    rows = follow(world, policy, episodes, rng)
+    assert not rows.truncated.any()
+    return np.bincount(rows.episode, weights=gamma**rows.step * rows.rewards)
+
+
+@pytest.mark.parametrize("build", [table, clinic])
+@pytest.mark.parametrize("seed", range(3))
+def test_truth_is_the_mean_return(build, seed):
+    setup = build(np.random.default_rng(seed))
+    for policy, value in zip((setup.pi, setup.mu), setup.values, strict=True):
+        found = gains(setup.world, policy, setup.gamma, 4000, np.random.default_rng(seed + 100))
+        assert abs(found.mean() - value) < 4 * found.std() / np.sqrt(4000)
+
+
+def test_values_are_those_of_the_library():
+    """Of the same table, as a finite MDP."""
+    setup = table(np.random.default_rng(5), makers=(lake,))
+    P, S = setup.world.P, len(setup.world.P)
+    on = P[:, :, :S].sum(axis=2, keepdims=True)
+    inside = np.where(on > 0, P[:, :, :S] / np.where(on > 0, on, 1), np.eye(S)[:, None])
+    ends = np.broadcast_to(1 - on, inside.shape)
+    mdp = sb.FiniteMDP(
+        inside, (P * setup.world.R).sum(axis=2), setup.gamma, terminal=ends,
+        start=setup.world.start,
+    )  # fmt: skip
+    met = setup.world.visits(setup.pi.table) > 0
+    mine, theirs = setup.world.q(setup.pi.table, setup.gamma), mdp.q(setup.pi.table)
+    np.testing.assert_allclose(mine[met], theirs[met], atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_are_visited_as_often_as_is_said(seed):
+    setup = table(np.random.default_rng(seed))
+    rows = setup.rows(np.random.default_rng(seed))
+    S, K = setup.world.sizes
+    seen = np.zeros((S, K))
+    np.add.at(seen, (rows.states[:, 0].astype(int), rows.actions), 1)
+    expected = setup.episodes * setup.world.visits(setup.mu.table)
+    often = expected > 100
+    assert often.any()
+    np.testing.assert_allclose(seen[often], expected[often], rtol=0.5)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "MountainCar"])
+def test_the_same_seed_makes_the_same_rows(kind):
+    one, other, third = situation(kind, 0), situation(kind, 0), situation(kind, 1)
+    assert one.log.data.keys() == other.log.data.keys()
+    for name, column in one.log.data.items():
+        np.testing.assert_array_equal(column, other.log.data[name], err_msg=name)
+    assert (one.truth, one.baseline) == (other.truth, other.baseline)
+    assert (one.log.rows, one.truth) != (third.log.rows, third.truth)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_situations_can_be_evaluated(kind):
+    for seed in range(3):
+        one = situation(kind, seed)
+        card = one.log.card(one.gamma)
+        assert not card.errors
+        assert card.episodes >= 10
+        assert one.kind == kind
+        assert np.isfinite([one.truth, one.baseline]).all()
+        found = sb.evaluate(
+            one.log, one.target, features=one.features, gamma=one.gamma, rule=one.rule,
+            allow_uncovered=one.allow_uncovered,
+        )  # fmt: skip
+        assert np.isfinite(found.estimates[0].value)
+        if kind.startswith("good"):
+            assert one.good
+            assert one.log.rows < 70_000
+
+
+def test_good_situations_have_mild_ratios():
+    for seed in range(5):
+        columns = situation("good, tabular", seed).log.data
+        for name in [name for name in columns if name.startswith("pi_")]:
+            assert (columns[name] / columns[name.replace("pi", "mu")]).max() < 5
