@@ -29,7 +29,7 @@ def command(file: str) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """Return a saved result, or say what the file is instead."""
     try:
-        found = json.loads(path.read_text())
+        found: Any = json.loads(path.read_text())
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise click.UsageError(
             f"{path} is not JSON ({error}): give what saddleback evaluate --save wrote."
@@ -43,4 +43,4 @@ def _read(path: Path) -> dict[str, Any]:
         raise click.UsageError(
             f"{path} has schema {found.get('schema')}, this saddleback reads 1: use a newer one."
         )
-    return found
+    return dict(found)

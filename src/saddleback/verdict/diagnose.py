@@ -171,7 +171,7 @@ def diagnose(
         solved = span.solve(*_system(sums, rule, policy.name), ridge)
         z, share = calibration(seen.ratios if not seen.known.any() else seen.known, seen.rows)
         limit, often = rows.limit()
-        notes = {"SUPPORT": "", "CEILING": "the trace of this rule is bounded"}
+        notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(
             episodes=len(logged.returns), steps=int(sums.steps.sum()), value=scored.value,
             error=interval.error, spread=float(logged.returns.std(ddof=1)),
@@ -226,6 +226,26 @@ def _agreement(scored: Scored, robust: Trajectories | None) -> tuple[float, floa
         return None
     both = student(0.0, scored.each - robust.scores, 0.95, ESTIMAND, "paired")
     return scored.value - robust.normalised, both.error
+
+
+NOTES = {
+    "SUPPORT": "the log has no probabilities of its actions",
+    "PROPENSITIES": "the log has no probabilities of its actions",
+    "CEILING": "no ceiling: the trace of this rule is bounded",
+}
+"""Why a gate could not be checked."""
+
+
+def _unheard(robust: Trajectories | None) -> str:
+    """Say why no doubly robust estimate is heard."""
+    if robust is None:
+        return "no weighted doubly robust estimate was made"
+    if not robust.comparable:
+        return "on truncated episodes doubly robust estimates are of another value"
+    return (
+        f"the doubly robust estimate cannot be trusted: {robust.ess:.0f} effective episodes, k-hat "
+        f"{robust.k_hat:.2f}"
+    )
 
 
 def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:

@@ -44,7 +44,7 @@ class Evidence:
     outside
         By how much V̂ leaves what rewards as logged can add up to, over their range.
     notes
-        More words for gates, by code.
+        Why a gate could not be checked, by its code.
     """
 
     episodes: int

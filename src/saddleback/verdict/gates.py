@@ -74,11 +74,7 @@ class Check:
         said = self.says.format(value=value, e=evidence)
         if level != USABLE:
             said = f"{said}: {self.means.format(value=value, e=evidence)}"
-        more = evidence.notes.get(self.code)
-        return Gate(
-            self.code, level, f"{said} ({more})" if more else said, value, self.doubtful,
-            self.refused,
-        )  # fmt: skip
+        return Gate(self.code, level, said, value, self.doubtful, self.refused)
 
 
 def _relative(x: float | None, error: float | None, spread: float) -> float | None:
@@ -91,6 +87,11 @@ def _relative(x: float | None, error: float | None, spread: float) -> float | No
 
 def _scaled(x: float | None, spread: float) -> float | None:
     return _relative(x, 0.0, spread)
+
+
+def _reach(e: Evidence) -> float:
+    """Half the width of the widened interval, about."""
+    return 2.0 * e.error + (e.gap or 0.0)
 
 
 SURE = 5.0
@@ -149,6 +150,11 @@ CHECKS = (
         "GAP", lambda e: _scaled(e.gap, e.spread), 0.5, 2.0,
         "the features may be off by {value:.2g} standard deviations of a return",
         "they cannot say what the value is",
+    ),
+    Check(
+        "PRECISION", lambda e: _scaled(_reach(e), e.spread), 0.5, NEVER,
+        "the interval reaches {value:.2g} standard deviations of a return to each side",
+        "it says little",
     ),
     Check(
         "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,

@@ -69,8 +69,10 @@ class Verdict:
         Estimated distance of that from V^π.
     gates
         All that was looked at.
+    reason
+        Why it is not usable, or what makes it so, in plain words.
     weakest
-        The weakest point in plain words.
+        Where the data are thinnest for what the target does.
     improvement
         The target against the logged policy, or None where that is not known.
     evidence
@@ -84,6 +86,7 @@ class Verdict:
     high: float
     gap: float
     gates: tuple[Gate, ...]
+    reason: str
     weakest: str
     improvement: Improvement | None
     evidence: Evidence
@@ -102,10 +105,11 @@ class Verdict:
         worst = max(gates, key=lambda each: RANK[each.level])
         level = worst.level if RANK[worst.level] else USABLE
         value, low, high = interval
-        weakest = worst.sentence if RANK[worst.level] else region
+        checked = sum(each.level != UNKNOWN for each in gates)
+        reason = worst.sentence if RANK[worst.level] else f"all {checked} gates are passed"
         return cls(
-            target, level, value, low, high, evidence.gap or 0.0, gates, weakest, improvement,
-            evidence,
+            target, level, value, low, high, evidence.gap or 0.0, gates, reason, region,
+            improvement, evidence,
         )  # fmt: skip
 
     @property

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from saddleback.evaluation.weighted import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 
 WIDTH = 79
@@ -54,8 +55,8 @@ def statements(verdict: dict[str, Any]) -> list[str]:
         said += "No value is given, for the reasons below."
     else:
         said += (
-            f"The value is {value:.4g}, in [{low:.4g}, {high:.4g}] with what the features may miss "
-            f"({verdict['gap']:.2g})."
+            f"The value is {value:.4g}; with {verdict['gap']:.2g} for what the features may miss, "
+            f"V^π is in [{low:.4g}, {high:.4g}]."
         )
     lines = [*_wrap("", said), *_improvement(verdict)]
     order = (REFUSED, DOUBTFUL)
@@ -97,7 +98,8 @@ def _table(
         if k == 0 and verdict is not None:
             what += "  <- refused" if verdict["trust"] == REFUSED else "  <- suggested"
         if each["ess"] is not None:
-            what += f", ESS {each['ess']:,.0f}"
+            what += f", ESS {each['ess']:,.0f} of {plain['episodes']:,}"
+            what += "" if _trusted(each, plain) else ": void"
         rows.append((each["method"], f"{each['value']:.4g}", _reach(each), what))
         if each["note"] != "ok":
             notes.setdefault(each["note"], []).append(each["method"])
@@ -146,6 +148,11 @@ def _footer(plain: dict[str, Any]) -> Iterator[str]:
     yield from _wrap("actions: ", shown + ("   …" if len(plain["actions"]) > 12 else ""), "  ")
     for warning in plain["warnings"]:
         yield from _wrap("", warning, "  ")
+
+
+def _trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
+    """Whether the weights behind an estimate are not carried by a few episodes."""
+    return each["k_hat"] is not None and each["k_hat"] <= threshold(plain["episodes"])
 
 
 def _reach(each: dict[str, Any]) -> str:
