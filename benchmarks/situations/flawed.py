@@ -97,6 +97,11 @@ def long_horizon(kind, rng):
 
 def deterministic(kind, rng):
     """μ always does the same in a state, π does not; every propensity is 1."""
+    if rng.random() < 0.3:
+        setup = clinic(rng)
+        usual = setup.mu
+        setup = setup.but(mu=lambda states: np.eye(3)[usual(states).argmax(axis=1)], limit=300)
+        return allowed(made(kind, False, setup, rng, mu=either(rng), detail="clinic"))
     setup = table(rng)
     K = setup.mu.table.shape[1]
     mu = np.eye(K)[setup.mu.table.argmax(axis=1)]
