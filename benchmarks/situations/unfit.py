@@ -11,7 +11,7 @@ from saddleback.features import Custom, Given, OneHot, Polynomial, Tiles
 
 from .good import one_step
 from .making import Situation, either, made
-from .sound import clinic, lake, lumped, random_table, softmax, table, tilted, walk
+from .sound import MOST_ROWS, clinic, lake, lumped, random_table, softmax, table, tilted, walk
 from .worlds import LONGEST, Lookup
 
 
@@ -132,13 +132,15 @@ def hidden_state(kind, rng):
     mu = setup.mu.table if confounded else setup.mu.table[:groups][look]
     seen_pi = tilted(setup.mu.table[:groups], 0.7 * rng.uniform(-1, 1, (groups, mu.shape[1])))
     pi = seen_pi[look]
-    episodes = int(min(setup.episodes, 60_000 / setup.world.visits(mu).sum()))
+    length = setup.world.visits(mu, limit=500).sum()
+    if length > 150:
+        return hidden_state(kind, rng)
+    episodes = min(setup.episodes, int(MOST_ROWS / length))
     setup = setup.but(mu=Lookup(mu), pi=Lookup(pi), features=OneHot(groups), episodes=episodes)
-    found = made(
+    return made(
         kind, False, setup, rng, mu=either(rng), detail=detail,
         see=lambda states: look[states[:, :1].astype(int)].astype(float), target=seen_pi,
     )  # fmt: skip
-    return found
 
 
 def hidden_sign(kind, rng, confounded, detail):
