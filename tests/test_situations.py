@@ -1,5 +1,7 @@
 """Situations for the verdict: their truth is true, and the same seed makes the same rows."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from benchmarks.situations import KINDS, situation
@@ -7,6 +9,8 @@ from benchmarks.situations.sound import clinic, lake, table
 from benchmarks.situations.worlds import follow
 
 import saddleback as sb
+
+built = cache(situation)
 
 
 def gains(world, policy, gamma, episodes, rng):
@@ -56,7 +60,7 @@ def test_tables_are_visited_as_often_as_is_said(seed):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "MountainCar"])
 def test_the_same_seed_makes_the_same_rows(kind):
-    one, other, third = situation(kind, 0), situation(kind, 0), situation(kind, 1)
+    one, other, third = built(kind, 0), situation(kind, 0), built(kind, 1)
     assert one.log.data.keys() == other.log.data.keys()
     for name, column in one.log.data.items():
         np.testing.assert_array_equal(column, other.log.data[name], err_msg=name)
@@ -67,7 +71,7 @@ def test_the_same_seed_makes_the_same_rows(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_situations_can_be_evaluated(kind):
     for seed in range(3):
-        one = situation(kind, seed)
+        one = built(kind, seed)
         card = one.log.card(one.gamma)
         assert not card.errors
         assert card.episodes >= 10
@@ -85,6 +89,6 @@ def test_situations_can_be_evaluated(kind):
 
 def test_good_situations_have_mild_ratios():
     for seed in range(5):
-        columns = situation("good, tabular", seed).log.data
+        columns = built("good, tabular", seed).log.data
         for name in [name for name in columns if name.startswith("pi_")]:
             assert (columns[name] / columns[name.replace("pi", "mu")]).max() < 5

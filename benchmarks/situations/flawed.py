@@ -1,4 +1,4 @@
-"""Situations with something wrong: in the data, in how they were logged, or in the features.
+"""Situations with something wrong: in the data, or in how they were logged.
 
 The answer need not be wrong in all of them: propensities, for one, hardly matter to a closed form
 whose features are exact.
@@ -97,6 +97,11 @@ def long_horizon(kind, rng):
 
 def deterministic(kind, rng):
     """μ always does the same in a state, π does not; every propensity is 1."""
+    if rng.random() < 0.3:
+        setup = clinic(rng)
+        usual = setup.mu
+        setup = setup.but(mu=lambda states: np.eye(3)[usual(states).argmax(axis=1)], limit=300)
+        return allowed(made(kind, False, setup, rng, mu=either(rng), detail="clinic"))
     setup = table(rng)
     K = setup.mu.table.shape[1]
     mu = np.eye(K)[setup.mu.table.argmax(axis=1)]
@@ -135,12 +140,11 @@ def wrong_propensities(kind, rng):
     if isinstance(setup.mu, Lookup) and rng.random() < 0.6:
         setup = setup.but(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
     power = rng.uniform(2.0, 3.0) if how == "sharper" else rng.uniform(0.0, 0.4)
-    turn = rng.permutation(setup.mu(setup.world.begin(1, rng)).shape[1])
 
     def said(states):
         true = setup.mu(states)
         if how == "other":
-            return 0.5 * true[:, turn] + 0.5 * setup.pi(states)
+            return 0.7 * np.roll(true, 1, axis=1) + 0.3 * setup.pi(states)
         return true**power / (true**power).sum(axis=1, keepdims=True)
 
     whole = how in ("other", "sharper", "flatter") and rng.random() < 0.5

@@ -2,8 +2,8 @@
 
 Why they are sound. Tables: a feature for each state and action; as many episodes as make μ visit
 each pair about 30 times, save for the rarest that together hold 1 % of π's discounted visits.
-Clinics: smooth values of two or three signs, hundreds of rows for each feature that matters, every
-dose given with probability at least 0.1 everywhere. Ratios π/μ never exceed exp(1.5) ≈ 4.5.
+Clinics: smooth values of two or three signs, some fifty rows or more for each feature, every dose
+given with probability at least 0.1 everywhere. Ratios π/μ never exceed exp(1.5) ≈ 4.5.
 π is better than μ, worse, other, or all but the same.
 """
 

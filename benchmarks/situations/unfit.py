@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import saddleback as sb
-from saddleback.features import Custom, Given, OneHot, Polynomial
+from saddleback.features import Custom, Given, OneHot, Polynomial, Tiles
 
 from .good import one_step
 from .making import Situation, either, made
-from .sound import clinic, lake, lumped, random_table, softmax, table, tilted, walk
+from .sound import MOST_ROWS, clinic, lake, lumped, random_table, softmax, table, tilted, walk
 from .worlds import LONGEST, Lookup
 
 
@@ -36,6 +38,8 @@ def over_the_ceiling(kind, rng):
 
 def rank_deficient(kind, rng):
     """Features twice, or a constant beside a full set: harmless. Or states lumped: not."""
+    if rng.random() < 0.3:
+        return same_columns(kind, rng)
     setup = table(rng)
     S = len(setup.world.P)
     how = rng.choice(["twice", "constant", "sums", "lumped"])
@@ -52,11 +56,28 @@ def rank_deficient(kind, rng):
     )
 
 
+def same_columns(kind, rng):
+    """A clinic whose features come twice and summed up: all of them, or those of one sign only."""
+    setup, good = clinic(rng), bool(rng.random() < 0.6)
+    base = setup.features if good else Polynomial((40.0,), (130.0,), degree=1)
+    mix = rng.normal(size=(base.size, 3))
+
+    def function(seen):
+        x = base.encode(seen if good else seen[:, :1]).dense(base.size)
+        return np.column_stack([x, x, x @ mix])
+
+    features = Custom(function, 2 * base.size + 3)
+    detail = "clinic" if good else "one sign"
+    return made(kind, good, setup.but(features=features), rng, mu=either(rng), detail=detail)
+
+
 def poor_features(kind, rng):
     """A few random numbers for each state, a straight line for a bent value, or too few groups."""
-    how = rng.choice(["random", "line", "lumped", "bandit"])
+    how = rng.choice(["random", "line", "lumped", "bandit", "clinic"])
     if how == "bandit":
         return bent_bandit(kind, rng)
+    if how == "clinic":
+        return bent_clinic(kind, rng)
     setup = table(
         rng, makers=(random_table, lake, walk) if how == "lumped" else (random_table, walk)
     )
@@ -73,12 +94,11 @@ def poor_features(kind, rng):
 
 def bent_bandit(kind, rng):
     """One decision, rewards that rise and fall with the context, features that are linear."""
-    K, n = int(rng.integers(2, 5)), int(rng.integers(500, 3001))
+    K, n, c = int(rng.integers(2, 5)), int(rng.integers(500, 3001)), rng.uniform(0.5, 1.0)
     W, habit = rng.normal(scale=2.0, size=(2, K)), rng.normal(size=(2, K))
     mean = lambda x: np.cos(x @ W) + (x[:, :1] * x[:, 1:]) * W[0]  # noqa: E731
     mu = lambda x: 0.3 / K + 0.7 * softmax(x @ habit)  # noqa: E731
-    pi = lambda x: tilted(mu(x), rng_c * np.tanh(mean(x)))  # noqa: E731
-    rng_c = rng.uniform(0.5, 1.0)
+    pi = lambda x: tilted(mu(x), c * np.tanh(mean(x)))  # noqa: E731
     everyone, x = rng.normal(size=(400_000, 2)), rng.normal(size=(n, 2))
     truth, baseline = (float((p(everyone) * mean(everyone)).sum(axis=1).mean()) for p in (pi, mu))
 
@@ -87,6 +107,16 @@ def bent_bandit(kind, rng):
 
     log = one_step(np.column_stack([x, np.ones(n)]), mu(x), outcome, pi(x), rng)
     return Situation(kind, False, log, "columns", Given(3), 0.0, truth, baseline, detail="bandit")
+
+
+def bent_clinic(kind, rng):
+    """A clinic where any sign far from its middle is bad, features that are linear or coarse."""
+    setup = clinic(rng)
+    low, high = setup.features.low, setup.features.high
+    features = [Polynomial(low, high, degree=1), Tiles(low, high, bins=1, tilings=1)]
+    world = replace(setup.world, bend=float(rng.uniform(0.5, 1.0)))
+    setup = setup.but(world=world, features=features[rng.integers(2)])
+    return made(kind, False, setup, rng, mu=either(rng), detail="clinic")
 
 
 def hidden_state(kind, rng):
@@ -102,13 +132,15 @@ def hidden_state(kind, rng):
     mu = setup.mu.table if confounded else setup.mu.table[:groups][look]
     seen_pi = tilted(setup.mu.table[:groups], 0.7 * rng.uniform(-1, 1, (groups, mu.shape[1])))
     pi = seen_pi[look]
-    episodes = int(min(setup.episodes, 60_000 / setup.world.visits(mu).sum()))
+    length = setup.world.visits(mu, limit=500).sum()
+    if length > 150:
+        return hidden_state(kind, rng)
+    episodes = min(setup.episodes, int(MOST_ROWS / length))
     setup = setup.but(mu=Lookup(mu), pi=Lookup(pi), features=OneHot(groups), episodes=episodes)
-    found = made(
+    return made(
         kind, False, setup, rng, mu=either(rng), detail=detail,
         see=lambda states: look[states[:, :1].astype(int)].astype(float), target=seen_pi,
     )  # fmt: skip
-    return found
 
 
 def hidden_sign(kind, rng, confounded, detail):
