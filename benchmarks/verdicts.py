@@ -1,8 +1,8 @@
 """Verdicts held against situations whose truth is known, as one tests a classifier.
 
 Run by ``make verdicts``. For every kind of situation: how often the answer was usable, doubtful or
-refused; how often a usable one came with an interval, widened by the gap, that missed the truth; and
-how often the improvement was told wrongly. Writes ``results/verdicts.json`` and
+refused; how often a usable one came with an interval, widened by the gap, that missed the truth;
+and how often the improvement was told wrongly. Writes ``results/verdicts.json`` and
 ``results/verdicts.md``.
 """
 

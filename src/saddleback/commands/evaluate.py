@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from saddleback.verdict import Evaluation
 
 METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
-STATUS = {"usable": 0, "refused": 3, "doubtful": 4}
-"""Exit status for each verdict."""
+STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
+"""Exit status for each verdict, the worst first."""
 
 
 @click.command()
@@ -162,7 +162,4 @@ def _say(found: Evaluation, card: Card | None, save: str | None, as_json: bool) 
         Path(save).write_text(json_text(result))
     click.echo(json_text(result) if as_json else told(result))
     words = {each["trust"] for each in result["verdicts"]}
-    sys.exit(
-        max((STATUS[word] for word in words if word != "doubtful"), default=0)
-        or (STATUS["doubtful"] if "doubtful" in words else 0)
-    )
+    sys.exit(next((STATUS[word] for word in STATUS if word in words), 0))

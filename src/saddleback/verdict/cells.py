@@ -53,7 +53,7 @@ class Cells:
     --------
     >>> cells = Cells.of(np.arange(8.0)[:, None], 4)
     >>> cells.size, cells.find(np.array([[0.0], [3.0], [4.0], [9.0]])).tolist()
-    (4, [0, 2, 1, 3])
+    (4, [0, 1, 2, 3])
     """
 
     column: IntArray
@@ -130,7 +130,7 @@ class Column:
     --------
     >>> column = Column.of("hr", np.arange(60.0, 160.0))
     >>> column.words(len(column.edges), above=True), column.words(0, above=False)
-    ('hr > 153', 'hr ≤ 66')
+    ('hr > 153', 'hr ≤ 66.2')
     >>> Column.of("ward", np.array([1.0, 2.0, 2.0, 5.0])).words(1, above=None)
     'ward = 2'
     """

@@ -27,7 +27,7 @@ class Gate:
     sentence
         What was found, in plain words.
     value, doubtful, refused
-        The number, and from where on it is bad.
+        The number, and from where on it is bad; None where it is never refused.
     """
 
     code: str
@@ -35,7 +35,7 @@ class Gate:
     sentence: str
     value: float | None
     doubtful: float
-    refused: float
+    refused: float | None
 
     @property
     def passed(self) -> bool:
@@ -54,7 +54,7 @@ class Check:
     code: str
     of: Callable[[Evidence], float | None]
     doubtful: float
-    refused: float
+    refused: float | None
     says: str
     means: str
     good: str = "small"
@@ -69,7 +69,7 @@ class Check:
         level = USABLE
         if not sign * value <= sign * self.doubtful:
             level = DOUBTFUL
-        if not sign * value <= sign * self.refused:
+        if self.refused is not None and not sign * value <= sign * self.refused:
             level = REFUSED
         said = self.says.format(value=value, e=evidence)
         if level != USABLE:
@@ -96,8 +96,6 @@ def _reach(e: Evidence) -> float:
 
 SURE = 5.0
 """Standard errors from which propensities count as wrong."""
-
-NEVER = float("inf")
 
 CHECKS = (
     Check(
@@ -131,18 +129,18 @@ CHECKS = (
         "it cannot be trusted with another policy either",
     ),
     Check(
-        "SOLUTION", lambda e: float(e.unique), 1.0, -1.0,
+        "SOLUTION", lambda e: float(e.unique), 1.0, None,
         "the equations have {value:.0f} solution", "one of many was taken", "large",
     ),
     Check(
-        "STABILITY", lambda e: e.stable, 0.975, -1.0,
+        "STABILITY", lambda e: e.stable, 0.975, None,
         "Â is stable in {value:.0%} of resamples",
         "how the features and the policy go together is not settled by this sample", "large",
     ),
     Check(
         "AGREEMENT",
         lambda e: None if e.agreement is None else abs(e.agreement) / (e.agreement_error or 1e-12),
-        3.0, NEVER,
+        3.0, None,
         "{value:.1f} standard errors from the doubly robust estimate",
         "the features miss something, or the ratios do",
     ),
@@ -152,7 +150,7 @@ CHECKS = (
         "they cannot say what the value is",
     ),
     Check(
-        "PRECISION", lambda e: _scaled(_reach(e), e.spread), 0.5, NEVER,
+        "PRECISION", lambda e: _scaled(_reach(e), e.spread), 0.5, None,
         "the interval reaches {value:.2g} standard deviations of a return to each side",
         "it says little",
     ),
@@ -162,7 +160,7 @@ CHECKS = (
         "the choice of λ or ridge decides the answer",
     ),
     Check(
-        "ENDS", lambda e: e.limit_share, 0.05, NEVER,
+        "ENDS", lambda e: e.limit_share, 0.05, None,
         "{value:.1%} of episodes end at the greatest length, {e.limit:,} steps",
         "a time limit logged as terminated? Then the answer is of shorter episodes",
     ),

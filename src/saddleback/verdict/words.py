@@ -88,7 +88,7 @@ def _table(
     rows: list[tuple[str, str, str, str]] = []
     own = plain.get("logged")
     if own is not None:
-        check = f"observed; the pipeline says {own['pipeline']:.4g}"
+        check = f"observed; pipeline says {own['pipeline']:.4g}"
         rows.append(("logged policy", f"{own['value']:.4g}", _reach(own), check))
     notes: dict[str, list[str]] = {}
     for k, each in enumerate(estimates):
@@ -164,12 +164,8 @@ def _thresholds(gate: dict[str, Any]) -> str:
     if gate["value"] is None:
         return "."
     limits = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
-    said = [f"{word} from {limit:g}" for word, limit in limits if _possible(limit)]
+    said = [f"{word} from {limit:g}" for word, limit in limits if limit is not None]
     return f". [{gate['value']:.3g}; {', '.join(said)}]"
-
-
-def _possible(limit: float | None) -> bool:
-    return limit is not None and -1.0 < limit < float("inf")
 
 
 def _wrap(head: str, text: str, indent: str = "  ") -> list[str]:
