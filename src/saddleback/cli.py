@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 from saddleback import __version__
@@ -13,6 +14,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"saddleback {__version__}")
         return
+    # Commands use threads of their own; those of linear algebra would only get in their way.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek shows "?" instead

@@ -52,8 +52,8 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 @click.option("--ridge", default=0.0, help="Ridge, relative to the size of each feature.")
 @click.option("--path", is_flag=True, help="Show the value along λ and along the ridge.")
 @click.option(
-    "--bootstrap", "draws", default=20, show_default=True, type=int, metavar="N",
-    help="How often blocks of episodes are drawn anew.",
+    "--bootstrap", "draws", type=int, metavar="N",
+    help="How often blocks of episodes are drawn anew.  [default: 20, up to 1000 features]",
 )  # fmt: skip
 @click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
 @click.option(
@@ -75,7 +75,7 @@ def command(
     passes: int,
     ridge: float,
     path: bool,
-    draws: int,
+    draws: int | None,
     lower_is_better: bool,
     save: str | None,
     quiet: bool,

@@ -9,8 +9,7 @@ With w_t = ρ_0 ⋯ ρ_t, any Q, V(s) = Σ_a π(a|s)Q(s,a), and V = 0 past the e
 does not depend on the episode, and varies the less the better Q is; WDR is consistent. So Q is
 cross-fitted: episodes are dealt into folds by their ids, and the Q of a fold is the fixed point of
 the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g = 0, all from one pass. (M = Σφφᵀ is not kept by
-folds. It only says in which directions θ is sought and in which units a ridge is meant; features
-that the other folds never met are left out.)
+folds. It only says in which directions θ is sought and in which units a ridge is meant.)
 
 On truncated episodes Q is a control variate like elsewhere, and the estimand an H-step value; or,
 with ``beyond``, Q stands for what was not logged, and the estimand is V^π as far as Q is right.
@@ -30,7 +29,6 @@ from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.evaluation.estimator import default_rule
 from saddleback.evaluation.importance import Job, Values, policies, walk
-from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.features import Features
@@ -120,7 +118,7 @@ def doubly_robust(
             log, wanted, {each.name: each for each in chosen}, features=features, gamma=gamma,
             shared=shared, blocks=count, allow_uncovered=allow_uncovered, threads=threads,
         )  # fmt: skip
-        fits = [CrossFitted(sums, t, features, ridge) for t in range(len(chosen))]
+        fits = [CrossFitted(sums, t, features, ridge, count) for t in range(len(chosen))]
     jobs = helped(log, chosen, fits, gamma, beyond)
     found = walk(log, jobs, gamma, allow_uncovered, progress)
     return {each.target: each for each in found}
@@ -151,25 +149,24 @@ class CrossFitted:
         What stands in the way of a unique Q, or empty.
     """
 
-    def __init__(self, sums: Statistics, target: int, features: Features, ridge: float) -> None:
+    def __init__(
+        self, sums: Statistics, target: int, features: Features, ridge: float, folds: int
+    ) -> None:
         _validate.non_negative("doubly_robust", "ridge", ridge)
         self._features = features
         setting = sums.setting
         self._copies = copies_of(len(setting.actions), setting.values, setting.shared)
-        A, b, steps = sums.A[target, 0], sums.b[target, 0], sums.steps
-        n, others = int(steps.sum()), ~np.eye(setting.blocks, dtype=np.bool_)
-        self.theta = np.zeros((setting.blocks, sums.p))
-        spans: dict[bytes, Range] = {}
+        dealt = np.arange(setting.blocks) % folds
+        A, b = sums.A[target, 0], sums.b[target, 0]
+        self.theta = np.zeros((folds, sums.p))
         outcomes = []
-        for fold in range(setting.blocks):
-            count = int(steps[others[fold]].sum())
+        for fold in range(folds):
+            others = dealt != fold
+            count = int(sums.steps[others].sum())
             if not count:
                 continue
-            left, right = (each[others[fold]].sum(axis=0) / count for each in (A, b))
-            met = np.abs(left).max(axis=1) > 0
-            if met.tobytes() not in spans:
-                spans[met.tobytes()] = Range(np.where(np.outer(met, met), sums.M / n, 0.0))
-            found = spans[met.tobytes()].solve(left, right, ridge)
+            left, right = (each[others].sum(axis=0) / count for each in (A, b))
+            found = sums.span.factor(left, ridge).solve(right)
             outcomes += [found.outcome] * (found.outcome != "ok")
             self.theta[fold] = found.theta
         self.remark = f"Q of {len(outcomes)} folds {outcomes[0]}" if outcomes else ""

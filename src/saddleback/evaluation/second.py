@@ -52,11 +52,10 @@ def direction(
     sums: Statistics, rule: Rule | int, target: str | int, ridge: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return θ̂, x̄ and u, with Âᵀu = x̄ per episode."""
-    span, system = sums.span, sums.system(rule, target)
-    solved = span.solve(system.A, system.b, ridge).theta
     per_episode = float(sums.steps.sum() / sums.episodes.sum())
     start = sums.start(target)
-    u = span.solve(system.A.T * per_episode, -start, ridge * per_episode).theta
+    solved = sums.solve(rule, target, ridge).theta
+    u = sums.factored(rule, target, ridge).adjoint(start / per_episode)
     return solved, start, u
 
 

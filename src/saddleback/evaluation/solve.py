@@ -122,31 +122,37 @@ class Range:
 
     def solve(self, A: FloatArray, b: FloatArray, ridge: float = 0.0) -> Solution:
         """Return θ in the span with Âθ + b̂ = 0, or nearest to it."""
+        return self.factor(A, ridge).solve(b)
+
+    def factor(self, A: FloatArray, ridge: float = 0.0) -> Factored:
+        """Prepare to solve with Â − η·diag M̂, for several right-hand sides."""
         _validate.non_negative("solve", "ridge", ridge)
-        reduced, right = self._reduced(A, b, ridge)
+        reduced = self.reduced(A)
+        if ridge:
+            reduced -= ridge * self._ridge
         lu, pivots, _ = scipy.linalg.lapack.dgetrf(reduced)
         norm = float(np.abs(reduced).sum(axis=0).max(initial=0.0))
         condition, _ = scipy.linalg.lapack.dgecon(lu, norm)
-        outcome = "ok"
-        if condition > SINGULAR:
-            y = scipy.linalg.lu_solve((lu, pivots), right, check_finite=False)
-        else:
-            least, _, rank, _ = np.linalg.lstsq(reduced, right, rcond=RTOL)
-            y = np.asarray(least, dtype=np.float64)
-            outcome = (
-                f"singular: rank {rank} of {self.rank}; neither θ nor its predictions are unique "
-                "(least norm given). A ridge would make them so."
-            )
-        return Solution(self.back(y), float(ridge), outcome)
+        return Factored(self, reduced, lu, pivots, float(ridge), bool(condition > SINGULAR))
+
+    def reduced(self, A: FloatArray) -> FloatArray:
+        """Return a matrix in coordinates of the span."""
+        return np.asarray(self._basis.T @ A[np.ix_(self.active, self.active)] @ self._basis)
+
+    @cached_property
+    def _ridge(self) -> FloatArray:
+        """Diag M̂ in coordinates of the span."""
+        scale = np.diag(self.M)[self.active]
+        return np.asarray((self._basis.T * scale) @ self._basis)
 
     def iteration(
         self, A: FloatArray, b: FloatArray, ridge: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return G, g of y ← Gy + g: θ ← (M̂ + η·diag M̂)⁻¹((Â + M̂)θ + b̂), in the span."""
         _validate.non_negative("solve", "ridge", ridge)
-        reduced, right = self._reduced(A, b, 0.0)
-        gram, _ = self._reduced(self.M, b, 0.0)
-        left = gram - self._reduced(np.zeros_like(A), b, ridge)[0]
+        reduced, right = self.reduced(A), -(self._basis.T @ b[self.active])
+        gram = self.reduced(self.M)
+        left = gram + ridge * self._ridge
         right_side = np.column_stack([reduced + gram, -right])
         both = np.asarray(np.linalg.solve(left, right_side), dtype=np.float64)
         return both[:, :-1], both[:, -1]
@@ -157,10 +163,44 @@ class Range:
         theta[self.active] = self._basis @ y
         return theta
 
-    def _reduced(self, A: FloatArray, b: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
-        """Return Â − η·diag M̂ and −b̂ in coordinates of the span."""
-        at, V = self.active, self._basis
-        inner = A[np.ix_(at, at)]
-        if ridge:
-            inner = inner - np.diag(ridge * np.diag(self.M)[at])
-        return V.T @ inner @ V, -(V.T @ b[at])
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """Â − η·diag M̂ on the span, ready to be solved with.
+
+    Attributes
+    ----------
+    unique
+        Whether solutions are.
+    """
+
+    span: Range
+    _reduced: FloatArray
+    _lu: FloatArray
+    _pivots: IntArray
+    ridge: float
+    unique: bool
+
+    def solve(self, b: FloatArray) -> Solution:
+        """Return θ in the span with (Â − η·diag M̂)θ + b = 0, or nearest to it."""
+        theta, outcome = self._solve(b, transposed=False)
+        return Solution(theta, self.ridge, outcome)
+
+    def adjoint(self, x: FloatArray) -> FloatArray:
+        """Return u in the span with (Â − η·diag M̂)ᵀu = x, or nearest to it."""
+        return self._solve(-x, transposed=True)[0]
+
+    def _solve(self, b: FloatArray, transposed: bool) -> tuple[FloatArray, str]:
+        span = self.span
+        right = -(span._basis.T @ b[span.active])
+        if self.unique:
+            pair = (self._lu, self._pivots)
+            y = scipy.linalg.lu_solve(pair, right, trans=1 if transposed else 0, check_finite=False)
+            return span.back(y), "ok"
+        left = self._reduced.T if transposed else self._reduced
+        least, _, rank, _ = np.linalg.lstsq(left, right, rcond=RTOL)
+        outcome = (
+            f"singular: rank {rank} of {span.rank}; neither θ nor its predictions are unique "
+            "(least norm given). A ridge would make them so."
+        )
+        return span.back(np.asarray(least, dtype=np.float64)), outcome

@@ -9,7 +9,7 @@ the episode's id: the blocks of two logs add up one by one, and their spread is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.accumulate import accumulate
 from saddleback.evaluation.setting import Setting
-from saddleback.evaluation.solve import Range
+from saddleback.evaluation.solve import Factored, Range, Solution
 from saddleback.features import Features
 from saddleback.log import Finding, Log
 from saddleback.log.log import Progress
@@ -164,23 +164,6 @@ class Statistics:
             self.estimated, tuple(dict.fromkeys(self.findings + other.findings)),
         )  # fmt: skip
 
-    def folded(self, count: int) -> Statistics:
-        """Return the same sums in fewer blocks, of which the present number is a multiple."""
-        if self.setting.blocks % count:
-            raise InvalidParameter(
-                f"folded: {self.setting.blocks} blocks cannot be added up to {count}."
-            )
-
-        def fold(sums: Any, axis: int) -> Any:
-            shape = (*sums.shape[:axis], -1, count, *sums.shape[axis + 1 :])
-            return sums.reshape(shape).sum(axis=axis)
-
-        return replace(
-            self, setting=replace(self.setting, blocks=count), A=fold(self.A, 2),
-            b=fold(self.b, 2), starts=fold(self.starts, 1), steps=fold(self.steps, 0),
-            episodes=fold(self.episodes, 0),
-        )  # fmt: skip
-
     def system(self, rule: Rule | int = 0, target: str | int = 0) -> System:
         """Return the linear system of a rule and a target policy: means over transitions."""
         t, r = self.place(rule, target)
@@ -193,6 +176,21 @@ class Statistics:
 
     @cached_property
     def _systems(self) -> dict[tuple[int, int], System]:
+        return {}
+
+    def factored(self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0) -> Factored:
+        """Return the system of a rule and a target policy, ready to be solved with."""
+        key = (*self.place(rule, target), ridge)
+        if key not in self._factored:
+            self._factored[key] = self.span.factor(self.system(rule, target).A, ridge)
+        return self._factored[key]
+
+    def solve(self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0) -> Solution:
+        """Return the fixed point of a rule for a target policy."""
+        return self.factored(rule, target, ridge).solve(self.system(rule, target).b)
+
+    @cached_property
+    def _factored(self) -> dict[tuple[int, int, float], Factored]:
         return {}
 
     @cached_property

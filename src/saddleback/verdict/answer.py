@@ -17,7 +17,6 @@ from saddleback.evaluation.importance import Job, policies, walk
 from saddleback.evaluation.intervals import of_blocks
 from saddleback.evaluation.robust import RIDGE, CrossFitted, helped
 from saddleback.evaluation.saddle import SVRG
-from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
@@ -43,9 +42,6 @@ USUAL = ("wdr", "dr", "pdwis", "pdis")
 
 BLOCKS, FOLDS, ROOM = 20, 5, 2**31
 """Blocks of episodes, folds of them for Q, and bytes of sums from which there are but as many."""
-
-DRAWS = 20
-"""Resamples, if not said otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +128,7 @@ def evaluate(
     shared: bool = False,
     passes: int = 1,
     learner: Rule | None = None,
-    draws: int = DRAWS,
+    draws: int | None = None,
     lower_is_better: bool = False,
     allow_uncovered: bool = False,
     threads: int = 1,
@@ -161,7 +157,8 @@ def evaluate(
     passes, learner
         Passes over the log, and the rule, of "streamed"; GES(0) if not given.
     draws
-        How often blocks of episodes are drawn anew, for the spectrum of Â.
+        How often blocks of episodes are drawn anew, for the spectrum of Â; 20 if not given, unless
+        there are more than 1000 active features.
     lower_is_better
         Whether rewards are costs.
     threads
@@ -269,8 +266,7 @@ def _walks(
     """Weigh the episodes, plainly and with a Q, in one go."""
     jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
     if set(methods) & set(ROBUST):
-        folds = sums.folded(FOLDS)
-        fits = [CrossFitted(folds, t, features, RIDGE) for t in range(len(named))]
+        fits = [CrossFitted(sums, t, features, RIDGE, FOLDS) for t in range(len(named))]
         jobs += helped(log, named, fits, gamma)
     return walk(log, jobs, gamma, allow_uncovered) if jobs else []
 
@@ -321,13 +317,11 @@ def of_statistics(
         Which of their targets; all if not given.
     """
     chosen = sums.setting.rules[0] if rule is None else rule
-    span = sums.span
     along = {lam: each for lam, each in _along(chosen).items() if each in sums.setting.rules}
     estimates, paths = [], {}
     several = int((sums.episodes > 0).sum()) > 1
     for name in sums.setting.targets if targets is None else targets:
-        start, system = sums.start(name), sums.system(chosen, name)
-        solved = span.solve(system.A, system.b, ridge)
+        start, solved = sums.start(name), sums.solve(chosen, name, ridge)
         label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
         one = Estimate(name, label, float(solved.theta @ start), solved.outcome)
         estimates.append(
@@ -337,9 +331,10 @@ def of_statistics(
             continue
         paths[name] = {
             "lambda": [
-                (lam, _value(span, sums, each, name, ridge, start)) for lam, each in along.items()
+                (lam, float(sums.solve(each, name, ridge).theta @ start))
+                for lam, each in along.items()
             ],
-            "ridge": [(eta, _value(span, sums, chosen, name, eta, start)) for eta in RIDGES],
+            "ridge": [(eta, float(sums.solve(chosen, name, eta).theta @ start)) for eta in RIDGES],
         }
     return Evaluation(sums, tuple(estimates), paths, tuple(sums.warnings(chosen)))
 
@@ -355,18 +350,10 @@ def _along(rule: Rule) -> dict[float, Rule]:
     return found
 
 
-def _value(
-    span: Range, sums: Statistics, rule: Rule, target: str, ridge: float, start: FloatArray
-) -> float:
-    system = sums.system(rule, target)
-    return float(span.solve(system.A, system.b, ridge).theta @ start)
-
-
 def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:
     found.fit(log)
-    system = sums.system(found.chosen, name)
-    exact = sums.span.solve(system.A, system.b, found.ridge).theta
-    gap = distance(np.asarray(found.theta_), exact, system.M)
+    exact = sums.solve(found.chosen, name, found.ridge).theta
+    gap = distance(np.asarray(found.theta_), exact, sums.M)
     note = f"{found.outcome_}; {gap:.1%} from LSTD after {len(found.residuals_) - 1} epochs"
     return Estimate(name, f"SVRG, {found.chosen}", found.value(), note)
 

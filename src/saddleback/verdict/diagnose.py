@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from saddleback._typing import ComplexArray, FloatArray
+from saddleback._typing import FloatArray
 from saddleback.evaluation.intervals import ESTIMAND, Interval, of_scores, student
 from saddleback.evaluation.second import Scored, second_pass
-from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.evaluation.weighted import threshold
@@ -32,6 +31,9 @@ CELLS, ROWS = 64, 40
 
 NEARBY = (1e-6, 1e-5, 1e-4)
 """Ridges that must not matter."""
+
+DRAWS, LARGEST = 20, 1000
+"""Resamples if nothing is said, with at most so many features."""
 
 FEWEST = 20.0
 """Effective episodes from which a doubly robust estimate is heard."""
@@ -59,7 +61,7 @@ class Diagnosis:
     interval: Interval
     portrait: Portrait
     support: Support
-    spectrum: Spectrum
+    spectrum: Spectrum | None
     gap: Gap
     condition: float
     rank: int
@@ -71,11 +73,8 @@ class Diagnosis:
             "policy": asdict(self.portrait),
             "support": asdict(self.support),
             "gap_parts": asdict(self.gap),
-            "spectrum": {
-                "word": cloud.word, "stable": cloud.agree, "draws": len(cloud.cloud),
-                "values": _pairs(cloud.values), "cloud": [_pairs(each) for each in cloud.cloud],
-            },
-            "resampled": cloud.drawn.tolist(), "condition": self.condition, "rank": self.rank,
+            "spectrum": None if cloud is None else cloud.as_dict(),
+            "condition": self.condition, "rank": self.rank,
         }  # fmt: skip
 
 
@@ -121,7 +120,7 @@ def diagnose(
     rule: Rule,
     ridge: float,
     robust: Mapping[str, Trajectories],
-    draws: int,
+    draws: int | None,
     lower_is_better: bool,
     threads: int = 1,
     progress: Progress | None = None,
@@ -160,7 +159,10 @@ def diagnose(
             rows.taken,
             log.action_names,
         )
-        cloud = spectrum(sums, rule, policy.name, ridge=ridge, draws=draws, threads=threads)
+        cloud = None
+        if draws is not None or len(sums.span.active) <= LARGEST:
+            often = DRAWS if draws is None else draws
+            cloud = spectrum(sums, rule, policy.name, ridge=ridge, draws=often, threads=threads)
         agreed = _agreement(scored, robust.get(policy.name))
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
@@ -168,9 +170,8 @@ def diagnose(
             self_check=max(0.0, abs(logged.off) - 2.0 * logged.error),
             agreement=None if agreed is None else max(0.0, abs(agreed[0]) - agreed[1]),
         )
-        solved = span.solve(*_system(sums, rule, policy.name), ridge)
         z, share = calibration(seen.ratios if not seen.known.any() else seen.known, seen.rows)
-        limit, often = rows.limit()
+        limit, ending = rows.limit()
         notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(
             episodes=len(logged.returns), steps=int(sums.steps.sum()), value=scored.value,
@@ -181,11 +182,12 @@ def diagnose(
             calibration_z=z if log.propensity else None,
             trace_ratio=_trace_ratio(sums, rule, policy.name),
             self_check=logged.off, self_check_error=logged.error,
-            unique=solved.outcome == "ok", stable=cloud.agree / len(cloud.cloud),
+            unique=sums.factored(rule, policy.name, ridge).unique,
+            stable=None if cloud is None else cloud.agree / len(cloud.cloud),
             agreement=None if agreed is None else agreed[0],
             agreement_error=None if agreed is None else agreed[1],
-            gap=gap.value, sensitivity=_sensitivity(sums, rule, policy.name, scored, span),
-            limit=limit, limit_share=often, beyond=rows.beyond(setting.gamma),
+            gap=gap.value, sensitivity=_sensitivity(sums, rule, policy.name, scored),
+            limit=limit, limit_share=ending, beyond=rows.beyond(setting.gamma),
             outside=_outside(scored.value, rows, setting.gamma), notes=notes,
         )  # fmt: skip
         difference = student(
@@ -208,15 +210,6 @@ def diagnose(
     return found, logged
 
 
-def _pairs(values: ComplexArray) -> list[list[float]]:
-    return [[each.real, each.imag] for each in values.tolist()]
-
-
-def _system(sums: Statistics, rule: Rule, target: str) -> tuple[FloatArray, FloatArray]:
-    system = sums.system(rule, target)
-    return system.A, system.b
-
-
 def _agreement(scored: Scored, robust: Trajectories | None) -> tuple[float, float] | None:
     """Return V̂ less WDR and its standard error, if WDR is to be heard."""
     if robust is None or not robust.comparable or not np.isfinite(robust.normalised):
@@ -232,6 +225,7 @@ NOTES = {
     "SUPPORT": "the log has no probabilities of its actions",
     "PROPENSITIES": "the log has no probabilities of its actions",
     "CEILING": "no ceiling: the trace of this rule is bounded",
+    "STABILITY": "left out with so many features; draws=20 (--bootstrap 20) finds it",
 }
 """Why a gate could not be checked."""
 
@@ -255,15 +249,11 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
     return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
 
 
-def _sensitivity(sums: Statistics, rule: Rule, target: str, scored: Scored, span: Range) -> float:
+def _sensitivity(sums: Statistics, rule: Rule, target: str, scored: Scored) -> float:
     """Return the largest change of V̂ over small ridges, and over the other rules summed."""
-    start = sums.start(target)
-    values = [span.solve(*_system(sums, rule, target), eta).theta @ start for eta in NEARBY]
-    values += [
-        span.solve(*_system(sums, other, target), 0.0).theta @ start
-        for other in sums.setting.rules
-        if other != rule
-    ]
+    others = [(rule, eta) for eta in NEARBY]
+    others += [(other, 0.0) for other in sums.setting.rules if other != rule]
+    values = [sums.solve(each, target, eta).theta @ sums.start(target) for each, eta in others]
     return float(np.abs(np.array(values) - scored.value).max(initial=0.0))
 
 

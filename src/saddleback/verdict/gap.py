@@ -72,7 +72,7 @@ def unmet(sums: Statistics, rule: Rule, target: str, theta: FloatArray, ridge: f
     filled[:, :K] = np.where(weight == 0, np.nan_to_num(usual)[:, None], 0.0)
     z = filled.ravel()
     system = sums.system(rule, target)
-    changed = sums.span.solve(system.A, system.b + system.A @ z, ridge).theta + z
+    changed = sums.factored(rule, target, ridge).solve(system.b + system.A @ z).theta + z
     return float(abs((changed - theta) @ sums.start(target)))
 
 
@@ -107,8 +107,8 @@ class Residual:
         span = Range(self._M / self._steps)
         A, b = self._A.sum(axis=0), self._b.sum(axis=0)
         n, start = self._episodes.sum(), self._starts.sum(axis=0) / self._episodes.sum()
-        eta = span.solve(A / self._steps, b / self._steps, RIDGE).theta
-        u = span.solve(A.T / n, -start, RIDGE * self._steps / n).theta
+        factored = span.factor(A / self._steps, RIDGE)
+        eta, u = factored.solve(b / self._steps).theta, factored.adjoint(start * n / self._steps)
         found = float(eta @ start)
         each = self._starts @ eta - self._episodes * found - (self._A @ eta + self._b) @ u
         some = self._episodes > 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,18 @@ class Spectrum:
         if not here and share <= 1 - SURE:
             return "unstable"
         return "undecidable"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data, for JSON."""
+        return {
+            "word": self.word, "stable": self.agree, "draws": len(self.cloud),
+            "values": _pairs(self.values), "cloud": [_pairs(each) for each in self.cloud],
+            "drawn": self.drawn.tolist(),
+        }  # fmt: skip
+
+
+def _pairs(values: ComplexArray) -> list[list[float]]:
+    return [[each.real, each.imag] for each in values.tolist()]
 
 
 def spectrum(

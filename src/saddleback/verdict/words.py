@@ -118,9 +118,10 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
     parts = [f"λ ceiling {ceiling:.2g}"] if ceiling else []
     parts += [
         f"coverage {verdict['support']['coverage']:.1%}",
-        f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)",
         f"gap {verdict['gap']:.2g}",
     ]
+    if cloud is not None:
+        parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
     yield from _wrap("  ", " | ".join(parts), "    ")
     policy = verdict["policy"]
     most = sorted(policy["mass"].items(), key=lambda each: -each[1])[:6]
