@@ -9,7 +9,7 @@ BIN := .venv/bin
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint bench advice traces coverage figures clean
+.PHONY: paper test lint bench advice traces coverage peers figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -44,6 +44,10 @@ traces: .venv/ready
 # How often 95 % intervals cover what they say: a table and results/coverage.json.
 coverage: .venv/ready
 	$(BIN)/python benchmarks/coverage.py
+
+# Beside other tools, on the same logs; INSTALL=--install first makes environments for them.
+peers: .venv/ready
+	$(BIN)/python benchmarks/peers $(INSTALL)
 
 # The pictures of README and documentation, made again.
 figures: paper advice
