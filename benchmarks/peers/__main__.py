@@ -32,7 +32,11 @@ LIMIT = 1800
 
 WORKERS = {
     "saddleback": [("run_saddleback.py", "folder", "case")],
-    "d3rlpy": [("run_d3rlpy.py", "arrays", "greedy"), ("run_d3rlpy.py", "arrays", "sampled")],
+    "d3rlpy": [
+        ("run_d3rlpy.py", "arrays", choice, rate)
+        for choice in ("greedy", "sampled")
+        for rate in ("1e-4", "1e-3")
+    ],
     "scope-rl": [("run_scope_rl.py", "arrays", "weights"), ("run_scope_rl.py", "arrays", "values")],
 }
 
@@ -44,13 +48,17 @@ def work(tool, case, script, *words):
     command = [python, str(HERE / script), *(known.get(word, word) for word in words)]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-        failure = said.stderr.strip().splitlines()[-1:] if said.returncode else []
+        last = (said.stderr.strip().splitlines() or ["no word"])[-1]
+        failure = f"ended with {said.returncode}: {last}" if said.returncode else ""
     except subprocess.TimeoutExpired:
-        failure = [f"no answer in {LIMIT} s"]
+        failure = f"no answer in {LIMIT} s"
     if failure:
-        return [{"tool": tool, "estimator": words[-1], "error_text": failure[0]}], {}
+        return [{"tool": tool, "estimator": " ".join(words[1:]), "error_text": failure}], {}
     found = json.loads(said.stdout.splitlines()[-1])
-    rows = [row | {"tool": tool, "peak_mb": found["peak_mb"]} for row in found["rows"]]
+    rows = [
+        row | {"tool": tool, "peak_mb": max(found["peak_mb"], row.get("peak_mb", 0.0))}
+        for row in found["rows"]
+    ]
     return rows, found["versions"]
 
 

@@ -1,40 +1,49 @@
 """d3rlpy's FQE on one log; run in its own environment.
 
-Arguments: arrays, then ``greedy`` or ``sampled``.
+Arguments: arrays, then ``greedy`` or ``sampled``, then the learning rate. Q of the sampled kind is
+left beside the arrays, for estimators that want a Q.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
+from pathlib import Path
 
 import d3rlpy
 import numpy as np
 import torch
-from fitted import STEPS, chances, fit, q_values
+from fitted import RATES, STEPS, chances, fit, q_values
 from measure import report, row, timed
 
 
-def main(path, choice):
+def main(path, choice, rate):
     """Fit, and average over the start states of the log."""
     log = dict(np.load(path))
     starts = log["observations"][np.roll(log["terminated"], 1)]
     weights = chances(log, starts)
+    K = weights.shape[1]
     if choice == "greedy":
-        weights = np.eye(weights.shape[1])[weights.argmax(axis=1)]
+        weights = np.eye(K)[weights.argmax(axis=1)]
     passed = []
 
     def value(found):
-        q = q_values(found, starts, weights.shape[1])
-        passed.append(float((weights * q).sum(axis=1).mean()))
+        passed.append(float((weights * q_values(found, starts, K)).sum(axis=1).mean()))
 
-    _, seconds, heard = timed(fit, log, choice == "sampled", watch=value)
-    way = ", ".join(f"{each:.3g}" for each in passed)
-    found = row(
-        f"FQE, next action {'of greedy π' if choice == 'greedy' else 'drawn from π'}",
-        passed[-1], seconds, heard, of="greedy π" if choice == "greedy" else "π",
-        how=f"{STEPS:,} steps; after each third {way}",
+    found, seconds, heard = timed(fit, log, choice == "sampled", rate, watch=value)
+    if choice == "sampled":
+        np.savez(
+            Path(path).with_suffix(f".q-{rate}.npz"), seconds=seconds, heard=heard,
+            q=q_values(found, log["observations"], K),
+            peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        )  # fmt: skip
+    way = ", ".join(f"{each:.3g}" for each in passed).replace("-", "−")
+    one = row(
+        f"FQE, rate {rate}", passed[-1], seconds, heard, of="π" if choice == "sampled" else "greedy π",
+        how=f"{RATES[rate]}; next action {'drawn from π' if choice == 'sampled' else 'of greedy π'}; "
+        f"{STEPS:,} steps, after each third {way}",
     )  # fmt: skip
-    report([found], d3rlpy=d3rlpy.__version__, torch=torch.__version__)
+    report([one], d3rlpy=d3rlpy.__version__, torch=torch.__version__)
 
 
 if __name__ == "__main__":

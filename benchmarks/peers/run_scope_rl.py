@@ -5,25 +5,30 @@ DR and SNDR, with Q by FQE). SCOPE-RL takes trajectories of one length. Rows aft
 episode are filled with reward 0, Q = 0, and an action of probability 1 under both policies, so
 that weights stay as they were. Its default, ``disable_reward_after_done``, also takes away the
 reward of the step that ends the episode, so it is switched off here and shown once, as "by
-default". Q is fitted on the rows that were logged, with next actions drawn from π; SCOPE-RL's own
-preparation would fit it with the greedy action of the policy under its stochastic head. Estimators
+default". Q is the one ``run_d3rlpy.py`` left, by the same version of d3rlpy: fitted on the rows
+that were logged, with next actions drawn from π; SCOPE-RL's own preparation would fit it with the
+greedy action of the policy under its stochastic head. Estimators
 of marginal ratios (DICE and minimax learning) need a second learner and are left out.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import d3rlpy
 import numpy as np
 import scope_rl
 import torch
-from fitted import STEPS, chances, fit, q_values
+from fitted import RATES, chances
 from measure import report, row, timed
 from scope_rl.ope import OffPolicyEvaluation
 from scope_rl.ope import discrete as estimators
 
 REPLICATES = 1000
+VERSIONS = {
+    "scope-rl": scope_rl.__version__, "d3rlpy": d3rlpy.__version__, "torch": torch.__version__
+}  # fmt: skip
 WEIGHTS = {
     "TIS": estimators.TrajectoryWiseImportanceSampling,
     "PDIS": estimators.PerDecisionImportanceSampling,
@@ -93,25 +98,29 @@ def estimate(data, added, estimator, strict):
 
 def main(path, group):
     """Estimate by every estimator of a group."""
-    log = dict(np.load(path))
-    q, spent, heard = None, 0.0, ""
-    if group == "values":
-        found, spent, heard = timed(fit, log, sampled=True)
-        q = q_values(found, log["observations"], log["policy"].shape[1])
-    data, added = inputs(log, q)
-    jobs = [(name, each, False) for name, each in (WEIGHTS if q is None else VALUES).items()]
-    if q is None:
-        jobs.append(("PDIS, by default", WEIGHTS["PDIS"], True))
-    rows = []
-    for name, each, strict in jobs:
-        (value, low, high), seconds, said = timed(estimate, data, added, each, strict)
-        how = f"Q by FQE, {STEPS:,} steps" if q is not None else ""
-        if strict:
-            how = "without the reward of each last step"
-        said = "; ".join(filter(None, (heard, said)))
-        rows.append(row(name, value, spent + seconds, said, low=low, high=high, how=how))
-    report(rows, **{"scope-rl": scope_rl.__version__, "d3rlpy": d3rlpy.__version__,
-                    "torch": torch.__version__})  # fmt: skip
+    log, rows = dict(np.load(path)), []
+    if group == "weights":
+        data, added = inputs(log, None)
+        for name, each in WEIGHTS.items():
+            (value, low, high), seconds, said = timed(estimate, data, added, each, False)
+            rows.append(row(name, value, seconds, said, low=low, high=high))
+        found, seconds, said = timed(estimate, data, added, WEIGHTS["PDIS"], True)
+        how = "loses the reward of each last step"
+        value, low, high = found
+        rows.append(row("PDIS, by default", value, seconds, said, low=low, high=high, how=how))
+        return report(rows, **VERSIONS)
+    for rate in RATES:
+        fitted = np.load(Path(path).with_suffix(f".q-{rate}.npz"))
+        data, added = inputs(log, fitted["q"])
+        for name, each in VALUES.items():
+            (value, low, high), seconds, said = timed(estimate, data, added, each, False)
+            said = "; ".join(filter(None, (str(fitted["heard"]), said)))
+            how = f"Q by FQE, rate {rate}, whose seconds and memory are in these"
+            one = row(
+                name, value, float(fitted["seconds"]) + seconds, said, low=low, high=high, how=how
+            )
+            rows.append(one | {"peak_mb": float(fitted["peak_mb"])})
+    return report(rows, **VERSIONS)
 
 
 if __name__ == "__main__":
