@@ -1,7 +1,7 @@
 """d3rlpy's FQE on one log; run in its own environment.
 
 Arguments: arrays, then ``greedy`` or ``sampled``, then the learning rate. Q of the sampled kind is
-left beside the arrays, for estimators that want a Q.
+left beside the arrays, for estimators that want a Q; Q of every row is part of its peak memory.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ def main(path, choice, rate):
             peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         )  # fmt: skip
     way = ", ".join(f"{each:.3g}" for each in passed).replace("-", "−")
-    one = row(
-        f"FQE, rate {rate}", passed[-1], seconds, heard, of="π" if choice == "sampled" else "greedy π",
-        how=f"{RATES[rate]}; next action {'drawn from π' if choice == 'sampled' else 'of greedy π'}; "
-        f"{STEPS:,} steps, after each third {way}",
-    )  # fmt: skip
+    of, next_one = ("π", "drawn from π") if choice == "sampled" else ("greedy π", "of greedy π")
+    how = f"{RATES[rate]}; next action {next_one}; {STEPS:,} steps, after each third {way}"
+    one = row(f"FQE, rate {rate}", passed[-1], seconds, heard, of=of, how=how)
     report([one], d3rlpy=d3rlpy.__version__, torch=torch.__version__)
 
 
