@@ -9,7 +9,7 @@ BIN := .venv/bin
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint bench advice traces coverage verdicts figures clean
+.PHONY: paper test lint bench advice traces coverage verdicts peers figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -48,6 +48,9 @@ coverage: .venv/ready
 # How often verdicts are right, where the truth is known: a table and results/verdicts.json.
 verdicts: .venv/ready
 	$(BIN)/python benchmarks/verdicts.py
+# Beside other tools, on the same logs; INSTALL=--install first makes environments for them.
+peers: .venv/ready
+	$(BIN)/python benchmarks/peers $(INSTALL)
 
 # The pictures of README and documentation, made again.
 figures: paper advice

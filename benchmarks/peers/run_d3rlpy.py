@@ -1,0 +1,48 @@
+"""d3rlpy's FQE on one log; run in its own environment.
+
+Arguments: arrays, then ``greedy`` or ``sampled``, then the learning rate. Q of the sampled kind is
+left beside the arrays, for estimators that want a Q; Q of every row is part of its peak memory.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+import d3rlpy
+import numpy as np
+import torch
+from fitted import RATES, STEPS, chances, fit, q_values
+from measure import report, row, timed
+
+
+def main(path, choice, rate):
+    """Fit, and average over the start states of the log."""
+    log = dict(np.load(path))
+    starts = log["observations"][np.roll(log["terminated"], 1)]
+    weights = chances(log, starts)
+    K = weights.shape[1]
+    if choice == "greedy":
+        weights = np.eye(K)[weights.argmax(axis=1)]
+    passed = []
+
+    def value(found):
+        passed.append(float((weights * q_values(found, starts, K)).sum(axis=1).mean()))
+
+    found, seconds, heard = timed(fit, log, choice == "sampled", rate, watch=value)
+    if choice == "sampled":
+        np.savez(
+            Path(path).with_suffix(f".q-{rate}.npz"), seconds=seconds, heard=heard,
+            q=q_values(found, log["observations"], K),
+            peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        )  # fmt: skip
+    way = ", ".join(f"{each:.3g}" for each in passed).replace("-", "−")
+    of, next_one = ("π", "drawn from π") if choice == "sampled" else ("greedy π", "of greedy π")
+    how = f"{RATES[rate]}; next action {next_one}; {STEPS:,} steps, after each third {way}"
+    one = row(f"FQE, rate {rate}", passed[-1], seconds, heard, of=of, how=how)
+    report([one], d3rlpy=d3rlpy.__version__, torch=torch.__version__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,60 @@
+"""saddleback on one log. Arguments: the folder of logs, and the case."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from cases import problem
+from measure import report, row, timed
+
+import saddleback as sb
+
+
+def says(estimate):
+    """Return what saddleback itself says of an estimate."""
+    return estimate.note
+
+
+def closed(log, target, features, gamma):
+    """Return the row of the closed form, as `sb.evaluate` gives it unless asked otherwise."""
+    found, seconds, heard = timed(sb.evaluate, log, target, features=features, gamma=gamma)
+    (one,) = found.estimates
+    said = "; ".join(filter(None, (says(one), heard, *(str(each) for each in found.findings))))
+    how = f"interval of: {one.estimand}"
+    return row(one.method, one.value, seconds, said, low=one.low, high=one.high, how=how)
+
+
+def weighted(log, target, features, gamma):
+    """Return the rows of estimates by weighted episodes, with what their weights are worth."""
+    rows = []
+    options = {"gamma": gamma}
+    for make, names, more in (
+        (sb.importance_sampling, ("PDIS", "PDWIS"), {}),
+        (sb.doubly_robust, ("DR", "WDR"), {"features": features}),
+    ):
+        found, seconds, heard = timed(make, log, target, **options, **more)
+        (each,) = found.values()
+        for name in names:
+            one = each.estimate(name)
+            how = f"ESS {one.ess:.1f} of {one.n:,}, k-hat {one.k_hat:.2f}"
+            said = "; ".join(filter(None, (says(one), heard)))
+            rows.append(row(name, one.value, seconds, said, low=one.low, high=one.high, how=how))
+    return rows
+
+
+def main(folder, case):
+    """Estimate twice: the first time kernels are compiled, the second time counts."""
+    _, features, target, gamma = problem(case)
+    log = sb.Log(str(Path(folder) / f"{case}.parquet"))
+    for _ in range(2):
+        start = time.perf_counter()
+        rows = [closed(log, target, features, gamma), *weighted(log, target, features, gamma)]
+        spent = time.perf_counter() - start
+        print(f"{case}: all estimates in {spent:.1f} s", file=sys.stderr)
+    report(rows, saddleback=sb.__version__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
