@@ -98,7 +98,7 @@ def test_evaluate_by_a_function_in_a_file(place):
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in said
     assert "suggested" in said
-    assert "observed; pipeline says -7" in flat(said)
+    assert "observed, pipeline -7" in flat(said)
     assert "FQE" in said
     assert "λ ceiling 0.6" in said
     assert "along lambda 0: -" in flat(said)

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from saddleback.theory import theorem2 as theorem2
     from saddleback.verdict import Verdict as Verdict
     from saddleback.verdict import evaluate as evaluate
+    from saddleback.verdict import rank as rank
 
 _ROOMS = {
     "mdp": ["FiniteMDP"],
@@ -109,7 +110,7 @@ _ROOMS = {
         "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "doubly_robust",
         "importance_sampling", "load_statistics", "save_statistics",
     ],
-    "verdict": ["Verdict", "evaluate"],
+    "verdict": ["Verdict", "evaluate", "rank"],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

@@ -13,9 +13,11 @@ from saddleback._names import known
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
+    "quickstart": "From a log to an answer, on a made-up log, in seconds.",
     "check": "What a log holds, and all that is wrong with it.",
     "evaluate": "The value of a policy, from a log, and whether to trust it.",
     "explain": "Tell a saved result again.",
+    "rank": "Many policies against the logged one, from a log.",
     "stats": "Sum a log up, to merge and evaluate later.",
     "merge": "Add the statistics of several logs up.",
     "analyse": "Is a rule stable on a problem, and with which step sizes?",
@@ -76,6 +78,7 @@ def group() -> None:
 
     \b
     Examples:
+      saddleback quickstart
       saddleback check visits.parquet --gamma 0.97
       saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES

@@ -150,6 +150,17 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+TARGET_OPTIONS = (
+    "targets",
+    "gamma",
+    "features",
+    "low",
+    "high",
+    "shared",
+    "allow_uncovered",
+)
+
+
 def discount(log: Log, gamma: float | None) -> float:
     """Return the discount that was given, or that the log names."""
     found = log.metadata.get("gamma") if gamma is None else gamma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from typing import Any
 
 import click
@@ -53,7 +54,8 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
         }  # fmt: skip
         click.echo(json_text(plain))
     else:
-        click.echo(card.text)
+        for line in card.text.splitlines():
+            click.echo("\n".join(textwrap.wrap(line, 79, subsequent_indent="  ")))
         for each in card.findings:
             tell(str(each))
         counts = len(card.errors), len(card.findings) - len(card.errors)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import (
+    TARGET_OPTIONS,
     corner,
     discount,
     log_options,
@@ -21,6 +21,7 @@ from saddleback.commands._logs import (
     target_options,
     threads,
 )
+from saddleback.commands._logs import as_json as json_text
 from saddleback.commands.stats import parse_rule
 
 if TYPE_CHECKING:
@@ -62,13 +63,6 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    targets: tuple[str, ...],
-    gamma: float | None,
-    features: str | None,
-    low: str | None,
-    high: str | None,
-    shared: bool,
-    allow_uncovered: bool,
     rule: str | None,
     methods: tuple[str, ...],
     learner: str | None,
@@ -95,40 +89,51 @@ def command(
       saddleback evaluate week.stats --json
     """
     from saddleback.evaluation import load_statistics
-    from saddleback.verdict import evaluate, of_statistics
+    from saddleback.verdict import of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
     sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
     if sums:
-        _only_for_logs(len(options["files"]))
-        found = of_statistics(load_statistics(sums[0]), chosen, ridge, path)
+        only_for_logs(len(options["files"]), FOR_STATISTICS)
+        found = of_statistics(
+            load_statistics(sums[0]), chosen, ridge, path, draws=draws,
+            lower_is_better=lower_is_better, threads=threads(),
+        )  # fmt: skip
         _say(found, None, save, as_json)
         return
-    if not targets:
-        raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
-    log = open_log(options)
-    rate = discount(log, gamma)
-    with reading("checking", quiet or as_json) as progress:
-        card = log.card(rate, progress)
-    from saddleback.evaluation.spec import features_of
-    from saddleback.log.findings import refuse
-
-    refuse(card.findings)
-    with reading("evaluating", quiet or as_json) as progress:
-        found = evaluate(
-            log, named(targets),
-            features=features_of(
-                features, log, card, corner(low, log, "low"), corner(high, log, "high")
-            ),
-            gamma=rate, rule=chosen, methods=methods or None, path=path, ridge=ridge,
-            shared=shared, passes=passes, draws=draws, lower_is_better=lower_is_better,
-            learner=None if learner is None else parse_rule(learner),
-            allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
-        )  # fmt: skip
+    found, card = of_log(
+        options, quiet=quiet or as_json, rule=chosen, methods=methods or None, path=path,
+        ridge=ridge, passes=passes, draws=draws, lower_is_better=lower_is_better,
+        learner=None if learner is None else parse_rule(learner),
+    )  # fmt: skip
     _say(found, card, save, as_json)
 
 
-def _only_for_logs(files: int) -> None:
+def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> tuple[Evaluation, Card]:
+    """Evaluate the log that the options describe, which was checked before."""
+    from saddleback.evaluation.spec import features_of
+    from saddleback.log.findings import refuse
+    from saddleback.verdict import evaluate
+
+    asked = {name: options.pop(name) for name in TARGET_OPTIONS}
+    if not asked["targets"]:
+        raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
+    log = open_log(options)
+    rate = discount(log, asked["gamma"])
+    with reading("checking", quiet) as progress:
+        card = log.card(rate, progress)
+    refuse(card.findings)
+    box = [corner(asked[name], log, name) for name in ("low", "high")]
+    with reading("evaluating", quiet) as progress:
+        found = evaluate(
+            log, named(asked["targets"]), features=features_of(asked["features"], log, card, *box),
+            gamma=rate, shared=asked["shared"], allow_uncovered=asked["allow_uncovered"],
+            threads=threads(), progress=progress, **choices,
+        )  # fmt: skip
+    return found, card
+
+
+def only_for_logs(files: int, allowed: tuple[str, ...]) -> None:
     """Statistics have their setting already: refuse what is said besides."""
     if files > 1:
         raise click.UsageError(
@@ -138,13 +143,15 @@ def _only_for_logs(files: int) -> None:
     for parameter in context.command.params:
         name = str(parameter.name)
         given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and name not in FOR_STATISTICS:
+        if given and name not in allowed:
             raise click.UsageError(
                 f"{parameter.opts[-1]} is for a log; the statistics have theirs already."
             )
 
 
-FOR_STATISTICS = ("files", "rule", "ridge", "path", "save", "quiet", "as_json")
+FOR_STATISTICS = (
+    "files", "rule", "ridge", "path", "draws", "lower_is_better", "save", "quiet", "as_json",
+)  # fmt: skip
 """What may be said of statistics."""
 
 

@@ -63,6 +63,8 @@ def command(
     """
     from saddleback.evaluation import Statistics, default_rule, save_statistics
     from saddleback.evaluation.spec import features_of
+    from saddleback.log import Observed
+    from saddleback.log.as_logged import NAME
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
 
@@ -78,7 +80,8 @@ def command(
     found = features_of(features, log, card, corner(low, log, "low"), corner(high, log, "high"))
     with reading("summing", quiet) as progress:
         sums = Statistics.of(
-            log, chosen, named(targets), features=found, gamma=rate, shared=shared, blocks=blocks,
+            log, chosen, named(targets) | {NAME: Observed.of(log)}, features=found, gamma=rate,
+            shared=shared, blocks=blocks,
             allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
         )  # fmt: skip
     save_statistics(sums, out)

@@ -14,6 +14,7 @@ from saddleback.engine.scores import Scores
 from saddleback.engine.source import FiniteSource, Simulation, Source, as_source
 from saddleback.engine.stream import Columns
 from saddleback.engine.sums import Moments, Sums
+from saddleback.engine.visits import count_mass, count_visits
 
 __all__ = [
     "CHUNK",
@@ -41,6 +42,8 @@ __all__ = [
     "as_source",
     "check_logged",
     "copies_of",
+    "count_mass",
+    "count_visits",
     "inverse",
     "inverse_sqrt",
     "needs_ratios",

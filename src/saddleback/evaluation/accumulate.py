@@ -10,10 +10,19 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine import BackwardSums, Columns, LoggedStreamer, check_logged, copies_of
+from saddleback.engine import (
+    BackwardSums,
+    Columns,
+    LoggedStreamer,
+    check_logged,
+    copies_of,
+    count_mass,
+    count_visits,
+)
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.coverage import Coverage
 from saddleback.evaluation.setting import Setting
+from saddleback.evaluation.tally import Ends, Tally
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Piece, as_target
 from saddleback.log.card import undiscounted
@@ -56,7 +65,7 @@ def accumulate(
     _room(p, len(rules) * len(policies), setting.blocks)
     shape = (len(policies), len(rules), setting.blocks, p)
     A, b, M = np.zeros((*shape, p)), np.zeros(shape), np.zeros((p, p))
-    tally = _Counts(setting)
+    tally = _Counts(setting, log.time_limit == "task", p)
     each = [
         _Target(log, policy, setting, features, A[t], b[t], M if t == 0 else M[:0], sink)
         for t, policy in enumerate(policies)
@@ -66,7 +75,11 @@ def accumulate(
     with ThreadPoolExecutor(_validate.count("Statistics", "threads", threads)) as pool:
         for piece in log.pieces(tables, progress, warnings):
             block, mine = tally.add(piece)
-            jobs = [job for target in each for job in target.add(piece, block, mine, pool)]
+            jobs = [
+                job
+                for t, target in enumerate(each)
+                for job in target.add(piece, block, mine, pool, None if t else tally.visits)
+            ]
             for job in jobs:
                 job.result()
     if setting.gamma == 1.0 and tally.cut:
@@ -83,6 +96,10 @@ def accumulate(
         "steps": tally.steps, "episodes": tally.episodes,
         "squares": np.array([target.squares for target in each]),
         "ids": ids, "prints": prints, "unfinished": unfinished,
+        "tally": Tally(
+            tally.visits, np.array([target.mass for target in each]), tally.ends.returns,
+            tally.ends.rewards, tally.ends.beyond,
+        ),
         "estimated": log.estimated, "findings": tuple(findings),
     }  # fmt: skip
 
@@ -112,7 +129,8 @@ def first_of_each(piece: Piece, numbers: IntArray) -> IntArray:
 class _Counts:
     """What does not depend on the target: episodes, their blocks, and how they end."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, task: bool, p: int) -> None:
+        self.visits, self.ends = np.zeros(p), Ends(setting.gamma, setting.blocks, task)
         self.steps, self.episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
         self.prints, self.cut, self._blocks = Prints(), 0, Blocks(setting.blocks)
 
@@ -120,6 +138,7 @@ class _Counts:
         """Return the blocks of the episodes with transitions, and of those that begin."""
         self.prints.add(piece)
         each, mine = self._blocks.add(piece)
+        self.ends.add(piece, mine)
         self.steps += np.bincount(each, minlength=len(self.steps))
         self.episodes += np.bincount(mine, minlength=len(self.steps))
         last = np.append(piece.starts[1:], not piece.goes_on)[: len(piece)]
@@ -149,11 +168,16 @@ class _Target:
             BackwardSums(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
         ]
         self.starts = np.zeros((setting.blocks, setting.p))
-        self.squares = 0.0
+        self.squares, self.mass = 0.0, np.zeros(A.shape[-1])
         self.coverage = Coverage(policy.name, log.action_names)
 
     def add(
-        self, piece: Piece, block: IntArray, mine: IntArray, pool: ThreadPoolExecutor
+        self,
+        piece: Piece,
+        block: IntArray,
+        mine: IntArray,
+        pool: ThreadPoolExecutor,
+        visits: FloatArray | None,
     ) -> list[Future[None]]:
         """Take in a piece; return the work that is under way."""
         propensity, mu = self._policy.behaviour(piece)
@@ -170,10 +194,14 @@ class _Target:
         if self._sink is not None:
             self._sink(streams[0])
             return []
-        return [
+        work = [
             pool.submit(each.add, stream, piece.starts, block, piece.goes_on)
             for each, stream in zip(self._sums, streams, strict=True)
         ]
+        if visits is not None:
+            count_visits(streams[0].phi_index, visits)
+        count_mass(streams[0].next_index, streams[0].next_b, self.mass)
+        return work
 
 
 def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:

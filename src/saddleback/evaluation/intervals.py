@@ -137,6 +137,15 @@ def of_blocks(
 ) -> Interval:
     """Return the sandwich interval from the sums of blocks alone, where the log is not at hand."""
     _level(level)
+    value, each = block_scores(sums, rule, target, ridge)
+    how = f"sandwich over {len(each)} blocks of episodes"
+    return student(value, each, level, ESTIMAND, how)
+
+
+def block_scores(
+    sums: Statistics, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0
+) -> tuple[float, FloatArray]:
+    """Return V̂, and how much each block of episodes draws it, times their number."""
     t, r = sums.place(rule, target)
     theta, start, u = direction(sums, rule, target, ridge)
     value, n = float(theta @ start), float(sums.episodes.sum())
@@ -144,10 +153,7 @@ def of_blocks(
     residual = sums.A[t, r] @ theta + sums.b[t, r] - ridged
     each = sums.starts[t] @ theta - sums.episodes * value - residual @ u
     some = sums.episodes > 0
-    count = int(some.sum())
-    return student(
-        value, each[some] * count / n, level, ESTIMAND, f"sandwich over {count} blocks of episodes"
-    )
+    return value, np.asarray(each[some] * int(some.sum()) / n)
 
 
 def bootstrap(

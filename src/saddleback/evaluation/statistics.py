@@ -20,6 +20,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.evaluation.accumulate import accumulate
 from saddleback.evaluation.setting import Setting
 from saddleback.evaluation.solve import Factored, Range, Solution
+from saddleback.evaluation.tally import Tally
 from saddleback.features import Features
 from saddleback.log import Finding, Log
 from saddleback.log.log import Progress
@@ -56,6 +57,8 @@ class Statistics:
     ids, prints, unfinished
         For each episode its id and the fingerprint of its rows, and whether it simply stops and
         may go on in another file.
+    tally
+        Counts that a verdict needs.
     estimated
         How propensities were estimated, if they were.
     findings
@@ -90,6 +93,7 @@ class Statistics:
     ids: OffsetArray
     prints: OffsetArray
     unfinished: BoolArray
+    tally: Tally
     estimated: str | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -160,7 +164,7 @@ class Statistics:
             self.starts + other.starts, self.steps + other.steps, self.episodes + other.episodes,
             self.squares + other.squares, np.concatenate([self.ids, other.ids]),
             np.concatenate([self.prints, other.prints]),
-            np.concatenate([self.unfinished, other.unfinished]),
+            np.concatenate([self.unfinished, other.unfinished]), self.tally.merge(other.tally),
             self.estimated, tuple(dict.fromkeys(self.findings + other.findings)),
         )  # fmt: skip
 

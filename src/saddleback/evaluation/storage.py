@@ -15,13 +15,15 @@ import numpy as np
 from saddleback import _validate
 from saddleback.evaluation.setting import Setting
 from saddleback.evaluation.statistics import Statistics
+from saddleback.evaluation.tally import Tally
 from saddleback.log import Finding
 from saddleback.system.storage import read, rule_from, rule_words, write
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout of the file."""
 
 PLAIN = ("steps", "episodes", "squares", "ids", "prints", "unfinished")
+COUNTS = ("returns", "rewards", "beyond")
 
 
 def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
@@ -42,8 +44,12 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
     _validate.instance("save_statistics", "sums", sums, Statistics)
     met = np.flatnonzero((np.diag(sums.M) > 0) | (sums.A != 0).any(axis=(0, 1, 2, 3)))
     met = np.union1d(met, np.flatnonzero((sums.starts != 0).any(axis=(0, 1))))
+    met = np.union1d(met, np.flatnonzero((sums.tally.mass != 0).any(axis=0)))
     arrays: dict[str, Any] = {name: getattr(sums, name) for name in PLAIN}
+    arrays |= {name: getattr(sums.tally, name) for name in COUNTS}
     arrays |= {
+        "visits": sums.tally.visits[met],
+        "mass": sums.tally.mass[:, met],
         "met": met,
         "A": sums.A[..., met[:, None], met],
         "b": sums.b[..., met],
@@ -81,14 +87,16 @@ def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
     p, met = setting.p, arrays["met"]
     lead = (len(setting.targets), len(setting.rules), setting.blocks)
     A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
-    starts = np.zeros((lead[0], lead[2], p))
+    starts, visits, mass = np.zeros((lead[0], lead[2], p)), np.zeros(p), np.zeros((lead[0], p))
     A[..., met[:, None], met], b[..., met] = arrays["A"], arrays["b"]
     M[np.ix_(met, met)], starts[..., met] = arrays["M"], arrays["starts"]
+    visits[met], mass[:, met] = arrays["visits"], arrays["mass"]
     for name, array in (("A", A), ("b", b), ("M", M), ("starts", starts)):
         _validate.finite(name, array)
     plain = {name: arrays[name] for name in PLAIN}
     return Statistics(
         setting, A, b, M, starts, **plain,
+        tally=Tally(visits, mass, **{name: arrays[name] for name in COUNTS}),
         estimated=words["estimated"],
         findings=tuple(Finding(code, message) for code, message in words["findings"]),
     )  # fmt: skip

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from saddleback import _names
-from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.bounds import enough
 from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
 from saddleback.evaluation.importance import Job, policies, walk
-from saddleback.evaluation.intervals import of_blocks
 from saddleback.evaluation.robust import RIDGE, CrossFitted, helped
 from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.features import Features
-from saddleback.log import Finding, Log, Observed, Target
+from saddleback.log import Log, Observed, Target
 from saddleback.log.log import Progress
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
-from saddleback.verdict.diagnose import Diagnosis, Logged, diagnose
+from saddleback.verdict.closed import along, closed_forms
+from saddleback.verdict.diagnose import diagnose
 from saddleback.verdict.estimate import Estimate
-from saddleback.verdict.verdict import Verdict
-
-LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-"""λ of the path."""
-
-RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-"""η of the path, relative to the size of each feature."""
+from saddleback.verdict.evaluation import Evaluation
 
 PLAIN, ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
 METHODS = ("fqe", "streamed", "svrg", *PLAIN, *ROBUST)
@@ -42,77 +34,6 @@ USUAL = ("wdr", "dr", "pdwis", "pdis")
 
 BLOCKS, FOLDS, ROOM = 20, 5, 2**31
 """Blocks of episodes, folds of them for Q, and bytes of sums from which there are but as many."""
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """What a log says of target policies.
-
-    Attributes
-    ----------
-    statistics
-        The sums it was made of.
-    estimates
-        All numbers; the first of each target is the one to use.
-    paths
-        For each target the value along λ and along the ridge, if asked for.
-    findings
-        Warnings.
-    logged
-        The logged policy: what it returned, and what the closed form says of it; these must come
-        close, or features and rule cannot be trusted with others.
-    diagnoses
-        For each target all that was looked at, with the verdict.
-    ess_by_step
-        For each target the effective number of episodes at each step.
-    """
-
-    statistics: Statistics
-    estimates: tuple[Estimate, ...]
-    paths: dict[str, dict[str, list[tuple[float, float]]]]
-    findings: tuple[Finding, ...]
-    logged: Logged | None = None
-    diagnoses: tuple[Diagnosis, ...] = ()
-    ess_by_step: dict[str, FloatArray] | None = None
-
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict on each target."""
-        return tuple(each.verdict for each in self.diagnoses)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it all as plain data, for JSON."""
-        sums = self.statistics
-        found: dict[str, Any] = {
-            "kind": "saddleback evaluation",
-            "schema": 1,
-            "gamma": sums.setting.gamma,
-            "features": sums.setting.features,
-            "p": sums.p,
-            "rule": str(sums.setting.rules[0]),
-            "actions": list(sums.setting.actions),
-            "steps": int(sums.steps.sum()),
-            "episodes": int(sums.episodes.sum()),
-            "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
-            "lambda_ceiling": {
-                name: float(each) if np.isfinite(each) else None
-                for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
-                if name in {each.target for each in self.estimates}
-            },
-            "estimates": [asdict(each) for each in self.estimates],
-            "paths": self.paths,
-            "warnings": [str(each) for each in self.findings],
-        }
-        if self.logged is not None:
-            own = self.logged
-            found["logged"] = {
-                "value": own.interval.value, "low": own.interval.low, "high": own.interval.high,
-                "pipeline": own.value, "off": own.off, "error": own.error,
-            }  # fmt: skip
-        found["verdicts"] = [each.as_dict() for each in self.diagnoses]
-        for name, each in (self.ess_by_step or {}).items():
-            found.setdefault("ess_by_step", {})[name] = each.tolist()
-        return found
 
 
 def evaluate(
@@ -185,19 +106,19 @@ def evaluate(
     wanted = _methods(log, chosen, methods)
     if "svrg" in wanted and features.size * log.n_actions > LARGEST:
         return _without_matrices(log, targets, features, gamma, chosen, ridge, shared, progress)
-    along = _along(chosen)
-    rules = [chosen, *([along[0.0]] if along else ()), *(along.values() if path else ())]
+    others = along(chosen)
+    rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
     named = policies(log, targets)
     observed = Observed.of(log)
-    pairs = 8 * (features.size * (log.n_actions + shared)) ** 2 * len(rules) * (len(named) + 1)
+    each = 8 * (features.size * (log.n_actions + shared)) ** 2 * (len(named) + 1)
     sums = Statistics.of(
         log, rules, {each.name: each for each in (*named, observed)}, features=features,
-        gamma=gamma, shared=shared, blocks=BLOCKS if pairs * BLOCKS < ROOM else FOLDS,
+        gamma=gamma, shared=shared, blocks=BLOCKS if each * len(rules) * BLOCKS < ROOM else FOLDS,
         allow_uncovered=allow_uncovered, threads=threads, progress=progress,
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
-    closed = of_statistics(sums, chosen, ridge, path, [each.name for each in named])
+    closed, paths = closed_forms(sums, chosen, [each.name for each in named], ridge, path)
     weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered)
     robust = {each.target: each for each in weighted if each.robust}
     diagnoses, logged = diagnose(
@@ -205,7 +126,7 @@ def evaluate(
         draws=draws, lower_is_better=lower_is_better, threads=threads,
     )  # fmt: skip
     estimates: list[Estimate] = []
-    for first, target, diagnosis in zip(closed.estimates, named, diagnoses, strict=True):
+    for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
         name = target.name
         estimates.append(first.within(diagnosis.interval))
         options: dict[str, Any] = {
@@ -228,9 +149,9 @@ def evaluate(
             if each.target == name and method.upper() in each.names
         ]
     steps = {each.target: each.ess_by_step for each in weighted}
-    return replace(
-        closed, estimates=tuple(estimates), logged=logged, diagnoses=tuple(diagnoses),
-        ess_by_step=steps,
+    findings = tuple(sums.warnings(chosen))
+    return Evaluation(
+        sums, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps
     )  # fmt: skip
 
 
@@ -292,62 +213,6 @@ def _without_matrices(
     assert found.statistics_ is not None
     estimate = Estimate(named[0].name, f"SVRG, {rule}", found.value(), found.outcome_)
     return Evaluation(found.statistics_, (estimate,), {}, found.findings_)
-
-
-def of_statistics(
-    sums: Statistics,
-    rule: Rule | None = None,
-    ridge: float = 0.0,
-    path: bool = False,
-    targets: Sequence[str] | None = None,
-) -> Evaluation:
-    """Return the closed form for every target of some statistics, with its paths.
-
-    Parameters
-    ----------
-    sums
-        Statistics of one log or of many.
-    rule
-        Which of their rules; the first if not given.
-    ridge
-        η.
-    path
-        Whether to follow the value along λ, as far as the statistics have it, and the ridge.
-    targets
-        Which of their targets; all if not given.
-    """
-    chosen = sums.setting.rules[0] if rule is None else rule
-    along = {lam: each for lam, each in _along(chosen).items() if each in sums.setting.rules}
-    estimates, paths = [], {}
-    several = int((sums.episodes > 0).sum()) > 1
-    for name in sums.setting.targets if targets is None else targets:
-        start, solved = sums.start(name), sums.solve(chosen, name, ridge)
-        label = f"LSTD, {chosen}" + (f", ridge {ridge:g}" if ridge else "")
-        one = Estimate(name, label, float(solved.theta @ start), solved.outcome)
-        estimates.append(
-            one.within(of_blocks(sums, chosen, name, ridge=ridge) if several else None)
-        )
-        if not path:
-            continue
-        paths[name] = {
-            "lambda": [
-                (lam, float(sums.solve(each, name, ridge).theta @ start))
-                for lam, each in along.items()
-            ],
-            "ridge": [(eta, float(sums.solve(chosen, name, eta).theta @ start)) for eta in RIDGES],
-        }
-    return Evaluation(sums, tuple(estimates), paths, tuple(sums.warnings(chosen)))
-
-
-def _along(rule: Rule) -> dict[float, Rule]:
-    """Return the rules of the λ path."""
-    if not hasattr(rule.trace, "lam"):
-        return {}
-    found = {}
-    for lam in LAMBDAS:
-        trace: Any = replace(rule.trace, **{"lam": lam})
-        found[lam] = replace(rule, trace=trace)
-    return found
 
 
 def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:

@@ -119,8 +119,7 @@ class RowLook:
         self.taken = [np.zeros((len(each.edges) + 1, n_actions)) for each in columns]
         self._length = 0
         self.ends: dict[int, int] = {}
-        self.cuts: list[int] = []
-        self.rewards = (np.inf, -np.inf)
+        self.cuts = 0
 
     def add(self, piece: Piece) -> None:
         """Take in the next piece."""
@@ -130,12 +129,6 @@ class RowLook:
             at = column.find(seen[:, k]) * K + piece.actions
             counted = np.bincount(at, minlength=self.taken[k].size)
             self.taken[k] += counted.reshape(self.taken[k].shape)
-        low, high = self.rewards
-        rewards = piece.rewards
-        self.rewards = (
-            min(low, rewards.min(initial=np.inf)),
-            max(high, rewards.max(initial=-np.inf)),
-        )
         self._lengths(piece)
 
     def _lengths(self, piece: Piece) -> None:
@@ -152,7 +145,7 @@ class RowLook:
             lengths, ended = lengths[:-1], ended[:-1]
         for length, count in zip(*np.unique(lengths[ended], return_counts=True), strict=True):
             self.ends[int(length)] = self.ends.get(int(length), 0) + int(count)
-        self.cuts += lengths[~ended].tolist()
+        self.cuts += int((~ended).sum())
 
     def limit(self) -> tuple[int, float]:
         """Return the greatest length of terminated episodes, and what share of all ends there.
@@ -164,9 +157,4 @@ class RowLook:
         before = [self.ends.get(longest - k, 0) for k in range(1, NEAR + 1)]
         if longest <= NEAR or self.ends[longest] <= 3 * max(before) or len(self.ends) < 2:
             return longest, 0.0
-        return longest, self.ends[longest] / (sum(self.ends.values()) + len(self.cuts))
-
-    def beyond(self, gamma: float) -> float:
-        """Mean over episodes of γ^T where they were cut short, 0 elsewhere."""
-        n = sum(self.ends.values()) + len(self.cuts)
-        return float((gamma ** np.array(self.cuts, dtype=np.float64)).sum() / max(1, n))
+        return longest, self.ends[longest] / (sum(self.ends.values()) + self.cuts)

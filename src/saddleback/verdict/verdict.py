@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from saddleback.evaluation.intervals import Interval
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS, DOUBTFUL, REFUSED, UNKNOWN, USABLE, Gate
 
@@ -22,6 +23,8 @@ class Improvement:
         What the logged policy returned, and its interval.
     difference, low, high
         V̂ less the baseline, with the interval of the difference, widened by the gap.
+    error, n
+        Standard error of the difference, and how many independent units are behind it.
     lower_is_better
         Whether rewards are costs.
     word
@@ -34,6 +37,8 @@ class Improvement:
     difference: float
     low: float
     high: float
+    error: float
+    n: int
     lower_is_better: bool
     word: str
 
@@ -41,16 +46,19 @@ class Improvement:
     def of(
         cls,
         baseline: tuple[float, float, float],
-        difference: tuple[float, float, float],
+        difference: Interval,
         gap: float,
         lower_is_better: bool,
     ) -> Improvement:
-        """Compare, with intervals given as (value, low, high)."""
-        low, high = difference[1] - gap, difference[2] + gap
+        """Compare with a baseline, given as (value, low, high)."""
+        low, high = difference.low - gap, difference.high + gap
         word = "undecided"
         if low > 0 or high < 0:
             word = "better" if (low > 0) != lower_is_better else "worse"
-        return cls(*baseline, difference[0], low, high, lower_is_better, word)
+        return cls(
+            *baseline, difference.value, low, high, difference.error, difference.n,
+            lower_is_better, word,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ cannot differ.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator
@@ -47,16 +48,16 @@ def explained(plain: dict[str, Any]) -> str:
 
 def statements(verdict: dict[str, Any]) -> list[str]:
     """The verdict: trust, improvement, and the weakest point."""
-    trust, value = verdict["trust"], verdict["value"]
-    low, high = verdict["wide"]
+    trust, places = verdict["trust"], _places(verdict)
+    value, low, high = (_number(each, places) for each in (verdict["value"], *verdict["wide"]))
     bad = [each for each in verdict["gates"] if each["level"] in (DOUBTFUL, REFUSED)]
     said = f"Trust: {trust.upper()}. "
     if trust == REFUSED:
         said += "No value is given, for the reasons below."
     else:
         said += (
-            f"The value is {value:.4g}; with {verdict['gap']:.2g} for what the features may miss, "
-            f"V^π is in [{low:.4g}, {high:.4g}]."
+            f"The value is {value}; with {verdict['gap']:.2g} for what the features may miss, "
+            f"V^π is in [{low}, {high}]."
         )
     lines = [*_wrap("", said), *_improvement(verdict)]
     order = (REFUSED, DOUBTFUL)
@@ -72,12 +73,17 @@ def _improvement(verdict: dict[str, Any]) -> list[str]:
         return ["Improvement: not known, for want of a baseline."]
     if verdict["trust"] == REFUSED:
         return _wrap("Improvement: ", "not judged, since the value is refused.", "  ")
-    sign = f"{found['difference']:+.4g} [{found['low']:+.4g}, {found['high']:+.4g}]"
+    places = _places(found)
+    numbers = [_number(found[name], places) for name in ("difference", "low", "high")]
+    ahead, low, high = (each if each.startswith("-") else f"+{each}" for each in numbers)
+    sign = f"{ahead} [{low}, {high}]"
     costs = ", where less is better" if found["lower_is_better"] else ""
     word = {"better": "BETTER", "worse": "WORSE", "undecided": "UNDECIDED"}[found["word"]]
     if verdict["trust"] == DOUBTFUL:
         word += ", if the doubts below are unfounded"
-    text = f"{word}: {sign} against the logged policy ({found['baseline']:.4g}){costs}."
+    text = (
+        f"{word}: {sign} against the logged policy ({_number(found['baseline'], places)}){costs}."
+    )
     return _wrap("Improvement: ", text, "  ")
 
 
@@ -88,8 +94,10 @@ def _table(
     rows: list[tuple[str, str, str, str]] = []
     own = plain.get("logged")
     if own is not None:
-        check = f"observed; pipeline says {own['pipeline']:.4g}"
-        rows.append(("logged policy", f"{own['value']:.4g}", _reach(own), check))
+        check = "observed"
+        if own["pipeline"] is not None:
+            check = f"observed, pipeline {_number(own['pipeline'], _places(own))}"
+        rows.append(("logged policy", _number(own["value"], _places(own)), _reach(own), check))
     notes: dict[str, list[str]] = {}
     for k, each in enumerate(estimates):
         what = SHORT.get(each["estimand"], each["estimand"].partition(" (")[0])
@@ -98,9 +106,9 @@ def _table(
         if k == 0 and verdict is not None:
             what += "  <- refused" if verdict["trust"] == REFUSED else "  <- suggested"
         if each["ess"] is not None:
-            what += f", ESS {each['ess']:,.0f} of {plain['episodes']:,}"
+            what += f", ESS {each['ess']:,.0f}"
             what += "" if _trusted(each, plain) else ": void"
-        rows.append((each["method"], f"{each['value']:.4g}", _reach(each), what))
+        rows.append((each["method"], _number(each["value"], _places(each)), _reach(each), what))
         if each["note"] != "ok":
             notes.setdefault(each["note"], []).append(each["method"])
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
@@ -117,13 +125,15 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
     cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
     parts = [f"λ ceiling {ceiling:.2g}"] if ceiling else []
     parts += [
-        f"coverage {verdict['support']['coverage']:.1%}",
+        f"coverage {verdict['evidence']['coverage']:.1%}",
         f"gap {verdict['gap']:.2g}",
     ]
     if cloud is not None:
         parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
     yield from _wrap("  ", " | ".join(parts), "    ")
     policy = verdict["policy"]
+    if policy is None:
+        return
     most = sorted(policy["mass"].items(), key=lambda each: -each[1])[:6]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
     yield from _wrap(
@@ -157,7 +167,25 @@ def _trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
 
 
 def _reach(each: dict[str, Any]) -> str:
-    return "" if each["low"] is None else f"[{each['low']:.4g}, {each['high']:.4g}]"
+    if each["low"] is None:
+        return ""
+    low, high = (_number(each[end], _places(each)) for end in ("low", "high"))
+    return f"[{low}, {high}]"
+
+
+def _places(each: dict[str, Any]) -> int | None:
+    """Decimals to show: two digits of half the width of the interval."""
+    if each["low"] is None or not each["high"] > each["low"]:
+        return None
+    return max(0, 1 - math.floor(math.log10((each["high"] - each["low"]) / 2)))
+
+
+def _number(value: float | None, places: int | None) -> str:
+    if value is None:
+        return "-"
+    if places is None or places > 6 or abs(value) >= 1e7:
+        return f"{value:.4g}"
+    return f"{value:.{places}f}"
 
 
 def _thresholds(gate: dict[str, Any]) -> str:

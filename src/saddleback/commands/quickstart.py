@@ -1,0 +1,99 @@
+"""``saddleback quickstart``: from a log to an answer, on a made-up log, in a few seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+POLICY = '''\
+"""A candidate policy: treat earlier, with low doses."""
+
+import numpy as np
+
+
+def earlier(signs):
+    """From signs (hr, bp, lactate) [n, 3] to probabilities of none, low and high [n, 3]."""
+    sick = (signs[:, 2] > 3.0)[:, None]
+    return np.where(sick, [0.15, 0.6, 0.25], [0.4, 0.5, 0.1])
+'''
+
+
+@click.command()
+@click.option(
+    "--out", default="saddleback-quickstart", show_default=True, metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path), help="Where to write the files.",
+)  # fmt: skip
+def command(out: Path) -> None:
+    """Make a log up, check it, evaluate a policy on it, and tell what it means.
+
+    The log is of a made-up clinic: signs of patients, a dose each hour, and how it ended.
+
+    \b
+    Examples:
+      saddleback quickstart
+    """
+    click.echo("A made-up clinic: 2,000 patients, and each hour no dose, a low or a high one.")
+    click.echo("The log shows what is done now. Would it be better to treat earlier?\n")
+    from saddleback.log import Log
+    from saddleback.paper import prepare
+    from saddleback.problems.clinic import DOSES, SIGNS, clinic
+
+    prepare(out)
+    log, policy, result = (out / name for name in ("visits.parquet", "policy.py", "result.json"))
+    Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES).write(log, gamma=0.97)
+    policy.write_text(POLICY)
+    obs = ",".join(SIGNS)
+    _run("1. Is the log sound?", "check", str(log), "--obs", obs, "--quiet")
+    _run(
+        "2. What would the candidate have been worth, and can that be trusted?",
+        "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier", "--features", "rbf:64",
+        "--save", str(result), "--quiet",
+    )  # fmt: skip
+    click.echo("3. What it means")
+    click.echo(_meaning(result))
+    click.echo(f"\nAgain, with every check:\n$ saddleback explain {result}")
+
+
+def _run(title: str, *words: str) -> None:
+    """Show a command, and run it."""
+    from saddleback.commands import group
+
+    click.echo(f"{title}\n$ saddleback {_broken(words)}\n")
+    try:
+        group.main(list(words), prog_name="saddleback", standalone_mode=False)
+    except SystemExit as status:
+        click.echo(f"\n(exit status {status.code}: {MEANS.get(str(status.code), 'bad input')})")
+    click.echo()
+
+
+MEANS = {"0": "usable", "3": "refused", "4": "doubtful"}
+
+
+def _broken(words: tuple[str, ...]) -> str:
+    """Return a command as it is typed, in lines that fit."""
+    lines, now = [], ""
+    for word in (each for each in words if each != "--quiet"):
+        if len(now) + len(word) > 60:
+            lines.append(now)
+            now = ""
+        now = f"{now} {word}".strip()
+    return " \\\n    ".join([*lines, now])
+
+
+def _meaning(path: Path) -> str:
+    """Tell the verdict in plain sentences."""
+    import json
+    import textwrap
+
+    (verdict,) = json.loads(path.read_text())["verdicts"]
+    better = verdict["improvement"]
+    low, high = verdict["wide"]
+    text = (
+        f"Patients under the present policy returned {better['baseline']:.2f} on average. Under "
+        f"the candidate it would have been {verdict['value']:.2f}, and with all that is known of "
+        f"the errors between {low:.2f} and {high:.2f}. The answer is {verdict['trust']} "
+        f"({verdict['reason']}), and says that the candidate is {better['word']}. Where it rests "
+        f"on least: {verdict['weakest']}."
+    )
+    return "\n".join(textwrap.wrap(text, 79))

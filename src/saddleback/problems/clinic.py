@@ -1,0 +1,99 @@
+"""A made-up clinic, to try things on: signs of a patient, a dose each hour, discharge or not.
+
+Lactate rises by itself in the sick and falls with a dose; a high dose strains the heart. A patient
+is discharged when lactate is low, which is good, or taken to intensive care when it is very high,
+which is not. Nothing here is medicine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import RNG, FloatArray, IntArray
+
+SIGNS = ("hr", "bp", "lactate")
+DOSES = ("none", "low", "high")
+LONGEST = 48
+"""Hours after which observation ends: truncated, not over."""
+
+
+def usual(signs: FloatArray) -> FloatArray:
+    """What the clinic does: careful with doses, more of them the higher the lactate, [n, 3]."""
+    high = 1.0 / (1.0 + np.exp(-(signs[:, 2] - 5.0)))
+    return np.column_stack([0.6 - 0.4 * high, np.full(len(signs), 0.3), 0.1 + 0.4 * high])
+
+
+def earlier(signs: FloatArray) -> FloatArray:
+    """A candidate: treat earlier, with low doses, [n, 3]."""
+    sick = (signs[:, 2] > 3.0)[:, None]
+    return np.where(sick, [0.15, 0.6, 0.25], [0.4, 0.5, 0.1])
+
+
+def clinic(patients: int = 2000, *, rng: RNG = None, policy: Any = usual) -> dict[str, Any]:
+    """Simulate patients under a policy; return the columns of a log.
+
+    Parameters
+    ----------
+    patients
+        How many.
+    rng
+        Seed or generator.
+    policy
+        From signs [n, 3] to probabilities of the doses [n, 3].
+
+    Examples
+    --------
+    >>> rows = clinic(100, rng=0)
+    >>> list(rows)[:7]
+    ['episode_id', 'step', 'hr', 'bp', 'lactate', 'action', 'reward']
+    """
+    generator = _validate.generator(rng)[0]
+    count = _validate.count("clinic", "patients", patients)
+    lactate = generator.uniform(2.0, 6.0, count)
+    signs = np.column_stack(
+        [generator.normal(80 + 5 * lactate, 5), generator.normal(110 - 4 * lactate, 5), lactate]
+    )
+    there: IntArray = np.arange(count)
+    rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for hour in range(LONGEST):
+        probability = policy(signs)
+        draw = generator.random((len(there), 1))
+        dose = (probability.cumsum(axis=1) < draw).sum(axis=1).clip(0, 2)
+        after = _hour(signs, dose, generator)
+        well, ill = after[:, 2] < 1.5, after[:, 2] > 9.0
+        reward = -0.1 - 0.1 * (dose == 2) + 2.0 * well - 4.0 * ill
+        over = well | ill
+        last = ~over & (hour == LONGEST - 1)
+        then = np.where(last[:, None], after, np.nan)
+        parts = (
+            there, np.full(len(there), hour), *signs.T, np.array(DOSES)[dose], reward, over, last,
+            probability[np.arange(len(there)), dose], *then.T,
+        )  # fmt: skip
+        for name, part in zip(COLUMNS, parts, strict=True):
+            rows[name].append(part)
+        signs, there = after[~over], there[~over]
+        if not len(there):
+            break
+    found = {name: np.concatenate(parts) for name, parts in rows.items()}
+    order = np.lexsort((found["step"], found["episode_id"]))
+    return {name: column[order] for name, column in found.items()}
+
+
+COLUMNS = (
+    "episode_id", "step", *SIGNS, "action", "reward", "terminated", "truncated", "behavior_prob",
+    *(f"next_{name}" for name in SIGNS),
+)  # fmt: skip
+
+
+def _hour(signs: FloatArray, dose: IntArray, generator: np.random.Generator) -> FloatArray:
+    """Signs an hour later, [n, 3]."""
+    n = len(signs)
+    drift = 0.12 * (signs[:, 2] - 3.0) - np.array([0.0, 0.45, 0.7])[dose]
+    lactate = np.clip(signs[:, 2] + drift + generator.normal(0.1, 0.35, n), 0.5, 12.0)
+    hr = 0.7 * signs[:, 0] + 0.3 * (80 + 5 * lactate) + np.array([0.0, 1.0, 6.0])[dose]
+    bp = 0.7 * signs[:, 1] + 0.3 * (110 - 4 * lactate) + np.array([0.0, 1.0, 2.0])[dose]
+    noise = generator.normal(0.0, 2.0, (n, 2))
+    return np.column_stack([hr + noise[:, 0], bp + noise[:, 1], lactate])

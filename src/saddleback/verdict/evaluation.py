@@ -1,0 +1,90 @@
+"""`Evaluation`: what a log, or its statistics, say of target policies."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.evaluation.statistics import Statistics
+from saddleback.log import Finding
+from saddleback.verdict.estimate import Estimate
+from saddleback.verdict.logged import Logged
+from saddleback.verdict.sums import Diagnosis
+from saddleback.verdict.verdict import Verdict
+
+Paths = dict[str, dict[str, list[tuple[float, float]]]]
+"""For each target, (λ, V̂) and (η, V̂)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a log says of target policies.
+
+    Attributes
+    ----------
+    statistics
+        The sums it was made of.
+    estimates
+        All numbers; the first of each target is the one to use.
+    paths
+        For each target the value along λ and along the ridge, if asked for.
+    findings
+        Warnings.
+    logged
+        The logged policy: what it returned, and what the closed form says of it; these must come
+        close, or features and rule cannot be trusted with others.
+    diagnoses
+        For each target all that was looked at, with the verdict.
+    ess_by_step
+        For each target the effective number of episodes at each step.
+    """
+
+    statistics: Statistics
+    estimates: tuple[Estimate, ...]
+    paths: Paths
+    findings: tuple[Finding, ...]
+    logged: Logged | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+    ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each target."""
+        return tuple(each.verdict for each in self.diagnoses)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it all as plain data, for JSON."""
+        sums = self.statistics
+        found: dict[str, Any] = {
+            "kind": "saddleback evaluation",
+            "schema": 1,
+            "gamma": sums.setting.gamma,
+            "features": sums.setting.features,
+            "p": sums.p,
+            "rule": str(sums.setting.rules[0]),
+            "actions": list(sums.setting.actions),
+            "steps": int(sums.steps.sum()),
+            "episodes": int(sums.episodes.sum()),
+            "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
+            "lambda_ceiling": {
+                name: float(each) if np.isfinite(each) else None
+                for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
+                if name in {each.target for each in self.estimates}
+            },
+            "estimates": [asdict(each) for each in self.estimates],
+            "paths": self.paths,
+            "warnings": [str(each) for each in self.findings],
+        }
+        if self.logged is not None:
+            own = self.logged
+            found["logged"] = {
+                "value": own.interval.value, "low": own.interval.low, "high": own.interval.high,
+                "pipeline": own.value, "off": own.off, "error": own.error,
+            }  # fmt: skip
+        found["verdicts"] = [each.as_dict() for each in self.diagnoses]
+        for name, each in self.ess_by_step.items():
+            found.setdefault("ess_by_step", {})[name] = each.tolist()
+        return found

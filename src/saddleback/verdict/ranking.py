@@ -1,0 +1,195 @@
+"""Many candidate policies against one baseline, with lower bounds that hold for all at once.
+
+With T candidates, each bound is Student's at level 1 − α/T (Bonferroni), less the gap:
+
+    improvement ≥ d − t_{n−1, 1−α/T}·s − gap
+
+so that with probability 1 − α none of them claims too much, as far as the gaps are known. Only what
+is usable can be the best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scipy.special import stdtrit
+
+from saddleback import _validate
+from saddleback.errors import InvalidParameter
+from saddleback.verdict.evaluation import Evaluation
+from saddleback.verdict.gates import DOUBTFUL, REFUSED, USABLE
+from saddleback.verdict.verdict import RANK
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One policy against the baseline.
+
+    Attributes
+    ----------
+    name, trust, reason
+        Which, whether its value can be trusted, and why or why not.
+    value, difference
+        V̂, and V̂ less the baseline.
+    bound
+        By how much at least it is better than the baseline, all candidates together; where less is
+        better, by how much at least it is lower.
+    """
+
+    name: str
+    trust: str
+    reason: str
+    value: float
+    difference: float
+    bound: float
+
+    @property
+    def beats(self) -> bool:
+        """Whether it is usable, and better for sure."""
+        return self.trust == USABLE and self.bound > 0
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Candidates, those with the best bounds first.
+
+    Attributes
+    ----------
+    baseline, of
+        What they are held against, and what that is the value of.
+    alpha, lower_is_better
+        Chance that any bound claims too much, and whether rewards are costs.
+    candidates
+        Usable ones first, then doubtful and refused ones.
+    """
+
+    baseline: float
+    of: str
+    alpha: float
+    lower_is_better: bool
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def best(self) -> Candidate | None:
+        """The one with the best bound, if that beats the baseline."""
+        return next((each for each in self.candidates if each.beats), None)
+
+    @property
+    def status(self) -> int:
+        """0 if one beats the baseline, 5 if no usable one does, 4 if none is usable, else 3."""
+        words = {each.trust for each in self.candidates}
+        if self.best is not None:
+            return 0
+        return 5 if USABLE in words else 4 if DOUBTFUL in words else 3
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data, for JSON."""
+        sign = -1.0 if self.lower_is_better else 1.0
+        best = self.best
+        return {
+            "kind": "saddleback ranking",
+            "schema": 1,
+            "best": None if best is None else best.name,
+            "upper" if self.lower_is_better else "lower": (
+                None if best is None else self.baseline + sign * best.bound
+            ),
+            "baseline": self.baseline,
+            "of": self.of,
+            "alpha": self.alpha,
+            "lower_is_better": self.lower_is_better,
+            USABLE: [each.name for each in self.candidates if each.trust == USABLE],
+            DOUBTFUL: self._reasons(DOUBTFUL),
+            REFUSED: self._reasons(REFUSED),
+            "candidates": [asdict(each) for each in self.candidates],
+        }
+
+    def _reasons(self, trust: str) -> dict[str, str]:
+        return {each.name: each.reason for each in self.candidates if each.trust == trust}
+
+    @property
+    def text(self) -> str:
+        """It as a table, with what follows from it."""
+        wide = max(len(each.name) for each in self.candidates)
+        wide = min(max(wide, 9), 30)
+        head = f"{'candidate':{wide}}  {'value':>9}  {'difference':>10}  {'at least':>9}  trust"
+        lines = [f"baseline: {self.of}, {self.baseline:.4g}", head]
+        for each in self.candidates:
+            mark = "  <- better" if each.beats else ""
+            numbers = f"{each.value:9.4g}  {each.difference:+10.4g}  {each.bound:+9.4g}"
+            if each.trust == REFUSED:
+                numbers = f"{'-':>9}  {'-':>10}  {'-':>9}"
+            lines.append(f"{each.name[:wide]:{wide}}  {numbers}  {each.trust}{mark}")
+        less = " lower" if self.lower_is_better else ""
+        lines.append(
+            f"at least: {less} by so much, for all {len(self.candidates)} at once, "
+            f"{1 - self.alpha:.0%} sure".replace(":  ", ": ")
+        )
+        best = self.best
+        if best is None:
+            lines.append("No candidate is better than the baseline for sure.")
+        else:
+            lines.append(f"Best: {best.name}.")
+        return "\n".join(lines)
+
+
+def rank(
+    found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None,
+    lower_is_better: bool = False,
+) -> Ranking:  # fmt: skip
+    """Rank the targets of an evaluation against the logged policy, or against a number.
+
+    Parameters
+    ----------
+    found
+        Of `saddleback.evaluate` with several targets, or of statistics.
+    alpha
+        Chance that any of the bounds claims too much.
+    baseline
+        A number to beat; the logged policy if not given.
+    lower_is_better
+        Whether rewards are costs.
+
+    Examples
+    --------
+    >>> from saddleback import evaluate, problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=5000, rng=0)
+    >>> targets = {"bold": "pump:0.99", "shy": "pump:0.9"}
+    >>> found = rank(evaluate(log, targets, features=car.features, gamma=0.99))
+    >>> [(each.name, each.trust, each.beats) for each in found.candidates]
+    [('bold', 'usable', True), ('shy', 'usable', False)]
+    """
+    if not 0 < _validate.unit("rank", "alpha", alpha) < 1:
+        raise InvalidParameter(f"rank: alpha must be in (0, 1), got {alpha!r}.")
+    if not found.diagnoses:
+        raise InvalidParameter(
+            "rank: there are no verdicts to rank by: sum up in several blocks (blocks=20)."
+        )
+    sign = -1.0 if lower_is_better else 1.0
+    share = 1.0 - alpha / len(found.diagnoses)
+    ranked = []
+    for each in found.diagnoses:
+        verdict, better = each.verdict, each.verdict.improvement
+        if baseline is not None:
+            difference, error, n = verdict.value - baseline, each.interval.error, each.interval.n
+        elif better is not None:
+            difference, error, n = better.difference, better.error, better.n
+        else:
+            raise InvalidParameter(
+                "rank: episodes were cut short and the statistics hold nothing of the logged "
+                "policy, so there is no baseline: give a number, baseline=…"
+            )
+        bound = sign * difference - float(stdtrit(n - 1, share)) * error - verdict.gap
+        ranked.append(
+            Candidate(
+                verdict.target, verdict.trust, verdict.reason, verdict.value, difference, bound
+            )
+        )
+    ranked.sort(key=lambda one: (RANK[one.trust], -one.bound))
+    if baseline is not None:
+        return Ranking(baseline, "as given", alpha, lower_is_better, tuple(ranked))
+    assert found.logged is not None
+    held = found.logged.interval.value
+    return Ranking(held, "logged policy", alpha, lower_is_better, tuple(ranked))

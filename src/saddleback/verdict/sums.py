@@ -1,0 +1,182 @@
+"""What statistics tell of an answer, with the log or without it; and the verdict without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from saddleback.evaluation.intervals import ESTIMAND, Interval, block_scores, student
+from saddleback.evaluation.statistics import Statistics
+from saddleback.evaluation.tally import Tally
+from saddleback.rules import Importance, Rule
+from saddleback.verdict.evidence import Evidence
+from saddleback.verdict.gap import Gap, unmet
+from saddleback.verdict.logged import Logged
+from saddleback.verdict.looks import Portrait
+from saddleback.verdict.spectrum import Spectrum, spectrum
+from saddleback.verdict.support import ENOUGH, Support
+from saddleback.verdict.verdict import Verdict
+
+NEARBY = (1e-6, 1e-5, 1e-4)
+"""Ridges that must not matter."""
+
+DRAWS, LARGEST = 20, 1000
+"""Resamples if nothing is said, with at most so many features."""
+
+NOTES = {
+    "SUPPORT": "the log has no probabilities of its actions",
+    "PROPENSITIES": "the log has no probabilities of its actions",
+    "CEILING": "no ceiling: the trace of this rule is bounded",
+    "STABILITY": "left out with so many features; draws=20 (--bootstrap 20) finds it",
+}
+"""Why a gate could not be checked."""
+
+NEEDS_LOG = dict.fromkeys(
+    ("SUPPORT", "PROPENSITIES", "AGREEMENT", "ENDS"),
+    "statistics do not keep it: evaluate the log itself",
+)
+"""Why a gate could not be checked without the log."""
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """All that was looked at for one target.
+
+    Attributes
+    ----------
+    verdict
+        What comes of it.
+    interval
+        Of the closed form.
+    portrait, support
+        The policy that was really evaluated, and how the data cover it; None without the log.
+    spectrum, gap
+        Eigenvalues of Â, and how far the fixed point may be from V^π.
+    condition, rank
+        Of M̂ on the span of the features that were met.
+    """
+
+    verdict: Verdict
+    interval: Interval
+    portrait: Portrait | None
+    support: Support | None
+    spectrum: Spectrum | None
+    gap: Gap
+    condition: float
+    rank: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data, for JSON."""
+        cloud = self.spectrum
+        return self.verdict.as_dict() | {
+            "policy": None if self.portrait is None else asdict(self.portrait),
+            "support": None if self.support is None else asdict(self.support),
+            "gap_parts": asdict(self.gap),
+            "spectrum": None if cloud is None else cloud.as_dict(),
+            "condition": self.condition, "rank": self.rank,
+        }  # fmt: skip
+
+
+def known(
+    sums: Statistics,
+    rule: Rule,
+    target: str,
+    *,
+    value: float,
+    ridge: float,
+    draws: int | None,
+    threads: int,
+) -> tuple[Spectrum | None, dict[str, Any]]:
+    """Return the spectrum, and evidence that statistics alone give."""
+    cloud = None
+    if draws is not None or len(sums.span.active) <= LARGEST:
+        often = DRAWS if draws is None else draws
+        cloud = spectrum(sums, rule, target, ridge=ridge, draws=often, threads=threads)
+    episodes = int(sums.episodes.sum())
+    return cloud, {
+        "episodes": episodes,
+        "steps": int(sums.steps.sum()),
+        "trace_ratio": _trace_ratio(sums, rule, target),
+        "unique": sums.factored(rule, target, ridge).unique,
+        "stable": None if cloud is None else cloud.agree / len(cloud.cloud),
+        "sensitivity": _sensitivity(sums, rule, target, value),
+        "beyond": float(sums.tally.beyond[0]) / max(1, episodes),
+        "outside": _outside(value, sums.tally, sums.setting.gamma, int(sums.steps.sum())),
+    }
+
+
+def judge_sums(
+    sums: Statistics,
+    rule: Rule,
+    targets: Sequence[str],
+    *,
+    ridge: float = 0.0,
+    draws: int | None = None,
+    lower_is_better: bool = False,
+    threads: int = 1,
+) -> tuple[list[Diagnosis], Logged | None]:
+    """Judge the closed form by statistics alone."""
+    logged = Logged.of_sums(sums, rule, ridge)
+    found = []
+    for name in targets:
+        value, each = block_scores(sums, rule, name, ridge)
+        interval = student(value, each, 0.95, ESTIMAND, "sandwich over blocks of episodes")
+        theta = sums.solve(rule, name, ridge).theta
+        gap = Gap(
+            unmet=unmet(sums, rule, name, theta, ridge),
+            self_check=None if logged is None else logged.gap,
+        )
+        cloud, evidence = known(
+            sums, rule, name, value=value, ridge=ridge, draws=draws, threads=threads
+        )
+        spread = interval.error * float(np.sqrt(evidence["episodes"]))
+        mass = sums.tally.mass[sums.place(rule, name)[0]]
+        total = max(float(mass.sum()), 1e-300)
+        judged = Evidence(
+            value=value, error=interval.error, spread=spread if logged is None else logged.spread,
+            coverage=float(mass[sums.tally.visits >= ENOUGH].sum()) / total,
+            unmet=float(mass[sums.tally.visits == 0].sum()) / total,
+            self_check=None if logged is None else logged.off,
+            self_check_error=None if logged is None else logged.error,
+            gap=gap.value, notes=NOTES | NEEDS_LOG, **evidence,
+        )  # fmt: skip
+        improvement = None
+        if logged is not None:
+            improvement = logged.against(value, each, gap.value, lower_is_better)
+        least = int(np.argmax(np.where(sums.tally.visits < ENOUGH, mass, 0.0)))
+        weakest = f"feature {least}, active on {sums.tally.visits[least]:,.0f} steps"
+        verdict = Verdict.of(
+            name, (interval.value, interval.low, interval.high), judged, improvement, weakest
+        )
+        span = sums.span
+        found.append(
+            Diagnosis(verdict, interval, None, None, cloud, gap, span.condition, span.rank)
+        )
+    return found, logged
+
+
+def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
+    if not isinstance(rule.trace, Importance):
+        return None
+    ceiling = float(sums.ceilings[sums.place(rule, target)[0]])
+    return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
+
+
+def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float) -> float:
+    """Return the largest change of V̂ over small ridges, and without the trace."""
+    others = [(rule, eta) for eta in NEARBY]
+    others += [(each, 0.0) for each in sums.setting.rules if not getattr(each.trace, "lam", 0.0)]
+    values = [sums.solve(each, target, eta).theta @ sums.start(target) for each, eta in others]
+    return float(np.abs(np.array(values) - value).max(initial=0.0))
+
+
+def _outside(value: float, tally: Tally, gamma: float, steps: int) -> float:
+    """Return by how much a value leaves what rewards can add up to, over the range of that."""
+    total = 1.0 / (1.0 - gamma) if gamma < 1.0 else float(steps)
+    low, high = min(0.0, tally.rewards[0] * total), max(0.0, tally.rewards[1] * total)
+    if high <= low:
+        return 0.0 if value == 0.0 else float("inf")
+    return float(max(0.0, low - value, value - high) / (high - low))
