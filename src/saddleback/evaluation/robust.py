@@ -160,12 +160,16 @@ class CrossFitted:
         A, b = sums.A[target, 0], sums.b[target, 0]
         self.theta = np.zeros((folds, sums.p))
         outcomes = []
+        whole, steps = (A.sum(axis=0), b.sum(axis=0)), int(sums.steps.sum())
         for fold in range(folds):
-            others = dealt != fold
-            count = int(sums.steps[others].sum())
+            mine = dealt == fold
+            count = steps - int(sums.steps[mine].sum())
             if not count:
                 continue
-            left, right = (each[others].sum(axis=0) / count for each in (A, b))
+            left, right = (
+                (every - each[mine].sum(axis=0)) / count
+                for every, each in zip(whole, (A, b), strict=True)
+            )
             found = sums.span.factor(left, ridge).solve(right)
             outcomes += [found.outcome] * (found.outcome != "ok")
             self.theta[fold] = found.theta

@@ -143,6 +143,13 @@ def times(log_weight: float, x: float) -> float:
     return math.copysign(math.exp(size) if size < LARGE else math.inf, x)
 
 
+@inlined
+def _copy(now: FloatArray, out: FloatArray, e: int) -> None:
+    """Put what is known of an episode in its row; a loop, which is compiled in no time."""
+    for j in range(len(now)):
+        out[e, j] = now[j]
+
+
 @compiled
 def sum_rows(
     starts: BoolArray,
@@ -162,9 +169,10 @@ def sum_rows(
     for i in range(len(starts)):
         if starts[i]:
             if e >= 0:
-                out[e] = now
+                _copy(now, out, e)
             e += 1
-            now[:] = 0.0
+            for j in range(len(now)):
+                now[j] = 0.0
             now[DISCOUNT], now[PEAK], now[FIRST] = 1.0, -np.inf, v[i]
         t, before, discount = int(now[TIME]), now[LOG], now[DISCOUNT]
         if before > -np.inf:
@@ -190,7 +198,7 @@ def sum_rows(
         now[PEAK] = max(now[PEAK], weight)
         now[TIME] = t + 1.0
         now[DISCOUNT] = discount * gamma
-    out[e] = now
+    _copy(now, out, e)
 
 
 @compiled
@@ -276,7 +284,7 @@ def score_rows(
     for i in range(len(starts)):
         if starts[i]:
             if e >= 0:
-                out[e] = now
+                _copy(now, out, e)
             e += 1
             now[LOG], now[TIME], now[DISCOUNT], now[SCORE] = 0.0, 0.0, 1.0, v[i]
         t, before, discount = int(now[TIME]), now[LOG], now[DISCOUNT]
@@ -287,4 +295,4 @@ def score_rows(
             off = gain[i] - q[i] - mean[t]
             now[SCORE] += discount * n * math.exp(weight - log_total[t]) * off
         now[LOG], now[TIME], now[DISCOUNT] = weight, t + 1.0, discount * gamma
-    out[e] = now
+    _copy(now, out, e)

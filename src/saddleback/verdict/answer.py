@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from saddleback.verdict.closed import along, closed_forms
 from saddleback.verdict.diagnose import diagnose
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluation import Evaluation
+from saddleback.verdict.sums import begin_spectra
 
 PLAIN, ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
 METHODS = ("fqe", "streamed", "svrg", *PLAIN, *ROBUST)
@@ -119,12 +121,15 @@ def evaluate(
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
     closed, paths = closed_forms(sums, chosen, [each.name for each in named], ridge, path)
-    weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered)
-    robust = {each.target: each for each in weighted if each.robust}
-    diagnoses, logged = diagnose(
-        log, sums, named, observed, features=features, rule=chosen, ridge=ridge, robust=robust,
-        draws=draws, lower_is_better=lower_is_better, threads=threads,
-    )  # fmt: skip
+    with ThreadPoolExecutor(threads) as pool:
+        names = [each.name for each in named]
+        spectra = begin_spectra(sums, chosen, names, pool, ridge, draws)
+        weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered)
+        robust = {each.target: each for each in weighted if each.robust}
+        diagnoses, logged = diagnose(
+            log, sums, named, observed, features=features, rule=chosen, ridge=ridge, robust=robust,
+            spectra=spectra, lower_is_better=lower_is_better,
+        )  # fmt: skip
     estimates: list[Estimate] = []
     for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
         name = target.name

@@ -21,7 +21,7 @@ from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, Residual, unmet
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.looks import RowLook, TargetLook, calibration
-from saddleback.verdict.sums import NOTES, Diagnosis, known
+from saddleback.verdict.sums import NOTES, Diagnosis, Waiting, known
 from saddleback.verdict.support import support
 from saddleback.verdict.verdict import Verdict
 
@@ -42,9 +42,8 @@ def diagnose(
     rule: Rule,
     ridge: float,
     robust: Mapping[str, Trajectories],
-    draws: int | None,
+    spectra: Waiting,
     lower_is_better: bool,
-    threads: int = 1,
     progress: Progress | None = None,
 ) -> tuple[list[Diagnosis], Logged]:
     """Look at the solutions for all targets, and judge them."""
@@ -81,9 +80,7 @@ def diagnose(
             rows.taken,
             log.action_names,
         )
-        cloud, told = known(
-            sums, rule, policy.name, value=scored.value, ridge=ridge, draws=draws, threads=threads
-        )
+        cloud, told = known(sums, rule, policy.name, scored.value, ridge, spectra)
         agreed = _agreement(scored, robust.get(policy.name))
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),

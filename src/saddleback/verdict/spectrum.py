@@ -8,14 +8,15 @@ which does not count; and a small ridge makes V̂ of a draw unique.)
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from saddleback import _validate
-from saddleback._typing import ComplexArray, FloatArray
+from saddleback._typing import ComplexArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Rule
@@ -81,13 +82,16 @@ def spectrum(
     sums: Statistics,
     rule: Rule,
     target: str,
+    pool: Executor,
     *,
     ridge: float,
     draws: int,
     rng: int = 0,
-    threads: int = 1,
-) -> Spectrum:
-    """Draw blocks of episodes anew, and find V̂ and the eigenvalues of Â each time."""
+) -> Callable[[], Spectrum]:
+    """Begin to draw blocks of episodes anew, for V̂ and the eigenvalues of Â each time.
+
+    The work is done by the pool, while other things can be done; what is returned waits for it.
+    """
     if _validate.count("bootstrap", "draws", draws) < FEWEST:
         raise InvalidParameter(
             f"bootstrap: {draws} draws are too few to say anything of a spread: at least {FEWEST}."
@@ -99,21 +103,24 @@ def spectrum(
         np.bincount(generator.choice(some, len(some)), minlength=len(sums.steps))
         for _ in range(draws)
     ]
-    blocks = np.ascontiguousarray(sums.A[t, r][:, at[:, None], at])
     shrink = np.diag(np.diag(sums.M)[at] * max(ridge, RIDGE))
+    system, both = sums.system(rule, target), np.ix_(at, at)
 
-    def one(weight: FloatArray) -> tuple[ComplexArray, float]:
-        A = np.tensordot(weight, blocks, axes=1)
+    def one(weight: IntArray) -> tuple[ComplexArray, float]:
+        A = np.tensordot(weight, sums.A[t, r], axes=1)[both]
         theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
         start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
         return _ordered(A)[:KEPT], float(theta @ start)
 
-    whole = _ordered(sums.system(rule, target).A[np.ix_(at, at)])
-    with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(one, weights))
-    return Spectrum(
-        whole, np.array([each[0] for each in found]), np.array([each[1] for each in found])
-    )
+    whole = pool.submit(_ordered, system.A[both])
+    found = [pool.submit(one, weight) for weight in weights]
+
+    def wait() -> Spectrum:
+        each = [drawn.result() for drawn in found]
+        cloud = np.array([values for values, _ in each])
+        return Spectrum(whole.result(), cloud, np.array([value for _, value in each]))
+
+    return wait
 
 
 NOTHING = 1e-13

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,21 +81,30 @@ class Diagnosis:
         }  # fmt: skip
 
 
-def known(
+Waiting = dict[str, Callable[[], Spectrum]]
+"""Spectra that are being found, by target."""
+
+
+def begin_spectra(
     sums: Statistics,
     rule: Rule,
-    target: str,
-    *,
-    value: float,
+    targets: Sequence[str],
+    pool: Executor,
     ridge: float,
     draws: int | None,
-    threads: int,
+) -> Waiting:
+    """Begin to find the spectra of all targets; too large ones only if they were asked for."""
+    if draws is None and len(sums.span.active) > LARGEST:
+        return {}
+    often = DRAWS if draws is None else draws
+    return {name: spectrum(sums, rule, name, pool, ridge=ridge, draws=often) for name in targets}
+
+
+def known(
+    sums: Statistics, rule: Rule, target: str, value: float, ridge: float, spectra: Waiting
 ) -> tuple[Spectrum | None, dict[str, Any]]:
     """Return the spectrum, and evidence that statistics alone give."""
-    cloud = None
-    if draws is not None or len(sums.span.active) <= LARGEST:
-        often = DRAWS if draws is None else draws
-        cloud = spectrum(sums, rule, target, ridge=ridge, draws=often, threads=threads)
+    cloud = spectra[target]() if target in spectra else None
     episodes = int(sums.episodes.sum())
     return cloud, {
         "episodes": episodes,
@@ -121,6 +131,8 @@ def judge_sums(
     """Judge the closed form by statistics alone."""
     logged = Logged.of_sums(sums, rule, ridge)
     found = []
+    pool = ThreadPoolExecutor(threads)
+    spectra = begin_spectra(sums, rule, targets, pool, ridge, draws)
     for name in targets:
         value, each = block_scores(sums, rule, name, ridge)
         interval = student(value, each, 0.95, ESTIMAND, "sandwich over blocks of episodes")
@@ -129,9 +141,7 @@ def judge_sums(
             unmet=unmet(sums, rule, name, theta, ridge),
             self_check=None if logged is None else logged.gap,
         )
-        cloud, evidence = known(
-            sums, rule, name, value=value, ridge=ridge, draws=draws, threads=threads
-        )
+        cloud, evidence = known(sums, rule, name, value, ridge, spectra)
         spread = interval.error * float(np.sqrt(evidence["episodes"]))
         mass = sums.tally.mass[sums.place(rule, name)[0]]
         total = max(float(mass.sum()), 1e-300)
@@ -155,6 +165,7 @@ def judge_sums(
         found.append(
             Diagnosis(verdict, interval, None, None, cloud, gap, span.condition, span.rank)
         )
+    pool.shutdown()
     return found, logged
 
 
