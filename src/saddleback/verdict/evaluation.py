@@ -14,6 +14,7 @@ from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.sums import Diagnosis
 from saddleback.verdict.verdict import Verdict
+from saddleback.verdict.words import told
 
 Paths = dict[str, dict[str, list[tuple[float, float]]]]
 """For each target, (λ, V̂) and (η, V̂)."""
@@ -54,6 +55,11 @@ class Evaluation:
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on each target."""
         return tuple(each.verdict for each in self.diagnoses)
+
+    @property
+    def text(self) -> str:
+        """It all in words, within 80 columns."""
+        return told(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Return it all as plain data, for JSON."""
