@@ -21,7 +21,7 @@ from saddleback.rules import Importance, Rule
 from saddleback.verdict.cells import Cells, Column, sample_states
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, Residual, unmet
-from saddleback.verdict.looks import Portrait, RowLook, TargetLook, calibration
+from saddleback.verdict.looks import Portrait, RowLook, TargetLook
 from saddleback.verdict.spectrum import Spectrum, spectrum
 from saddleback.verdict.support import Support, support
 from saddleback.verdict.verdict import Improvement, Verdict
@@ -170,7 +170,7 @@ def diagnose(
             self_check=max(0.0, abs(logged.off) - 2.0 * logged.error),
             agreement=None if agreed is None else max(0.0, abs(agreed[0]) - agreed[1]),
         )
-        z, share = calibration(seen.ratios if not seen.known.any() else seen.known, seen.rows)
+        z, share = seen.calibration
         limit, ending = rows.limit()
         notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(
