@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -250,10 +250,16 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
 
 
 def _sensitivity(sums: Statistics, rule: Rule, target: str, scored: Scored) -> float:
-    """Return the largest change of V̂ over small ridges, and over the other rules summed."""
+    """Return the largest change of V̂ over small ridges, and with λ = 0."""
     others = [(rule, eta) for eta in NEARBY]
-    others += [(other, 0.0) for other in sums.setting.rules if other != rule]
-    values = [sums.solve(each, target, eta).theta @ sums.start(target) for each, eta in others]
+    if hasattr(rule.trace, "lam"):
+        trace: Any = replace(rule.trace, **{"lam": 0.0})
+        others.append((replace(rule, trace=trace), 0.0))
+    values = [
+        sums.solve(each, target, eta).theta @ sums.start(target)
+        for each, eta in others
+        if each in sums.setting.rules
+    ]
     return float(np.abs(np.array(values) - scored.value).max(initial=0.0))
 
 
