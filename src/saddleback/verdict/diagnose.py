@@ -35,6 +35,9 @@ NEARBY = (1e-6, 1e-5, 1e-4)
 DRAWS, LARGEST = 20, 1000
 """Resamples if nothing is said, with at most so many features."""
 
+ROUNDING = 1e-9
+"""Share of the range of values that is nothing but rounding."""
+
 FEWEST = 20.0
 """Effective episodes from which a doubly robust estimate is heard."""
 
@@ -99,6 +102,15 @@ class Logged:
     value: float
     off: float
     error: float
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the returns: the scale on which gaps are judged.
+
+        If they do not vary, a millionth of their size, so that rounding is nothing beside it.
+        """
+        size = float(np.abs(self.returns).max(initial=0.0))
+        return max(float(self.returns.std(ddof=1)), 1e-6 * size)
 
     @classmethod
     def of(cls, scored: Scored) -> Logged:
@@ -175,7 +187,7 @@ def diagnose(
         notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(
             episodes=len(logged.returns), steps=int(sums.steps.sum()), value=scored.value,
-            error=interval.error, spread=float(logged.returns.std(ddof=1)),
+            error=interval.error, spread=logged.spread,
             uncovered=seen.uncovered / max(1, seen.rows) if log.propensity else None,
             coverage=covered.coverage, unmet=covered.unmet,
             miscalibrated=share if log.propensity else None,
@@ -270,4 +282,5 @@ def _outside(value: float, rows: RowLook, gamma: float) -> float:
     low, high = min(0.0, rows.rewards[0] * total), max(0.0, rows.rewards[1] * total)
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")
-    return float(max(0.0, low - value, value - high) / (high - low))
+    beyond = float(max(low - value, value - high) / (high - low))
+    return beyond if beyond > ROUNDING else 0.0
