@@ -58,6 +58,9 @@ class Observed(Target):
         if mu is not None and len(mu) > rows:
             known = ~np.isnan(mu[rows:]).any(axis=1)
             pi[rows:][known] = mu[rows:][known]
+        if piece.then is not None:
+            pi[-1] = 0.0
+            pi[-1, piece.then] = 1.0
         return pi
 
     def behaviour(self, piece: Piece) -> tuple[FloatArray | None, FloatArray | None]:

@@ -55,8 +55,9 @@ class Piece:
         64 bits for each of those episodes.
     unfinished
         Which of the episodes that end here simply stop, without a flag.
-    goes_on
-        Whether the last episode goes on in the next piece.
+    goes_on, then
+        Whether the last episode goes on in the next piece, and the action with which it does, in
+        the last of the observations.
     rows, index
         The rows themselves, and which of them each transition is, to name places.
     """
@@ -74,6 +75,7 @@ class Piece:
     ids: OffsetArray
     unfinished: BoolArray
     goes_on: bool
+    then: int | None
     rows: Rows
     index: IntArray
 
@@ -279,6 +281,7 @@ def _piece(
         ids=hash_ids(rows.ids.take(begins)),
         unfinished=~ended[last],
         goes_on=then is not None,
+        then=None if then is None else int(then.actions[0]),
         rows=rows,
         index=index,
     )

@@ -110,16 +110,19 @@ class Cells:
 
 def _median_cut(points: FloatArray, spread: FloatArray) -> tuple[int, float] | None:
     """Return the column that varies most, relative to its spread, and where to cut it."""
+    some = np.ptp(points, axis=0) > 0  # rounding gives constants a deviation, and cuts none
     with np.errstate(divide="ignore", invalid="ignore"):
-        varies = np.where(spread > 0, points.std(axis=0) / spread, 0.0)
-    column = int(varies.argmax())
-    values = np.unique(points[:, column])
-    if len(values) < 2:
+        relative = np.nan_to_num(points.std(axis=0) / spread)
+    column = int(np.where(some, relative, -1.0).argmax())
+    if not some[column]:
         return None
+    values = np.unique(points[:, column])
     middle = min(int(np.searchsorted(values, np.median(points[:, column]))), len(values) - 2)
     if middle and values[middle] > np.median(points[:, column]):
         middle -= 1
-    return column, float((values[middle] + values[middle + 1]) / 2)
+    below, above = values[middle : middle + 2]
+    cut = (below + above) / 2
+    return column, float(cut if cut < above else below)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +147,8 @@ class Column:
         """Cut by the values of a sample, or by its quantiles if they are many."""
         values = np.unique(sample)
         if len(values) <= BINS:
-            return cls(name, (values[1:] + values[:-1]) / 2, values)
+            middle = (values[1:] + values[:-1]) / 2
+            return cls(name, np.where(middle < values[1:], middle, values[:-1]), values)
         edges = np.quantile(sample, np.arange(1, BINS) / BINS)
         tidy = np.array([float(f"{each:.3g}") for each in edges])
         return cls(name, np.unique(tidy), None)

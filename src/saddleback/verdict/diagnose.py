@@ -20,7 +20,7 @@ from saddleback.verdict.cells import Cells, Column, sample_states
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, Residual, unmet
 from saddleback.verdict.logged import Logged
-from saddleback.verdict.looks import RowLook, TargetLook, calibration
+from saddleback.verdict.looks import RowLook, TargetLook
 from saddleback.verdict.sums import NOTES, Diagnosis, Waiting, known
 from saddleback.verdict.support import support
 from saddleback.verdict.verdict import Verdict
@@ -88,7 +88,7 @@ def diagnose(
             self_check=logged.gap,
             agreement=None if agreed is None else max(0.0, abs(agreed[0]) - agreed[1]),
         )
-        z, share = calibration(seen.ratios if not seen.known.any() else seen.known, seen.rows)
+        z, share = seen.calibration
         limit, ending = rows.limit()
         notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(

@@ -54,8 +54,8 @@ class Logged:
         each = returns - mean
         off = student(0.0, scored.each - each, 0.95, ESTIMAND, "paired")
         return cls(
-            student(mean, each, 0.95, "V^μ", "Student t"), each, float(returns.std(ddof=1)),
-            scored.value, scored.value - mean, off.error,
+            student(mean, each, 0.95, "V^μ", "Student t"), each,
+            _spread(float(returns.std(ddof=1)), mean), scored.value, scored.value - mean, off.error,
         )  # fmt: skip
 
     @classmethod
@@ -69,7 +69,8 @@ class Logged:
         spread = 0.0
         if count > 1:
             mean = float(total.sum() / count)
-            spread = float(np.sqrt(max(0.0, squares.sum() - count * mean**2) / (count - 1)))
+            square = float(squares.sum() - count * mean**2) / (count - 1)
+            spread = _spread(float(np.sqrt(max(0.0, square))), mean)
         if count < sums.episodes.sum():  # some were cut short: V̂_μ stands for what was not logged
             if own is None:
                 return None
@@ -91,3 +92,8 @@ class Logged:
         paired = student(ahead, each - self.each, 0.95, ESTIMAND, "paired")
         own = (self.interval.value, self.interval.low, self.interval.high)
         return Improvement.of(own, paired, gap, lower_is_better)
+
+
+def _spread(deviation: float, mean: float) -> float:
+    """Return a standard deviation; where nothing varies a millionth of the size, above rounding."""
+    return max(deviation, 1e-6 * abs(mean))

@@ -44,7 +44,8 @@ class TargetLook:
         self._actions, self._cells = actions, cells
         self._rows, self._entropy, self._greedy = 0, 0.0, 0
         self._mass = np.zeros(K)
-        self.ratios, self.known = (np.zeros((2, cells.size, K)) for _ in range(2))
+        self._ratios, self._known = np.zeros((4, cells.size, K)), np.zeros((2, cells.size, K))
+        self._least = np.full(K, np.inf)
         self.uncovered = 0.0
         self.kept = Thinned()
 
@@ -63,21 +64,38 @@ class TargetLook:
         mu = piece.tables.get("mu")
         if piece.propensity is not None:
             taken[rows, piece.actions] = here[rows, piece.actions] / piece.propensity
-            _sum(self.ratios, cell, taken - here)
             if mu is None:
-                sure = piece.propensity >= 1.0
-                self.uncovered += float((1.0 - here[sure, piece.actions[sure]]).sum())
+                possible = np.broadcast_to((piece.propensity < 1.0)[:, None], here.shape).copy()
+                possible[rows, piece.actions] = True
+            else:
+                possible = mu[piece.here] > 0
+            self.uncovered += float(np.where(possible, 0.0, here).sum())
+            pi = np.where(possible, here, 0.0)
+            x = taken - pi
+            _sum(self._ratios, cell, x, x**2, np.where(taken > 0, pi * x, 0.0), pi**2)
+            np.minimum.at(self._least, piece.actions, piece.propensity)
         if mu is not None:
             there = mu[piece.here]
-            self.uncovered += float(np.where(there == 0, here, 0.0).sum())
             taken[:] = 0.0
             taken[rows, piece.actions] = 1.0
-            _sum(self.known, cell, taken - there)
+            _sum(self._known, cell, taken - there, there * (1.0 - there))
 
     @property
     def rows(self) -> int:
         """Transitions seen."""
         return self._rows
+
+    @property
+    def calibration(self) -> tuple[float, float]:
+        """How sure it is that propensities are wrong, in standard errors, and on how many rows.
+
+        Ratios tell of the propensities of the actions taken, and all of μ, where it is known, of
+        itself; either may be wrong.
+        """
+        found = [of_ratios(self._ratios, self._least, self._rows)]
+        if self._known.any():
+            found.append(of_known(self._known, self._rows))
+        return max(found)
 
     @property
     def portrait(self) -> Portrait:
@@ -90,25 +108,49 @@ class TargetLook:
         )  # fmt: skip
 
 
-def _sum(total: FloatArray, cell: IntArray, x: FloatArray) -> None:
-    """Add x [n, K] and its square to sums by cell, [2, cells, K]."""
-    for a in range(x.shape[1]):
-        total[0, :, a] += np.bincount(cell, x[:, a], total.shape[1])
-        total[1, :, a] += np.bincount(cell, x[:, a] ** 2, total.shape[1])
+def _sum(total: FloatArray, cell: IntArray, *terms: FloatArray) -> None:
+    """Add terms [n, K] to their sums by cell, [terms, cells, K]."""
+    for each, x in zip(total, terms, strict=True):
+        for a in range(x.shape[1]):
+            each[:, a] += np.bincount(cell, x[:, a], len(each))
 
 
-def calibration(sums: FloatArray, rows: int) -> tuple[float, float]:
-    """Return how far sums [2, cells, K] of what should have mean 0 are from it: z, and the share.
+def of_ratios(sums: FloatArray, least: FloatArray, rows: int) -> tuple[float, float]:
+    """Return how far ratios are from what they should be: z, and the share of rows.
 
-    Given the past each term has mean 0, so sums of squares are their variances, whatever the
-    dependence. z is the largest over all cells and actions, and over actions alone; the share is
-    Σ|sum over rows of an action|/rows.
+    ``sums`` [4, cells, K] are those of x = π(1{A=a}/μ − 1), which given the past has mean 0; of x²;
+    of its variance π²(1/μ − 1) over rows where the action was taken, and so μ is known; and of π².
+    ``least`` is the smallest propensity with which each action was taken, [K].
+
+    Sums of squares alone are no variance where surprises are rare: an action that is due in 97 of
+    100 rows may be taken in all of them, one that is due in a thousandth in none, and the squares
+    tell of neither. So the greater of the first two is taken; and for sums below 0 at least the
+    variance of propensities as small as any.
     """
-    total = sums.sum(axis=1)
-    each = np.concatenate([sums.reshape(2, -1), total], axis=1)
+    x, square, known, pi = _with_totals(sums)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(each[1] > 0, np.abs(each[0]) / np.sqrt(each[1]), 0.0)
-    return float(z.max(initial=0.0)), float(np.abs(total[0]).sum() / max(1, rows))
+        unseen = np.where(np.isfinite(least), pi * (1.0 / least - 1.0), np.inf)
+        variance = np.maximum(np.maximum(square, known), np.where(x < 0, unseen, 0.0))
+        z = np.where(variance > 0, np.abs(x) / np.sqrt(variance), 0.0)
+    return float(z.max(initial=0.0)), float(np.abs(x[-1]).sum() / max(1, rows))
+
+
+def of_known(sums: FloatArray, rows: int) -> tuple[float, float]:
+    """Return how far actions are from all of μ: z, and the share of rows.
+
+    ``sums`` [2, cells, K] are those of 1{A=a} − μ and of its variance μ(1 − μ). Bernstein's term
+    keeps one rare action from being a great surprise.
+    """
+    x, variance = _with_totals(sums)
+    variance = variance + np.abs(x) / 3.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(variance > 0, np.abs(x) / np.sqrt(variance), 0.0)
+    return float(z.max(initial=0.0)), float(np.abs(x[-1]).sum() / max(1, rows))
+
+
+def _with_totals(sums: FloatArray) -> FloatArray:
+    """Return sums by cell and action, and below them those by action alone, [·, cells + 1, K]."""
+    return np.concatenate([sums, sums.sum(axis=1, keepdims=True)], axis=1)
 
 
 class RowLook:

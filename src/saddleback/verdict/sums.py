@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ from saddleback.verdict.verdict import Verdict
 
 NEARBY = (1e-6, 1e-5, 1e-4)
 """Ridges that must not matter."""
+
+ROUNDING = 1e-9
+"""Share of the range of values that is nothing but rounding."""
 
 DRAWS, LARGEST = 20, 1000
 """Resamples if nothing is said, with at most so many features."""
@@ -177,10 +180,16 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
 
 
 def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float) -> float:
-    """Return the largest change of V̂ over small ridges, and without the trace."""
+    """Return the largest change of V̂ over small ridges, and with λ = 0."""
     others = [(rule, eta) for eta in NEARBY]
-    others += [(each, 0.0) for each in sums.setting.rules if not getattr(each.trace, "lam", 0.0)]
-    values = [sums.solve(each, target, eta).theta @ sums.start(target) for each, eta in others]
+    if hasattr(rule.trace, "lam"):
+        trace: Any = replace(rule.trace, **{"lam": 0.0})
+        others.append((replace(rule, trace=trace), 0.0))
+    values = [
+        sums.solve(each, target, eta).theta @ sums.start(target)
+        for each, eta in others
+        if each in sums.setting.rules
+    ]
     return float(np.abs(np.array(values) - value).max(initial=0.0))
 
 
@@ -190,4 +199,5 @@ def _outside(value: float, tally: Tally, gamma: float, steps: int) -> float:
     low, high = min(0.0, tally.rewards[0] * total), max(0.0, tally.rewards[1] * total)
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")
-    return float(max(0.0, low - value, value - high) / (high - low))
+    beyond = float(max(low - value, value - high) / (high - low))
+    return beyond if beyond > ROUNDING else 0.0
