@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import saddleback as sb
-from saddleback.evaluation.intervals import bootstrap, of_blocks, sandwich
+from saddleback.evaluation.intervals import of_blocks, sandwich
 from saddleback.evaluation.second import direction
 from saddleback.features import Custom, OneHot
+from saddleback.verdict.spectrum import spectrum
 
 CAR = sb.problems.mountain_car()
 
@@ -84,12 +87,18 @@ def test_bootstrap_and_sandwich_agree():
         log, sb.GES(0.3), problem.target, features=features, gamma=0.9, blocks=200
     )
     (one,) = sandwich(log, sums, problem.target, features=features)
-    two, values = bootstrap(sums, draws=400, rng=0)
-    assert len(values) == 400
-    assert two.error == pytest.approx(one.error, rel=0.2)
+    two = bootstrap(sums, 400)
+    assert len(two.drawn) == 400
+    assert two.drawn.std(ddof=1) == pytest.approx(one.error, rel=0.2)
+    assert two.bootstrap() == pytest.approx((one.low, one.high), abs=0.5 * one.error)
     assert of_blocks(sums).error == pytest.approx(one.error, rel=0.2)
-    again, _ = bootstrap(sums, draws=400, rng=0)
-    assert again == two
+    np.testing.assert_array_equal(bootstrap(sums, 400).drawn, two.drawn)
+
+
+def bootstrap(sums, draws):
+    with ThreadPoolExecutor(2) as pool:
+        rule, target = sums.setting.rules[0], sums.setting.targets[0]
+        return spectrum(sums, rule, target, pool, ridge=0.0, draws=draws)()
 
 
 def test_with_a_ridge_the_scores_sum_to_nothing_too():
@@ -123,8 +132,6 @@ def test_what_cannot_have_an_interval():
     ):
         sandwich(log, sums, two.target, **options)
     with pytest.raises(sb.errors.Undefined, match="all episodes are in one block"):
-        bootstrap(sums)
-    with pytest.raises(sb.errors.InvalidParameter, match="draws must be at least 20"):
-        bootstrap(sums, draws=3)
+        bootstrap(sums, 20)
     with pytest.raises(sb.errors.InvalidParameter, match=r"level must be in \(0, 1\), got 1"):
         of_blocks(sums, level=1.0)

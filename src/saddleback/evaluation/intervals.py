@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from saddleback import _validate
-from saddleback._typing import RNG, FloatArray
+from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluation.second import Scored, direction, second_pass
 from saddleback.evaluation.statistics import Statistics
@@ -154,50 +154,6 @@ def block_scores(
     each = sums.starts[t] @ theta - sums.episodes * value - residual @ u
     some = sums.episodes > 0
     return value, np.asarray(each[some] * int(some.sum()) / n)
-
-
-def bootstrap(
-    sums: Statistics,
-    rule: Rule | int = 0,
-    target: str | int = 0,
-    *,
-    ridge: float = 0.0,
-    level: float = 0.95,
-    draws: int = 200,
-    rng: RNG = None,
-) -> tuple[Interval, FloatArray]:
-    """Solve again with blocks of episodes drawn anew; return the interval and all values.
-
-    Whole blocks are the unit, so their number should be well above 20.
-    """
-    _level(level)
-    if _validate.count("bootstrap", "draws", draws) < 20:
-        raise InvalidParameter(
-            f"bootstrap: draws must be at least 20 for an interval, got {draws}."
-        )
-    t, r = sums.place(rule, target)
-    some = np.flatnonzero(sums.episodes > 0)
-    if len(some) < 2:
-        raise Undefined("bootstrap: all episodes are in one block; use more blocks.")
-    generator = _validate.generator(rng)[0]
-    span = sums.span
-    theta, start, _ = direction(sums, rule, target, ridge)
-    found = np.empty(draws)
-    for k in range(draws):
-        weight = np.bincount(generator.choice(some, len(some)), minlength=sums.setting.blocks)
-        steps = float(weight @ sums.steps)
-        A = np.tensordot(weight, sums.A[t, r], axes=1) / steps
-        b = weight @ sums.b[t, r] / steps
-        drawn = span.solve(A, b, ridge).theta
-        found[k] = drawn @ (weight @ sums.starts[t]) / float(weight @ sums.episodes)
-    value = float(theta @ start)
-    tail = (1 - level) / 2
-    low, high = np.quantile(found, [tail, 1 - tail])
-    interval = Interval(
-        value, float(low), float(high), level, float(found.std(ddof=1)), ESTIMAND,
-        f"bootstrap of {len(some)} blocks of episodes, {draws} draws", len(some),
-    )  # fmt: skip
-    return interval, found
 
 
 def _level(level: float) -> None:

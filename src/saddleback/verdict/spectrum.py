@@ -17,7 +17,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ComplexArray, FloatArray, IntArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Rule
 
@@ -65,12 +65,21 @@ class Spectrum:
             return "unstable"
         return "undecidable"
 
+    def bootstrap(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the interval of V̂ between quantiles of the draws.
+
+        Whole blocks of episodes are drawn, so it is as coarse as they are few.
+        """
+        tail = (1.0 - level) / 2.0
+        low, high = np.quantile(self.drawn, [tail, 1.0 - tail])
+        return float(low), float(high)
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data, for JSON."""
         return {
             "word": self.word, "stable": self.agree, "draws": len(self.cloud),
             "values": _pairs(self.values), "cloud": [_pairs(each) for each in self.cloud],
-            "drawn": self.drawn.tolist(),
+            "drawn": self.drawn.tolist(), "bootstrap": list(self.bootstrap()),
         }  # fmt: skip
 
 
@@ -98,6 +107,8 @@ def spectrum(
         )
     t, r = sums.place(rule, target)
     some, at = np.flatnonzero(sums.steps > 0), sums.span.active
+    if len(some) < 2:
+        raise Undefined("bootstrap: all episodes are in one block; sum up in more blocks.")
     generator = np.random.default_rng(rng)
     weights = [
         np.bincount(generator.choice(some, len(some)), minlength=len(sums.steps))

@@ -16,6 +16,9 @@ from saddleback.evaluation.weighted import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 
 WIDTH = 79
+MANY = 100
+"""Draws from which their quantiles are shown."""
+
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
 SHORT = {"TD fixed point of these features": "TD fixed point"}
 
@@ -131,6 +134,10 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
     if cloud is not None:
         parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
     yield from _wrap("  ", " | ".join(parts), "    ")
+    if cloud is not None and cloud["draws"] >= MANY:
+        low, high = (_number(each, _places(verdict)) for each in cloud["bootstrap"])
+        how = f"blocks of episodes drawn {cloud['draws']} times"
+        yield from _wrap("  ", f"bootstrap [{low}, {high}] of the fixed point, {how}", "    ")
     policy = verdict["policy"]
     if policy is None:
         return
