@@ -179,8 +179,10 @@ def diagnose(
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
             residual=abs(residual.value()[0]) if setting.values == "action" else None,
-            self_check=max(0.0, abs(logged.off) - 2.0 * logged.error),
-            agreement=None if agreed is None else max(0.0, abs(agreed[0]) - agreed[1]),
+            self_check=float(np.maximum(0.0, abs(logged.off) - 2.0 * logged.error)),
+            agreement=None
+            if agreed is None
+            else float(np.maximum(0.0, abs(agreed[0]) - agreed[1])),
         )
         z, share = seen.calibration
         limit, ending = rows.limit()
@@ -283,4 +285,4 @@ def _outside(value: float, rows: RowLook, gamma: float) -> float:
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")
     beyond = float(max(low - value, value - high) / (high - low))
-    return beyond if beyond > ROUNDING else 0.0
+    return 0.0 if beyond <= ROUNDING else beyond
