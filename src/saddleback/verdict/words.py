@@ -6,6 +6,7 @@ cannot differ.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ SHORT = {"TD fixed point of these features": "TD fixed point"}
 
 def told(plain: dict[str, Any]) -> str:
     """Return a result as it is told on the terminal."""
+    plain = finite(plain)
     lines = [f"value of the target policy (γ {plain['gamma']:g}, start states of the log)"]
     verdicts = {each["target"]: each for each in plain["verdicts"]}
     for target in dict.fromkeys(each["target"] for each in plain["estimates"]):
@@ -36,13 +38,23 @@ def told(plain: dict[str, Any]) -> str:
 
 def explained(plain: dict[str, Any]) -> str:
     """Return a result with every gate, its number and its thresholds."""
+    plain = finite(plain)
     lines = [told(plain)]
     for verdict in plain["verdicts"]:
-        lines += ["", f"what was looked at for {verdict['target']}:"]
+        lines += ["", *_wrap("", f"what was looked at for {verdict['target']}:")]
         for gate in verdict["gates"]:
             head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
             lines += _wrap(head, gate["sentence"] + _thresholds(gate), " " * len(head))
     return "\n".join(lines)
+
+
+def finite(value: Any) -> Any:
+    """Return nested data with None for what is not a finite number, as JSON would hold it."""
+    if isinstance(value, dict):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def statements(verdict: dict[str, Any]) -> list[str]:
@@ -55,8 +67,8 @@ def statements(verdict: dict[str, Any]) -> list[str]:
         said += "No value is given, for the reasons below."
     else:
         said += (
-            f"The value is {value:.4g}; with {verdict['gap']:.2g} for what the features may miss, "
-            f"V^π is in [{low:.4g}, {high:.4g}]."
+            f"The value is {_number(value)}; with {_number(verdict['gap'], '.2g')} for what the "
+            f"features may miss, V^π is in [{_number(low)}, {_number(high)}]."
         )
     lines = [*_wrap("", said), *_improvement(verdict)]
     order = (REFUSED, DOUBTFUL)
@@ -72,12 +84,13 @@ def _improvement(verdict: dict[str, Any]) -> list[str]:
         return ["Improvement: not known, for want of a baseline."]
     if verdict["trust"] == REFUSED:
         return _wrap("Improvement: ", "not judged, since the value is refused.", "  ")
-    sign = f"{found['difference']:+.4g} [{found['low']:+.4g}, {found['high']:+.4g}]"
+    ahead, low, high = (_number(found[each], "+.4g") for each in ("difference", "low", "high"))
+    sign = f"{ahead} [{low}, {high}]"
     costs = ", where less is better" if found["lower_is_better"] else ""
     word = {"better": "BETTER", "worse": "WORSE", "undecided": "UNDECIDED"}[found["word"]]
     if verdict["trust"] == DOUBTFUL:
         word += ", if the doubts below are unfounded"
-    text = f"{word}: {sign} against the logged policy ({found['baseline']:.4g}){costs}."
+    text = f"{word}: {sign} against the logged policy ({_number(found['baseline'])}){costs}."
     return _wrap("Improvement: ", text, "  ")
 
 
@@ -88,8 +101,8 @@ def _table(
     rows: list[tuple[str, str, str, str]] = []
     own = plain.get("logged")
     if own is not None:
-        check = f"observed; pipeline says {own['pipeline']:.4g}"
-        rows.append(("logged policy", f"{own['value']:.4g}", _reach(own), check))
+        check = f"observed; pipeline says {_number(own['pipeline'])}"
+        rows.append(("logged policy", _number(own["value"]), _reach(own), check))
     notes: dict[str, list[str]] = {}
     for k, each in enumerate(estimates):
         what = SHORT.get(each["estimand"], each["estimand"].partition(" (")[0])
@@ -100,14 +113,14 @@ def _table(
         if each["ess"] is not None:
             what += f", ESS {each['ess']:,.0f} of {plain['episodes']:,}"
             what += "" if _trusted(each, plain) else ": void"
-        rows.append((each["method"], f"{each['value']:.4g}", _reach(each), what))
+        rows.append((each["method"], _number(each["value"]), _reach(each), what))
         if each["note"] != "ok":
             notes.setdefault(each["note"], []).append(each["method"])
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    yield target
+    yield from _wrap("", target)
     for row in rows:
         cells = f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
-        yield cells.rstrip()[:WIDTH]
+        yield from _wrap("", cells.rstrip(), " " * 8)
     for note, methods in notes.items():
         yield from _wrap(f"  {', '.join(methods)}: ", note, "    ")
 
@@ -118,7 +131,7 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
     parts = [f"λ ceiling {ceiling:.2g}"] if ceiling else []
     parts += [
         f"coverage {verdict['support']['coverage']:.1%}",
-        f"gap {verdict['gap']:.2g}",
+        f"gap {_number(verdict['gap'], '.2g')}",
     ]
     if cloud is not None:
         parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
@@ -136,7 +149,7 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
 
 def _paths(plain: dict[str, Any], target: str) -> Iterator[str]:
     for kind, points in plain["paths"].get(target, {}).items():
-        line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
+        line = "   ".join(f"{at:g}: {_number(value)}" for at, value in points)
         yield from _wrap(f"  along {kind}   ", line, "    ")
 
 
@@ -157,7 +170,13 @@ def _trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
 
 
 def _reach(each: dict[str, Any]) -> str:
-    return "" if each["low"] is None else f"[{each['low']:.4g}, {each['high']:.4g}]"
+    if each["low"] is None and each["high"] is None:
+        return ""
+    return f"[{_number(each['low'])}, {_number(each['high'])}]"
+
+
+def _number(value: float | None, form: str = ".4g") -> str:
+    return "none" if value is None else f"{value:{form}}"
 
 
 def _thresholds(gate: dict[str, Any]) -> str:
