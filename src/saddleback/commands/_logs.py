@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from saddleback._plain import plain
 
 if TYPE_CHECKING:
     from saddleback.log import Behaviour, Log
@@ -100,17 +101,6 @@ def _calibrated(found: Behaviour) -> None:
         if row["pairs"]:
             said = f"{row['from']:.1f}-{row['to']:.1f}: estimated {row['estimated']:.3f}"
             click.echo(f"  {said}, taken {row['taken']:.3f} ({row['pairs']:,} pairs)", err=True)
-
-
-def plain(value: Any) -> Any:
-    """Return nested data as JSON can hold it: what is not a finite number becomes null."""
-    if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def as_json(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._plain import plain
 from saddleback.commands._logs import (
     TARGET_OPTIONS,
     corner,
@@ -16,7 +17,6 @@ from saddleback.commands._logs import (
     log_options,
     named,
     open_log,
-    plain,
     reading,
     target_options,
     threads,

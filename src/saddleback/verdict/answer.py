@@ -113,6 +113,10 @@ def evaluate(
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
     named = policies(log, targets)
     observed = Observed.of(log)
+    if observed.name in {each.name for each in named}:
+        raise InvalidParameter(
+            f"{observed.name!r} is what is compared with: give the target another name."
+        )
     each = 8 * (features.size * (log.n_actions + shared)) ** 2 * (len(named) + 1)
     sums = Statistics.of(
         log, rules, {each.name: each for each in (*named, observed)}, features=features,

@@ -19,7 +19,7 @@ from saddleback.rules import Rule
 from saddleback.verdict.cells import Cells, Column, sample_states
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, Residual, unmet
-from saddleback.verdict.logged import Logged
+from saddleback.verdict.logged import Logged, beyond
 from saddleback.verdict.looks import RowLook, TargetLook
 from saddleback.verdict.sums import NOTES, Diagnosis, Waiting, known
 from saddleback.verdict.support import support
@@ -86,7 +86,7 @@ def diagnose(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
             residual=abs(residual.value()[0]) if setting.values == "action" else None,
             self_check=logged.gap,
-            agreement=None if agreed is None else max(0.0, abs(agreed[0]) - agreed[1]),
+            agreement=None if agreed is None else beyond(*agreed, 1.0),
         )
         z, share = seen.calibration
         limit, ending = rows.limit()

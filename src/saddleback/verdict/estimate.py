@@ -49,8 +49,12 @@ class Estimate:
 
     @classmethod
     def of(cls, found: Weighted) -> Estimate:
-        """Return an estimate by weighted episodes."""
+        """Return an estimate by weighted episodes.
+
+        Weights that are all alike have no tail, k-hat −∞, which JSON cannot hold: any number below
+        −½ says that it is bounded.
+        """
         return cls(
             found.target, found.name, found.value, found.note, found.low, found.high,
-            found.estimand, found.ess, found.k_hat, found.comparable,
+            found.estimand, found.ess, max(found.k_hat, -1.0), found.comparable,
         )  # fmt: skip

@@ -48,8 +48,9 @@ class Gap:
 
     @property
     def value(self) -> float:
-        """The largest of them."""
-        return max((each for each in self.parts.values() if each is not None), default=0.0)
+        """The largest of them, and not a number if one is not."""
+        known = [each for each in self.parts.values() if each is not None]
+        return float(np.max(known, initial=0.0))
 
     @property
     def parts(self) -> dict[str, float | None]:

@@ -81,8 +81,10 @@ def _relative(x: float | None, error: float | None, spread: float) -> float | No
     """|x| less two standard errors, on the scale of returns."""
     if x is None:
         return None
-    beyond = max(0.0, abs(x) - 2.0 * (error or 0.0))
-    return beyond / spread if spread > 0 else (0.0 if beyond == 0 else float("inf"))
+    beyond = abs(x) - 2.0 * (error or 0.0)
+    if beyond <= 0:  # what is not a number is not, and passes no gate
+        return 0.0
+    return beyond / spread if not spread <= 0 else float("inf")
 
 
 def _scaled(x: float | None, spread: float) -> float | None:
@@ -130,7 +132,7 @@ CHECKS = (
     ),
     Check(
         "SOLUTION", lambda e: float(e.unique), 1.0, None,
-        "the equations have {value:.0f} solution", "one of many was taken", "large",
+        "the equations could be solved", "one of many solutions was taken", "large",
     ),
     Check(
         "STABILITY", lambda e: e.stable, 0.975, None,

@@ -44,7 +44,7 @@ class Logged:
         """How far the pipeline is off beyond chance."""
         if self.off is None or self.error is None:
             return None
-        return max(0.0, abs(self.off) - 2.0 * self.error)
+        return beyond(self.off, self.error, 2.0)
 
     @classmethod
     def of(cls, scored: Scored) -> Logged:
@@ -92,6 +92,11 @@ class Logged:
         paired = student(ahead, each - self.each, 0.95, ESTIMAND, "paired")
         own = (self.interval.value, self.interval.low, self.interval.high)
         return Improvement.of(own, paired, gap, lower_is_better)
+
+
+def beyond(x: float, error: float, times: float) -> float:
+    """|x| less so many standard errors, at least 0; not a number if either is not."""
+    return float(np.maximum(0.0, abs(x) - times * error))
 
 
 def _spread(deviation: float, mean: float) -> float:

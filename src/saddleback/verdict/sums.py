@@ -200,4 +200,4 @@ def _outside(value: float, tally: Tally, gamma: float, steps: int) -> float:
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")
     beyond = float(max(low - value, value - high) / (high - low))
-    return beyond if beyond > ROUNDING else 0.0
+    return 0.0 if beyond <= ROUNDING else beyond

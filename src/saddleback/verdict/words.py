@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from saddleback._plain import plain as finite
 from saddleback.evaluation.weighted import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 
@@ -25,6 +26,7 @@ SHORT = {"TD fixed point of these features": "TD fixed point"}
 
 def told(plain: dict[str, Any]) -> str:
     """Return a result as it is told on the terminal."""
+    plain = finite(plain)
     lines = [f"value of the target policy (γ {plain['gamma']:g}, start states of the log)"]
     verdicts = {each["target"]: each for each in plain["verdicts"]}
     for target in dict.fromkeys(each["target"] for each in plain["estimates"]):
@@ -40,9 +42,10 @@ def told(plain: dict[str, Any]) -> str:
 
 def explained(plain: dict[str, Any]) -> str:
     """Return a result with every gate, its number and its thresholds."""
+    plain = finite(plain)
     lines = [told(plain)]
     for verdict in plain["verdicts"]:
-        lines += ["", f"what was looked at for {verdict['target']}:"]
+        lines += ["", *_wrap("", f"what was looked at for {verdict['target']}:")]
         for gate in verdict["gates"]:
             head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
             lines += _wrap(head, gate["sentence"] + _thresholds(gate), " " * len(head))
@@ -59,7 +62,7 @@ def statements(verdict: dict[str, Any]) -> list[str]:
         said += "No value is given, for the reasons below."
     else:
         said += (
-            f"The value is {value}; with {verdict['gap']:.2g} for what the features may miss, "
+            f"The value is {value}; with {_short(verdict['gap'])} for what the features may miss, "
             f"V^π is in [{low}, {high}]."
         )
     lines = [*_wrap("", said), *_improvement(verdict)]
@@ -115,10 +118,10 @@ def _table(
         if each["note"] != "ok":
             notes.setdefault(each["note"], []).append(each["method"])
     widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    yield target
+    yield from _wrap("", target)
     for row in rows:
         cells = f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
-        yield cells.rstrip()[:WIDTH]
+        yield from _wrap("", cells.rstrip(), " " * 8)
     for note, methods in notes.items():
         yield from _wrap(f"  {', '.join(methods)}: ", note, "    ")
 
@@ -129,7 +132,7 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
     parts = [f"λ ceiling {ceiling:.2g}"] if ceiling else []
     parts += [
         f"coverage {verdict['evidence']['coverage']:.1%}",
-        f"gap {verdict['gap']:.2g}",
+        f"gap {_short(verdict['gap'])}",
     ]
     if cloud is not None:
         parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
@@ -153,7 +156,7 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
 
 def _paths(plain: dict[str, Any], target: str) -> Iterator[str]:
     for kind, points in plain["paths"].get(target, {}).items():
-        line = "   ".join(f"{at:g}: {value:.4g}" for at, value in points)
+        line = "   ".join(f"{at:g}: {_number(value, None)}" for at, value in points)
         yield from _wrap(f"  along {kind}   ", line, "    ")
 
 
@@ -174,7 +177,7 @@ def _trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
 
 
 def _reach(each: dict[str, Any]) -> str:
-    if each["low"] is None:
+    if each["low"] is None and each["high"] is None:
         return ""
     low, high = (_number(each[end], _places(each)) for end in ("low", "high"))
     return f"[{low}, {high}]"
@@ -182,17 +185,22 @@ def _reach(each: dict[str, Any]) -> str:
 
 def _places(each: dict[str, Any]) -> int | None:
     """Decimals to show: two digits of half the width of the interval."""
-    if each["low"] is None or not each["high"] > each["low"]:
+    low, high = each["low"], each["high"]
+    if low is None or high is None or not high > low:
         return None
-    return max(0, 1 - math.floor(math.log10((each["high"] - each["low"]) / 2)))
+    return max(0, 1 - math.floor(math.log10((high - low) / 2)))
 
 
 def _number(value: float | None, places: int | None) -> str:
     if value is None:
-        return "-"
+        return "none"
     if places is None or places > 6 or abs(value) >= 1e7:
         return f"{value:.4g}"
     return f"{value:.{places}f}"
+
+
+def _short(value: float | None) -> str:
+    return "none" if value is None else f"{value:.2g}"
 
 
 def _thresholds(gate: dict[str, Any]) -> str:

@@ -1,0 +1,124 @@
+"""The verdict as a classifier, on situations whose truth is known: a few of each kind.
+
+``make verdicts`` judges many more; here nothing may go wrong that chance does not explain.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from benchmarks.situations import KINDS, situation
+
+import saddleback as sb
+
+SEEDS = {kind: range(4) for kind in KINDS} | {"MountainCar": range(1)}
+GOOD = [kind for kind in KINDS if kind.startswith("good")]
+
+
+@cache
+def judged(kind, seed):
+    """Return a situation and the verdict on it."""
+    given = situation(kind, seed)
+    (verdict,) = sb.evaluate(
+        given.log, given.target, features=given.features, gamma=given.gamma, rule=given.rule,
+        lower_is_better=given.costs, allow_uncovered=given.allow_uncovered,
+    ).verdicts  # fmt: skip
+    return given, verdict
+
+
+def failed(verdict):
+    return {each.code for each in verdict.failed}
+
+
+def missed(given, verdict):
+    low, high = verdict.wide
+    return not low <= given.truth <= high
+
+
+def told_wrongly(given, verdict):
+    """Whether the improvement was decided, and the other way round."""
+    better = (given.truth > given.baseline) != given.costs
+    return verdict.improvement.word == ("worse" if better else "better")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verdicts_are_right(kind):
+    """All in one test, so that each situation is judged once, whoever runs it."""
+    each = [judged(kind, seed) for seed in SEEDS[kind]]
+    usable = [(given, verdict) for given, verdict in each if verdict.trust == "usable"]
+    assert sum(missed(*one) for one in usable) <= 1
+    assert sum(told_wrongly(*one) for one in usable) == 0
+    refused = [given for given, verdict in each if given.good and verdict.trust == "refused"]
+    assert len(refused) <= 1
+    for given, verdict in each:
+        assert verdict.improvement.lower_is_better == given.costs
+        REQUIRED.get(kind, anything)(given, verdict)
+    if kind in GOOD:
+        assert len(usable) >= 3
+
+
+def anything(given, verdict):
+    """Nothing is asked of a single one."""
+
+
+def refused_for_support(given, verdict):
+    assert verdict.trust == "refused"
+    assert "SUPPORT" in failed(verdict)
+    assert "PROPENSITIES" not in failed(verdict)
+
+
+def refused_for_coverage(given, verdict):
+    assert verdict.trust == "refused"
+    assert {"COVERAGE", "SUPPORT"} & failed(verdict)
+
+
+def not_usable(given, verdict):
+    assert verdict.trust != "usable"
+
+
+def few(given, verdict):
+    assert "EPISODES" in failed(verdict)
+
+
+def over_the_ceiling(given, verdict):
+    assert verdict.trust == "refused"
+    assert "CEILING" in failed(verdict)
+
+
+def caught_if_it_matters(given, verdict):
+    """Wrong propensities that change nothing may pass."""
+    assert verdict.trust != "usable" or not missed(given, verdict)
+
+
+def caught(given, verdict):
+    assert "PROPENSITIES" in failed(verdict)
+
+
+def direction(given, verdict):
+    """Costs: whatever is decided is the right way round, and signs are those of costs."""
+    assert given.costs
+    assert not told_wrongly(given, verdict)
+    more = verdict.improvement
+    if more.word != "undecided":
+        assert (more.difference < 0) == (more.word == "better")
+        assert (given.truth < given.baseline) == (more.word == "better")
+
+
+REQUIRED = {
+    "deterministic log": refused_for_support,
+    "poor coverage": refused_for_coverage,
+    "few episodes": few,
+    "over the ceiling": over_the_ceiling,
+    "truncation as termination": not_usable,
+    "wrong propensities": caught_if_it_matters,
+    "shifted propensities": caught,
+    "good, costs": direction,
+    "MountainCar": not_usable,
+}
+
+
+def test_costs_are_decided_now_and_then():
+    """Or the test of their direction says nothing."""
+    words = {judged("good, costs", seed)[1].improvement.word for seed in SEEDS["good, costs"]}
+    assert words & {"better", "worse"}

@@ -1,0 +1,584 @@
+"""The verdict: gates, two statements kept apart, and the same words from a result and its JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from logs import mixed
+from saddleback.commands._logs import as_json
+from saddleback.evaluation.intervals import Interval
+from saddleback.features import Custom, Fourier, OneHot
+from saddleback.verdict import Gate, Improvement, Verdict
+from saddleback.verdict.evidence import Evidence
+from saddleback.verdict.gates import CHECKS
+from saddleback.verdict.words import explained, statements, told
+
+GOOD = Evidence(
+    episodes=500, steps=5000, value=12.3456, error=0.02, spread=1.0, uncovered=0.0, coverage=1.0,
+    unmet=0.0, miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
+    self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
+    sensitivity=0.01, limit=40, limit_share=0.0, beyond=0.1, outside=0.0,
+)  # fmt: skip
+
+CODES = (
+    "EPISODES", "SUPPORT", "COVERAGE", "PROPENSITIES", "CEILING", "SELF-CHECK", "SOLUTION",
+    "STABILITY", "AGREEMENT", "GAP", "PRECISION", "SENSITIVITY", "ENDS", "HORIZON", "RANGE",
+)  # fmt: skip
+
+SURE = {"calibration_z": 9.0}
+
+# For each gate what makes an answer doubtful, and what makes it refused, where it ever is.
+BAD = {
+    "EPISODES": ({"episodes": 49}, {"episodes": 9}),
+    "SUPPORT": ({"uncovered": 0.01}, {"uncovered": 0.06}),
+    "COVERAGE": ({"coverage": 0.9}, {"coverage": 0.7}),
+    "PROPENSITIES": ({"miscalibrated": 0.1} | SURE, {"miscalibrated": 0.3} | SURE),
+    "CEILING": ({"trace_ratio": 1.05}, {"trace_ratio": 1.2}),
+    "SELF-CHECK": ({"self_check": -0.3}, {"self_check": 0.6}),
+    "SOLUTION": ({"unique": False}, None),
+    "STABILITY": ({"stable": 0.9}, None),
+    "AGREEMENT": ({"agreement": -0.07}, None),
+    "GAP": ({"gap": 0.6}, {"gap": 2.1}),
+    "PRECISION": ({"error": 0.3}, None),
+    "SENSITIVITY": ({"sensitivity": 0.6}, {"sensitivity": 2.1}),
+    "ENDS": ({"limit_share": 0.3}, None),
+    "HORIZON": ({"beyond": 0.6}, {"beyond": 0.95}),
+    "RANGE": (None, {"outside": 0.01}),
+}
+
+
+def judged(evidence, *, improvement=None, target="mine"):
+    """Return the verdict on some evidence."""
+    value = evidence.value
+    interval = (value, value - 2 * evidence.error, value + 2 * evidence.error)
+    return Verdict.of(target, interval, evidence, improvement, "'high' when lactate > 6 (7 rows)")
+
+
+def gate_of(verdict, code):
+    return next(each for each in verdict.gates if each.code == code)
+
+
+# Gates.
+
+
+def test_codes_are_stable_and_in_order():
+    assert tuple(each.code for each in CHECKS) == CODES == tuple(BAD)
+
+
+def test_good_evidence_is_usable():
+    verdict = judged(GOOD)
+    assert verdict.trust == "usable"
+    assert not verdict.failed
+    assert {each.level for each in verdict.gates} == {"usable"}
+    assert verdict.reason == "all 15 gates are passed"
+
+
+@pytest.mark.parametrize(
+    ("code", "change"), [(code, change) for code, (change, _) in BAD.items() if change]
+)
+def test_every_gate_can_make_an_answer_doubtful(code, change):
+    verdict = judged(replace(GOOD, **change))
+    gate = gate_of(verdict, code)
+    assert gate.level == "doubtful"
+    assert not gate.passed
+    assert verdict.trust == "doubtful"
+    assert gate in verdict.failed
+    assert ": " in gate.sentence
+    assert len(gate.sentence) > len(gate_of(judged(GOOD), code).sentence)
+
+
+@pytest.mark.parametrize(
+    ("code", "change"), [(code, change) for code, (_, change) in BAD.items() if change]
+)
+def test_gates_with_a_second_threshold_can_refuse(code, change):
+    verdict = judged(replace(GOOD, **change))
+    assert gate_of(verdict, code).level == "refused"
+    assert verdict.trust == "refused"
+    assert verdict.failed[0].level == "refused"
+    assert verdict.reason == verdict.failed[0].sentence
+
+
+def test_gates_without_a_second_threshold_never_refuse():
+    never = {code for code, (_, change) in BAD.items() if change is None}
+    assert never == {each.code for each in CHECKS if each.refused is None}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda each: each.code)
+def test_a_threshold_itself_is_still_passed(check):
+    """Doubt begins beyond it, and thresholds are in the right order."""
+    at = replace(check, of=lambda evidence: check.doubtful)
+    assert at.judge(GOOD).level == "usable"
+    worse = np.nextafter(check.doubtful, -np.inf if check.good == "large" else np.inf)
+    beyond = replace(check, of=lambda evidence: float(worse))
+    assert beyond.judge(GOOD).level in ("doubtful", "refused")
+    if check.refused is not None:
+        sign = -1 if check.good == "large" else 1
+        assert sign * check.refused >= sign * check.doubtful
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda each: each.code)
+def test_what_is_not_a_number_passes_no_gate(check):
+    gate = replace(check, of=lambda evidence: math.nan).judge(GOOD)
+    assert not gate.passed
+
+
+NUMBERS = [
+    each.name for each in fields(Evidence)
+    if isinstance(getattr(GOOD, each.name), float) and each.name not in ("value", "unmet")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [each for each in NUMBERS if each != "calibration_z"])
+def test_evidence_that_is_not_a_number_is_never_usable(name):
+    more = SURE if name == "miscalibrated" else {}
+    assert judged(replace(GOOD, **{name: math.nan} | more)).trust != "usable"
+
+
+def test_what_could_not_be_looked_at_is_said_and_does_not_count():
+    little = Evidence(
+        episodes=500, steps=5000, value=1.0, error=0.01, spread=1.0,
+        notes={"SUPPORT": "the log has no probabilities of its actions"},
+    )  # fmt: skip
+    verdict = judged(little)
+    unknown = {each.code for each in verdict.gates if each.level == "not checked"}
+    assert unknown == set(CODES) - {"EPISODES", "SOLUTION", "PRECISION"}
+    assert all(each.value is None for each in verdict.gates if each.code in unknown)
+    assert gate_of(verdict, "SUPPORT").sentence == "the log has no probabilities of its actions"
+    assert gate_of(verdict, "RANGE").sentence == "could not be checked on this log"
+    assert verdict.trust == "usable"
+    assert verdict.reason == "all 3 gates are passed"
+    assert verdict.gap == 0.0
+
+
+def test_propensities_that_differ_by_chance_are_not_wrong():
+    assert judged(replace(GOOD, miscalibrated=0.3, calibration_z=4.9)).trust == "usable"
+
+
+def test_a_self_check_within_two_standard_errors_is_chance():
+    assert judged(replace(GOOD, self_check=0.6, self_check_error=0.3)).trust == "usable"
+    assert judged(replace(GOOD, self_check=0.6, self_check_error=0.1)).trust == "doubtful"
+
+
+def test_what_is_judged_on_the_scale_of_returns_does_not_depend_on_units():
+    for k in (1e-6, 1e6):
+        scaled = replace(
+            GOOD, value=k * GOOD.value, error=k * 0.3, spread=k, self_check=k * 0.3,
+            self_check_error=k * 0.01, gap=k * 0.6, sensitivity=k * 2.1, agreement=k * 0.5,
+            agreement_error=k * 0.1,
+        )  # fmt: skip
+        levels = {each.code: each.level for each in judged(scaled).failed}
+        assert levels == {
+            "SENSITIVITY": "refused", "SELF-CHECK": "doubtful", "GAP": "doubtful",
+            "PRECISION": "doubtful", "AGREEMENT": "doubtful",
+        }  # fmt: skip
+
+
+def test_without_spread_any_gap_is_infinite_and_none_is_none():
+    flat = replace(GOOD, spread=0.0, error=0.0, self_check=0.0, gap=0.0, sensitivity=0.0)
+    assert judged(flat).trust == "usable"
+    assert judged(replace(flat, gap=1e-3)).trust == "refused"
+
+
+def test_the_worst_gate_gives_the_reason_and_comes_first():
+    mixed_up = replace(GOOD, episodes=20, coverage=0.5, beyond=0.6, outside=1.0)
+    verdict = judged(mixed_up)
+    assert [each.code for each in verdict.failed] == ["COVERAGE", "RANGE", "EPISODES", "HORIZON"]
+    assert verdict.reason == gate_of(verdict, "COVERAGE").sentence
+
+
+def test_sentences_can_be_read():
+    """They start small, say a number, and do not end with a stop, since more may follow."""
+    for change in [{}] + [each for pair in BAD.values() for each in pair if each]:
+        for gate in judged(replace(GOOD, **change)).gates:
+            assert not gate.sentence.endswith(".")
+            assert "{" not in gate.sentence
+            assert "nan" not in gate.sentence
+
+
+def test_an_answer_that_is_not_unique_is_not_told_to_have_no_solution():
+    said = gate_of(judged(replace(GOOD, unique=False)), "SOLUTION").sentence
+    assert "0 solution" not in said
+    assert "one of many solutions was taken" in said
+
+
+# The interval.
+
+
+def test_the_gap_widens_the_interval():
+    verdict = judged(GOOD)
+    assert (verdict.low, verdict.high) == pytest.approx((12.3056, 12.3856))
+    assert verdict.wide == pytest.approx((12.2556, 12.4356))
+
+
+# Improvement.
+
+
+def reach(value, low, high):
+    """An interval of a difference."""
+    return Interval(value, low, high, 0.95, (high - low) / 4, "", "", 100)
+
+
+@pytest.mark.parametrize(
+    ("difference", "gap", "rewards", "costs"),
+    [
+        ((1.0, 0.5, 1.5), 0.0, "better", "worse"),
+        ((1.0, 0.5, 1.5), 0.4, "better", "worse"),
+        ((1.0, 0.5, 1.5), 0.6, "undecided", "undecided"),
+        ((-1.0, -1.5, -0.5), 0.0, "worse", "better"),
+        ((-1.0, -1.5, -0.5), 0.6, "undecided", "undecided"),
+        ((0.1, -0.5, 0.7), 0.0, "undecided", "undecided"),
+        ((0.5, 0.0, 1.0), 0.0, "undecided", "undecided"),
+        ((math.nan, math.nan, math.nan), 0.0, "undecided", "undecided"),
+    ],
+)
+def test_improvement_has_a_direction(difference, gap, rewards, costs):
+    baseline = (3.0, 2.5, 3.5)
+    one = Improvement.of(baseline, reach(*difference), gap, lower_is_better=False)
+    two = Improvement.of(baseline, reach(*difference), gap, lower_is_better=True)
+    assert (one.word, two.word) == (rewards, costs)
+    assert (one.baseline, one.baseline_low, one.baseline_high) == baseline
+    np.testing.assert_equal(one.difference, difference[0])
+    np.testing.assert_equal([one.low, one.high], [difference[1] - gap, difference[2] + gap])
+
+
+def two_arms(costs, seed=0, n=2000):
+    """The second action brings 2 more than the first; costs if so."""
+    rng = np.random.default_rng(seed)
+    action = rng.integers(0, 2, n)
+    reward = 10.0 + 2.0 * action + rng.normal(size=n)
+    data = {
+        "episode_id": np.arange(n), "obs_0": rng.normal(size=n), "action": action,
+        "reward": reward, "terminated": np.ones(n, bool), "truncated": np.zeros(n, bool),
+        "behavior_prob": np.full(n, 0.5),
+    }  # fmt: skip
+    return sb.Log(data, actions=["first", "second"]), costs
+
+
+LINE = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen]), 2)
+
+
+def always(*pi):
+    return lambda seen: np.tile(pi, (len(seen), 1))
+
+
+@pytest.mark.parametrize("costs", [False, True])
+@pytest.mark.parametrize("second", [0.1, 0.5, 0.9])
+def test_improvement_over_the_logged_policy(costs, second):
+    """A policy that takes the dear action more often is worse, however high its value."""
+    log, lower = two_arms(costs)
+    found = sb.evaluate(
+        log, always(1 - second, second), features=LINE, gamma=0.0, lower_is_better=lower
+    )
+    (verdict,) = found.verdicts
+    assert verdict.trust == "usable"
+    more = verdict.improvement
+    assert more.baseline == pytest.approx(np.mean(log.data["reward"]))
+    reach = (more.high - more.low) / 2
+    assert more.difference == pytest.approx(2 * (second - 0.5), abs=2 * reach)
+    assert more.difference == pytest.approx(verdict.value - more.baseline)
+    expected = {0.1: "worse", 0.5: "undecided", 0.9: "better"}[second]
+    if costs and expected != "undecided":
+        expected = {"worse": "better", "better": "worse"}[expected]
+    assert more.word == expected
+
+
+def test_the_difference_is_narrower_than_two_intervals_since_it_is_paired():
+    log, _ = two_arms(False)
+    (verdict,) = sb.evaluate(log, always(0.4, 0.6), features=LINE, gamma=0.0).verdicts
+    more = verdict.improvement
+    apart = (verdict.high - verdict.low) + (more.baseline_high - more.baseline_low)
+    assert more.high - more.low - 2 * verdict.gap < 0.5 * apart
+
+
+# Saved and read again.
+
+
+@pytest.mark.parametrize("costs", [False, True])
+def test_a_verdict_survives_json(costs):
+    more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, costs)
+    for improvement in (None, more):
+        for change in [{}] + [each for pair in BAD.values() for each in pair if each]:
+            verdict = judged(replace(GOOD, **change), improvement=improvement)
+            again = Verdict.from_dict(json.loads(json.dumps(verdict.as_dict())))
+            assert again == verdict
+            assert isinstance(again.gates[0], Gate)
+            assert again.failed == verdict.failed
+            assert again.wide == verdict.wide
+            assert again.as_dict() == verdict.as_dict()
+
+
+FOURIER = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
+LONG = "a policy with a very long name that nobody would want to read in a table " * 2
+
+
+def uneven(seen):
+    z = np.column_stack([seen[:, 0], -seen[:, 1], np.zeros(len(seen))])
+    return np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+
+
+def lake(seed=0, episodes=400, mu=(0.5, 0.5), **extra):
+    """A walk over five states, right or left, that pays at one end."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for episode in range(episodes):
+        s = 2
+        while 0 <= s < 5:
+            a = int(rng.random() < mu[1])
+            s_next = s + (1 if a else -1)
+            rows.append((episode, s, a, float(s_next == 5), not 0 <= s_next < 5))
+            s = s_next
+    table = np.array(rows)
+    data = {
+        "episode_id": table[:, 0].astype(int), "obs_0": table[:, 1],
+        "action": table[:, 2].astype(int), "reward": table[:, 3],
+        "terminated": table[:, 4].astype(bool), "truncated": np.zeros(len(table), bool),
+        "behavior_prob": np.array(mu)[table[:, 2].astype(int)],
+    }  # fmt: skip
+    return sb.Log(data | extra, actions=["left", "right"])
+
+
+def without_propensities():
+    log = lake()
+    data = {name: each for name, each in log.data.items() if name != "behavior_prob"}
+    return sb.Log(data, actions=["left", "right"])
+
+
+def sure():
+    """Always to the right: no choice is ever seen."""
+    return lake(mu=(0.0, 1.0), episodes=60)
+
+
+TARGET = always(0.4, 0.6)
+RESULTS = {
+    "usable": lambda: sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95),
+    "doubtful": lambda: sb.evaluate(lake(episodes=30), TARGET, features=OneHot(5), gamma=0.95),
+    "refused": lambda: sb.evaluate(
+        sure(), TARGET, features=OneHot(5), gamma=0.95, allow_uncovered=True
+    ),
+    "no propensities": lambda: sb.evaluate(
+        without_propensities(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GES(0.0)
+    ),
+    "state values": lambda: sb.evaluate(
+        lake(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3)
+    ),
+    "path and all methods": lambda: sb.evaluate(
+        lake(), TARGET, features=OneHot(5), gamma=0.95, path=True,
+        methods=["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"],
+    ),
+    "costs": lambda: sb.evaluate(
+        lake(), TARGET, features=OneHot(5), gamma=0.95, lower_is_better=True
+    ),
+    "several, and long names": lambda: sb.evaluate(
+        sb.Log(mixed(0)), {LONG: uneven, "x" * 120: always(0.2, 0.3, 0.5)}, features=FOURIER,
+        gamma=0.9, methods=["wdr", "pdis"],
+    ),
+    "the same policy": lambda: sb.evaluate(
+        lake(), always(0.5, 0.5), features=OneHot(5), gamma=0.95
+    ),
+    "weights that vanish": lambda: sb.evaluate(
+        lake(episodes=40, mu=(0.9, 0.1)), always(0.0, 1.0), features=OneHot(5), gamma=0.95,
+        methods=["is", "wis", "pdwis", "wdr"],
+    ),
+    "big numbers": lambda: sb.evaluate(
+        lake(reward=1e9 * np.asarray(lake().data["reward"]) - 123456.789), TARGET,
+        features=OneHot(5), gamma=0.95, path=True, ridge=1e-5,
+    ),
+    "nothing varies": lambda: sb.evaluate(
+        lake(reward=np.zeros(lake().rows)), TARGET, features=OneHot(5), gamma=0.95
+    ),
+    "statistics alone": lambda: sb.verdict.of_statistics(
+        sb.Statistics.of(lake(), sb.GES(0.0), TARGET, features=OneHot(5), gamma=0.95), path=True
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Evaluations of all sorts, each made once."""
+    return {name: make() for name, make in RESULTS.items()}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_lines_fit_a_terminal(results, name):
+    text = explained(results[name].as_dict())
+    assert max(map(len, text.splitlines())) <= 80
+    assert "{" not in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_words_are_the_same_from_a_result_and_from_its_json(results, name):
+    live = results[name].as_dict()
+    for saved in (json.loads(json.dumps(live)), json.loads(as_json(live))):
+        assert told(saved) == told(live)
+        assert explained(saved) == explained(live)
+    for plain, verdict in zip(live["verdicts"], results[name].verdicts, strict=True):
+        again = Verdict.from_dict(json.loads(as_json(plain)))
+        assert again.trust == verdict.trust
+        assert again.gates == verdict.gates
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_all_gates_are_explained(results, name):
+    found = results[name].as_dict()
+    text = explained(found)
+    for verdict in found["verdicts"]:
+        for gate in verdict["gates"]:
+            assert gate["code"] in text
+    assert text.startswith(told(found))
+
+
+def test_trust_is_what_was_planned(results):
+    planned = {
+        "usable": "usable", "doubtful": "doubtful", "refused": "refused", "costs": "usable",
+        "no propensities": "usable",
+    }  # fmt: skip
+    assert {name: results[name].verdicts[0].trust for name in planned} == planned
+
+
+def test_the_two_statements_are_apart(results):
+    for name, word, costs in (("usable", "BETTER", ""), ("costs", "WORSE", "less is better")):
+        said = statements(results[name].as_dict()["verdicts"][0])
+        assert said[0].startswith("Trust: USABLE. The value is ")
+        (line,) = [k for k, each in enumerate(said) if each.startswith("Improvement: ")]
+        assert said[line].startswith(f"Improvement: {word}: ")
+        assert costs in " ".join(said[line:])
+        assert any(each.startswith("Weakest point: '") for each in said)
+
+
+def test_a_doubtful_answer_says_why_and_keeps_its_value(results):
+    said = "\n".join(statements(results["doubtful"].as_dict()["verdicts"][0]))
+    assert "Trust: DOUBTFUL. The value is" in said
+    assert "  EPISODES 30 episodes: too few to tell how much they vary." in said
+
+
+def numbers(*values):
+    """The ways in which numbers are written."""
+    return {f"{each:{form}}" for each in values for form in (".4g", "+.4g", ".3g", ".2f")}
+
+
+@pytest.mark.parametrize("name", ["refused"])
+def test_a_refused_answer_gives_no_value(results, name):
+    (plain,) = results[name].as_dict()["verdicts"]
+    said = statements(plain)
+    assert said[0] == "Trust: REFUSED. No value is given, for the reasons below."
+    more = plain["improvement"]
+    hidden = numbers(
+        plain["value"], plain["low"], plain["high"], *plain["wide"], more["difference"],
+        more["low"], more["high"],
+    )  # fmt: skip
+    words = " ".join(said).replace(",", " ").replace("[", " ").replace("]", " ").split()
+    assert not hidden & set(words)
+    assert "Improvement: not judged, since the value is refused." in said
+    assert not {"better", "worse", "BETTER", "WORSE"} & set(words)
+    assert "<- refused" in told(results[name].as_dict())
+    assert "<- suggested" not in told(results[name].as_dict())
+
+
+def test_reasons_for_refusal_come_before_doubts():
+    verdict = judged(replace(GOOD, episodes=20, coverage=0.5))
+    said = "\n".join(statements(verdict.as_dict()))
+    assert said.index("COVERAGE") < said.index("EPISODES")
+
+
+def test_what_is_not_a_number_is_said_so_in_the_table(results):
+    (line,) = [
+        each for each in told(results["weights that vanish"].as_dict()).splitlines()
+        if each.startswith("  WIS ")
+    ]  # fmt: skip
+    assert line.split()[:2] == ["WIS", "none"]
+
+
+def test_weights_that_are_all_alike_are_not_void(results):
+    assert "void" not in told(json.loads(as_json(results["the same policy"].as_dict())))
+
+
+def test_without_a_baseline_improvement_is_not_known():
+    said = statements(judged(GOOD).as_dict())
+    assert "Improvement: not known, for want of a baseline." in said
+
+
+def test_a_doubtful_improvement_is_hedged():
+    more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, False)
+    said = " ".join(statements(judged(replace(GOOD, episodes=30), improvement=more).as_dict()))
+    assert "Improvement: BETTER, if the doubts below are unfounded: +0.50 [+0.05, +0.95]" in said
+
+
+def test_the_logged_policy_stands_beside_the_estimates(results):
+    found = results["usable"]
+    (line,) = [each for each in told(found.as_dict()).splitlines() if "logged policy" in each][:1]
+    own = found.logged
+    words = line.split()
+    assert words[:2] == ["logged", "policy"]
+    assert float(words[2]) == pytest.approx(own.interval.value, rel=0.01)
+    assert words[-3:-1] == ["observed,", "pipeline"]
+    assert float(words[-1]) == pytest.approx(own.value, rel=0.01)
+
+
+def test_the_policy_that_was_evaluated_is_described(results):
+    assert "policy as evaluated: right 60%, left 40%; greedy in 0% of rows" in told(
+        results["usable"].as_dict()
+    )
+
+
+# Bad input.
+
+
+def test_one_episode_is_too_few():
+    with pytest.raises(
+        sb.errors.InvalidParameter, match=r"at least two episodes, the log has 1.*Log more of them"
+    ):
+        sb.evaluate(lake(episodes=1), TARGET, features=OneHot(5), gamma=0.95)
+
+
+def test_too_few_draws_are_refused():
+    with pytest.raises(sb.errors.InvalidParameter, match=r"5 draws are too few.*at least 20"):
+        sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95, draws=5)
+
+
+@pytest.mark.parametrize("method", ["is", "pdis", "wis", "pdwis", "dr", "wdr"])
+def test_methods_by_weights_need_propensities_and_the_error_says_what_does_not(method):
+    with pytest.raises(
+        sb.errors.InvalidParameter,
+        match=rf"method '{method}' .*no probabilities.*add behavior_prob, or estimate them.*"
+        r"closed form with GES\(0\) or GTB does without",
+    ):
+        sb.evaluate(
+            without_propensities(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GES(0.0),
+            methods=[method],
+        )  # fmt: skip
+
+
+def test_the_default_rule_needs_propensities_and_the_error_says_which_does_not():
+    with pytest.raises(
+        sb.errors.InvalidParameter, match=r"GRetrace.*needs the probabilities.*GES\(0\) or GTB"
+    ):
+        sb.evaluate(without_propensities(), TARGET, features=OneHot(5), gamma=0.95)
+
+
+@pytest.mark.parametrize("method", ["fqe", "dr", "wdr"])
+def test_methods_by_action_values_refuse_a_rule_of_state_values(method):
+    with pytest.raises(
+        sb.errors.InvalidParameter,
+        match=rf"method '{method}' learns action values, and GTD2\(0.3\) state values.*GRetrace",
+    ):
+        sb.evaluate(
+            lake(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3), methods=[method]
+        )
+
+
+def test_unknown_methods_are_answered_with_known_ones():
+    with pytest.raises(sb.errors.SaddlebackError, match=r"'wdrr'.*wdr"):
+        sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95, methods=["wdrr"])
+
+
+def test_a_target_may_not_take_the_name_of_the_logged_policy():
+    """Its sums would be those of the other."""
+    with pytest.raises(sb.errors.InvalidParameter, match=r"'logged policy' is .* another name"):
+        sb.evaluate(lake(), {"logged policy": TARGET}, features=OneHot(5), gamma=0.95)
