@@ -39,7 +39,7 @@ from saddleback.evaluation.trajectories import Trajectories
 from saddleback.evaluation.walk import GAIN, LOG, MASS, PEAK, TOTAL, Walk
 from saddleback.log import Log, Piece, Target, as_target
 from saddleback.log.findings import refuse
-from saddleback.log.log import Progress
+from saddleback.log.log import Progress, part_of
 
 
 class Values(NamedTuple):
@@ -134,7 +134,7 @@ def walk(
     walks = [Walk(discount) for _ in jobs]
     coverage = [Coverage(job.target.name, log.action_names) for job in jobs]
     ids, truncated, least, greatest = [], 0, np.inf, -np.inf
-    for piece, each in _rows(log, jobs, _part(progress, 0)):
+    for piece, each in _rows(log, jobs, part_of(progress, 0, 2)):
         ids.append(piece.ids)
         truncated += _cut_short(piece, log.time_limit == "task")
         rewards = piece.rows.rewards
@@ -148,7 +148,7 @@ def walk(
     bounds.enough(sum(map(len, ids)))
     for one in walks:
         one.close()
-    for piece, each in _rows(log, jobs, _part(progress, 1)):
+    for piece, each in _rows(log, jobs, part_of(progress, 1, 2)):
         for one, (_, log_rho, values) in zip(walks, each, strict=True):
             gain = piece.rows.rewards + values.extra
             one.add_scores(piece.rows.starts, log_rho, gain, values.q, values.v, piece.goes_on)
@@ -214,10 +214,3 @@ def _cut_short(piece: Piece, task: bool) -> int:
     last = np.append(rows.starts[1:], not piece.goes_on)
     ended = rows.terminated | (rows.truncated & task)
     return int((last & ~ended).sum())
-
-
-def _part(progress: Progress | None, part: int) -> Progress | None:
-    """Tell of one pass of two as of a part of the whole."""
-    if progress is None:
-        return None
-    return lambda done, of: progress(done + part * of, 2 * of)

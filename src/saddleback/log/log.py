@@ -28,6 +28,19 @@ Progress = Callable[[int, int], object]
 """Told how many rows are done, of how many."""
 
 
+def part_of(progress: Progress | None, part: int, parts: int) -> Progress | None:
+    """Tell of one pass over a log, or of several, as of a part of the whole.
+
+    Examples
+    --------
+    >>> part_of(lambda done, of: print(done, of), 1, 2)(50, 100)
+    150 200
+    """
+    if progress is None:
+        return None
+    return lambda done, of: progress(done + part * of, parts * of)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """Logged decisions: episodes of observation, action, reward, and the propensity of the action.

@@ -20,7 +20,7 @@ from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.features import Features
 from saddleback.log import Log, Observed, Target
-from saddleback.log.log import Progress
+from saddleback.log.log import Progress, part_of
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
 from saddleback.verdict.closed import along, closed_forms
@@ -87,7 +87,7 @@ def evaluate(
     threads
         Threads to use; the result does not depend on them.
     progress
-        Told how many rows of the first pass are done, of how many.
+        Told how many rows are done, of how many; a log is read several times.
 
     Examples
     --------
@@ -121,18 +121,20 @@ def evaluate(
     sums = Statistics.of(
         log, rules, {each.name: each for each in (*named, observed)}, features=features,
         gamma=gamma, shared=shared, blocks=BLOCKS if each * len(rules) * BLOCKS < ROOM else FOLDS,
-        allow_uncovered=allow_uncovered, threads=threads, progress=progress,
+        allow_uncovered=allow_uncovered, threads=threads, progress=part_of(progress, 0, 3),
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
     closed, paths = closed_forms(sums, chosen, [each.name for each in named], ridge, path)
     with ThreadPoolExecutor(threads) as pool:
         names = [each.name for each in named]
         spectra = begin_spectra(sums, chosen, names, pool, ridge, draws)
-        weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered)
+        weighted = _walks(
+            log, named, sums, wanted, features, gamma, allow_uncovered, part_of(progress, 1, 3)
+        )
         robust = {each.target: each for each in weighted if each.robust}
         diagnoses, logged = diagnose(
             log, sums, named, observed, features=features, rule=chosen, ridge=ridge, robust=robust,
-            spectra=spectra, lower_is_better=lower_is_better,
+            spectra=spectra, lower_is_better=lower_is_better, progress=part_of(progress, 2, 3),
         )  # fmt: skip
     estimates: list[Estimate] = []
     for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
@@ -192,13 +194,14 @@ def _walks(
     features: Features,
     gamma: float,
     allow_uncovered: bool,
+    progress: Progress | None,
 ) -> list[Trajectories]:
     """Weigh the episodes, plainly and with a Q, in one go."""
     jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
     if set(methods) & set(ROBUST):
         fits = [CrossFitted(sums, t, features, RIDGE, FOLDS) for t in range(len(named))]
         jobs += helped(log, named, fits, gamma)
-    return walk(log, jobs, gamma, allow_uncovered) if jobs else []
+    return walk(log, jobs, gamma, allow_uncovered, progress) if jobs else []
 
 
 def _without_matrices(

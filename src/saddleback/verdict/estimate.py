@@ -24,8 +24,9 @@ class Estimate:
         ``"ok"``, or what is to be said of it.
     low, high, estimand
         A 95 % interval where there is one, and what it is an interval of.
-    ess, k_hat
-        Effective number of episodes behind it, and the tail of their weights, for weighted ones.
+    ess, max_share, k_hat
+        For weighted ones: the effective number of episodes behind it, the largest share of the
+        weight that one of them has, and the tail of their weights.
     comparable
         Whether it may be ranked with the others: not an H-step value of a truncated log.
     """
@@ -38,6 +39,7 @@ class Estimate:
     high: float | None = None
     estimand: str = ESTIMAND
     ess: float | None = None
+    max_share: float | None = None
     k_hat: float | None = None
     comparable: bool = True
 
@@ -56,5 +58,5 @@ class Estimate:
         """
         return cls(
             found.target, found.name, found.value, found.note, found.low, found.high,
-            found.estimand, found.ess, max(found.k_hat, -1.0), found.comparable,
+            found.estimand, found.ess, found.max_share, max(found.k_hat, -1.0), found.comparable,
         )  # fmt: skip

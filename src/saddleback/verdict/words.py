@@ -49,7 +49,21 @@ def explained(plain: dict[str, Any]) -> str:
         for gate in verdict["gates"]:
             head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
             lines += _wrap(head, gate["sentence"] + _thresholds(gate), " " * len(head))
+        lines += ["", *_behind(plain, verdict)]
     return "\n".join(lines)
+
+
+def _behind(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
+    """More numbers: the parts of the gap, the weights, the features."""
+    parts = [f"{name} {_short(each)}" for name, each in verdict["gap_parts"].items()]
+    yield from _wrap("  gap, the largest of: ", ", ".join(parts).replace("_", "-"), "    ")
+    weights = [each for each in plain["estimates"] if each["ess"] is not None]
+    for each in [one for one in weights if one["target"] == verdict["target"]][:1]:
+        largest = "none" if each["max_share"] is None else f"{each['max_share']:.0%}"
+        said = f"ESS {each['ess']:,.1f} of {plain['episodes']:,}, largest share {largest}"
+        yield from _wrap("  weights of episodes: ", f"{said}, k-hat {_short(each['k_hat'])}")
+    rank = f"rank {verdict['rank']:,} of {plain['p']:,}, condition {_short(verdict['condition'])}"
+    yield from _wrap("  features: ", f"{rank} on what was met")
 
 
 def statements(verdict: dict[str, Any]) -> list[str]:
