@@ -152,14 +152,13 @@ def rank(
 
     Examples
     --------
-    >>> from saddleback import evaluate, problems
-    >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=5000, rng=0)
-    >>> targets = {"bold": "pump:0.99", "shy": "pump:0.9"}
-    >>> found = rank(evaluate(log, targets, features=car.features, gamma=0.99))
-    >>> [(each.name, each.trust, each.beats) for each in found.candidates]
-    [('bold', 'usable', True), ('shy', 'usable', False)]
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier, usual
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier, "old": usual}, features=box, gamma=0.97)
+    >>> [(each.name, each.trust, each.beats) for each in rank(found).candidates]
+    [('new', 'usable', True), ('old', 'usable', False)]
     """
     if not 0 < _validate.unit("rank", "alpha", alpha) < 1:
         raise InvalidParameter(f"rank: alpha must be in (0, 1), got {alpha!r}.")
