@@ -87,6 +87,7 @@ def walked(cells, point):
 
 
 @given(TABLES, st.integers(1, 20))
+@settings(deadline=None)
 def test_every_observation_falls_into_exactly_one_cell(sample, most):
     cells = Cells.of(sample, most)
     assert 1 <= cells.size <= most
@@ -102,6 +103,7 @@ def test_every_observation_falls_into_exactly_one_cell(sample, most):
 
 
 @given(TABLES, st.integers(1, 20))
+@settings(deadline=None)
 def test_every_cell_holds_some_of_the_sample(sample, most):
     cells = Cells.of(sample, most)
     held = np.bincount(cells.find(sample), minlength=cells.size)
@@ -135,6 +137,7 @@ def test_cells_are_features():
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 24))
+@settings(deadline=None)
 def test_what_is_kept_does_not_depend_on_the_pieces(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
     parts, whole = Thinned(most=2 * most), Thinned(most=2 * most)
@@ -182,6 +185,7 @@ def test_regions_are_named(sample, part, above, words):
 
 
 @given(arrays(np.float64, st.integers(1, 80), elements=st.floats(-1e4, 1e4)))
+@settings(deadline=None)
 def test_words_are_true_of_what_lies_in_a_part(sample):
     column = Column.of("x", sample)
     found = column.find(sample)

@@ -147,7 +147,8 @@ class Column:
         """Cut by the values of a sample, or by its quantiles if they are many."""
         values = np.unique(sample)
         if len(values) <= BINS:
-            return cls(name, (values[1:] + values[:-1]) / 2, values)
+            middle = (values[1:] + values[:-1]) / 2
+            return cls(name, np.where(middle < values[1:], middle, values[:-1]), values)
         edges = np.quantile(sample, np.arange(1, BINS) / BINS)
         tidy = np.array([float(f"{each:.3g}") for each in edges])
         return cls(name, np.unique(tidy), None)
