@@ -15,6 +15,7 @@ import saddleback as sb
 from logs import columns, mixed
 from saddleback.evaluation.intervals import of_scores, sandwich
 from saddleback.evaluation.second import second_pass
+from saddleback.evaluation.solve import Range
 from saddleback.features import Custom, Fourier, Given, OneHot
 from saddleback.log import Observed, as_target
 from saddleback.verdict import Logged
@@ -89,6 +90,7 @@ def walked(cells, point):
 
 
 @given(TABLES, st.integers(1, 20))
+@settings(deadline=None)
 def test_every_observation_falls_into_exactly_one_cell(sample, most):
     cells = Cells.of(sample, most)
     assert 1 <= cells.size <= most
@@ -104,6 +106,7 @@ def test_every_observation_falls_into_exactly_one_cell(sample, most):
 
 
 @given(TABLES, st.integers(1, 20))
+@settings(deadline=None)
 def test_every_cell_holds_some_of_the_sample(sample, most):
     cells = Cells.of(sample, most)
     held = np.bincount(cells.find(sample), minlength=cells.size)
@@ -137,6 +140,7 @@ def test_cells_are_features():
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 24))
+@settings(deadline=None)
 def test_what_is_kept_does_not_depend_on_the_pieces(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
     parts, whole = Thinned(most=2 * most), Thinned(most=2 * most)
@@ -184,6 +188,7 @@ def test_regions_are_named(sample, part, above, words):
 
 
 @given(arrays(np.float64, st.integers(1, 80), elements=st.floats(-1e4, 1e4)))
+@settings(deadline=None)
 def test_words_are_true_of_what_lies_in_a_part(sample):
     column = Column.of("x", sample)
     found = column.find(sample)
@@ -383,6 +388,24 @@ def test_a_spectrum_is_plain_data():
     assert plain["word"] == "undecidable"
     assert (plain["stable"], plain["draws"]) == (1, 2)
     assert plain["cloud"][0] == [[-1.0, 2.0], [-3.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("here", "drawn", "word"),
+    [
+        (-1.0, [-1.0] * 40, "stable"),
+        (-1.0, [-1.0] * 39 + [0.1], "stable"),
+        (-1.0, [-1.0] * 38 + [0.1] * 2, "undecidable"),
+        (0.1, [-1.0] * 40, "undecidable"),
+        (0.1, [0.1] * 40, "unstable"),
+        (0.1, [0.1] * 38 + [-1.0] * 2, "undecidable"),
+        (-1.0, [0.1] * 40, "undecidable"),
+    ],
+)
+def test_sample_and_draws_must_agree(here, drawn, word):
+    cloud = np.array(drawn, dtype=complex)[:, None]
+    found = Spectrum(np.array([here + 0j]), cloud, np.zeros(len(drawn)))
+    assert found.word == word
 
 
 @pytest.mark.parametrize("draws", [5, 19])
@@ -873,7 +896,48 @@ def test_scores_of_several_targets_are_those_of_each_alone():
         assert of_scores(alone) == of_scores(scored)
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_the_adjoint_solves_the_transposed_equations(ridge):
+    rng = np.random.default_rng(0)
+    root, A, x = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=4)
+    M = root @ root.T
+    factored = Range(M).factor(A, ridge)
+    left = A - ridge * np.diag(np.diag(M))
+    np.testing.assert_allclose(left.T @ factored.adjoint(x), x, atol=1e-9)
+    np.testing.assert_allclose(left @ factored.solve(x).theta, -x, atol=1e-9)
+
+
+def test_without_a_unique_solution_the_adjoint_is_the_one_of_least_norm():
+    A = np.array([[1.0, 2.0], [2.0, 4.0]]) @ np.diag([1.0, 3.0])
+    factored = Range(np.eye(2)).factor(A)
+    assert not factored.unique
+    x = A.T @ [1.0, 1.0]
+    np.testing.assert_allclose(factored.adjoint(x), np.linalg.pinv(A.T) @ x, atol=1e-9)
+
+
 # All of it.
+
+
+def test_evidence_is_what_was_seen():
+    """Of truncated episodes and features that cannot tell states apart."""
+    lengths = [3, 4, 5, 2] * 10
+    log = sb.Log(columns(lengths, ["terminated", "truncated"] * 20))
+    rule = sb.GES(0.0)
+    blind = Custom(lambda seen: np.ones((len(seen), 1)), 1)
+    found = sb.evaluate(log, target, features=blind, gamma=0.9, rule=rule)
+    seen = found.verdicts[0].evidence
+    own, _ = observed(log, blind, 0.9, rule)
+    assert abs(own.off) > 1e-3
+    assert seen.self_check == pytest.approx(own.off)
+    assert seen.self_check_error == pytest.approx(own.error)
+    assert seen.spread == pytest.approx(own.returns.std(ddof=1))
+    assert seen.beyond == pytest.approx((10 * 0.9**4 + 10 * 0.9**2) / 40)
+    assert (seen.episodes, seen.steps) == (40, sum(lengths))
+    assert (seen.value, seen.error) == (
+        found.verdicts[0].value, found.diagnoses[0].interval.error,
+    )  # fmt: skip
+    assert seen.gap == found.diagnoses[0].gap.value
+
 
 NUMBERS = (
     "value", "error", "spread", "uncovered", "coverage", "unmet", "miscalibrated",
