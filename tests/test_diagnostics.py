@@ -930,7 +930,7 @@ def test_evidence_is_what_was_seen():
     assert abs(own.off) > 1e-3
     assert seen.self_check == pytest.approx(own.off)
     assert seen.self_check_error == pytest.approx(own.error)
-    assert seen.spread == pytest.approx(own.returns.std(ddof=1))
+    assert seen.spread == pytest.approx(own.each.std(ddof=1))
     assert seen.beyond == pytest.approx((10 * 0.9**4 + 10 * 0.9**2) / 40)
     assert (seen.episodes, seen.steps) == (40, sum(lengths))
     assert (seen.value, seen.error) == (
