@@ -196,9 +196,9 @@ def _walks(
     allow_uncovered: bool,
     progress: Progress | None,
 ) -> list[Trajectories]:
-    """Weigh the episodes, plainly and with a Q, in one go."""
+    """Weigh the episodes, plainly if asked, and with a Q for the verdict if it can be done."""
     jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
-    if set(methods) & set(ROBUST):
+    if log.propensity and sums.setting.values == "action":
         fits = [CrossFitted(sums, t, features, RIDGE, FOLDS) for t in range(len(named))]
         jobs += helped(log, named, fits, gamma)
     return walk(log, jobs, gamma, allow_uncovered, progress) if jobs else []

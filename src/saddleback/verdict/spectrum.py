@@ -115,24 +115,30 @@ def spectrum(
         for _ in range(draws)
     ]
     shrink = np.diag(np.diag(sums.M)[at] * max(ridge, RIDGE))
-    system, both = sums.system(rule, target), np.ix_(at, at)
 
-    def one(weight: IntArray) -> tuple[ComplexArray, float]:
-        A = np.tensordot(weight, sums.A[t, r], axes=1)[both]
-        theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
-        start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
-        return _ordered(A)[:KEPT], float(theta @ start)
+    def some_draws(mine: list[IntArray]) -> list[tuple[ComplexArray, float]]:
+        blocks = sums.A[t, r][:, at[:, None], at]
+        found = []
+        for weight in mine:
+            A = np.tensordot(weight, blocks, axes=1)
+            theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
+            start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
+            found.append((_ordered(A)[:KEPT], float(theta @ start)))
+        return found
 
-    whole = pool.submit(_ordered, system.A[both])
-    found = [pool.submit(one, weight) for weight in weights]
+    whole = pool.submit(_ordered, sums.system(rule, target).A[np.ix_(at, at)])
+    parts = [pool.submit(some_draws, weights[k : k + PART]) for k in range(0, draws, PART)]
 
     def wait() -> Spectrum:
-        each = [drawn.result() for drawn in found]
+        each = [one for part in parts for one in part.result()]
         cloud = np.array([values for values, _ in each])
         return Spectrum(whole.result(), cloud, np.array([value for _, value in each]))
 
     return wait
 
+
+PART = 10
+"""Draws that are made in one go."""
 
 NOTHING = 1e-13
 """Share of the largest eigenvalue below which one counts as 0."""
