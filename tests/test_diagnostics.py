@@ -300,6 +300,24 @@ def test_coverage_of_a_log_made_by_hand():
     assert found.words == "'b' when obs_0 = 1 (0 rows, 35.0% of the target)"
 
 
+def test_what_lies_outside_the_span_rests_on_nothing():
+    """Action 1 is taken at x = 5 only, so a line through its values is anyone's guess elsewhere."""
+    x = np.tile([-2.0, 0.0, 5.0, 5.0], 100)
+    data = {
+        "episode_id": np.arange(400), "obs_0": x, "action": np.tile([0, 0, 0, 1], 100),
+        "reward": x, "terminated": np.ones(400, bool), "truncated": np.zeros(400, bool),
+        "behavior_prob": np.tile([1.0, 1.0, 0.5, 0.5], 100),
+    }  # fmt: skip
+    line = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen[:, 0]]), 2)
+    log, half = sb.Log(data), always(0.5, 0.5)
+    sums = sb.Statistics.of(log, sb.GES(0.0), half, features=line, gamma=0.0)
+    least, out = behind(line, sums, np.array([[5.0], [-2.0], [0.0]]), 2)
+    np.testing.assert_allclose(out[:, 0], 0.0, atol=1e-9)
+    assert out[0, 1] == pytest.approx(0.0, abs=1e-9)
+    assert 1 / least[0, 1] == pytest.approx(100)
+    assert (out[1:, 1] > 0.4).all()
+
+
 # Spectra.
 
 

@@ -4,8 +4,8 @@ d3rlpy (FQE) and SCOPE-RL (weighted episodes, with its bootstrap intervals) read
 MountainCar and FrozenLake logs as saddleback; every estimate is held against the truth of the
 policy that was really evaluated. Each tool runs in a process of its own, one after the other, on
 one thread, for its seconds and peak memory. ``--install`` makes the peers' environments under
-``results/peers``; without them nothing is compared. Writes ``results/peers.json`` and
-``results/peers.md``.
+``results/peers``; without them nothing is compared. Answers are kept there too, and a tool is asked
+again only by ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,19 @@ WORKERS = {
     ],
     "scope-rl": [("run_scope_rl.py", "arrays", "weights"), ("run_scope_rl.py", "arrays", "values")],
 }
+
+
+def kept(tool, case, again, script, *words):
+    """Run one worker, unless its answer is there from before; return rows and versions."""
+    name = "-".join([case, Path(script).stem, *words[1:]])
+    path = FOLDER / "answers" / f"{name}.json"
+    if path.exists() and tool not in again:
+        return json.loads(path.read_text())
+    found = work(tool, case, script, *words)
+    if found[1]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found))
+    return found
 
 
 def work(tool, case, script, *words):
@@ -88,8 +101,13 @@ def main():
     """Make the logs, run every tool on them, print, write."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--install", action="store_true", help="make the peers' environments")
+    options.add_argument(
+        "--again", nargs="*", default=[], metavar="TOOL", choices=WORKERS,
+        help="tools that are asked again, though their answers are there from before",
+    )  # fmt: skip
+    chosen = options.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    errors = prepared(options.parse_args().install)
+    errors = prepared(chosen.install)
     content = {"date": datetime.date.today().isoformat(), "versions": {}, "cases": {}}
     text = []
     for case, name in CASES.items():
@@ -100,7 +118,7 @@ def main():
                 made["table"].append(row)
                 continue
             for job in jobs:
-                rows, versions = work(tool, case, *job)
+                rows, versions = kept(tool, case, chosen.again, *job)
                 made["table"] += [judged(row, made["truth"]) for row in rows]
                 content["versions"].setdefault(tool, {}).update(versions)
         content["cases"][name] = made

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback._plain import plain
 from saddleback.commands._logs import (
     TARGET_OPTIONS,
     corner,
@@ -79,7 +78,8 @@ def command(
     """Estimate the value of target policies from a log, and judge the answer.
 
     FILE is Parquet (see saddleback check), or one file of saddleback stats or merge. Exit status 0
-    if every answer is usable, 3 if one is refused, 4 if one is doubtful, 2 for bad input.
+    if every answer is usable, 3 if one is refused, 4 if one is doubtful or cannot be judged, 2 for
+    bad input.
 
     \b
     Examples:
@@ -164,9 +164,8 @@ def _say(found: Evaluation, card: Card | None, save: str | None, as_json: bool) 
     if card is not None:
         said = [*map(str, card.findings), *result["warnings"]]
         result["warnings"] = list(dict.fromkeys(map(as_typed, said)))
-    result = plain(result)
     if save is not None:
         Path(save).write_text(json_text(result))
     click.echo(json_text(result) if as_json else told(result))
     words = {each["trust"] for each in result["verdicts"]}
-    sys.exit(next((STATUS[word] for word in STATUS if word in words), 0))
+    sys.exit(next((STATUS[word] for word in STATUS if word in words), STATUS["doubtful"]))

@@ -104,6 +104,16 @@ class Range:
         found[np.ix_(self.active, self.active)] = (basis / values) @ basis.T
         return found
 
+    @cached_property
+    def beyond(self) -> FloatArray:
+        """S⁻¹(1 − UUᵀ)S⁻¹, [p, p]: φᵀ·φ of it is how much of φ lies outside the span."""
+        size = np.sqrt(np.diag(self.M)[self.active])
+        inside = size[:, None] * self._basis
+        found = np.zeros_like(self.M)
+        rest = np.eye(len(size)) - inside @ inside.T
+        found[np.ix_(self.active, self.active)] = rest / np.outer(size, size)
+        return found
+
     @property
     def rank(self) -> int:
         """Dimension of the span."""

@@ -19,7 +19,7 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.features import Features
-from saddleback.log import Log, Observed, Target
+from saddleback.log import Finding, Log, Observed, Target
 from saddleback.log.log import Progress, part_of
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
@@ -224,7 +224,12 @@ def _without_matrices(
     ).fit(log, progress)  # fmt: skip
     assert found.statistics_ is not None
     estimate = Estimate(named[0].name, f"SVRG, {rule}", found.value(), found.outcome_)
-    return Evaluation(found.statistics_, (estimate,), {}, found.findings_)
+    alone = Finding(
+        "W174",
+        f"with {features.size * log.n_actions:,} features no matrices are held: this is all there "
+        "is, without an interval or a verdict.",
+    )
+    return Evaluation(found.statistics_, (estimate,), {}, (*found.findings_, alone))
 
 
 def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:

@@ -133,7 +133,7 @@ class Column:
     --------
     >>> column = Column.of("hr", np.arange(60.0, 160.0))
     >>> column.words(len(column.edges), above=True), column.words(0, above=False)
-    ('hr > 153', 'hr ≤ 66.2')
+    ('hr > 152.8', 'hr ≤ 66.2')
     >>> Column.of("ward", np.array([1.0, 2.0, 2.0, 5.0])).words(1, above=None)
     'ward = 2'
     """
@@ -150,8 +150,8 @@ class Column:
             middle = (values[1:] + values[:-1]) / 2
             return cls(name, np.where(middle < values[1:], middle, values[:-1]), values)
         edges = np.quantile(sample, np.arange(1, BINS) / BINS)
-        tidy = np.array([float(f"{each:.3g}") for each in edges])
-        return cls(name, np.unique(tidy), None)
+        step = 10.0 ** np.floor(np.log10((values[-1] - values[0]) / 100))
+        return cls(name, np.unique(np.round(edges / step) * step), None)
 
     def find(self, observations: FloatArray) -> IntArray:
         """Return the part in which each entry lies."""
@@ -160,17 +160,17 @@ class Column:
     def words(self, part: int, above: bool | None) -> str:
         """Name a part (``above`` None), all above its lower end, or all below its upper end."""
         if self.values is not None and (above is None or len(self.values) <= 2):
-            return f"{self.name} = {self.values[part]:g}"
+            return f"{self.name} = {self.values[part]:.10g}"
         if above is None:
-            low = f"{self.edges[part - 1]:g} < " if part else ""
-            high = f" ≤ {self.edges[part]:g}" if part < len(self.edges) else ""
+            low = f"{self.edges[part - 1]:.10g} < " if part else ""
+            high = f" ≤ {self.edges[part]:.10g}" if part < len(self.edges) else ""
             return f"{low}{self.name}{high}"
         if self.values is not None:
-            return f"{self.name} {'≥' if above else '≤'} {self.values[part]:g}"
+            return f"{self.name} {'≥' if above else '≤'} {self.values[part]:.10g}"
         return (
-            f"{self.name} > {self.edges[part - 1]:g}"
+            f"{self.name} > {self.edges[part - 1]:.10g}"
             if above
-            else (f"{self.name} ≤ {self.edges[part]:g}")
+            else (f"{self.name} ≤ {self.edges[part]:.10g}")
         )
 
 

@@ -80,7 +80,7 @@ def diagnose(
             rows.taken,
             log.action_names,
         )
-        cloud, told = known(sums, rule, policy.name, scored.value, ridge, spectra)
+        cloud, told = known(sums, rule, policy.name, interval, ridge, spectra)
         agreed = _agreement(scored, robust.get(policy.name))
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),

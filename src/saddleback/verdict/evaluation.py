@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._plain import plain
 from saddleback._typing import FloatArray
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
@@ -62,7 +63,7 @@ class Evaluation:
         return told(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it all as plain data, for JSON."""
+        """Return it all as plain data, as JSON holds them: None for what is not finite."""
         sums = self.statistics
         found: dict[str, Any] = {
             "kind": "saddleback evaluation",
@@ -93,4 +94,4 @@ class Evaluation:
         found["verdicts"] = [each.as_dict() for each in self.diagnoses]
         for name, each in self.ess_by_step.items():
             found.setdefault("ess_by_step", {})[name] = each.tolist()
-        return found
+        return dict(plain(found))

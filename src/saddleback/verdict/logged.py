@@ -100,5 +100,5 @@ def beyond(x: float, error: float, times: float) -> float:
 
 
 def _spread(deviation: float, mean: float) -> float:
-    """Return a standard deviation; where nothing varies a millionth of the size, above rounding."""
-    return max(deviation, 1e-6 * abs(mean))
+    """Return a standard deviation; where hardly anything varies a thousandth of the size."""
+    return max(deviation, 1e-3 * abs(mean))

@@ -104,7 +104,7 @@ def begin_spectra(
 
 
 def known(
-    sums: Statistics, rule: Rule, target: str, value: float, ridge: float, spectra: Waiting
+    sums: Statistics, rule: Rule, target: str, interval: Interval, ridge: float, spectra: Waiting
 ) -> tuple[Spectrum | None, dict[str, Any]]:
     """Return the spectrum, and evidence that statistics alone give."""
     cloud = spectra[target]() if target in spectra else None
@@ -115,9 +115,9 @@ def known(
         "trace_ratio": _trace_ratio(sums, rule, target),
         "unique": sums.factored(rule, target, ridge).unique,
         "stable": None if cloud is None else cloud.agree / len(cloud.cloud),
-        "sensitivity": _sensitivity(sums, rule, target, value),
+        "sensitivity": _sensitivity(sums, rule, target, interval.value),
         "beyond": float(sums.tally.beyond[0]) / max(1, episodes),
-        "outside": _outside(value, sums.tally, sums.setting.gamma, int(sums.steps.sum())),
+        "outside": _outside(interval, sums.tally, sums.setting.gamma, int(sums.steps.sum())),
     }
 
 
@@ -144,7 +144,7 @@ def judge_sums(
             unmet=unmet(sums, rule, name, theta, ridge),
             self_check=None if logged is None else logged.gap,
         )
-        cloud, evidence = known(sums, rule, name, value, ridge, spectra)
+        cloud, evidence = known(sums, rule, name, interval, ridge, spectra)
         spread = interval.error * float(np.sqrt(evidence["episodes"]))
         mass = sums.tally.mass[sums.place(rule, name)[0]]
         total = max(float(mass.sum()), 1e-300)
@@ -193,11 +193,15 @@ def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float) -> flo
     return float(np.abs(np.array(values) - value).max(initial=0.0))
 
 
-def _outside(value: float, tally: Tally, gamma: float, steps: int) -> float:
-    """Return by how much a value leaves what rewards can add up to, over the range of that."""
+def _outside(interval: Interval, tally: Tally, gamma: float, steps: int) -> float:
+    """Return by how much a value leaves what rewards can add up to, over the range of that.
+
+    Two standard errors are allowed for.
+    """
+    value, error = interval.value, interval.error
     total = 1.0 / (1.0 - gamma) if gamma < 1.0 else float(steps)
     low, high = min(0.0, tally.rewards[0] * total), max(0.0, tally.rewards[1] * total)
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")
-    beyond = float(max(low - value, value - high) / (high - low))
+    beyond = float((max(low - value, value - high) - 2.0 * error) / (high - low))
     return 0.0 if beyond <= ROUNDING else beyond

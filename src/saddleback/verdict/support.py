@@ -25,6 +25,9 @@ from saddleback.verdict.cells import Column
 ENOUGH = 10.0
 """Rows that must stand behind a prediction."""
 
+ROUNDING = 1e-6
+"""Share of φ outside the span that is nothing but rounding."""
+
 SMALLEST = 0.005
 """Share of π's probability from which a region is worth naming."""
 
@@ -38,7 +41,7 @@ class Support:
     coverage
         Share of π's probability that rests on enough rows.
     unmet
-        Share that rests on nothing: features that were never active.
+        Share that rests on nothing: features, or combinations of them, that were never active.
     rows
         Harmonic mean of the rows behind what π does.
     action, where, taken, share
@@ -64,8 +67,10 @@ class Support:
 def behind(
     features: Features, sums: Statistics, observations: FloatArray, n_actions: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return 1/n(φ) and the share of |φ|² outside the features that were met, [n, K] each."""
-    inverse, idle = sums.span.inverse / float(sums.steps.sum()), np.diag(sums.M) == 0
+    """Return 1/n(φ) and the share of φ outside the span of what was met, [n, K] each."""
+    span = sums.span
+    inverse, scale = span.inverse / float(sums.steps.sum()), np.diag(sums.M) / sums.steps.sum()
+    idle = scale == 0
     copies = copies_of(n_actions, sums.setting.values, sums.setting.shared)
     which, size = features.encode(observations)
     part = np.ones(which.shape) if size is None else size
@@ -77,10 +82,11 @@ def behind(
         value = np.repeat(part, len(on), axis=1)
         hold[:, a] = _quadratic(inverse, at, value)
         square = value**2
-        out[:, a] = (square * idle[at]).sum(axis=1) / np.maximum(square.sum(axis=1), 1e-300)
-    if len(copies) < n_actions:  # state values: all actions alike
-        hold, out = (np.repeat(each[:, :1], n_actions, axis=1) for each in (hold, out))
-    return hold, out
+        never = (square * idle[at]).sum(axis=1) / np.maximum(square.sum(axis=1), 1e-300)
+        whole = (square / np.where(idle, np.inf, scale)[at]).sum(axis=1)
+        outside = _quadratic(span.beyond, at, value) / np.maximum(whole, 1e-300)
+        out[:, a] = never + (1.0 - never) * np.where(outside > ROUNDING, outside, 0.0)
+    return hold, np.clip(out, 0.0, 1.0)
 
 
 def _quadratic(inverse: FloatArray, at: IntArray, value: FloatArray) -> FloatArray:

@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from saddleback._plain import plain as finite
 from saddleback.evaluation.weighted import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 
@@ -26,7 +25,6 @@ SHORT = {"TD fixed point of these features": "TD fixed point"}
 
 def told(plain: dict[str, Any]) -> str:
     """Return a result as it is told on the terminal."""
-    plain = finite(plain)
     lines = [f"value of the target policy (γ {plain['gamma']:g}, start states of the log)"]
     verdicts = {each["target"]: each for each in plain["verdicts"]}
     for target in dict.fromkeys(each["target"] for each in plain["estimates"]):
@@ -42,7 +40,6 @@ def told(plain: dict[str, Any]) -> str:
 
 def explained(plain: dict[str, Any]) -> str:
     """Return a result with every gate, its number and its thresholds."""
-    plain = finite(plain)
     lines = [told(plain)]
     for verdict in plain["verdicts"]:
         lines += ["", *_wrap("", f"what was looked at for {verdict['target']}:")]
