@@ -157,7 +157,7 @@ def test_what_is_kept_does_not_depend_on_the_pieces(lengths, most):
 
 def test_states_are_sampled_evenly_whatever_the_pieces():
     log = sb.Log(columns([9000, 3, 20_000], "terminated", actions=2))
-    one, two = sample_states(log), sample_states(log.but(segment=777))
+    one, two = sample_states(log)[0], sample_states(log.but(segment=777))[0]
     np.testing.assert_array_equal(one, two)
     assert SAMPLE <= len(one) <= 2 * SAMPLE
     seen = np.column_stack([log.data["obs_0"], log.data["obs_1"]])
@@ -496,7 +496,7 @@ def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
     if segment is not None:
         log = log.but(segment=segment)
     sums = sb.Statistics.of(log, rule, policy, features=features, gamma=gamma)
-    cells = Cells.of(sample_states(log), most)
+    cells = Cells.of(sample_states(log)[0], most)
     found = Residual(cells, log.n_actions, gamma, 20)
     (scored,) = second_pass(
         log, sums, [as_target(policy, log, sums.setting.targets[0])], features=features, rule=rule,
@@ -657,7 +657,7 @@ def test_what_the_logged_policy_cannot_do_is_counted():
 
 def test_the_portrait_is_of_the_target():
     log = decisions(0, episodes=50)
-    look = TargetLook(("a", "b"), Cells.of(sample_states(log), 4))
+    look = TargetLook(("a", "b"), Cells.of(sample_states(log)[0], 4))
     table = np.array([[1.0, 0.0], [0.5, 0.5], [0.96, 0.04], [0.2, 0.8], [0.9, 0.1]])
     for piece in log.but(segment=3).pieces():
         look.add(piece, table[piece.observations[:, 0].astype(int)])

@@ -44,7 +44,11 @@ class Observed(Target):
         >>> [round(each, 2) for each in Observed.of(log).usual]
         [0.44, 0.01, 0.55]
         """
-        taken = np.asarray(log.card().taken, dtype=np.float64)
+        return cls.by(np.asarray(log.card().taken, dtype=np.float64))
+
+    @classmethod
+    def by(cls, taken: FloatArray) -> Observed:
+        """Return what was done in a log, given how often each action was taken."""
         usual = taken / max(1.0, taken.sum())
         return cls(NAME, "as logged", usual=tuple(usual.tolist()))
 

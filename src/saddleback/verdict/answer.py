@@ -23,6 +23,7 @@ from saddleback.log import Finding, Log, Observed, Target
 from saddleback.log.log import Progress, part_of
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
+from saddleback.verdict.cells import sample_states
 from saddleback.verdict.closed import along, closed_forms
 from saddleback.verdict.diagnose import diagnose
 from saddleback.verdict.estimate import Estimate
@@ -112,7 +113,8 @@ def evaluate(
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
     named = policies(log, targets)
-    observed = Observed.of(log)
+    sample, taken = sample_states(log)
+    observed = Observed.by(taken)
     if observed.name in {each.name for each in named}:
         raise InvalidParameter(
             f"{observed.name!r} is what is compared with: give the target another name."
@@ -133,8 +135,9 @@ def evaluate(
         )
         robust = {each.target: each for each in weighted if each.robust}
         diagnoses, logged = diagnose(
-            log, sums, named, observed, features=features, rule=chosen, ridge=ridge, robust=robust,
-            spectra=spectra, lower_is_better=lower_is_better, progress=part_of(progress, 2, 3),
+            log, sums, named, observed, sample, features=features, rule=chosen, ridge=ridge,
+            robust=robust, spectra=spectra, lower_is_better=lower_is_better,
+            progress=part_of(progress, 2, 3),
         )  # fmt: skip
     estimates: list[Estimate] = []
     for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):

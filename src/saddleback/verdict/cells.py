@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IntArray
 from saddleback.features import Active
 from saddleback.log import Log
@@ -94,18 +95,32 @@ class Cells:
 
     def find(self, observations: FloatArray) -> IntArray:
         """Return the cell of each observation, [n]."""
-        node = np.zeros(len(observations), dtype=np.int64)
-        rows = np.arange(len(observations))
-        while True:
-            inner = self.below[node] >= 0
-            if not inner.any():
-                return np.asarray(self.leaf[node])
-            high = observations[rows, self.column[node]] > self.cut[node]
-            node = np.where(inner, np.where(high, self.above[node], self.below[node]), node)
+        found = np.empty(len(observations), dtype=np.int64)
+        _descend(self.column, self.cut, self.below, self.above, self.leaf, observations, found)
+        return found
 
     def encode(self, observations: FloatArray) -> Active:
         """One feature for each cell, for the engine."""
         return Active(self.find(observations).astype(np.uint32)[:, None], None)
+
+
+@compiled
+def _descend(
+    column: IntArray,
+    cut: FloatArray,
+    below: IntArray,
+    above: IntArray,
+    leaf: IntArray,
+    observations: FloatArray,
+    found: IntArray,
+) -> None:
+    """Walk from the root of a tree of cuts to the leaf in which each observation lies."""
+    for i in range(len(observations)):
+        node = 0
+        while below[node] >= 0:
+            high = observations[i, column[node]] > cut[node]
+            node = above[node] if high else below[node]
+        found[i] = leaf[node]
 
 
 def _median_cut(points: FloatArray, spread: FloatArray) -> tuple[int, float] | None:
@@ -174,9 +189,10 @@ class Column:
         )
 
 
-def sample_states(log: Log) -> FloatArray:
-    """Return some states of a log, spread evenly over its rows, [n, d]."""
-    kept = Thinned()
+def sample_states(log: Log) -> tuple[FloatArray, FloatArray]:
+    """Return states spread evenly over the rows, [n, d], and how often actions were taken, [K]."""
+    kept, taken = Thinned(), np.zeros(log.n_actions)
     for piece in log.pieces():
         kept.add(piece.rows.observations)
-    return kept.rows[0]
+        taken += np.bincount(piece.rows.actions, minlength=log.n_actions)
+    return kept.rows[0], taken

@@ -16,7 +16,7 @@ from saddleback.features import Features
 from saddleback.log import Log, Observed, Piece, Target
 from saddleback.log.log import Progress
 from saddleback.rules import Rule
-from saddleback.verdict.cells import Cells, Column, sample_states
+from saddleback.verdict.cells import Cells, Column
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, Residual, unmet
 from saddleback.verdict.logged import Logged, beyond
@@ -37,6 +37,7 @@ def diagnose(
     sums: Statistics,
     policies: Sequence[Target],
     observed: Observed,
+    sample: FloatArray,
     *,
     features: Features,
     rule: Rule,
@@ -48,7 +49,6 @@ def diagnose(
 ) -> tuple[list[Diagnosis], Logged]:
     """Look at the solutions for all targets, and judge them."""
     setting, K = sums.setting, log.n_actions
-    sample = sample_states(log)
     columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.layout.observations)]
     cells = Cells.of(sample, int(np.clip(log.rows // (ROWS * K), 1, CELLS)))
     looks = [TargetLook(log.action_names, cells) for _ in policies]
