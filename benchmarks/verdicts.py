@@ -2,7 +2,8 @@
 
 Run by ``make verdicts``. For every kind of situation: how often the answer was usable, doubtful or
 refused; how often a usable one came with an interval, widened by the gap, that missed the truth;
-and how often the improvement was told wrongly. Writes ``results/verdicts.json`` and
+and how often the improvement was told wrongly; then how often the verdict from statistics alone was
+usable, and missed. Writes ``results/verdicts.json`` and
 ``results/verdicts.md``.
 """
 
@@ -23,6 +24,10 @@ from rich.table import Table
 from situations import KINDS
 
 import saddleback as sb
+from saddleback.evaluation import default_rule
+from saddleback.log import Observed
+from saddleback.log.as_logged import NAME
+from saddleback.verdict import of_statistics
 
 SEEDS = int(os.environ.get("VERDICT_SEEDS", "20"))
 FIRST = 1000
@@ -38,6 +43,12 @@ def judge(kind, seed):
         given.log, given.target, features=given.features, gamma=given.gamma, rule=given.rule,
         lower_is_better=given.costs, allow_uncovered=given.allow_uncovered,
     ).verdicts  # fmt: skip
+    sums = sb.Statistics.of(
+        given.log, default_rule() if given.rule is None else given.rule,
+        {"target": given.target, NAME: Observed.of(given.log)}, features=given.features,
+        gamma=given.gamma, allow_uncovered=given.allow_uncovered,
+    )  # fmt: skip
+    (summed,) = of_statistics(sums, lower_is_better=given.costs).verdicts
     low, high = verdict.wide
     better = (given.truth > given.baseline) != given.costs
     said = verdict.improvement.word
@@ -52,6 +63,8 @@ def judge(kind, seed):
         "wrong": said == ("worse" if better else "better"),
         "failed": [each.code for each in verdict.failed],
         "width": (high - low) / max(verdict.evidence.spread, 1e-300),
+        "summed": summed.trust,
+        "summed_missed": not summed.wide[0] <= given.truth <= summed.wide[1],
     }
 
 
@@ -69,6 +82,10 @@ def row(each):
         "usable, told wrongly": sum(one["wrong"] for one in usable),
         "good": len(good),
         "good, refused": sum(one["trust"] == "refused" for one in good),
+        "statistics, usable": sum(one["summed"] == "usable" for one in each),
+        "statistics, missed": sum(
+            one["summed"] == "usable" and one["summed_missed"] for one in each
+        ),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import saddleback as sb
 from saddleback.evaluation.intervals import of_blocks, sandwich
-from saddleback.evaluation.second import direction
+from saddleback.evaluation.second import direction, second_pass
 from saddleback.features import Custom, OneHot
 from saddleback.verdict.spectrum import spectrum
 
@@ -110,6 +110,11 @@ def test_with_a_ridge_the_scores_sum_to_nothing_too():
         blocks = of_blocks(sums, ridge=ridge)
         assert blocks.value == pytest.approx(one.value, rel=1e-12)
         assert 0.4 < blocks.error / one.error < 2.5
+        policy = sb.as_target("pump:0.8", log)
+        (each,) = second_pass(
+            log, sums, [policy], features=CAR.features, rule=sb.GRetrace(0.5), ridge=ridge
+        )
+        assert abs(each.each.sum()) < 1e-6 * np.abs(each.each).sum()
 
 
 @pytest.mark.kernel

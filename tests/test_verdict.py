@@ -156,10 +156,6 @@ def test_what_could_not_be_looked_at_is_said_and_does_not_count():
     assert verdict.gap == 0.0
 
 
-def test_propensities_that_differ_by_chance_are_not_wrong():
-    assert judged(replace(GOOD, miscalibrated=0.3, calibration_z=4.9)).trust == "usable"
-
-
 def test_a_self_check_within_two_standard_errors_is_chance():
     assert judged(replace(GOOD, self_check=0.6, self_check_error=0.3)).trust == "usable"
     assert judged(replace(GOOD, self_check=0.6, self_check_error=0.1)).trust == "doubtful"

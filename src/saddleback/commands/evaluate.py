@@ -91,6 +91,10 @@ def command(
     from saddleback.evaluation import load_statistics
     from saddleback.verdict import of_statistics
 
+    if save is not None:
+        from saddleback.paper import prepare
+
+        prepare(Path(save).parent)
     chosen = None if rule is None else parse_rule(rule)
     sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
     if sums:
@@ -164,8 +168,8 @@ def _say(found: Evaluation, card: Card | None, save: str | None, as_json: bool) 
     if card is not None:
         said = [*map(str, card.findings), *result["warnings"]]
         result["warnings"] = list(dict.fromkeys(map(as_typed, said)))
-    if save is not None:
-        Path(save).write_text(json_text(result))
     click.echo(json_text(result) if as_json else told(result))
+    if save is not None:
+        Path(save).write_text(json_text(result), encoding="utf-8")
     words = {each["trust"] for each in result["verdicts"]}
     sys.exit(next((STATUS[word] for word in STATUS if word in words), STATUS["doubtful"]))

@@ -29,7 +29,7 @@ def command(file: str) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """Return a saved result, or say what the file is instead."""
     try:
-        found: Any = json.loads(path.read_text())
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise click.UsageError(
             f"{path} is not JSON ({error}): give what saddleback evaluate --save wrote."

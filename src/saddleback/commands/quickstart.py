@@ -41,8 +41,10 @@ def command(out: Path) -> None:
 
     prepare(out)
     log, policy, result = (out / name for name in ("visits.parquet", "policy.py", "result.json"))
+    if policy.exists() and policy.read_text(encoding="utf-8") != POLICY:
+        raise click.UsageError(f"{policy} is not of a quickstart: choose another folder, --out.")
     Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES).write(log, gamma=0.97)
-    policy.write_text(POLICY)
+    policy.write_text(POLICY, encoding="utf-8")
     obs = ",".join(SIGNS)
     _run("1. Is the log sound?", "check", str(log), "--obs", obs, "--quiet")
     _run(
@@ -86,7 +88,7 @@ def _meaning(path: Path) -> str:
     import json
     import textwrap
 
-    (verdict,) = json.loads(path.read_text())["verdicts"]
+    (verdict,) = json.loads(path.read_text(encoding="utf-8"))["verdicts"]
     better = verdict["improvement"]
     low, high = verdict["wide"]
     text = (

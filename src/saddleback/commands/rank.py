@@ -77,7 +77,7 @@ def command(
             options, quiet=quiet or as_json, rule=chosen, ridge=ridge,
             lower_is_better=lower_is_better,
         )  # fmt: skip
-    ranking = rank(found, alpha=alpha, baseline=number, lower_is_better=lower_is_better)
+    ranking = rank(found, alpha=alpha, baseline=number)
     click.echo(json_text(ranking.as_dict()) if as_json else ranking.text)
     sys.exit(ranking.status)
 

@@ -64,12 +64,13 @@ def command(
     from saddleback.evaluation import Statistics, default_rule, save_statistics
     from saddleback.evaluation.spec import features_of
     from saddleback.log import Observed
-    from saddleback.log.as_logged import NAME
+    from saddleback.log.as_logged import NAME, reserved
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
 
     if not targets:
         raise click.UsageError("Say for which policy: --target module.py:function.")
+    reserved(named(targets))
     prepare(out.parent)
     log = open_log(options)
     rate = discount(log, gamma)

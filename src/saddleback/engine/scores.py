@@ -2,8 +2,9 @@
 
     uᵀs_i = Σ_t (uᵀe_t) δ_t(θ),    δ_t = R_t + γ'θᵀb_t − θᵀφ_t,    uᵀe_t = c_t uᵀe_{t−1} + w_t uᵀφ_t
 
-Against one vector the trace is one number, so a step costs the active features, whatever λ. Beside
-it stands Σ_t γ^t δ_t, by which what followed was better than what θ foresaw.
+less η Σ_t Σ_i u_i θ_i φ_ti² where θ solves with a ridge. Against one vector the trace is one
+number, so a step costs the active features, whatever λ. Beside it stands Σ_t γ^t δ_t, by which what
+followed was better than what θ foresaw.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from saddleback.engine.stream import Columns
 class Scores:
     """Sums of uᵀe_t δ_t and of γ^t δ_t over each episode, as pieces of a stream come."""
 
-    def __init__(self, theta: FloatArray, u: FloatArray) -> None:
-        self._theta, self._u = theta, u
+    def __init__(self, theta: FloatArray, u: FloatArray, ridge: float = 0.0) -> None:
+        self._theta, self._u, self._ridge = theta, u, ridge
         self._carry = np.array([0.0, 1.0])
         self._each: list[FloatArray] = [np.zeros((0, 2))]
 
@@ -31,8 +32,8 @@ class Scores:
         """
         found, deltas = np.zeros((begun + 1, 2)), np.empty(len(starts))
         _scores(
-            *stream[:6], *stream[7:], starts, episode, self._theta, self._u, self._carry, found,
-            deltas,
+            *stream[:6], *stream[7:], starts, episode, self._theta, self._u, self._ridge,
+            self._carry, found, deltas,
         )  # fmt: skip
         self._each[-1][-1:] += found[0]
         if begun:
@@ -66,6 +67,7 @@ def _scores(
     episode: IntArray,
     theta: FloatArray,
     u: FloatArray,
+    ridge: float,
     carry: FloatArray,
     found: FloatArray,
     deltas: FloatArray,
@@ -74,11 +76,12 @@ def _scores(
     valued = np.uint64(0 if len(phi_value) == 1 else 1)
     q, power = carry
     for t in range(len(reward)):
-        delta, along = reward[t], 0.0
+        delta, along, shrunk = reward[t], 0.0, 0.0
         for j in range(phi_from[t], phi_from[t + 1]):
             i, value = phi_index[j], phi_value[j * valued]
             delta -= theta[i] * value
             along += u[i] * value
+            shrunk += u[i] * theta[i] * value * value
         if discount[t] != 0.0:
             ahead = 0.0
             for j in range(next_from[t], next_from[t + 1]):
@@ -87,7 +90,7 @@ def _scores(
         if starts[t]:
             power = 1.0
         q = decay[t] * q + weight[t] * along
-        found[episode[t], 0] += q * delta
+        found[episode[t], 0] += q * delta - ridge * shrunk
         found[episode[t], 1] += power * delta
         deltas[t] = delta
         power *= discount[t]

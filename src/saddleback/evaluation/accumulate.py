@@ -98,7 +98,7 @@ def accumulate(
         "ids": ids, "prints": prints, "unfinished": unfinished,
         "tally": Tally(
             tally.visits, np.array([target.mass for target in each]), tally.ends.returns,
-            tally.ends.rewards, tally.ends.beyond,
+            tally.ends.rewards, tally.ends.beyond, tally.ends.lengths,
         ),
         "estimated": log.estimated, "findings": tuple(findings),
     }  # fmt: skip

@@ -149,7 +149,8 @@ def block_scores(
     t, r = sums.place(rule, target)
     theta, start, u = direction(sums, rule, target, ridge)
     value, n = float(theta @ start), float(sums.episodes.sum())
-    ridged = ridge * np.diag(sums.M) * theta / sums.setting.blocks
+    share = sums.steps / sums.steps.sum()  # M is not kept by blocks
+    ridged = np.outer(share, ridge * np.diag(sums.M) * theta)
     residual = sums.A[t, r] @ theta + sums.b[t, r] - ridged
     each = sums.starts[t] @ theta - sums.episodes * value - residual @ u
     some = sums.episodes > 0

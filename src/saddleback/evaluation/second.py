@@ -75,7 +75,7 @@ def second_pass(
     copies = copies_of(log.n_actions, setting.values, setting.shared)
     solved = [direction(sums, rule, each.name, ridge) for each in policies]
     streamers = [LoggedStreamer(features, [rule], copies, setting.gamma) for _ in policies]
-    scores = [Scores(theta, u) for theta, _, u in solved]
+    scores = [Scores(theta, u, ridge) for theta, _, u in solved]
     firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
     tables = [table for each in policies for table in each.tables]
     for piece in log.pieces(tables, progress):

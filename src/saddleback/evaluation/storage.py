@@ -23,7 +23,7 @@ SCHEMA = 2
 """Version of the layout of the file."""
 
 PLAIN = ("steps", "episodes", "squares", "ids", "prints", "unfinished")
-COUNTS = ("returns", "rewards", "beyond")
+COUNTS = ("returns", "rewards", "beyond", "lengths")
 
 
 def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:

@@ -9,6 +9,9 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log import Piece
 
+NEAR = 5
+"""Lengths just below the greatest with which it is compared."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tally:
@@ -26,6 +29,8 @@ class Tally:
         Least and greatest reward, [2].
     beyond
         Σγ^T over the episodes that were cut short, [1].
+    lengths
+        Lengths of episodes that ended, and how many have each, [n, 2].
     """
 
     visits: FloatArray
@@ -33,6 +38,7 @@ class Tally:
     returns: FloatArray
     rewards: FloatArray
     beyond: FloatArray
+    lengths: IntArray
 
     def merge(self, other: Tally) -> Tally:
         """Return the counts over both logs."""
@@ -40,7 +46,29 @@ class Tally:
         return Tally(
             self.visits + other.visits, self.mass + other.mass, self.returns + other.returns,
             np.array([low[0], high[1]]), self.beyond + other.beyond,
+            counted(np.concatenate([self.lengths, other.lengths])),
         )  # fmt: skip
+
+    @property
+    def limit(self) -> tuple[int, float]:
+        """The greatest length of episodes that ended, and what share of those piles up there.
+
+        Where lengths vary, and many more episodes have the very greatest one than those just below
+        it, a time limit was perhaps logged as an end; else the share is 0.
+        """
+        ends = dict(self.lengths.tolist())
+        longest = max(ends, default=0)
+        before = [ends.get(longest - k, 0) for k in range(1, NEAR + 1)]
+        if longest <= NEAR or ends[longest] <= 3 * max(before) or len(ends) < 2:
+            return longest, 0.0
+        return longest, ends[longest] / sum(ends.values())
+
+
+def counted(lengths: IntArray) -> IntArray:
+    """Add up pairs of length and number, [n, 2], so that each length is there once."""
+    values, where = np.unique(lengths[:, 0], return_inverse=True)
+    count = np.bincount(where, lengths[:, 1], len(values)).astype(np.int64)
+    return np.column_stack([values, count])
 
 
 class Ends:
@@ -50,6 +78,7 @@ class Ends:
         self._gamma, self._task = gamma, task
         self.returns, self.beyond = np.zeros((blocks, 3)), np.zeros(1)
         self.rewards = np.array([np.inf, -np.inf])
+        self.lengths = np.zeros((0, 2), dtype=np.int64)
         self._held = np.zeros(1)
         self._block = np.zeros(1, dtype=np.int64)
 
@@ -76,6 +105,9 @@ class Ends:
         done = np.flatnonzero(over & here)
         for column, what in enumerate((np.ones_like(each), each, each**2)):
             np.add.at(self.returns[:, column], block[done], what[done])
+        ended = rows.position[last[done]] + 1
+        pairs = np.column_stack([ended, np.ones_like(ended)]).astype(np.int64)
+        self.lengths = counted(np.concatenate([self.lengths, pairs]))
         cut = last[~over & here]
         # One by one, so that it does not matter how the log comes in pieces.
         self.beyond = np.cumsum(np.append(self.beyond, power[cut] * self._gamma))[-1:]

@@ -7,16 +7,24 @@ whatever is known of μ, and whether that is right or wrong.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
 from saddleback.log.episodes import Piece
 from saddleback.log.log import Log
 from saddleback.log.targets import Target
 
 NAME = "logged policy"
+
+
+def reserved(names: Iterable[str]) -> None:
+    """Refuse targets that are called as the logged policy is."""
+    if NAME in names:
+        raise InvalidParameter(f"{NAME!r} is what is compared with: give the target another name.")
 
 
 @dataclass(frozen=True, eq=False)

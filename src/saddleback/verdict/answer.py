@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _names
+from saddleback.engine import needs_ratios
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.bounds import enough
 from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
@@ -20,6 +21,7 @@ from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Observed, Target
+from saddleback.log.as_logged import reserved
 from saddleback.log.log import Progress, part_of
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
@@ -112,17 +114,15 @@ def evaluate(
     others = along(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
+    rules = [chosen, *(each for each in rules[1:] if _served(log, each))]
     named = policies(log, targets)
     sample, taken = sample_states(log)
     observed = Observed.by(taken)
-    if observed.name in {each.name for each in named}:
-        raise InvalidParameter(
-            f"{observed.name!r} is what is compared with: give the target another name."
-        )
-    each = 8 * (features.size * (log.n_actions + shared)) ** 2 * (len(named) + 1)
+    reserved([each.name for each in named])
+    room = 8 * (features.size * (log.n_actions + shared)) ** 2 * (len(named) + 1)
     sums = Statistics.of(
         log, rules, {each.name: each for each in (*named, observed)}, features=features,
-        gamma=gamma, shared=shared, blocks=BLOCKS if each * len(rules) * BLOCKS < ROOM else FOLDS,
+        gamma=gamma, shared=shared, blocks=BLOCKS if room * len(rules) * BLOCKS < ROOM else FOLDS,
         allow_uncovered=allow_uncovered, threads=threads, progress=part_of(progress, 0, 3),
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
@@ -165,8 +165,14 @@ def evaluate(
     steps = {each.target: each.ess_by_step for each in weighted}
     findings = tuple(sums.warnings(chosen))
     return Evaluation(
-        sums, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps
+        sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps,
+        lower_is_better,
     )  # fmt: skip
+
+
+def _served(log: Log, rule: Rule) -> bool:
+    """Whether the log holds what a rule of the path needs."""
+    return bool(log.propensity) or not needs_ratios(rule)
 
 
 def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:
@@ -232,7 +238,7 @@ def _without_matrices(
         f"with {features.size * log.n_actions:,} features no matrices are held: this is all there "
         "is, without an interval or a verdict.",
     )
-    return Evaluation(found.statistics_, (estimate,), {}, (*found.findings_, alone))
+    return Evaluation(found.statistics_, rule, (estimate,), {}, (*found.findings_, alone))
 
 
 def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:

@@ -90,11 +90,14 @@ def of_statistics(
             "the episodes are in one block: there is neither an interval nor a verdict. Sum up in "
             "several blocks (blocks=20).",
         )
-        return Evaluation(sums, tuple(estimates), paths, (*findings, alone))
+        return Evaluation(sums, chosen, tuple(estimates), paths, (*findings, alone))
     diagnoses, logged = judge_sums(
         sums, chosen, names, ridge=ridge, draws=draws, lower_is_better=lower_is_better,
         threads=threads,
     )  # fmt: skip
     each = zip(estimates, diagnoses, strict=True)
     within = tuple(one.within(diagnosis.interval) for one, diagnosis in each)
-    return Evaluation(sums, within, paths, findings, logged, tuple(diagnoses))
+    return Evaluation(
+        sums, chosen, within, paths, findings, logged, tuple(diagnoses),
+        lower_is_better=lower_is_better,
+    )  # fmt: skip

@@ -25,8 +25,8 @@ from saddleback.verdict.sums import NOTES, Diagnosis, Waiting, known
 from saddleback.verdict.support import support
 from saddleback.verdict.verdict import Verdict
 
-CELLS, ROWS = 64, 40
-"""Most cells, and rows for each action in one of them."""
+CELLS, PAIRS, ROWS = 64, 640, 40
+"""Most cells, most pairs of cell and action, and rows for each of those."""
 
 FEWEST = 20.0
 """Effective episodes from which a doubly robust estimate is heard."""
@@ -50,10 +50,10 @@ def diagnose(
     """Look at the solutions for all targets, and judge them."""
     setting, K = sums.setting, log.n_actions
     columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.layout.observations)]
-    cells = Cells.of(sample, int(np.clip(log.rows // (ROWS * K), 1, CELLS)))
+    cells = Cells.of(sample, int(np.clip(min(log.rows // ROWS, PAIRS) // K, 1, CELLS)))
     looks = [TargetLook(log.action_names, cells) for _ in policies]
-    rows = RowLook(K, columns, log.time_limit == "task")
-    residuals = [Residual(cells, K, setting.gamma, setting.blocks) for _ in policies]
+    rows = RowLook(K, columns)
+    residuals = [Residual(cells, K, setting.gamma) for _ in policies]
 
     def look(piece: Piece, k: int, pi: FloatArray, deltas: FloatArray) -> None:
         if k == len(policies):
@@ -67,7 +67,7 @@ def diagnose(
         log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, look=look,
         progress=progress,
     )  # fmt: skip
-    logged = Logged.of(every[-1])
+    logged = Logged.of(every[-1], bool(sums.tally.beyond[0]))
     span = sums.span
     found = []
     for policy, scored, seen, residual in zip(policies, every, looks, residuals, strict=False):
@@ -84,12 +84,11 @@ def diagnose(
         agreed = _agreement(scored, robust.get(policy.name))
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
-            residual=abs(residual.value()[0]) if setting.values == "action" else None,
+            residual=abs(residual.value()) if setting.values == "action" else None,
             self_check=logged.gap,
             agreement=None if agreed is None else beyond(*agreed, 1.0),
         )
         z, share = seen.calibration
-        limit, ending = rows.limit()
         notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(
             value=scored.value, error=interval.error, spread=logged.spread,
@@ -100,7 +99,7 @@ def diagnose(
             self_check=logged.off, self_check_error=logged.error,
             agreement=None if agreed is None else agreed[0],
             agreement_error=None if agreed is None else agreed[1],
-            gap=gap.value, limit=limit, limit_share=ending, notes=notes, **told,
+            gap=gap.value, notes=notes, **told,
         )  # fmt: skip
         improvement = logged.against(scored.value, scored.each, gap.value, lower_is_better)
         verdict = Verdict.of(

@@ -11,6 +11,7 @@ from saddleback._plain import plain
 from saddleback._typing import FloatArray
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
+from saddleback.rules import Rule
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.sums import Diagnosis
@@ -27,8 +28,8 @@ class Evaluation:
 
     Attributes
     ----------
-    statistics
-        The sums it was made of.
+    statistics, rule
+        The sums it was made of, and the rule whose fixed point was solved for.
     estimates
         All numbers; the first of each target is the one to use.
     paths
@@ -42,15 +43,19 @@ class Evaluation:
         For each target all that was looked at, with the verdict.
     ess_by_step
         For each target the effective number of episodes at each step.
+    lower_is_better
+        Whether rewards are costs.
     """
 
     statistics: Statistics
+    rule: Rule
     estimates: tuple[Estimate, ...]
     paths: Paths
     findings: tuple[Finding, ...]
     logged: Logged | None = None
     diagnoses: tuple[Diagnosis, ...] = ()
     ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
+    lower_is_better: bool = False
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -71,7 +76,7 @@ class Evaluation:
             "gamma": sums.setting.gamma,
             "features": sums.setting.features,
             "p": sums.p,
-            "rule": str(sums.setting.rules[0]),
+            "rule": str(self.rule),
             "actions": list(sums.setting.actions),
             "steps": int(sums.steps.sum()),
             "episodes": int(sums.episodes.sum()),

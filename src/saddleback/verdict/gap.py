@@ -19,7 +19,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.engine import BackwardSums, LoggedStreamer, copies_of
-from saddleback.evaluation.accumulate import Blocks, add_start, first_of_each
+from saddleback.evaluation.accumulate import add_start, first_of_each
 from saddleback.evaluation.estimator import ONE_STEP
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
@@ -78,43 +78,29 @@ def unmet(sums: Statistics, rule: Rule, target: str, theta: FloatArray, ridge: f
 
 
 class Residual:
-    """Sums of the problem whose rewards are TD errors, in cells, by blocks of episodes."""
+    """Sums of the problem whose rewards are TD errors, in cells."""
 
-    def __init__(self, cells: Cells, n_actions: int, gamma: float, blocks: int) -> None:
+    def __init__(self, cells: Cells, n_actions: int, gamma: float) -> None:
         self._cells, self._copies = cells, copies_of(n_actions, "action", False)
         p = cells.size * n_actions
-        self._A, self._b, self._M = (
-            np.zeros((blocks, p, p)),
-            np.zeros((blocks, p)),
-            np.zeros((p, p)),
-        )
-        self._starts, self._episodes = np.zeros((blocks, p)), np.zeros(blocks)
-        self._steps, self._blocks = 0, Blocks(blocks)
+        self._A, self._b, self._M = np.zeros((1, p, p)), np.zeros((1, p)), np.zeros((p, p))
+        self._starts, self._episodes, self._steps = np.zeros((1, p)), 0, 0
         self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
         self._sums = BackwardSums(self._A, self._b, self._M)
 
     def add(self, piece: Piece, pi: FloatArray, deltas: FloatArray) -> None:
         """Take in the next piece."""
-        each, mine = self._blocks.add(piece)
         stream = self._streamer(piece, pi, None, None)[0]._replace(reward=deltas)
-        self._sums.add(stream, piece.starts, first_of_each(piece, each), piece.goes_on)
+        block = np.zeros(len(piece), dtype=np.int64)
+        self._sums.add(stream, piece.starts, first_of_each(piece, block), piece.goes_on)
+        first = piece.first_states
         self._steps += len(piece)
-        self._episodes += np.bincount(mine, minlength=len(self._episodes))
-        active = self._cells.encode(piece.observations[piece.first_states])
-        add_start(active, pi[piece.first_states] @ self._copies, mine, self._starts)
+        self._episodes += len(first)
+        active = self._cells.encode(piece.observations[first])
+        add_start(active, pi[first] @ self._copies, np.zeros(len(first), np.int64), self._starts)
 
-    def value(self) -> tuple[float, float]:
-        """Return the value of that problem in the start states, and its standard error."""
+    def value(self) -> float:
+        """Return the value of that problem in the start states."""
         span = Range(self._M / self._steps)
-        A, b = self._A.sum(axis=0), self._b.sum(axis=0)
-        n, start = self._episodes.sum(), self._starts.sum(axis=0) / self._episodes.sum()
-        factored = span.factor(A / self._steps, RIDGE)
-        eta, u = factored.solve(b / self._steps).theta, factored.adjoint(start * n / self._steps)
-        found = float(eta @ start)
-        each = self._starts @ eta - self._episodes * found - (self._A @ eta + self._b) @ u
-        some = self._episodes > 0
-        count = int(some.sum())
-        if count < 2:
-            return found, float("inf")
-        spread = each[some] * count / n
-        return found, float(np.sqrt((spread**2).sum() / (count * (count - 1))))
+        eta = span.solve(self._A[0] / self._steps, self._b[0] / self._steps, RIDGE).theta
+        return float(eta @ self._starts[0]) / self._episodes

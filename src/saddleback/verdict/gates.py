@@ -28,6 +28,8 @@ class Gate:
         What was found, in plain words.
     value, doubtful, refused
         The number, and from where on it is bad; None where it is never refused.
+    good
+        Whether large numbers are good ("large") or bad ("small").
     """
 
     code: str
@@ -36,6 +38,7 @@ class Gate:
     value: float | None
     doubtful: float
     refused: float | None
+    good: str = "small"
 
     @property
     def passed(self) -> bool:
@@ -64,7 +67,7 @@ class Check:
         value = self.of(evidence)
         if value is None:
             said = evidence.notes.get(self.code, "could not be checked on this log")
-            return Gate(self.code, UNKNOWN, said, None, self.doubtful, self.refused)
+            return Gate(self.code, UNKNOWN, said, None, self.doubtful, self.refused, self.good)
         sign = 1.0 if self.good == "small" else -1.0
         level = USABLE
         if not sign * value <= sign * self.doubtful:
@@ -74,7 +77,7 @@ class Check:
         said = self.says.format(value=value, e=evidence)
         if level != USABLE:
             said = f"{said}: {self.means.format(value=value, e=evidence)}"
-        return Gate(self.code, level, said, value, self.doubtful, self.refused)
+        return Gate(self.code, level, said, value, self.doubtful, self.refused, self.good)
 
 
 def _relative(x: float | None, error: float | None, spread: float) -> float | None:
@@ -96,9 +99,6 @@ def _reach(e: Evidence) -> float:
     return 2.0 * e.error + (e.gap or 0.0)
 
 
-SURE = 5.0
-"""Standard errors from which propensities count as wrong."""
-
 CHECKS = (
     Check(
         "EPISODES", lambda e: float(e.episodes), 50, 10,
@@ -116,9 +116,9 @@ CHECKS = (
     ),
     Check(
         "PROPENSITIES",
-        lambda e: e.miscalibrated if e.calibration_z is None or e.calibration_z > SURE else 0.0,
+        lambda e: e.miscalibrated,
         0.01, 0.25,
-        "actions and their logged probabilities disagree on {value:.1%} of rows",
+        "actions and their logged probabilities surely disagree on {value:.1%} of rows",
         "the propensities are not those of the policy that acted",
     ),
     Check(
@@ -163,7 +163,7 @@ CHECKS = (
     ),
     Check(
         "ENDS", lambda e: e.limit_share, 0.05, None,
-        "{value:.1%} of episodes end at the greatest length, {e.limit:,} steps",
+        "{value:.1%} of episodes pile up at the greatest length, {e.limit:,} steps",
         "a time limit logged as terminated? Then the answer is of shorter episodes",
     ),
     Check(

@@ -47,16 +47,21 @@ class Logged:
         return beyond(self.off, self.error, 2.0)
 
     @classmethod
-    def of(cls, scored: Scored) -> Logged:
-        """Compare what was returned with what was foreseen, episode by episode."""
+    def of(cls, scored: Scored, cut: bool) -> Logged:
+        """Compare what was returned with what was foreseen, episode by episode.
+
+        Where some were ``cut`` short, returns are not known, and V̂_μ is the baseline.
+        """
         returns = scored.first + scored.beyond
         mean = float(returns.mean())
         each = returns - mean
         off = student(0.0, scored.each - each, 0.95, ESTIMAND, "paired")
-        return cls(
-            student(mean, each, 0.95, "V^μ", "Student t"), each,
-            _spread(float(returns.std(ddof=1)), mean), scored.value, scored.value - mean, off.error,
-        )  # fmt: skip
+        interval = student(mean, each, 0.95, "V^μ", "Student t")
+        if cut:
+            each = scored.each
+            interval = student(scored.value, each, 0.95, "V^μ, bootstrapped", "sandwich")
+        spread = _spread(float(returns.std(ddof=1)), mean)
+        return cls(interval, each, spread, scored.value, scored.value - mean, off.error)
 
     @classmethod
     def of_sums(cls, sums: Statistics, rule: Rule, ridge: float) -> Logged | None:
@@ -100,5 +105,5 @@ def beyond(x: float, error: float, times: float) -> float:
 
 
 def _spread(deviation: float, mean: float) -> float:
-    """Return a standard deviation; where hardly anything varies a thousandth of the size."""
-    return max(deviation, 1e-3 * abs(mean))
+    """Return a standard deviation; where hardly anything varies a hundredth of the size."""
+    return max(deviation, 1e-2 * abs(mean))

@@ -10,8 +10,8 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.log import Piece
 from saddleback.verdict.cells import Cells, Column, Thinned
 
-NEAR = 5
-"""Lengths just below the greatest with which it is compared."""
+SURE = 5.0
+"""Standard errors from which propensities count as wrong."""
 
 GREEDY = 0.95
 """A row counts as greedy if one action is at least so likely."""
@@ -95,7 +95,7 @@ class TargetLook:
         found = [of_ratios(self._ratios, self._least, self._rows)]
         if self._known.any():
             found.append(of_known(self._known, self._rows))
-        return max(found)
+        return max(z for z, _ in found), max(share for _, share in found)
 
     @property
     def portrait(self) -> Portrait:
@@ -132,7 +132,7 @@ def of_ratios(sums: FloatArray, least: FloatArray, rows: int) -> tuple[float, fl
         unseen = np.where(np.isfinite(least), pi * (1.0 / least - 1.0), np.inf)
         variance = np.maximum(np.maximum(square, known), np.where(x < 0, unseen, 0.0))
         z = np.where(variance > 0, np.abs(x) / np.sqrt(variance), 0.0)
-    return float(z.max(initial=0.0)), float(np.abs(x[-1]).sum() / max(1, rows))
+    return _surest(z, x, rows)
 
 
 def of_known(sums: FloatArray, rows: int) -> tuple[float, float]:
@@ -145,7 +145,17 @@ def of_known(sums: FloatArray, rows: int) -> tuple[float, float]:
     variance = variance + np.abs(x) / 3.0
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(variance > 0, np.abs(x) / np.sqrt(variance), 0.0)
-    return float(z.max(initial=0.0)), float(np.abs(x[-1]).sum() / max(1, rows))
+    return _surest(z, x, rows)
+
+
+def _surest(z: FloatArray, x: FloatArray, rows: int) -> tuple[float, float]:
+    """Return the largest z, and the share of rows in excess where it is sure, by cells or totals.
+
+    Errors may cancel over states, so the sums of cells count where they are sure themselves.
+    """
+    sure = np.where(z > SURE, np.abs(x), 0.0)
+    share = max(float(sure[:-1].sum()), float(sure[-1].sum())) / max(1, rows)
+    return float(z.max(initial=0.0)), share
 
 
 def _with_totals(sums: FloatArray) -> FloatArray:
@@ -156,12 +166,9 @@ def _with_totals(sums: FloatArray) -> FloatArray:
 class RowLook:
     """Sums over the rows of a log that no target matters to."""
 
-    def __init__(self, n_actions: int, columns: list[Column], task: bool) -> None:
-        self._columns, self._task = columns, task
+    def __init__(self, n_actions: int, columns: list[Column]) -> None:
+        self._columns = columns
         self.taken = [np.zeros((len(each.edges) + 1, n_actions)) for each in columns]
-        self._length = 0
-        self.ends: dict[int, int] = {}
-        self.cuts = 0
 
     def add(self, piece: Piece) -> None:
         """Take in the next piece."""
@@ -171,32 +178,3 @@ class RowLook:
             at = column.find(seen[:, k]) * K + piece.actions
             counted = np.bincount(at, minlength=self.taken[k].size)
             self.taken[k] += counted.reshape(self.taken[k].shape)
-        self._lengths(piece)
-
-    def _lengths(self, piece: Piece) -> None:
-        rows = piece.rows
-        begins = np.flatnonzero(rows.starts)
-        bounds = np.concatenate([[0], begins[begins > 0], [len(rows)]])
-        lengths = np.diff(bounds)
-        if not rows.starts[0]:
-            lengths[0] += self._length
-        self._length = int(lengths[-1]) if piece.goes_on else 0
-        last = bounds[1:] - 1
-        ended = rows.terminated[last] | (rows.truncated[last] & self._task)
-        if piece.goes_on:
-            lengths, ended = lengths[:-1], ended[:-1]
-        for length, count in zip(*np.unique(lengths[ended], return_counts=True), strict=True):
-            self.ends[int(length)] = self.ends.get(int(length), 0) + int(count)
-        self.cuts += int((~ended).sum())
-
-    def limit(self) -> tuple[int, float]:
-        """Return the greatest length of terminated episodes, and what share of all ends there.
-
-        Where lengths vary, and many more episodes have the very greatest one than those just below
-        it, a time limit was perhaps logged as an end; else the share is 0.
-        """
-        longest = max(self.ends, default=0)
-        before = [self.ends.get(longest - k, 0) for k in range(1, NEAR + 1)]
-        if longest <= NEAR or self.ends[longest] <= 3 * max(before) or len(self.ends) < 2:
-            return longest, 0.0
-        return longest, self.ends[longest] / (sum(self.ends.values()) + self.cuts)

@@ -111,7 +111,7 @@ class Ranking:
     def text(self) -> str:
         """It as a table, with what follows from it."""
         wide = max(len(each.name) for each in self.candidates)
-        wide = min(max(wide, 9), 30)
+        wide = min(max(wide, 9), 24)
         head = f"{'candidate':{wide}}  {'value':>9}  {'difference':>10}  {'at least':>9}  trust"
         lines = [f"baseline: {self.of}, {self.baseline:.4g}", head]
         for each in self.candidates:
@@ -120,11 +120,8 @@ class Ranking:
             if each.trust == REFUSED:
                 numbers = f"{'-':>9}  {'-':>10}  {'-':>9}"
             lines.append(f"{each.name[:wide]:{wide}}  {numbers}  {each.trust}{mark}")
-        less = " lower" if self.lower_is_better else ""
-        lines.append(
-            f"at least: {less} by so much, for all {len(self.candidates)} at once, "
-            f"{1 - self.alpha:.0%} sure".replace(":  ", ": ")
-        )
+        side = "lower" if self.lower_is_better else "higher"
+        lines.append(f"at least: so much {side}, all of them at once {1 - self.alpha:.0%} sure")
         best = self.best
         if best is None:
             lines.append("No candidate is better than the baseline for sure.")
@@ -133,10 +130,7 @@ class Ranking:
         return "\n".join(lines)
 
 
-def rank(
-    found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None,
-    lower_is_better: bool = False,
-) -> Ranking:  # fmt: skip
+def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:
     """Rank the targets of an evaluation against the logged policy, or against a number.
 
     Parameters
@@ -147,8 +141,6 @@ def rank(
         Chance that any of the bounds claims too much.
     baseline
         A number to beat; the logged policy if not given.
-    lower_is_better
-        Whether rewards are costs.
 
     Examples
     --------
@@ -166,6 +158,7 @@ def rank(
         raise InvalidParameter(
             "rank: there are no verdicts to rank by: sum up in several blocks (blocks=20)."
         )
+    lower_is_better = found.lower_is_better
     sign = -1.0 if lower_is_better else 1.0
     share = 1.0 - alpha / len(found.diagnoses)
     ranked = []

@@ -140,7 +140,7 @@ def spectrum(
 PART = 10
 """Draws that are made in one go."""
 
-NOTHING = 1e-13
+NOTHING = 1e-11
 """Share of the largest eigenvalue below which one counts as 0."""
 
 FEWEST = 20

@@ -18,7 +18,7 @@ from saddleback.verdict.gap import Gap, unmet
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.looks import Portrait
 from saddleback.verdict.spectrum import Spectrum, spectrum
-from saddleback.verdict.support import ENOUGH, Support
+from saddleback.verdict.support import ENOUGH, SMALLEST, Support
 from saddleback.verdict.verdict import Verdict
 
 NEARBY = (1e-6, 1e-5, 1e-4)
@@ -33,13 +33,13 @@ DRAWS, LARGEST = 20, 1000
 NOTES = {
     "SUPPORT": "the log has no probabilities of its actions",
     "PROPENSITIES": "the log has no probabilities of its actions",
-    "CEILING": "no ceiling: the trace of this rule is bounded",
-    "STABILITY": "left out with so many features; draws=20 (--bootstrap 20) finds it",
+    "CEILING": "no ceiling: there is no importance trace, or no ratio",
+    "STABILITY": "left out: too few blocks of episodes, or too many features (--bootstrap 20)",
 }
 """Why a gate could not be checked."""
 
 NEEDS_LOG = dict.fromkeys(
-    ("SUPPORT", "PROPENSITIES", "AGREEMENT", "ENDS"),
+    ("SUPPORT", "PROPENSITIES", "AGREEMENT"),
     "statistics do not keep it: evaluate the log itself",
 )
 """Why a gate could not be checked without the log."""
@@ -97,7 +97,8 @@ def begin_spectra(
     draws: int | None,
 ) -> Waiting:
     """Begin to find the spectra of all targets; too large ones only if they were asked for."""
-    if draws is None and len(sums.span.active) > LARGEST:
+    few = int((sums.steps > 0).sum()) < 2
+    if few or (draws is None and len(sums.span.active) > LARGEST):
         return {}
     often = DRAWS if draws is None else draws
     return {name: spectrum(sums, rule, name, pool, ridge=ridge, draws=often) for name in targets}
@@ -109,13 +110,16 @@ def known(
     """Return the spectrum, and evidence that statistics alone give."""
     cloud = spectra[target]() if target in spectra else None
     episodes = int(sums.episodes.sum())
+    limit, share = sums.tally.limit
     return cloud, {
+        "limit": limit,
+        "limit_share": share,
         "episodes": episodes,
         "steps": int(sums.steps.sum()),
         "trace_ratio": _trace_ratio(sums, rule, target),
         "unique": sums.factored(rule, target, ridge).unique,
         "stable": None if cloud is None else cloud.agree / len(cloud.cloud),
-        "sensitivity": _sensitivity(sums, rule, target, interval.value),
+        "sensitivity": _sensitivity(sums, rule, target, interval.value, ridge),
         "beyond": float(sums.tally.beyond[0]) / max(1, episodes),
         "outside": _outside(interval, sums.tally, sums.setting.gamma, int(sums.steps.sum())),
     }
@@ -134,8 +138,8 @@ def judge_sums(
     """Judge the closed form by statistics alone."""
     logged = Logged.of_sums(sums, rule, ridge)
     found = []
-    pool = ThreadPoolExecutor(threads)
-    spectra = begin_spectra(sums, rule, targets, pool, ridge, draws)
+    with ThreadPoolExecutor(threads) as pool:
+        spectra = begin_spectra(sums, rule, targets, pool, ridge, draws)
     for name in targets:
         value, each = block_scores(sums, rule, name, ridge)
         interval = student(value, each, 0.95, ESTIMAND, "sandwich over blocks of episodes")
@@ -159,7 +163,8 @@ def judge_sums(
         improvement = None
         if logged is not None:
             improvement = logged.against(value, each, gap.value, lower_is_better)
-        least = int(np.argmax(np.where(sums.tally.visits < ENOUGH, mass, 0.0)))
+        thin = np.where(mass > SMALLEST * total / len(mass), sums.tally.visits, np.inf)
+        least = int(np.argmin(thin))
         weakest = f"feature {least}, active on {sums.tally.visits[least]:,.0f} steps"
         verdict = Verdict.of(
             name, (interval.value, interval.low, interval.high), judged, improvement, weakest
@@ -168,7 +173,6 @@ def judge_sums(
         found.append(
             Diagnosis(verdict, interval, None, None, cloud, gap, span.condition, span.rank)
         )
-    pool.shutdown()
     return found, logged
 
 
@@ -179,12 +183,12 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
     return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
 
 
-def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float) -> float:
+def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float:
     """Return the largest change of V̂ over small ridges, and with λ = 0."""
-    others = [(rule, eta) for eta in NEARBY]
+    others = [(rule, ridge + eta) for eta in NEARBY]
     if hasattr(rule.trace, "lam"):
         trace: Any = replace(rule.trace, **{"lam": 0.0})
-        others.append((replace(rule, trace=trace), 0.0))
+        others.append((replace(rule, trace=trace), ridge))
     values = [
         sums.solve(each, target, eta).theta @ sums.start(target)
         for each, eta in others

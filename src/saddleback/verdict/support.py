@@ -61,7 +61,7 @@ class Support:
     def words(self) -> str:
         """The weakest region in words."""
         rows = f"{self.taken:,} row{'' if self.taken == 1 else 's'}"
-        return f"{self.action!r} when {self.where} ({rows}, {self.share:.1%} of the target)"
+        return f"{self.action!r} {self.where} ({rows}, {self.share:.1%} of the target)"
 
 
 def behind(
@@ -145,7 +145,7 @@ def _weakest(
                 score *= 1.0001
             at, a = np.unravel_index(int(score.argmax()), score.shape)
             if score[at, a] > best[0]:
-                words = column.words(int(at), above)
+                words = f"when {column.words(int(at), above)}"
                 best = (score[at, a], int(a), words, int(n[at, a]), float(m[at, a] / total))
     if best[0] == -np.inf:
         most = int(pi.sum(axis=0).argmax())

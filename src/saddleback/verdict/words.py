@@ -59,6 +59,11 @@ def _behind(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
         largest = "none" if each["max_share"] is None else f"{each['max_share']:.0%}"
         said = f"ESS {each['ess']:,.1f} of {plain['episodes']:,}, largest share {largest}"
         yield from _wrap("  weights of episodes: ", f"{said}, k-hat {_short(each['k_hat'])}")
+    steps = plain.get("ess_by_step", {}).get(verdict["target"], [])
+    if steps:
+        at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
+        line = ", ".join(f"{steps[k]:,.0f} after {k + 1}" for k in at)
+        yield from _wrap("  ESS by step: ", line, "    ")
     rank = f"rank {verdict['rank']:,} of {plain['p']:,}, condition {_short(verdict['condition'])}"
     yield from _wrap("  features: ", f"{rank} on what was met")
 
@@ -73,8 +78,8 @@ def statements(verdict: dict[str, Any]) -> list[str]:
         said += "No value is given, for the reasons below."
     else:
         said += (
-            f"The value is {value}; with {_short(verdict['gap'])} for what the features may miss, "
-            f"V^π is in [{low}, {high}]."
+            f"The value is {value}; V^π is in [{low}, {high}], 95 % sure as far as the gap of "
+            f"{_short(verdict['gap'])} holds."
         )
     lines = [*_wrap("", said), *_improvement(verdict)]
     order = (REFUSED, DOUBTFUL)
@@ -211,7 +216,9 @@ def _number(value: float | None, places: int | None) -> str:
 
 
 def _short(value: float | None) -> str:
-    return "none" if value is None else f"{value:.2g}"
+    if value is None:
+        return "none"
+    return "0" if abs(value) < 1e-12 else f"{value:.2g}"
 
 
 def _thresholds(gate: dict[str, Any]) -> str:
@@ -219,7 +226,8 @@ def _thresholds(gate: dict[str, Any]) -> str:
     if gate["value"] is None:
         return "."
     limits = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
-    said = [f"{word} from {limit:g}" for word, limit in limits if limit is not None]
+    side = "below" if gate["good"] == "large" else "above"
+    said = [f"{word} {side} {limit:g}" for word, limit in limits if limit is not None]
     return f". [{gate['value']:.3g}; {', '.join(said)}]"
 
 
