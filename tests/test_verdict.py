@@ -578,3 +578,86 @@ def test_a_target_may_not_take_the_name_of_the_logged_policy():
     """Its sums would be those of the other."""
     with pytest.raises(sb.errors.InvalidParameter, match=r"'logged policy' is .* another name"):
         sb.evaluate(lake(), {"logged policy": TARGET}, features=OneHot(5), gamma=0.95)
+
+
+# What a review found.
+
+
+def two_states(n, logged, seed=0):
+    """Decisions in two states, with μ(1|s) = 0.8 and 0.2, whatever is logged."""
+    rng = np.random.default_rng(seed)
+    state = rng.integers(2, size=n)
+    mu = np.where(state == 0, 0.8, 0.2)
+    action = (rng.random(n) < mu).astype(int)
+    right = np.where(action == 1, mu, 1 - mu)
+    return {
+        "episode_id": np.arange(n), "obs_0": state.astype(float), "action": action,
+        "reward": np.where(state == 0, 1.0, -1.0) * action + rng.normal(size=n),
+        "terminated": np.ones(n, bool), "truncated": np.zeros(n, bool),
+        "behavior_prob": np.full(n, 0.5) if logged == "half" else right,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("logged", "level"), [("half", "refused"), ("right", "usable")])
+def test_errors_of_propensities_that_cancel_are_seen(logged, level):
+    log = sb.Log(two_states(4000, logged))
+    found = sb.evaluate(log, "uniform", features=OneHot(2), gamma=0.0)
+    (gate,) = [each for each in found.verdicts[0].gates if each.code == "PROPENSITIES"]
+    assert gate.level == level
+
+
+def test_the_verdict_does_not_depend_on_what_is_shown():
+    log = sb.Log(two_states(2000, "right"))
+    one, two = (
+        sb.evaluate(log, "uniform", features=OneHot(2), gamma=0.0, methods=methods).verdicts[0]
+        for methods in (None, ["fqe"])
+    )
+    assert one == two
+
+
+def test_of_a_truncated_log_the_baseline_has_its_whole_error():
+    """V^μ is bootstrapped beyond the cut, and the interval has to know that."""
+    base = sb.problems.random_mdp(0.95, rng=1, termination=0.01)
+    mdp, mu = base.mdp, base.behaviour
+    truth = float(mdp.start @ (mu * mdp.q(mu)).sum(axis=1))
+    hits = 0
+    for seed in range(60):
+        log = sb.collect(base, episodes=100, limit=15, rng=seed)
+        found = sb.evaluate(log, mu, features=OneHot(6), gamma=0.95, methods=())
+        hits += found.logged.interval.low <= truth <= found.logged.interval.high
+    assert hits >= 52
+
+
+def test_exact_answers_are_not_refused_for_want_of_variance():
+    data = two_states(500, "right") | {"reward": np.ones(500)}
+    (verdict,) = sb.evaluate(sb.Log(data), "uniform", features=OneHot(2), gamma=0.0).verdicts
+    assert verdict.trust == "usable"
+    assert verdict.value == pytest.approx(1.0)
+
+
+def test_a_path_leaves_out_what_the_log_cannot_serve():
+    data = two_states(500, "right")
+    del data["behavior_prob"]
+    found = sb.evaluate(
+        sb.Log(data), "uniform", features=OneHot(2), gamma=0.0, rule=sb.GES(0.0), path=True
+    )
+    assert [lam for lam, _ in found.paths["uniform"]["lambda"]] == [0.0]
+
+
+def test_few_episodes_in_one_block_are_told_and_not_a_crash():
+    for seed in range(12):
+        data = two_states(2, "right", seed) | {"episode_id": np.array([seed, seed + 20])}
+        text = sb.evaluate(
+            sb.Log(data, actions=["0", "1"]), "uniform", features=OneHot(2), gamma=0.0,
+            allow_uncovered=True,
+        ).text  # fmt: skip
+        assert "Trust: REFUSED" in text
+
+
+def test_a_ranking_follows_the_direction_of_the_evaluation():
+    log = sb.Log(two_states(4000, "right"))
+    found = sb.evaluate(
+        log, {"zero": "always:0", "one": "always:1"}, features=OneHot(2), gamma=0.0,
+        lower_is_better=True,
+    )  # fmt: skip
+    assert sb.rank(found).lower_is_better

@@ -28,10 +28,6 @@ from saddleback.log.prints import overlap
 from saddleback.rules import Importance, Rule, each_rule
 from saddleback.system import System
 
-MEMORY = 8 * 2**30
-"""Most bytes of sums that are held."""
-
-
 UNMET = 0.001
 """Share of the start features that may never have been active without a warning."""
 

@@ -30,6 +30,7 @@ from saddleback.verdict.closed import along, closed_forms
 from saddleback.verdict.diagnose import diagnose
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluation import Evaluation
+from saddleback.verdict.spectrum import enough_draws
 from saddleback.verdict.sums import begin_spectra
 
 PLAIN, ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
@@ -109,8 +110,17 @@ def evaluate(
     chosen = default_rule() if rule is None else rule
     is_rule(chosen)
     wanted = _methods(log, chosen, methods)
+    if draws is not None:
+        enough_draws(draws)
     if "svrg" in wanted and features.size * log.n_actions > LARGEST:
-        return _without_matrices(log, targets, features, gamma, chosen, ridge, shared, progress)
+        if wanted != ("svrg",) or path:
+            raise InvalidParameter(
+                "method 'svrg' with so many features goes alone: leave other methods and the path "
+                "out."
+            )
+        return _without_matrices(
+            log, targets, features, gamma, chosen, ridge, shared, allow_uncovered, progress
+        )
     others = along(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
@@ -221,6 +231,7 @@ def _without_matrices(
     rule: Rule,
     ridge: float,
     shared: bool,
+    allow_uncovered: bool,
     progress: Progress | None,
 ) -> Evaluation:
     """Evaluate with more features than matrices are held for: by SVRG alone."""
@@ -229,7 +240,7 @@ def _without_matrices(
         raise InvalidParameter("method 'svrg' with so many features takes one target at a time.")
     found = SVRG(
         target=named[0], features=features, gamma=gamma, rule=rule, ridge=ridge, shared=shared,
-        rng=0,
+        allow_uncovered=allow_uncovered, rng=0,
     ).fit(log, progress)  # fmt: skip
     assert found.statistics_ is not None
     estimate = Estimate(named[0].name, f"SVRG, {rule}", found.value(), found.outcome_)

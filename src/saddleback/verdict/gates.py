@@ -94,6 +94,14 @@ def _scaled(x: float | None, spread: float) -> float | None:
     return _relative(x, 0.0, spread)
 
 
+def _in_errors(x: float | None, error: float | None, spread: float) -> float | None:
+    """|x| in standard errors, which are at least a ten-thousandth of a standard deviation."""
+    if x is None or error is None:
+        return None
+    least = max(error, 1e-4 * spread)
+    return abs(x) / least if not least <= 0 else (0.0 if x == 0 else float("inf"))
+
+
 def _reach(e: Evidence) -> float:
     """Half the width of the widened interval, about."""
     return 2.0 * e.error + (e.gap or 0.0)
@@ -141,7 +149,7 @@ CHECKS = (
     ),
     Check(
         "AGREEMENT",
-        lambda e: None if e.agreement is None else abs(e.agreement) / (e.agreement_error or 1e-12),
+        lambda e: _in_errors(e.agreement, e.agreement_error, e.spread),
         3.0, None,
         "{value:.1f} standard errors from the doubly robust estimate",
         "the features miss something, or the ratios do",

@@ -101,10 +101,7 @@ def spectrum(
 
     The work is done by the pool, while other things can be done; what is returned waits for it.
     """
-    if _validate.count("bootstrap", "draws", draws) < FEWEST:
-        raise InvalidParameter(
-            f"bootstrap: {draws} draws are too few to say anything of a spread: at least {FEWEST}."
-        )
+    enough_draws(draws)
     t, r = sums.place(rule, target)
     some, at = np.flatnonzero(sums.steps > 0), sums.span.active
     if len(some) < 2:
@@ -139,6 +136,15 @@ def spectrum(
 
 PART = 10
 """Draws that are made in one go."""
+
+
+def enough_draws(draws: int) -> None:
+    """Refuse fewer draws than a spread can be taken of."""
+    if _validate.count("bootstrap", "draws", draws) < FEWEST:
+        raise InvalidParameter(
+            f"bootstrap: {draws} draws are too few to say anything of a spread: at least {FEWEST}."
+        )
+
 
 NOTHING = 1e-11
 """Share of the largest eigenvalue below which one counts as 0."""
