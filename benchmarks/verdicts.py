@@ -28,6 +28,7 @@ from saddleback.evaluation import default_rule
 from saddleback.log import Observed
 from saddleback.log.as_logged import NAME
 from saddleback.verdict import of_statistics
+from saddleback.verdict.gap import without_trace
 
 SEEDS = int(os.environ.get("VERDICT_SEEDS", "20"))
 FIRST = 1000
@@ -43,8 +44,9 @@ def judge(kind, seed):
         given.log, given.target, features=given.features, gamma=given.gamma, rule=given.rule,
         lower_is_better=given.costs, allow_uncovered=given.allow_uncovered,
     ).verdicts  # fmt: skip
+    rule = default_rule() if given.rule is None else given.rule
     sums = sb.Statistics.of(
-        given.log, default_rule() if given.rule is None else given.rule,
+        given.log, list(dict.fromkeys((rule, without_trace(rule) or rule))),
         {"target": given.target, NAME: Observed.of(given.log)}, features=given.features,
         gamma=given.gamma, allow_uncovered=given.allow_uncovered,
     )  # fmt: skip

@@ -67,6 +67,7 @@ def command(
     from saddleback.log.as_logged import NAME, reserved
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
+    from saddleback.verdict.gap import without_trace
 
     if not targets:
         raise click.UsageError("Say for which policy: --target module.py:function.")
@@ -75,6 +76,7 @@ def command(
     log = open_log(options)
     rate = discount(log, gamma)
     chosen = [parse_rule(each) for each in rules] or [default_rule()]
+    chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     with reading("checking", quiet) as progress:
         card = log.card(rate, progress)
     refuse(card.findings)

@@ -18,7 +18,7 @@ from saddleback.log.log import Progress
 from saddleback.rules import Rule
 from saddleback.verdict.cells import Cells, Column
 from saddleback.verdict.evidence import Evidence
-from saddleback.verdict.gap import Gap, Residual, unmet
+from saddleback.verdict.gap import Gap, Residual, of_trace, unmet
 from saddleback.verdict.logged import Logged, beyond
 from saddleback.verdict.looks import RowLook, TargetLook
 from saddleback.verdict.sums import NOTES, Diagnosis, Waiting, known
@@ -85,6 +85,7 @@ def diagnose(
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
             residual=abs(residual.value()) if setting.values == "action" else None,
+            trace=of_trace(sums, rule, policy.name, scored.value, ridge),
             self_check=logged.gap,
             agreement=None if agreed is None else beyond(*agreed, 1.0),
         )

@@ -1,9 +1,10 @@
-"""How far may the fixed point of these features be from V^π? Four looks at the gap.
+"""How far may the fixed point of these features be from V^π? Five looks at the gap.
 
 unmet       weights of features that were never active are 0; what if they were worth as much as the
             same feature with the other actions?
 residual    with Q = φᵀθ̂, V^π − V̂ is the value of a problem whose rewards are the TD errors
             δ_t(θ̂). It is solved in cells of the observation, which may see what features miss.
+trace       features that can say V^π have the same fixed point whatever λ; how far is that of λ = 0?
 self-check  the same pipeline says V̂_μ of the logged policy, and the log what was returned.
 agreement   weighted doubly robust estimates are of V^π itself, where ratios can be trusted.
 
@@ -13,7 +14,8 @@ observation), so the largest of them is taken, the last two less what chance exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -37,12 +39,13 @@ class Gap:
 
     Attributes
     ----------
-    unmet, residual, self_check, agreement
+    unmet, residual, trace, self_check, agreement
         See the module.
     """
 
     unmet: float | None = None
     residual: float | None = None
+    trace: float | None = None
     self_check: float | None = None
     agreement: float | None = None
 
@@ -75,6 +78,22 @@ def unmet(sums: Statistics, rule: Rule, target: str, theta: FloatArray, ridge: f
     system = sums.system(rule, target)
     changed = sums.factored(rule, target, ridge).solve(system.b + system.A @ z).theta + z
     return float(abs((changed - theta) @ sums.start(target)))
+
+
+def of_trace(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float | None:
+    """Return by how much V̂ changes with λ = 0; None where that was not summed up."""
+    other = without_trace(rule)
+    if other is None or other == rule or other not in sums.setting.rules:
+        return None
+    return abs(float(sums.solve(other, target, ridge).theta @ sums.start(target)) - value)
+
+
+def without_trace(rule: Rule) -> Rule | None:
+    """Return the rule with λ = 0; None if its trace has no λ."""
+    if not hasattr(rule.trace, "lam"):
+        return None
+    trace: Any = replace(rule.trace, **{"lam": 0.0})
+    return replace(rule, trace=trace)
 
 
 class Residual:

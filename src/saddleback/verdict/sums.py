@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.tally import Tally
 from saddleback.rules import Importance, Rule
 from saddleback.verdict.evidence import Evidence
-from saddleback.verdict.gap import Gap, unmet
+from saddleback.verdict.gap import Gap, of_trace, unmet
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.looks import Portrait
 from saddleback.verdict.spectrum import Spectrum, spectrum
@@ -146,6 +146,7 @@ def judge_sums(
         theta = sums.solve(rule, name, ridge).theta
         gap = Gap(
             unmet=unmet(sums, rule, name, theta, ridge),
+            trace=of_trace(sums, rule, name, value, ridge),
             self_check=None if logged is None else logged.gap,
         )
         cloud, evidence = known(sums, rule, name, interval, ridge, spectra)
@@ -185,16 +186,10 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
 
 def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float:
     """Return the largest change of V̂ over small ridges, and with λ = 0."""
-    others = [(rule, ridge + eta) for eta in NEARBY]
-    if hasattr(rule.trace, "lam"):
-        trace: Any = replace(rule.trace, **{"lam": 0.0})
-        others.append((replace(rule, trace=trace), ridge))
-    values = [
-        sums.solve(each, target, eta).theta @ sums.start(target)
-        for each, eta in others
-        if each in sums.setting.rules
-    ]
-    return float(np.abs(np.array(values) - value).max(initial=0.0))
+    start = sums.start(target)
+    values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in NEARBY]
+    changes = [abs(each - value) for each in values]
+    return max(*changes, of_trace(sums, rule, target, value, ridge) or 0.0)
 
 
 def _outside(interval: Interval, tally: Tally, gamma: float, steps: int) -> float:
