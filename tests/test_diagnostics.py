@@ -487,7 +487,7 @@ def test_a_gap_is_the_largest_of_its_parts():
     assert Gap().value == 0.0
     assert Gap(unmet=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
     assert Gap(residual=3.0).parts == {
-        "unmet": None, "residual": 3.0, "self_check": None, "agreement": None,
+        "unmet": None, "residual": 3.0, "trace": None, "self_check": None, "agreement": None,
     }  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
     both[1] = tmp_path / "b.parquet"
     for name, files in (("one", both[:1]), ("two", both[1:]), ("all", both)):
         said = run("stats", *files, *options, "--out", tmp_path / f"{name}.stats").stdout
-        assert "2 rules, 3 targets" in said  # the logged policy too
+        assert "4 rules, 3 targets" in said  # with λ = 0, and the logged policy too
     run("merge", tmp_path / "one.stats", tmp_path / "two.stats", "--out", tmp_path / "sum.stats")
     whole, merged = (sb.load_statistics(tmp_path / f"{n}.stats") for n in ("all", "sum"))
     for name in ("A", "b", "M", "starts", "squares"):

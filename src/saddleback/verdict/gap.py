@@ -4,7 +4,7 @@ unmet       weights of features that were never active are 0; what if they were 
             same feature with the other actions?
 residual    with Q = φᵀθ̂, V^π − V̂ is the value of a problem whose rewards are the TD errors
             δ_t(θ̂). It is solved in cells of the observation, which may see what features miss.
-trace       features that can say V^π have the same fixed point whatever λ; how far is that of λ = 0?
+trace       features that can say V^π have one fixed point whatever λ: how far is that of λ = 0?
 self-check  the same pipeline says V̂_μ of the logged policy, and the log what was returned.
 agreement   weighted doubly robust estimates are of V^π itself, where ratios can be trusted.
 
