@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,15 +74,19 @@ def accumulate(
     warnings: list[Finding] = []
     tables = [table for policy in policies for table in policy.tables]
     with ThreadPoolExecutor(_validate.count("Statistics", "threads", threads)) as pool:
+        pending: list[Future[None]] = []
         for piece in log.pieces(tables, progress, warnings):
             block, mine = tally.add(piece)
-            jobs = [
+            work = [
                 job
                 for t, target in enumerate(each)
-                for job in target.add(piece, block, mine, pool, None if t else tally.visits)
+                for job in target.add(piece, block, mine, None if t else tally.visits)
             ]
-            for job in jobs:
+            for job in pending:  # a piece is made ready while the one before it is summed up
                 job.result()
+            pending = [pool.submit(job) for job in work]
+        for job in pending:
+            job.result()
     if setting.gamma == 1.0 and tally.cut:
         refuse([undiscounted(tally.cut / tally.episodes.sum())])
     uncovered = [target.coverage.finding(allow_uncovered) for target in each]
@@ -176,10 +181,9 @@ class _Target:
         piece: Piece,
         block: IntArray,
         mine: IntArray,
-        pool: ThreadPoolExecutor,
         visits: FloatArray | None,
-    ) -> list[Future[None]]:
-        """Take in a piece; return the work that is under way."""
+    ) -> list[Callable[[], None]]:
+        """Take in a piece; return what is left to do, for each rule."""
         propensity, mu = self._policy.behaviour(piece)
         pi = self._policy.probabilities(piece, self._n_actions)
         self.coverage.add(piece, pi, mu)
@@ -194,14 +198,13 @@ class _Target:
         if self._sink is not None:
             self._sink(streams[0])
             return []
-        work = [
-            pool.submit(each.add, stream, piece.starts, block, piece.goes_on)
-            for each, stream in zip(self._sums, streams, strict=True)
-        ]
         if visits is not None:
             count_visits(streams[0].phi_index, visits)
         count_mass(streams[0].next_index, streams[0].next_b, self.mass)
-        return work
+        return [
+            partial(each.add, stream, piece.starts, block, piece.goes_on)
+            for each, stream in zip(self._sums, streams, strict=True)
+        ]
 
 
 def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:

@@ -136,10 +136,13 @@ class Range:
 
     def factor(self, A: FloatArray, ridge: float = 0.0) -> Factored:
         """Prepare to solve with Â − η·diag M̂, for several right-hand sides."""
+        return self.factor_reduced(self.reduced(A), ridge)
+
+    def factor_reduced(self, reduced: FloatArray, ridge: float) -> Factored:
+        """The same, from Â in coordinates of the span."""
         _validate.non_negative("solve", "ridge", ridge)
-        reduced = self.reduced(A)
         if ridge:
-            reduced -= ridge * self._ridge
+            reduced = reduced - ridge * self._ridge
         lu, pivots, _ = scipy.linalg.lapack.dgetrf(reduced)
         norm = float(np.abs(reduced).sum(axis=0).max(initial=0.0))
         condition, _ = scipy.linalg.lapack.dgecon(lu, norm)

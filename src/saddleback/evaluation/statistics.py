@@ -180,14 +180,21 @@ class Statistics:
 
     def factored(self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0) -> Factored:
         """Return the system of a rule and a target policy, ready to be solved with."""
-        key = (*self.place(rule, target), ridge)
-        if key not in self._factored:
-            self._factored[key] = self.span.factor(self.system(rule, target).A, ridge)
-        return self._factored[key]
+        pair = self.place(rule, target)
+        if pair not in self._reduced:
+            self._reduced[pair] = self.span.reduced(self.system(rule, target).A)
+        if (*pair, ridge) not in self._factored:
+            found = self.span.factor_reduced(self._reduced[pair], ridge)
+            self._factored[*pair, ridge] = found
+        return self._factored[*pair, ridge]
 
     def solve(self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0) -> Solution:
         """Return the fixed point of a rule for a target policy."""
         return self.factored(rule, target, ridge).solve(self.system(rule, target).b)
+
+    @cached_property
+    def _reduced(self) -> dict[tuple[int, int], FloatArray]:
+        return {}
 
     @cached_property
     def _factored(self) -> dict[tuple[int, int, float], Factored]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -134,6 +135,7 @@ class Log:
 
     parts: tuple[Part, ...] = ()
     layout: Layout = None  # type: ignore[assignment]
+    _held: tuple[list[Piece], list[Finding]] | None = None
 
     def _misnamed(self) -> list[Finding]:
         """Names of actions that do not fit the columns."""
@@ -242,7 +244,7 @@ class Log:
 
     def but(self, **changes: Any) -> Self:
         """Return the log read with other options."""
-        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in HELD}
+        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOUND}
         return type(self)(**(kept | changes))
 
     # Reading.
@@ -258,6 +260,9 @@ class Log:
         ``tables`` names tables of probabilities to read beside ``mu``, such as ``pi``; what is odd
         but no error is appended to ``warnings``.
         """
+        if self._held is not None:
+            yield from self._again(progress, warnings)
+            return
         reading = Reading(self)
         done = 0
         for rows in self._decoded(tables):
@@ -270,6 +275,28 @@ class Log:
         refuse(found)
         if warnings is not None:
             warnings += found
+
+    def held(self, tables: Sequence[str] = ()) -> Self:
+        """Return the log with its pieces kept in memory, for reading it several times.
+
+        ``tables`` names all tables that will be asked for.
+        """
+        warnings: list[Finding] = []
+        found = copy(self)
+        object.__setattr__(found, "_held", (list(self.pieces(tables, None, warnings)), warnings))
+        return found
+
+    def _again(self, progress: Progress | None, warnings: list[Finding] | None) -> Iterator[Piece]:
+        """Return the pieces that are kept."""
+        assert self._held is not None
+        done = 0
+        for piece in self._held[0]:
+            yield piece
+            done += len(piece.rows)
+            if progress is not None:
+                progress(min(done, self.rows), self.rows)
+        if warnings is not None:
+            warnings += self._held[1]
 
     def _decoded(self, tables: Sequence[str]) -> Iterator[Rows]:
         named = dict.fromkeys(("mu", *tables))
@@ -337,7 +364,7 @@ class Log:
         )
 
 
-HELD = ("parts", "layout")
+FOUND = ("parts", "layout", "_held")
 """Fields that are found, not given."""
 
 MOST_ACTIONS = 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
+from scipy.special import betainc
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, IntArray, OffsetArray
@@ -66,7 +66,9 @@ def overlap(one: tuple[OffsetArray, OffsetArray], other: tuple[OffsetArray, Offs
         count = np.unique(prints, return_counts=True)[1].astype(np.float64)
         pairs += len(prints) * (len(prints) - 1.0)
         equal += float((count * (count - 1.0)).sum())
-    chance = scipy.stats.binom.sf(alike - 1, len(ids), equal / pairs if pairs else 0.0)
+    share = equal / pairs if pairs else 0.0
+    # P(at least so many of n are alike), the binomial tail.
+    chance = float(betainc(alike, len(ids) - alike + 1, share))
     return alike if chance < UNLIKELY else 0
 
 

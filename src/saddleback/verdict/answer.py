@@ -38,6 +38,9 @@ METHODS = ("fqe", "streamed", "svrg", *PLAIN, *ROBUST)
 USUAL = ("wdr", "dr", "pdwis", "pdis")
 """Beside the closed form, where the log has propensities and the rule learns action values."""
 
+HELD = 1_000_000
+"""Rows of a log that is kept in memory, since it is read several times."""
+
 BLOCKS, FOLDS, ROOM = 20, 5, 2**31
 """Blocks of episodes, folds of them for Q, and bytes of sums from which there are but as many."""
 
@@ -126,6 +129,8 @@ def evaluate(
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
     rules = [chosen, *(each for each in rules[1:] if _served(log, each))]
     named = policies(log, targets)
+    if log.rows <= HELD:
+        log = log.held([table for each in named for table in each.tables])
     sample, taken = sample_states(log)
     observed = Observed.by(taken)
     reserved([each.name for each in named])
