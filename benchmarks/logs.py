@@ -1,4 +1,4 @@
-"""How fast is a log? From Parquet on disk to sums and weights, on one core.
+"""How fast is a log? From Parquet on disk to sums and weights; one thread reads and one sums up.
 
 Run by ``make bench`` after ``bench.py``; writes ``results/bench-logs.json``. The log is MountainCar
 under the paper's μ, p = 972; a process of its own measures each length, for its peak memory.
@@ -114,7 +114,7 @@ def main():
         start = time.perf_counter()
         solved(paper, sb.GES(0.0))
         times.append(time.perf_counter() - start)
-    table = Table(title="logs of MountainCar, p = 972, one core", box=box.SIMPLE)
+    table = Table(title="logs of MountainCar, p = 972, two cores", box=box.SIMPLE)
     table.add_column("what")
     for each in found.values():
         table.add_column(f"{each['rows']:,} rows", justify="right")
