@@ -367,7 +367,7 @@ def test_draws_are_those_of_blocks_drawn_by_hand():
     rule = sb.GES(0.5)
     sums = sb.Statistics.of(log, rule, always(0.3, 0.7), features=OneHot(5), gamma=0.9)
     name = sums.setting.targets[0]
-    found = spectrum(sums, rule, name, ridge=0.0, draws=20, rng=7)
+    found = spectrum(sums, rule, name, ridge=0.0, draws=100, rng=7)
     generator = np.random.default_rng(7)
     for k in range(20):
         weight = np.bincount(generator.choice(20, 20), minlength=20)

@@ -95,6 +95,16 @@ def test_bootstrap_and_sandwich_agree():
     np.testing.assert_array_equal(bootstrap(sums, 400).drawn, two.drawn)
 
 
+def test_few_draws_go_by_scores_and_many_solve_again():
+    problem, features = random_problem(2)
+    log = sb.collect(problem, episodes=3000, rng=0)
+    sums = sb.Statistics.of(log, sb.GES(0.3), problem.target, features=features, gamma=0.9)
+    scores, solved = bootstrap(sums, 99).drawn, bootstrap(sums, 100).drawn[:99]
+    assert np.abs(scores - solved).max() > 0
+    assert np.corrcoef(scores, solved)[0, 1] > 0.98
+    assert scores.std() == pytest.approx(solved.std(), rel=0.1)
+
+
 def bootstrap(sums, draws):
     with ThreadPoolExecutor(2) as pool:
         rule, target = sums.setting.rules[0], sums.setting.targets[0]

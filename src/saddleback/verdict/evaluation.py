@@ -94,7 +94,8 @@ class Evaluation:
             own = self.logged
             found["logged"] = {
                 "value": own.interval.value, "low": own.interval.low, "high": own.interval.high,
-                "pipeline": own.value, "off": own.off, "error": own.error,
+                "estimand": own.interval.estimand, "pipeline": own.value, "off": own.off,
+                "error": own.error,
             }  # fmt: skip
         found["verdicts"] = [each.as_dict() for each in self.diagnoses]
         for name, each in self.ess_by_step.items():

@@ -3,7 +3,8 @@
 The off-line update θ ← θ + α(Âθ + b̂) converges for small α iff all eigenvalues of Â, on the span of
 the features that were met, have negative real part. Blocks of episodes are drawn anew, and the
 spectrum found again: the cloud. (A draw that leaves a feature out has the eigenvalue 0 for it,
-which does not count; and a small ridge makes V̂ of a draw unique.)
+which does not count.) V̂ of a draw is solved for again if there are many of them, with a small ridge
+that makes it unique, else it is found by the scores of the blocks, to first order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._typing import ComplexArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
+from saddleback.evaluation.intervals import block_scores
 from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Rule
 
@@ -42,7 +44,7 @@ class Spectrum:
     cloud
         Of each draw those with the largest real parts, [draws, kept].
     drawn
-        V̂ of each draw, [draws].
+        V̂ of each draw, [draws]: by scores if they are few, see the module.
     """
 
     values: ComplexArray
@@ -103,7 +105,7 @@ def spectrum(
     """
     enough_draws(draws)
     t, r = sums.place(rule, target)
-    some, at = np.flatnonzero(sums.steps > 0), sums.span.active
+    some, at = np.flatnonzero(sums.episodes > 0), sums.span.active
     if len(some) < 2:
         raise Undefined("bootstrap: all episodes are in one block; sum up in more blocks.")
     generator = np.random.default_rng(rng)
@@ -113,14 +115,19 @@ def spectrum(
     ]
     shrink = np.diag(np.diag(sums.M)[at] * max(ridge, RIDGE))
 
+    value, scores = block_scores(sums, rule, target, ridge)
+    blocks = pool.submit(lambda: sums.A[t, r][:, at[:, None], at])
+
     def some_draws(mine: list[IntArray]) -> list[tuple[ComplexArray, float]]:
-        blocks = sums.A[t, r][:, at[:, None], at]
         found = []
         for weight in mine:
-            A = np.tensordot(weight, blocks, axes=1)
-            theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
-            start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
-            found.append((_ordered(A)[:KEPT], float(theta @ start)))
+            A = np.tensordot(weight, blocks.result(), axes=1)
+            drawn = value + float(weight[some] @ scores) / len(some)
+            if draws >= MANY:
+                theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
+                start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
+                drawn = float(theta @ start)
+            found.append((_ordered(A)[:KEPT], drawn))
         return found
 
     whole = pool.submit(_ordered, sums.system(rule, target).A[np.ix_(at, at)])
@@ -133,6 +140,9 @@ def spectrum(
 
     return wait
 
+
+MANY = 100
+"""Draws from which V̂ is solved for again in each, and their quantiles are shown."""
 
 PART = 10
 """Draws that are made in one go."""

@@ -14,11 +14,9 @@ from typing import Any
 
 from saddleback.evaluation.weighted import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
+from saddleback.verdict.spectrum import MANY
 
 WIDTH = 79
-MANY = 100
-"""Draws from which their quantiles are shown."""
-
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
 SHORT = {"TD fixed point of these features": "TD fixed point"}
 
@@ -116,8 +114,8 @@ def _table(
     rows: list[tuple[str, str, str, str]] = []
     own = plain.get("logged")
     if own is not None:
-        check = "observed"
-        if own["pipeline"] is not None:
+        check = "bootstrapped where cut"
+        if own["estimand"] == "V^μ":
             check = f"observed, pipeline {_number(own['pipeline'], _places(own))}"
         rows.append(("logged policy", _number(own["value"], _places(own)), _reach(own), check))
     notes: dict[str, list[str]] = {}
