@@ -661,3 +661,19 @@ def test_a_ranking_follows_the_direction_of_the_evaluation():
         lower_is_better=True,
     )  # fmt: skip
     assert sb.rank(found).lower_is_better
+
+
+def test_columns_that_are_no_policy_are_left_alone():
+    data = two_states(300, "right") | {f"lab_{j}": np.linspace(-5, 5, 300) for j in range(3)}
+    (verdict,) = sb.evaluate(sb.Log(data), "uniform", features=OneHot(2), gamma=0.0).verdicts
+    assert verdict.trust == "usable"
+
+
+def test_a_log_that_is_kept_says_what_the_log_says():
+    log = sb.Log(mixed(2))
+    kept = log.held()
+    assert kept.held() is kept
+    assert kept.card(0.9).text == log.card(0.9).text
+    one, two = (list(each.pieces()) for each in (log, kept))
+    assert [len(piece) for piece in one] == [len(piece) for piece in two]
+    np.testing.assert_array_equal(log.start_states(), kept.start_states())

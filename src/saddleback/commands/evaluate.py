@@ -116,14 +116,19 @@ def command(
 def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> tuple[Evaluation, Card]:
     """Evaluate the log that the options describe, which was checked before."""
     from saddleback.evaluation.spec import features_of
+    from saddleback.log import as_target
     from saddleback.log.findings import refuse
     from saddleback.verdict import evaluate
+    from saddleback.verdict.answer import HELD
 
     asked = {name: options.pop(name) for name in TARGET_OPTIONS}
     if not asked["targets"]:
         raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
     log = open_log(options)
     rate = discount(log, asked["gamma"])
+    if log.rows <= HELD:
+        each = [as_target(given, log, name) for name, given in named(asked["targets"]).items()]
+        log = log.held([table for target in each for table in target.tables])
     with reading("checking", quiet) as progress:
         card = log.card(rate, progress)
     refuse(card.findings)

@@ -135,7 +135,7 @@ class Log:
 
     parts: tuple[Part, ...] = ()
     layout: Layout = None  # type: ignore[assignment]
-    _held: tuple[list[Piece], list[Finding]] | None = None
+    _held: tuple[list[Piece], Reading, set[str]] | None = None
 
     def _misnamed(self) -> list[Finding]:
         """Names of actions that do not fit the columns."""
@@ -277,26 +277,34 @@ class Log:
             warnings += found
 
     def held(self, tables: Sequence[str] = ()) -> Self:
-        """Return the log with its pieces kept in memory, for reading it several times.
+        """Return the log with its pieces kept in memory, to be read again and again.
 
-        ``tables`` names all tables that will be asked for.
+        ``tables`` names tables that will be asked for, beside ``mu`` and ``pi``.
         """
-        warnings: list[Finding] = []
-        found = copy(self)
-        object.__setattr__(found, "_held", (list(self.pieces(tables, None, warnings)), warnings))
+        wanted = {"pi", *tables}
+        if self._held is not None and wanted <= self._held[2]:
+            return self
+        found, reading = copy(self), Reading(self)
+        decoded = self._decoded(sorted(wanted))
+        pieces = [piece for rows in decoded for piece in reading.take(rows)]
+        pieces += reading.finish()
+        object.__setattr__(found, "_held", (pieces, reading, wanted))
         return found
 
     def _again(self, progress: Progress | None, warnings: list[Finding] | None) -> Iterator[Piece]:
-        """Return the pieces that are kept."""
+        """Return the pieces that are kept; at the end refuse a bad log."""
         assert self._held is not None
+        pieces, reading, _ = self._held
         done = 0
-        for piece in self._held[0]:
+        for piece in pieces:
             yield piece
             done += len(piece.rows)
             if progress is not None:
                 progress(min(done, self.rows), self.rows)
+        found = reading.findings()
+        refuse(found)
         if warnings is not None:
-            warnings += self._held[1]
+            warnings += found
 
     def _decoded(self, tables: Sequence[str]) -> Iterator[Rows]:
         named = dict.fromkeys(("mu", *tables))
@@ -322,17 +330,21 @@ class Log:
         progress
             Told how many rows are done, of how many.
         """
-        reading = Reading(self)
         returns = Returns(gamma, self.time_limit == "task")
-        done = 0
-        for rows in self._decoded(["pi"]):
-            for piece in reading.take(rows):
+        if self._held is not None:
+            pieces, reading, _ = self._held
+            for piece in pieces:
                 returns.add(piece)
-            done += len(rows)
-            if progress is not None:
-                progress(done, self.rows)
-        for piece in reading.finish():
-            returns.add(piece)
+        else:
+            reading, done = Reading(self), 0
+            for rows in self._decoded(["pi"]):
+                for piece in reading.take(rows):
+                    returns.add(piece)
+                done += len(rows)
+                if progress is not None:
+                    progress(done, self.rows)
+            for piece in reading.finish():
+                returns.add(piece)
         return Card.of(
             self, reading.inspection, reading.cutter, reading.findings(), gamma, returns.mean
         )
