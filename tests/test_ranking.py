@@ -218,6 +218,7 @@ def test_rank_on_a_log_and_on_its_statistics(place):
     run("rank", place / "v.stats", "--baseline", 100, status=5)
     for bad, message in (
         (["--baseline", "best"], "write logged, or a number"), (["--gamma", 0], "is for a log"),
+        (["--lower", 2], "write a chance between 0 and 1"),
     ):  # fmt: skip
         found = CliRunner().invoke(group, ["rank", str(place / "v.stats"), *map(str, bad)])
         assert found.exit_code == 2

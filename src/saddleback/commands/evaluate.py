@@ -91,10 +91,8 @@ def command(
     from saddleback.evaluation import load_statistics
     from saddleback.verdict import of_statistics
 
-    if save is not None:
-        from saddleback.paper import prepare
-
-        prepare(Path(save).parent)
+    if save is not None and not Path(save).parent.is_dir():
+        raise click.UsageError(f"--save {save}: there is no folder {Path(save).parent}.")
     chosen = None if rule is None else parse_rule(rule)
     sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
     if sums:

@@ -57,6 +57,8 @@ def command(
     from saddleback.verdict import of_statistics
     from saddleback.verdict.ranking import rank
 
+    if not 0 < alpha < 1:
+        raise click.UsageError(f"--lower {alpha:g}: write a chance between 0 and 1, such as 0.05.")
     number = None
     if baseline != "logged":
         try:
