@@ -113,9 +113,11 @@ def main():
     total = rows["all"]
     missed = total["usable, missed"] / max(1, total["usable"])
     refused = total["good, refused"] / max(1, total["good"])
+    alone = total["statistics, missed"] / max(1, total["statistics, usable"])
     width = np.median([one["width"] for one in found if one["trust"] == "usable"])
     print(f"usable but missed {missed:.1%} (at most 8 %), good but refused {refused:.1%} (at most")
     print(f"10 %); a usable interval is {width:.2g} standard deviations of a return wide (median)")
+    print(f"usable by statistics alone but missed {alone:.1%} (at most 8 %)")
     print(f"{time.perf_counter() - begun:.0f} s")
     Path("results").mkdir(exist_ok=True)
     Path("results/verdicts.json").write_text(json.dumps({"rows": rows, "each": found}, indent=1))

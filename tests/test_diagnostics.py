@@ -14,14 +14,16 @@ from hypothesis.extra.numpy import arrays
 import saddleback as sb
 from logs import columns, mixed
 from saddleback.evaluation.intervals import of_blocks, of_scores, sandwich
+from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.second import second_pass
 from saddleback.evaluation.solve import Range
+from saddleback.evaluation.storage import load_statistics, save_statistics
 from saddleback.features import Custom, Fourier, Given, OneHot
 from saddleback.log import Observed, as_target
 from saddleback.verdict import Logged
 from saddleback.verdict.cells import SAMPLE, Cells, Column, Thinned, sample_states
 from saddleback.verdict.gap import Gap, Residual, unmet
-from saddleback.verdict.looks import RowLook, TargetLook, of_known, of_ratios
+from saddleback.verdict.looks import Policy, RowLook, of_known, of_ratios
 from saddleback.verdict.spectrum import Spectrum
 from saddleback.verdict.spectrum import spectrum as begin
 from saddleback.verdict.support import behind, support
@@ -488,6 +490,7 @@ def test_a_gap_is_the_largest_of_its_parts():
     assert Gap(unmet=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
     assert Gap(residual=3.0).parts == {
         "unmet": None, "residual": 3.0, "trace": None, "self_check": None, "agreement": None,
+        "unseen": None,
     }  # fmt: skip
 
 
@@ -647,17 +650,81 @@ def test_what_the_logged_policy_cannot_do_is_counted():
 
 def test_the_portrait_is_of_the_target():
     log = decisions(0, episodes=50)
-    look = TargetLook(("a", "b"), Cells.of(sample_states(log)[0], 4))
+    seen = Portrait.begin(2)
     table = np.array([[1.0, 0.0], [0.5, 0.5], [0.96, 0.04], [0.2, 0.8], [0.9, 0.1]])
     for piece in log.but(segment=3).pieces():
-        look.add(piece, table[piece.observations[:, 0].astype(int)])
+        seen.add(piece, table[piece.observations[:, 0].astype(int)])
     here = table[log.data["obs_0"].astype(int)]
-    found = look.portrait
+    found = Policy.of(seen, ("a", "b"), len(here))
     assert found.mass == pytest.approx({"a": here[:, 0].mean(), "b": here[:, 1].mean()})
     assert found.greedy == pytest.approx(np.isin(log.data["obs_0"], [0, 2]).mean())
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.where(here > 0, here * np.log2(here), 0).sum(axis=1)
     assert found.entropy == pytest.approx(entropy.mean())
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("whole", [True, False])
+def test_sums_of_a_portrait_by_hand(whole):
+    """Ratios, μ itself and what cannot be done, against plain array sums; whatever the pieces."""
+    log = bandit(1, 60, [0.2, 0.8], whole=whole)
+    data = dict(log.data)
+    sure = np.arange(60) % 5 == 0
+    data["behavior_prob"] = np.where(sure, 1.0, data["behavior_prob"])
+    if whole:
+        for k in range(2):
+            data[f"mu_{k}"] = np.where(sure, data["action"] == k, data[f"mu_{k}"])
+    log = sb.Log(data, actions=["0", "1"])
+    pi = np.array([0.97, 0.03])
+    found = []
+    for segment in (1 << 16, 7):
+        seen = Portrait.begin(2, 2)
+        for piece in log.but(segment=segment).pieces():
+            cell = (piece.observations[piece.here, 0] > 0).astype(np.int64)
+            seen.add(piece, np.tile(pi, (len(piece.observations), 1)), cell)
+        found.append(seen)
+    taken = data["action"][:, None] == np.arange(2)
+    mu = data["behavior_prob"][:, None]
+    possible = taken | (mu < 1.0)
+    ours = np.where(possible, pi, 0.0)
+    x = taken * pi / mu - ours
+    cell = (data["obs_0"] > 0).astype(int)
+    for seen in found:
+        np.testing.assert_allclose(seen.chances, 60 * pi)
+        assert seen.shape[1] == 60
+        assert seen.shape[2] == pytest.approx(np.where(possible, 0.0, pi).sum())
+        terms = (x, x**2, np.where(taken, ours * x, 0.0), ours**2)
+        for row, term in zip(seen.ratios, terms, strict=True):
+            expected = [term[cell == c].sum(axis=0) for c in range(2)]
+            np.testing.assert_allclose(row, expected, atol=1e-12)
+        np.testing.assert_array_equal(
+            seen.least, [mu[taken[:, k], 0].min(initial=np.inf) for k in range(2)]
+        )
+        all_of = np.column_stack([data["mu_0"], data["mu_1"]]) if whole else None
+        surprise = np.zeros((60, 2)) if all_of is None else taken - all_of
+        variance = np.zeros((60, 2)) if all_of is None else all_of * (1 - all_of)
+        for row, term in zip(seen.known, (surprise, variance), strict=True):
+            expected = [term[cell == c].sum(axis=0) for c in range(2)]
+            np.testing.assert_allclose(row, expected, atol=1e-12)
+    for one, two in zip(vars(found[0]).values(), vars(found[1]).values(), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_portraits_add_up_over_logs_and_are_kept_on_disk(tmp_path):
+    log = decisions(0, episodes=50)
+    plain = Custom(lambda seen: np.ones((len(seen), 1)), 1)
+
+    def summed(each):
+        return sb.Statistics.of(each, sb.GES(0.0), always(0.3, 0.7), features=plain, gamma=0.9)
+
+    first = log.data["episode_id"] < 20
+    halves = [sb.Log({k: v[part] for k, v in log.data.items()}) for part in (first, ~first)]
+    both = summed(halves[0]).merge(summed(halves[1]))
+    again = load_statistics(save_statistics(both, tmp_path / "both.stats"))
+    for each in (both, again):
+        (seen,), (whole,) = each.tally.portraits, summed(log).tally.portraits
+        for one, two in zip(vars(seen).values(), vars(whole).values(), strict=True):
+            np.testing.assert_allclose(one, two)
 
 
 # How episodes end.

@@ -14,7 +14,13 @@ from saddleback.engine.scores import Scores
 from saddleback.engine.source import FiniteSource, Simulation, Source, as_source
 from saddleback.engine.stream import Columns
 from saddleback.engine.sums import Moments, Sums
-from saddleback.engine.visits import count_mass, count_visits
+from saddleback.engine.visits import (
+    count_known,
+    count_mass,
+    count_policy,
+    count_ratios,
+    count_visits,
+)
 
 __all__ = [
     "CHUNK",
@@ -42,7 +48,10 @@ __all__ = [
     "as_source",
     "check_logged",
     "copies_of",
+    "count_known",
     "count_mass",
+    "count_policy",
+    "count_ratios",
     "count_visits",
     "inverse",
     "inverse_sqrt",

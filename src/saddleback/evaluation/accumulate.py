@@ -22,6 +22,7 @@ from saddleback.engine import (
 )
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.coverage import Coverage
+from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.setting import Setting
 from saddleback.evaluation.tally import Ends, Tally
 from saddleback.features import Features
@@ -104,6 +105,7 @@ def accumulate(
         "tally": Tally(
             tally.visits, np.array([target.mass for target in each]), tally.ends.returns,
             tally.ends.rewards, tally.ends.beyond, tally.ends.lengths,
+            tuple(target.portrait for target in each),
         ),
         "estimated": log.estimated, "findings": tuple(findings),
     }  # fmt: skip
@@ -175,6 +177,7 @@ class _Target:
         self.starts = np.zeros((setting.blocks, setting.p))
         self.squares, self.mass = 0.0, np.zeros(A.shape[-1])
         self.coverage = Coverage(policy.name, log.action_names)
+        self.portrait = Portrait.begin(log.n_actions)
 
     def add(
         self,
@@ -201,6 +204,7 @@ class _Target:
         if visits is not None:
             count_visits(streams[0].phi_index, visits)
         count_mass(streams[0].next_index, streams[0].next_b, self.mass)
+        self.portrait.add(piece, pi)
         return [
             partial(each.add, stream, piece.starts, block, piece.goes_on)
             for each, stream in zip(self._sums, streams, strict=True)

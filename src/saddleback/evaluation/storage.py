@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from saddleback import _validate
+from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.setting import Setting
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.tally import Tally
 from saddleback.log import Finding
 from saddleback.system.storage import read, rule_from, rule_words, write
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the layout of the file."""
 
 PLAIN = ("steps", "episodes", "squares", "ids", "prints", "unfinished")
 COUNTS = ("returns", "rewards", "beyond", "lengths")
+PORTRAIT = ("chances", "shape", "ratios", "known", "least")
 
 
 def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
@@ -47,6 +49,9 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
     met = np.union1d(met, np.flatnonzero((sums.tally.mass != 0).any(axis=0)))
     arrays: dict[str, Any] = {name: getattr(sums, name) for name in PLAIN}
     arrays |= {name: getattr(sums.tally, name) for name in COUNTS}
+    arrays |= {
+        name: np.array([getattr(each, name) for each in sums.tally.portraits]) for name in PORTRAIT
+    }
     arrays |= {
         "visits": sums.tally.visits[met],
         "mass": sums.tally.mass[:, met],
@@ -94,9 +99,10 @@ def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
     for name, array in (("A", A), ("b", b), ("M", M), ("starts", starts)):
         _validate.finite(name, array)
     plain = {name: arrays[name] for name in PLAIN}
+    portraits = tuple(map(Portrait, *(arrays[name] for name in PORTRAIT)))
     return Statistics(
         setting, A, b, M, starts, **plain,
-        tally=Tally(visits, mass, **{name: arrays[name] for name in COUNTS}),
+        tally=Tally(visits, mass, **{name: arrays[name] for name in COUNTS}, portraits=portraits),
         estimated=words["estimated"],
         findings=tuple(Finding(code, message) for code, message in words["findings"]),
     )  # fmt: skip

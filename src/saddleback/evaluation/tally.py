@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.evaluation.portrait import Portrait
 from saddleback.log import Piece
 
 NEAR = 5
@@ -31,6 +32,8 @@ class Tally:
         Σγ^T over the episodes that were cut short, [1].
     lengths
         Lengths of episodes that ended, and how many have each, [n, 2].
+    portraits
+        What each target would do on the rows.
     """
 
     visits: FloatArray
@@ -39,6 +42,7 @@ class Tally:
     rewards: FloatArray
     beyond: FloatArray
     lengths: IntArray
+    portraits: tuple[Portrait, ...]
 
     def merge(self, other: Tally) -> Tally:
         """Return the counts over both logs."""
@@ -47,6 +51,7 @@ class Tally:
             self.visits + other.visits, self.mass + other.mass, self.returns + other.returns,
             np.array([low[0], high[1]]), self.beyond + other.beyond,
             counted(np.concatenate([self.lengths, other.lengths])),
+            tuple(map(Portrait.merge, self.portraits, other.portraits)),
         )  # fmt: skip
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.evaluation.intervals import ESTIMAND, of_scores, student
+from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.second import Scored, second_pass
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.trajectories import Trajectories
@@ -16,11 +17,11 @@ from saddleback.features import Features
 from saddleback.log import Log, Observed, Piece, Target
 from saddleback.log.log import Progress
 from saddleback.rules import Rule
-from saddleback.verdict.cells import Cells, Column
+from saddleback.verdict.cells import Cells, Column, Thinned
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, Residual, of_trace, unmet
 from saddleback.verdict.logged import Logged, beyond
-from saddleback.verdict.looks import RowLook, TargetLook
+from saddleback.verdict.looks import Policy, RowLook
 from saddleback.verdict.sums import NOTES, Diagnosis, Waiting, known
 from saddleback.verdict.support import support
 from saddleback.verdict.verdict import Verdict
@@ -51,7 +52,8 @@ def diagnose(
     setting, K = sums.setting, log.n_actions
     columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.layout.observations)]
     cells = Cells.of(sample, int(np.clip(min(log.rows // ROWS, PAIRS) // K, 1, CELLS)))
-    looks = [TargetLook(log.action_names, cells) for _ in policies]
+    portraits = [Portrait.begin(K, cells.size) for _ in policies]
+    samples = [Thinned() for _ in policies]
     rows = RowLook(K, columns)
     residuals = [Residual(cells, K, setting.gamma) for _ in policies]
 
@@ -59,7 +61,9 @@ def diagnose(
         if k == len(policies):
             rows.add(piece)
             return
-        looks[k].add(piece, pi)
+        seen = piece.observations[piece.here]
+        portraits[k].add(piece, pi, cells.find(seen))
+        samples[k].add(seen, pi[piece.here])
         if setting.values == "action":
             residuals[k].add(piece, pi, deltas)
 
@@ -70,17 +74,12 @@ def diagnose(
     logged = Logged.of(every[-1], bool(sums.tally.beyond[0]))
     span = sums.span
     found = []
-    for policy, scored, seen, residual in zip(policies, every, looks, residuals, strict=False):
+    each = zip(policies, every, portraits, samples, residuals, strict=False)
+    for policy, scored, portrait, sample_of, residual in each:
         interval = of_scores(scored)
-        covered = support(
-            features,
-            sums,
-            (seen.kept.rows[0], seen.kept.rows[1]),
-            columns,
-            rows.taken,
-            log.action_names,
-        )
-        cloud, told = known(sums, rule, policy.name, interval, ridge, spectra)
+        states, chosen = sample_of.rows
+        covered = support(features, sums, (states, chosen), columns, rows.taken, log.action_names)
+        cloud, told = known(sums, rule, policy.name, interval, ridge, spectra, portrait)
         agreed = _agreement(scored, robust.get(policy.name))
         gap = Gap(
             unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
@@ -89,14 +88,10 @@ def diagnose(
             self_check=logged.gap,
             agreement=None if agreed is None else beyond(*agreed, 1.0),
         )
-        z, share = seen.calibration
         notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
         evidence = Evidence(
             value=scored.value, error=interval.error, spread=logged.spread,
-            uncovered=seen.uncovered / max(1, seen.rows) if log.propensity else None,
             coverage=covered.coverage, unmet=covered.unmet,
-            miscalibrated=share if log.propensity else None,
-            calibration_z=z if log.propensity else None,
             self_check=logged.off, self_check_error=logged.error,
             agreement=None if agreed is None else agreed[0],
             agreement_error=None if agreed is None else agreed[1],
@@ -107,10 +102,9 @@ def diagnose(
             policy.name, (interval.value, interval.low, interval.high), evidence, improvement,
             covered.words,
         )  # fmt: skip
+        about = Policy.of(portrait, log.action_names, told["steps"])
         found.append(
-            Diagnosis(
-                verdict, interval, seen.portrait, covered, cloud, gap, span.condition, span.rank
-            )
+            Diagnosis(verdict, interval, about, covered, cloud, gap, span.condition, span.rank)
         )
     return found, logged
 

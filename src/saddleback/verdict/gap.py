@@ -1,4 +1,4 @@
-"""How far may the fixed point of these features be from V^π? Five looks at the gap.
+"""How far may the fixed point of these features be from V^π? Looks at the gap.
 
 unmet       weights of features that were never active are 0; what if they were worth as much as the
             same feature with the other actions?
@@ -7,9 +7,11 @@ residual    with Q = φᵀθ̂, V^π − V̂ is the value of a problem whose rew
 trace       features that can say V^π have one fixed point whatever λ: how far is that of λ = 0?
 self-check  the same pipeline says V̂_μ of the logged policy, and the log what was returned.
 agreement   weighted doubly robust estimates are of V^π itself, where ratios can be trusted.
+unseen      statistics of a log have neither residual nor agreement: twice the sum of the others
+            stands for them.
 
 None of them sees everything (the residual sees nothing finer than its cells, nor what is not in the
-observation), so the largest of them is taken, the last two less what chance explains.
+observation), so the largest of them is taken; self-check and agreement less what chance explains.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Gap:
 
     Attributes
     ----------
-    unmet, residual, trace, self_check, agreement
+    unmet, residual, trace, self_check, agreement, unseen
         See the module.
     """
 
@@ -48,6 +50,7 @@ class Gap:
     trace: float | None = None
     self_check: float | None = None
     agreement: float | None = None
+    unseen: float | None = None
 
     @property
     def value(self) -> float:
@@ -78,6 +81,11 @@ def unmet(sums: Statistics, rule: Rule, target: str, theta: FloatArray, ridge: f
     system = sums.system(rule, target)
     changed = sums.factored(rule, target, ridge).solve(system.b + system.A @ z).theta + z
     return float(abs((changed - theta) @ sums.start(target)))
+
+
+def unseen(unmet: float, trace: float | None, off: float | None) -> float:
+    """Return what is allowed for what statistics do not show, by all that they do."""
+    return 2.0 * (unmet + (trace or 0.0) + abs(off or 0.0))
 
 
 def of_trace(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float | None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from saddleback._typing import FloatArray, IntArray
+from saddleback._typing import FloatArray
+from saddleback.evaluation.portrait import Portrait
 from saddleback.log import Piece
-from saddleback.verdict.cells import Cells, Column, Thinned
+from saddleback.verdict.cells import Column
 
 SURE = 5.0
 """Standard errors from which propensities count as wrong."""
 
-GREEDY = 0.95
-"""A row counts as greedy if one action is at least so likely."""
-
 
 @dataclass(frozen=True)
-class Portrait:
+class Policy:
     """The policy that was really evaluated, over the rows of the log.
 
     Attributes
@@ -35,84 +34,26 @@ class Portrait:
     entropy: float
     greedy: float
 
-
-class TargetLook:
-    """Sums over the rows of a log for one target."""
-
-    def __init__(self, actions: tuple[str, ...], cells: Cells) -> None:
-        K = len(actions)
-        self._actions, self._cells = actions, cells
-        self._rows, self._entropy, self._greedy = 0, 0.0, 0
-        self._mass = np.zeros(K)
-        self._ratios, self._known = np.zeros((4, cells.size, K)), np.zeros((2, cells.size, K))
-        self._least = np.full(K, np.inf)
-        self.uncovered = 0.0
-        self.kept = Thinned()
-
-    def add(self, piece: Piece, pi: FloatArray) -> None:
-        """Take in the next piece, with π in all of its states [m, K]."""
-        here = pi[piece.here]
-        self._rows += len(here)
-        self._mass += np.ones(len(here)) @ here
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self._entropy -= float(np.where(here > 0, here * np.log(here), 0.0).sum())
-        self._greedy += int((here.max(axis=1, initial=0.0) >= GREEDY).sum())
-        self.kept.add(piece.observations[piece.here], here)
-        cell = self._cells.find(piece.observations[piece.here])
-        taken = np.zeros_like(here)
-        rows = np.arange(len(here))
-        mu = piece.tables.get("mu")
-        if piece.propensity is not None:
-            taken[rows, piece.actions] = here[rows, piece.actions] / piece.propensity
-            if mu is None:
-                possible = np.broadcast_to((piece.propensity < 1.0)[:, None], here.shape).copy()
-                possible[rows, piece.actions] = True
-            else:
-                possible = mu[piece.here] > 0
-            self.uncovered += float(np.where(possible, 0.0, here).sum())
-            pi = np.where(possible, here, 0.0)
-            x = taken - pi
-            _sum(self._ratios, cell, x, x**2, np.where(taken > 0, pi * x, 0.0), pi**2)
-            np.minimum.at(self._least, piece.actions, piece.propensity)
-        if mu is not None:
-            there = mu[piece.here]
-            taken[:] = 0.0
-            taken[rows, piece.actions] = 1.0
-            _sum(self._known, cell, taken - there, there * (1.0 - there))
-
-    @property
-    def rows(self) -> int:
-        """Transitions seen."""
-        return self._rows
-
-    @property
-    def calibration(self) -> tuple[float, float]:
-        """How sure it is that propensities are wrong, in standard errors, and on how many rows.
-
-        Ratios tell of the propensities of the actions taken, and all of μ, where it is known, of
-        itself; either may be wrong.
-        """
-        found = [of_ratios(self._ratios, self._least, self._rows)]
-        if self._known.any():
-            found.append(of_known(self._known, self._rows))
-        return max(z for z, _ in found), max(share for _, share in found)
-
-    @property
-    def portrait(self) -> Portrait:
-        """The policy, as it was asked."""
-        n = max(1, self._rows)
-        uniform = np.log(max(2, len(self._actions)))
-        return Portrait(
-            dict(zip(self._actions, (self._mass / n).tolist(), strict=True)),
-            float(self._entropy / n / uniform), self._greedy / n,
-        )  # fmt: skip
+    @classmethod
+    def of(cls, seen: Portrait, actions: Sequence[str], rows: int) -> Policy:
+        """Tell it by sums over the rows."""
+        uniform = np.log(max(2, len(actions)))
+        mass = dict(zip(actions, (seen.chances / rows).tolist(), strict=True))
+        return cls(mass, float(seen.shape[0] / rows / uniform), float(seen.shape[1]) / rows)
 
 
-def _sum(total: FloatArray, cell: IntArray, *terms: FloatArray) -> None:
-    """Add terms [n, K] to their sums by cell, [terms, cells, K]."""
-    for each, x in zip(total, terms, strict=True):
-        for a in range(x.shape[1]):
-            each[:, a] += np.bincount(cell, x[:, a], len(each))
+def calibration(seen: Portrait, rows: int) -> tuple[float, float] | None:
+    """How sure it is that propensities are wrong, in standard errors, and on what share of rows.
+
+    Ratios tell of the propensities of the actions taken, and all of μ, where it is known, of
+    itself; either may be wrong. None if no propensities are known.
+    """
+    if not np.isfinite(seen.least).any():
+        return None
+    found = [of_ratios(seen.ratios, seen.least, rows)]
+    if seen.known.any():
+        found.append(of_known(seen.known, rows))
+    return max(z for z, _ in found), max(share for _, share in found)
 
 
 def of_ratios(sums: FloatArray, least: FloatArray, rows: int) -> tuple[float, float]:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from saddleback.evaluation.intervals import ESTIMAND, Interval, block_scores, student
+from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.tally import Tally
 from saddleback.rules import Importance, Rule
 from saddleback.verdict.evidence import Evidence
-from saddleback.verdict.gap import Gap, of_trace, unmet
+from saddleback.verdict.gap import Gap, of_trace, unmet, unseen
 from saddleback.verdict.logged import Logged
-from saddleback.verdict.looks import Portrait
+from saddleback.verdict.looks import Policy, calibration
 from saddleback.verdict.spectrum import Spectrum, spectrum
 from saddleback.verdict.support import ENOUGH, SMALLEST, Support
 from saddleback.verdict.verdict import Verdict
@@ -38,10 +39,7 @@ NOTES = {
 }
 """Why a gate could not be checked."""
 
-NEEDS_LOG = dict.fromkeys(
-    ("SUPPORT", "PROPENSITIES", "AGREEMENT"),
-    "statistics do not keep it: evaluate the log itself",
-)
+NEEDS_LOG = {"AGREEMENT": "statistics do not keep it: evaluate the log itself"}
 """Why a gate could not be checked without the log."""
 
 
@@ -55,7 +53,7 @@ class Diagnosis:
         What comes of it.
     interval
         Of the closed form.
-    portrait, support
+    policy, support
         The policy that was really evaluated, and how the data cover it; None without the log.
     spectrum, gap
         Eigenvalues of Â, and how far the fixed point may be from V^π.
@@ -65,7 +63,7 @@ class Diagnosis:
 
     verdict: Verdict
     interval: Interval
-    portrait: Portrait | None
+    policy: Policy
     support: Support | None
     spectrum: Spectrum | None
     gap: Gap
@@ -76,7 +74,7 @@ class Diagnosis:
         """Return it as plain data, for JSON."""
         cloud = self.spectrum
         return self.verdict.as_dict() | {
-            "policy": None if self.portrait is None else asdict(self.portrait),
+            "policy": asdict(self.policy),
             "support": None if self.support is None else asdict(self.support),
             "gap_parts": asdict(self.gap),
             "spectrum": None if cloud is None else cloud.as_dict(),
@@ -105,23 +103,34 @@ def begin_spectra(
 
 
 def known(
-    sums: Statistics, rule: Rule, target: str, interval: Interval, ridge: float, spectra: Waiting
+    sums: Statistics,
+    rule: Rule,
+    target: str,
+    interval: Interval,
+    ridge: float,
+    spectra: Waiting,
+    portrait: Portrait,
 ) -> tuple[Spectrum | None, dict[str, Any]]:
-    """Return the spectrum, and evidence that statistics alone give."""
+    """Return the spectrum, and evidence that statistics give, with or without cells."""
     cloud = spectra[target]() if target in spectra else None
     episodes = int(sums.episodes.sum())
+    steps = int(sums.steps.sum())
     limit, share = sums.tally.limit
+    wrong = calibration(portrait, steps)
     return cloud, {
         "limit": limit,
         "limit_share": share,
         "episodes": episodes,
-        "steps": int(sums.steps.sum()),
+        "steps": steps,
+        "uncovered": None if wrong is None else float(portrait.shape[2]) / steps,
+        "calibration_z": None if wrong is None else wrong[0],
+        "miscalibrated": None if wrong is None else wrong[1],
         "trace_ratio": _trace_ratio(sums, rule, target),
         "unique": sums.factored(rule, target, ridge).unique,
         "stable": None if cloud is None else cloud.agree / len(cloud.cloud),
         "sensitivity": _sensitivity(sums, rule, target, interval.value, ridge),
         "beyond": float(sums.tally.beyond[0]) / max(1, episodes),
-        "outside": _outside(interval, sums.tally, sums.setting.gamma, int(sums.steps.sum())),
+        "outside": _outside(interval, sums.tally, sums.setting.gamma, steps),
     }
 
 
@@ -144,20 +153,24 @@ def judge_sums(
         value, each = block_scores(sums, rule, name, ridge)
         interval = student(value, each, 0.95, ESTIMAND, "sandwich over blocks of episodes")
         theta = sums.solve(rule, name, ridge).theta
+        idle = unmet(sums, rule, name, theta, ridge)
+        trace = of_trace(sums, rule, name, value, ridge)
+        off = None if logged is None else logged.off
         gap = Gap(
-            unmet=unmet(sums, rule, name, theta, ridge),
-            trace=of_trace(sums, rule, name, value, ridge),
-            self_check=None if logged is None else logged.gap,
-        )
-        cloud, evidence = known(sums, rule, name, interval, ridge, spectra)
+            unmet=idle, trace=trace, self_check=None if logged is None else logged.gap,
+            unseen=unseen(idle, trace, off),
+        )  # fmt: skip
+        t = sums.place(rule, name)[0]
+        portrait = sums.tally.portraits[t]
+        cloud, evidence = known(sums, rule, name, interval, ridge, spectra, portrait)
         spread = interval.error * float(np.sqrt(evidence["episodes"]))
-        mass = sums.tally.mass[sums.place(rule, name)[0]]
+        mass = sums.tally.mass[t]
         total = max(float(mass.sum()), 1e-300)
         judged = Evidence(
             value=value, error=interval.error, spread=spread if logged is None else logged.spread,
             coverage=float(mass[sums.tally.visits >= ENOUGH].sum()) / total,
             unmet=float(mass[sums.tally.visits == 0].sum()) / total,
-            self_check=None if logged is None else logged.off,
+            self_check=off,
             self_check_error=None if logged is None else logged.error,
             gap=gap.value, notes=NOTES | NEEDS_LOG, **evidence,
         )  # fmt: skip
@@ -171,8 +184,9 @@ def judge_sums(
             name, (interval.value, interval.low, interval.high), judged, improvement, weakest
         )
         span = sums.span
+        policy = Policy.of(portrait, sums.setting.actions, evidence["steps"])
         found.append(
-            Diagnosis(verdict, interval, None, None, cloud, gap, span.condition, span.rank)
+            Diagnosis(verdict, interval, policy, None, cloud, gap, span.condition, span.rank)
         )
     return found, logged
 

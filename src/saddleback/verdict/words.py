@@ -156,8 +156,6 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
         how = f"blocks of episodes drawn {cloud['draws']} times"
         yield from _wrap("  ", f"bootstrap [{low}, {high}] of the fixed point, {how}", "    ")
     policy = verdict["policy"]
-    if policy is None:
-        return
     most = sorted(policy["mass"].items(), key=lambda each: -each[1])[:6]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
     yield from _wrap(
