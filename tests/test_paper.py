@@ -192,8 +192,10 @@ def test_results_of_another_comparison_are_not_read(tmp_path):
     case = next(
         iter(two_state.small.plan("x", two_state.make, two_state.COMPARISON, options).values())
     )
-    store = Store.open(tmp_path / "s", {case.name: case.study() | {"seed": 5}}, "")
-    with pytest.raises(InvalidParameter, match="paper-rewards: seed is 5, here 0"):
+    with (
+        Store.open(tmp_path / "s", {case.name: case.study() | {"seed": 5}}, "") as store,
+        pytest.raises(InvalidParameter, match="paper-rewards: seed is 5, here 0"),
+    ):
         case.results(store)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, run_tasks
+from saddleback.sweep import Store, Task, packed, run_tasks, threads
 
 
 def tasks(count, calls, broken=None):
@@ -21,7 +21,7 @@ def tasks(count, calls, broken=None):
             calls.append(i)
             if i == broken:
                 raise KeyboardInterrupt
-            return pa.table({"i": [i], "square": [i * i]})
+            return packed(pa.table({"i": [i], "square": [i * i]}))
 
         return act
 
@@ -32,8 +32,8 @@ def tasks(count, calls, broken=None):
 def test_only_what_is_missing_is_done(tmp_path, workers):
     calls = []
     for _ in range(2):
-        store = Store.open(tmp_path / "s", {"n": 4}, "")
-        run_tasks(tasks(4, calls), store, workers=workers)
+        with Store.open(tmp_path / "s", {"n": 4}, "") as store, threads(workers) as place:
+            run_tasks(tasks(4, calls), store, place)
     assert sorted(calls) == [0, 1, 2, 3]
     assert store.table()["square"].to_pylist() == [0, 1, 4, 9]
     assert pq.read_table(tmp_path / "s" / "shards" / "t2.parquet")["i"].to_pylist() == [2]
@@ -42,16 +42,20 @@ def test_only_what_is_missing_is_done(tmp_path, workers):
 def test_an_interruption_keeps_what_is_finished(tmp_path):
     calls, said = [], []
     store = Store.open(tmp_path / "s", {"n": 4}, "")
-    with pytest.raises(KeyboardInterrupt):
-        run_tasks(tasks(4, calls, broken=2), store)
+    with pytest.raises(KeyboardInterrupt), threads(1) as place:
+        run_tasks(tasks(4, calls, broken=2), store, place)
     assert calls == [0, 1, 2]
-    run_tasks(tasks(4, calls), store, done=lambda task, fresh: said.append((task.name, fresh)))
+    with threads(1) as place:
+        run_tasks(
+            tasks(4, calls), store, place, lambda task, fresh: said.append((task.name, fresh))
+        )
     assert calls == [0, 1, 2, 2, 3]
     assert said == [("t0", False), ("t1", False), ("t2", True), ("t3", True)]
+    store.close()
 
 
 def test_another_study_is_refused(tmp_path):
-    Store.open(tmp_path / "s", {"name": "one", "runs": 5}, "")
+    Store.open(tmp_path / "s", {"name": "one", "runs": 5}, "").close()
     before = (tmp_path / "s" / "manifest.json").read_bytes()
     with pytest.raises(InvalidParameter, match=r"there runs is 5, here 2\. Nothing was changed"):
         Store.open(tmp_path / "s", {"name": "one", "runs": 2}, "")
@@ -64,7 +68,7 @@ def test_stores_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidParameter, match="cannot write into"):
         Store.open(tmp_path / "file" / "s", {}, "")
-    Store.open(tmp_path / "s", {}, "")
+    Store.open(tmp_path / "s", {}, "").close()
     path = tmp_path / "s" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 99}))
     with pytest.raises(InvalidParameter, match="has schema 99"):
@@ -77,7 +81,7 @@ def test_stores_that_cannot_be_used(tmp_path):
 def test_no_room_on_disk(tmp_path, monkeypatch):
     """What is finished is kept, and the complaint says what to do."""
     store = Store.open(tmp_path / "s", {}, "")
-    store.put("t0", pa.table({"i": [0]}))
+    store.put("t0", packed(pa.table({"i": [0]})))
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
@@ -86,9 +90,10 @@ def test_no_room_on_disk(tmp_path, monkeypatch):
     with pytest.raises(
         InvalidParameter, match=r"No space left on device\. What is finished is kept"
     ):
-        store.put("t1", pa.table({"i": [1]}))
+        store.put("t1", packed(pa.table({"i": [1]})))
     assert store.has("t0")
     assert not store.has("t1")
+    store.close()
 
 
 def test_a_killed_run_continues_to_the_same_bits(tmp_path):

@@ -21,6 +21,7 @@ COMMANDS = {
     "stats": "Sum a log up, to merge and evaluate later.",
     "merge": "Add the statistics of several logs up.",
     "analyse": "Is a rule stable on a problem, and with which step sizes?",
+    "sweep": "A study: rules, problems, step sizes, runs; kept and resumed.",
     "paper": "Run the paper's experiments; figures and tables.",
 }
 """Name and one-line help of each command, in the order people meet them."""
@@ -82,5 +83,6 @@ def group() -> None:
       saddleback check visits.parquet --gamma 0.97
       saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
+      saddleback sweep study.toml --plan
       saddleback paper all
     """

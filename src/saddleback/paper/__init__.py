@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, run_tasks
+from saddleback.sweep import Store, Task, run_tasks, telling, threads
 
 PACKED = 0.35
 """Share of the size of results that their shards take on disk."""
@@ -103,19 +102,12 @@ def _memory() -> float:
 def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
     """Do what is missing of an experiment's tasks, showing progress; return its store."""
     command = shlex.join(["saddleback", *sys.argv[1:]])
-    store = Store.open(options.out / name, study, command)
-    columns = (
-        TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(name, total=len(tasks))
-
-        def done(task: Task, fresh: bool) -> None:
-            progress.update(bar, advance=1, description=f"{name}: {task.name}")
-
-        run_tasks(tasks, store, workers=options.workers, done=done)
-    for damaged in store.set_aside:
-        Console(stderr=True).print(f"  {damaged} was damaged; set aside and done again.")
+    with (
+        threads(options.workers) as place,
+        Store.open(options.out / name, study, command) as store,
+        telling(name, tasks, store) as done,
+    ):
+        run_tasks(tasks, store, place, done)
     return store
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from saddleback._names import known
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
-from saddleback.learning import Run, learn
+from saddleback.learning import learn
 from saddleback.problem import Problem
 from saddleback.rules import (
     NAMED,
@@ -32,7 +32,7 @@ from saddleback.rules import (
     TreeBackup,
     make,
 )
-from saddleback.sweep import Store, Task
+from saddleback.sweep import Store, Task, packed, rows_of
 
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
@@ -113,7 +113,7 @@ class Comparison:
     def tasks(self) -> list[Task]:
         """One for each run."""
         return [
-            Task(f"{self.name}-run{run:02d}", lambda run=run: self._run(run))  # type: ignore[misc]
+            Task(f"{self.name}-run{run:02d}", lambda run=run: packed(self._run(run)))  # type: ignore[misc]
             for run in range(self.runs)
         ]
 
@@ -127,7 +127,10 @@ class Comparison:
             record=np.array(self.points), metrics=self.metrics, theta0=self.theta0,
         )  # type: ignore[call-overload]  # fmt: skip
         return pa.concat_tables(
-            [_rows(run, name, each) for name, each in zip(self.rules, found, strict=True)]
+            [
+                rows_of(each, {"run": run, "rule": name})
+                for name, each in zip(self.rules, found, strict=True)
+            ]
         )
 
     def results(self, store: Store) -> Results:
@@ -142,26 +145,6 @@ class Comparison:
             if name not in ("rule", "run")
         }
         return Results(self, arrays)
-
-
-def _rows(run: int, name: str, found: Run) -> pa.Table:
-    """Lay a run of one rule out in rows: points, then α, then β/α."""
-    points, shape = len(found.recorded), found.diverged_at.shape
-    full = (points, *shape)
-
-    def column(values: Any, dtype: Any) -> Any:
-        return np.broadcast_to(values, full).astype(dtype).ravel()
-
-    table = {
-        "run": column(run, np.int32),
-        "rule": [name] * int(np.prod(full)),
-        "point": column(found.recorded[:, None, None], np.int64),
-        "updates": column(found.updates[:, None, None], np.int64),
-        "alpha": column(found.alpha, np.float64),
-        "beta": column(found.beta, np.float64),
-        "diverged_at": column(found.diverged_at, np.int64),
-    }
-    return pa.table(table | {n: np.ravel(curve) for n, curve in found.curves.items()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, 
 from saddleback.paper.truth import Truth
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
-from saddleback.sweep import Store, Task
+from saddleback.sweep import Store, Task, packed
 from saddleback.system import System
 
 METRICS = {"mse": "MSE", "mspbe": "MSPBE, own", "mspbe_common": "MSPBE of GES"}
@@ -137,14 +137,14 @@ def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
     car, known = simulation(c), truth(c, seed)
     rules = [*(GES(lam) for lam in c.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
 
-    def least_squares(number: int) -> pa.Table:
+    def least_squares(number: int) -> bytes:
         rng = np.random.SeedSequence([seed, 97, number])
         found = (from_experience(car, rule, c.metric_steps, rng) for rule in rules)
-        return _errors(f"least squares, seed {number}", found, known.values)
+        return packed(_errors(f"least squares, seed {number}", found, known.values))
 
-    def exact() -> pa.Table:
+    def exact() -> bytes:
         found = (known.system(rule.trace) for rule in rules)
-        return _errors("trusted", found, known.values)
+        return packed(_errors("trusted", found, known.values))
 
     return [
         Task("fixed-points-trusted", exact),

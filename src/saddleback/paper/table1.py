@@ -26,7 +26,7 @@ from saddleback.paper.table1_matrices import tabulate
 from saddleback.paper.table1_rows import Choices, Row, problem_of, rows
 from saddleback.problem import Problem
 from saddleback.rules import GES
-from saddleback.sweep import Store, Task
+from saddleback.sweep import Store, Task, packed
 from saddleback.system import System
 from saddleback.theory import MeanStability
 
@@ -87,7 +87,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [table, tabulate(c)], []
 
 
-def _measure(row: Row, c: Choices, offset: float, entropy: list[int]) -> pa.Table:
+def _measure(row: Row, c: Choices, offset: float, entropy: list[int]) -> bytes:
     """Mean square error at points of time, for each scale."""
     problem = problem_of(row, c)
     star = System.exact(problem, row.rule).fixed_point
@@ -109,7 +109,7 @@ def _measure(row: Row, c: Choices, offset: float, entropy: list[int]) -> pa.Tabl
         )  # fmt: skip
         errors, points = found.curves["error"].mean(axis=1), found.recorded
     scale, step = np.broadcast_arrays(scales, points[:, None])
-    return pa.table({"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()})
+    return packed(pa.table({"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()}))
 
 
 def _blocks(

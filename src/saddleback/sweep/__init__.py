@@ -1,6 +1,30 @@
 """Piles of independent tasks, and a store of their results that survives interruption."""
 
+from saddleback.sweep.compute import rows_of, tasks_of
+from saddleback.sweep.place import Place, cluster, threads
+from saddleback.sweep.planning import Plan, plan
+from saddleback.sweep.progress import telling
+from saddleback.sweep.read import StudyError, read_study
 from saddleback.sweep.run import Task, run_tasks
-from saddleback.sweep.store import Store
+from saddleback.sweep.store import Store, packed
+from saddleback.sweep.study import Study
+from saddleback.sweep.tables import summary
 
-__all__ = ["Store", "Task", "run_tasks"]
+__all__ = [
+    "Place",
+    "Plan",
+    "Store",
+    "Study",
+    "StudyError",
+    "Task",
+    "cluster",
+    "packed",
+    "plan",
+    "read_study",
+    "rows_of",
+    "run_tasks",
+    "summary",
+    "tasks_of",
+    "telling",
+    "threads",
+]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from typing import Any
 
-import pyarrow as pa
-
+from saddleback.sweep.place import Place
 from saddleback.sweep.store import Store
 
 
@@ -20,34 +21,42 @@ class Task:
     name
         Name of its shard.
     work
-        Returns its rows.
+        Returns the content of the shard. Sent to where it is done, so a function of some module
+        with plain arguments (`functools.partial`) if that may be elsewhere.
+    size
+        How much work it is, in whatever unit progress is told.
     """
 
     name: str
-    work: Callable[[], pa.Table]
+    work: Callable[[], bytes]
+    size: int = 1
+
+
+Done = Callable[[Task, bool], object]
+"""Told of a task as it is finished, and whether it was done just now."""
 
 
 def run_tasks(
     tasks: Iterable[Task],
     store: Store,
-    *,
-    workers: int = 1,
-    done: Callable[[Task, bool], object] = lambda task, fresh: None,
+    place: Place,
+    done: Done = lambda task, fresh: None,
 ) -> None:
-    """Do the tasks a store is missing, so many at a time; results do not depend on how many.
+    """Do the tasks a store is missing; results do not depend on where and how many at a time.
 
-    ``done(task, fresh)`` is called as each is finished, or found to be so already. On an
-    interruption nothing new begins, and what is finished is kept.
+    Whatever ends this, nothing new begins, and what is finished is kept.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> tasks = [Task(f"t{i}", lambda i=i: pa.table({"i": [i]})) for i in range(3)]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = Store.open(Path(folder) / "s", {"n": 3}, command="")
-    ...     run_tasks(tasks, store, workers=2)
-    ...     store.table()["i"].to_pylist()
+    >>> import pyarrow as pa
+    >>> from saddleback.sweep import packed, threads
+    >>> tasks = [Task(f"t{i}", lambda i=i: packed(pa.table({"i": [i]}))) for i in range(3)]
+    >>> with tempfile.TemporaryDirectory() as folder, threads(2) as place:
+    ...     with Store.open(Path(folder) / "s", {"n": 3}, command="") as store:
+    ...         run_tasks(tasks, store, place)
+    ...         store.table()["i"].to_pylist()
     [0, 1, 2]
     """
     missing = []
@@ -56,21 +65,20 @@ def run_tasks(
             done(task, False)
         else:
             missing.append(task)
-    with ThreadPoolExecutor(workers) as pool:
-        running: dict[Future[pa.Table], Task] = {}
-        queue = iter(missing)
-        try:
-            while True:
-                for task in queue:
-                    running[pool.submit(task.work)] = task
-                    if len(running) == workers:
-                        break
-                if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    task = running.pop(future)
-                    store.put(task.name, future.result())
-                    done(task, True)
-        finally:
-            for future in running:
-                future.cancel()
+    running: dict[Future[Any], Task] = {}
+    queue = iter(missing)
+    try:
+        while True:
+            for task in itertools.islice(queue, max(0, place.width() - len(running))):
+                running[place.executor.submit(task.work)] = task
+            if not running:
+                return
+            for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
+                task = running.pop(future)
+                with place.watching(task.name):
+                    content = future.result()
+                store.put(task.name, content)
+                done(task, True)
+    finally:
+        for future in running:
+            future.cancel()

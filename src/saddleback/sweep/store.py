@@ -1,11 +1,14 @@
-"""A folder of results: one Parquet shard for each finished task, whole or absent.
+"""A folder of results: one file for each finished task, whole or absent.
 
     store/manifest.json        what study this is: its choices, their hash, versions, command
-    store/shards/NAME.parquet  the rows of one task
+    store/shards/NAME.parquet  what one task found
+    store/SHA256SUMS           the hash of every shard, as ``sha256sum -c`` reads them
+    store/.lock                held by the process that writes here, as long as it lives
 
 A shard is written aside, flushed to disk and renamed, so it is there whole or not at all; running
-again does only what is missing. A shard that cannot be read is set aside under another name and
-said so, and its task is done again. Reading needs nothing of ours: the shards are plain Parquet.
+again does only what is missing. A shard that is not what was written is set aside under another
+name and said so, and its task is done again. Reading needs nothing of ours: shards of a sweep are
+plain Parquet.
 """
 
 from __future__ import annotations
@@ -23,13 +26,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saddleback.errors import InvalidParameter
+from saddleback.sweep.lock import Lock
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout of a store."""
-
 
 PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
 """Whose versions a manifest names."""
+
+SUMS = "SHA256SUMS"
 
 
 class Store:
@@ -39,44 +44,59 @@ class Store:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = Store.open(Path(folder) / "s", {"name": "squares", "n": 2}, command="")
-    ...     for i in range(2):
-    ...         store.put(f"task-{i}", pa.table({"i": [i], "square": [i * i]}))
-    ...     store.has("task-1"), store.table()["square"].to_pylist()
+    ...     with Store.open(Path(folder) / "s", {"name": "squares", "n": 2}, command="") as store:
+    ...         for i in range(2):
+    ...             store.put(f"task-{i}", packed(pa.table({"i": [i], "square": [i * i]})))
+    ...         store.has("task-1"), store.table()["square"].to_pylist()
     (True, [0, 1])
     """
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], lock: Lock | None = None) -> None:
         self.folder, self.manifest = folder, manifest
         self.set_aside: list[str] = []
+        self._lock, self._sums = lock, _read_sums(folder / SUMS)
 
     @classmethod
-    def open(cls, folder: Path, study: Mapping[str, Any], command: str) -> Self:
-        """Open the store of a study, making it if there is none; refuse that of another study."""
+    def open(
+        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str = ".parquet"
+    ) -> Self:
+        """Open the store of a study to write, making it if there is none.
+
+        Refused are that of another study, and one that another process is writing to.
+        """
         wanted = json.loads(json.dumps(study))
-        path = folder / "manifest.json"
         try:
-            if path.exists():
-                manifest = cls._read(path)
-                _same_study(folder, manifest["study"], wanted)
-                return cls(folder, manifest)
             (folder / "shards").mkdir(parents=True, exist_ok=True)
-            manifest = {
-                "schema": SCHEMA,
-                "study": wanted,
-                "hash": digest(wanted),
-                "command": command,
-                "versions": {
-                    "python": platform.python_version(),
-                    **{name: version(name) for name in PACKAGES},
-                },
-            }
-            write_whole(path, (json.dumps(manifest, indent=1) + "\n").encode())
+            lock = Lock.take(folder)
+            try:
+                manifest = cls._begin(folder, wanted, command, suffix)
+            except BaseException:
+                lock.give_back()
+                raise
         except OSError as error:
             raise InvalidParameter(
                 f"cannot write into {folder}: {error.strerror}. Choose another folder with --out."
             ) from None
-        return cls(folder, manifest)
+        return cls(folder, manifest, lock)
+
+    @classmethod
+    def _begin(
+        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str
+    ) -> dict[str, Any]:
+        """Return the manifest, which is written if there is none."""
+        path = folder / "manifest.json"
+        if path.exists():
+            manifest = cls._read(path)
+            _same_study(folder, manifest["study"], study)
+        else:
+            manifest = {
+                "schema": SCHEMA, "study": study, "hash": digest(study), "suffix": suffix,
+                "command": command, "versions": versions(),
+            }  # fmt: skip
+            write_whole(path, (json.dumps(manifest, indent=1) + "\n").encode())
+        for part in (folder / "shards").glob(".*.part"):  # what a dead process left
+            part.unlink()
+        return manifest
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -90,55 +110,113 @@ class Store:
     def _read(path: Path) -> dict[str, Any]:
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            schema = manifest["schema"]
+            schema = int(manifest["schema"])
         except (ValueError, KeyError, TypeError):
             raise InvalidParameter(
                 f"{path} is not the manifest of a store, or is damaged. Choose another folder."
             ) from None
-        if schema != SCHEMA:
-            raise InvalidParameter(f"{path} has schema {schema}; this version reads {SCHEMA}.")
+        if schema > SCHEMA:
+            raise InvalidParameter(
+                f"{path} has schema {schema}, written by a newer saddleback; this one reads "
+                f"{SCHEMA}. Update it: pip install --upgrade saddleback."
+            )
+        if schema < SCHEMA:
+            raise InvalidParameter(
+                f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
+                "into another folder."
+            )
         return manifest
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others write here."""
+        if self._lock is not None:
+            self._lock.give_back()
+
+    @property
+    def strangers(self) -> dict[str, tuple[str, str]]:
+        """Packages whose versions are not those the store was begun with: then and now."""
+        then, now = self.manifest["versions"], versions()
+        return {
+            name: (then.get(name, "none"), now[name]) for name in now if then.get(name) != now[name]
+        }
 
     def expect(self, part: str, study: Mapping[str, Any]) -> None:
         """Refuse results whose study differs from this in a part."""
         _same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
 
-    def _shard(self, name: str) -> Path:
-        return self.folder / "shards" / f"{name}.parquet"
+    def path(self, name: str) -> Path:
+        """Where the shard of a task is, or will be."""
+        return self.folder / "shards" / f"{name}{self.manifest['suffix']}"
 
     def has(self, name: str) -> bool:
         """Whether a task is finished; a damaged shard is set aside, and counts as not."""
-        path = self._shard(name)
-        if not path.exists():
-            return False
+        path = self.path(name)
         try:
-            pq.read_table(path)
-        except (OSError, pa.ArrowException):
-            path.replace(path.with_suffix(".damaged"))
-            self.set_aside.append(path.name)
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except FileNotFoundError:
             return False
-        return True
+        if found == self._sums.get(path.name):
+            return True
+        aside = path.with_suffix(".damaged")
+        count = 1
+        while aside.exists():
+            count += 1
+            aside = path.with_suffix(f".damaged-{count}")
+        path.replace(aside)
+        self.set_aside.append(path.name)
+        return False
 
-    def put(self, name: str, rows: pa.Table) -> None:
-        """Keep the rows of a finished task."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink, compression="zstd")
+    def put(self, name: str, content: bytes) -> None:
+        """Keep what a finished task found."""
+        path, found = self.path(name), hashlib.sha256(content).hexdigest()
         try:
-            write_whole(self._shard(name), sink.getvalue().to_pybytes())
+            # The hash comes first: a shard that is there has one, whenever we are stopped.
+            _append(self.folder / SUMS, f"{found}  shards/{path.name}\n")
+            write_whole(path, content)
         except OSError as error:
             raise InvalidParameter(
-                f"cannot write {self._shard(name)}: {error.strerror}. What is finished is kept; "
-                "make room and run again."
+                f"cannot write {path}: {error.strerror}. What is finished is kept; make room and "
+                "run again."
             ) from None
+        self._sums[path.name] = found
 
     def shard(self, name: str) -> pa.Table:
         """Return the rows of one finished task."""
-        return pq.read_table(self._shard(name))
+        return pq.read_table(self.path(name))
 
     def table(self) -> pa.Table:
         """Return the rows of all finished tasks, in the order of their names."""
         paths = sorted((self.folder / "shards").glob("*.parquet"))
         return pa.concat_tables([pq.read_table(path) for path in paths])
+
+
+def packed(rows: pa.Table, facts: Mapping[str, Any] | None = None) -> bytes:
+    """Return rows as a Parquet file, with facts about them in its metadata as JSON."""
+    if facts is not None:
+        rows = rows.replace_schema_metadata({"saddleback": json.dumps(facts)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """Return the facts that a shard says of itself."""
+    found: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"saddleback"])
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Versions on which results may depend."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+    }
 
 
 def digest(study: Mapping[str, Any]) -> str:
@@ -160,7 +238,7 @@ def _same_study(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any
 def _difference(there: Any, wanted: Any) -> tuple[str, str, str] | None:
     """Where two studies first differ, and what each says there."""
     for name in sorted(set(there) | set(wanted)):
-        one, other = there.get(name), wanted.get(name)
+        one, other = _named(there.get(name)), _named(wanted.get(name))
         if isinstance(one, dict) and isinstance(other, dict):
             inner = _difference(one, other)
             if inner is not None:
@@ -170,16 +248,53 @@ def _difference(there: Any, wanted: Any) -> tuple[str, str, str] | None:
     return None
 
 
+def _named(value: Any) -> Any:
+    """Return a list of tables by their labels or numbers."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return {str(each.get("label", k)): each for k, each in enumerate(value)}
+    return value
+
+
 def _said(value: Any) -> str:
     """Put a choice in words."""
-    return "nothing" if value is None else repr(value)
+    said = repr(value)
+    return "nothing" if value is None else said if len(said) <= 60 else f"{said[:57]}..."
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
     aside = path.with_name(f".{path.name}.part")
-    with aside.open("wb") as file:
-        file.write(content)
+    try:
+        with aside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the name is on disk too
+    finally:
+        os.close(folder)
+
+
+def _append(path: Path, line: str) -> None:
+    """Add a line to a file; one that was cut off by the end of a process is ended first."""
+    with path.open("ab+") as file:
+        file.seek(max(0, file.tell() - 1))
+        torn = file.read(1) not in (b"", b"\n")
+        file.write(("\n" if torn else "").encode() + line.encode())
         file.flush()
         os.fsync(file.fileno())
-    aside.replace(path)
+
+
+def _read_sums(path: Path) -> dict[str, str]:
+    """Return the last hash of each shard by its name; lines that are none are passed over."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    pairs = [line.split("  shards/") for line in lines]
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}

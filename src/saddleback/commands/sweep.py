@@ -1,0 +1,142 @@
+"""``saddleback sweep``: a study of rules, problems and step sizes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from saddleback.commands._work import place_of, resumable, typed, work_options
+
+if TYPE_CHECKING:
+    from saddleback.sweep import Plan
+
+
+@click.command()
+@click.argument("study", metavar="STUDY.toml", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path),
+    help="Folder of the results.  [default: results/ and the name of the study's file]",
+)  # fmt: skip
+@click.option("--plan", "only_plan", is_flag=True, help="Say what it will take, and run nothing.")
+@work_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    study: Path,
+    out: Path | None,
+    only_plan: bool,
+    workers: int | None,
+    dask: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run every rule with every step size on every problem of a study.
+
+    Results are kept task by task in a folder of Parquet files. Interrupted, killed or out of disk,
+    the same command goes on where it was, and does only what is missing. STUDY.toml says what to
+    run; docs/sweeps.md describes it.
+
+    \b
+    Examples:
+      saddleback sweep study.toml --plan
+      saddleback sweep study.toml --workers 4
+      saddleback sweep study.toml --dask tcp://10.0.0.5:8786 --out results/big
+    """
+    from saddleback._jit import announce
+    from saddleback.sweep import (
+        Store,
+        plan,
+        read_study,
+        run_tasks,
+        summary,
+        tasks_of,
+        telling,
+    )
+
+    chosen = read_study(study)
+    if not quiet:
+        announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
+    if only_plan:
+        found = plan(chosen, study.parent)
+        cores = workers or _cores()
+        click.echo(_plan_json(found, cores) if as_json else _told(found, cores))
+        return
+    folder = out or Path("results") / study.stem
+    tasks = tasks_of(chosen, study.parent)
+    with (
+        resumable(),
+        Store.open(folder, chosen.plain(), typed()) as store,
+        place_of(workers, dask) as place,
+    ):
+        for name, (then, now) in store.strangers.items():
+            click.echo(
+                f"note: {folder} was begun with {name} {then}, this is {now}: the last bits of "
+                "what is added may differ.", err=True,
+            )  # fmt: skip
+        if not quiet:
+            click.echo(f"{chosen.title}: {len(tasks):,} tasks on {place.words}", err=True)
+        with telling("sweep", tasks, store, "learner-steps", quiet) as done:
+            run_tasks(tasks, store, place, done)
+        rows = summary(store.table(), chosen.metrics)
+    if as_json:
+        click.echo(json.dumps({"out": str(folder), "best": rows}, ensure_ascii=False, indent=1))
+        return
+    from rich.console import Console
+
+    for case in chosen.cases:
+        Console().print(_table([row for row in rows if row["problem"] == case.label]))
+    click.echo("Mean over runs at the last checkpoint, of settings that never diverged.")
+    click.echo(f"{folder}/shards/*.parquet")
+
+
+def _cores() -> int:
+    import os
+
+    return os.cpu_count() or 1
+
+
+def _plan_json(found: Plan, workers: int) -> str:
+    from dataclasses import asdict
+
+    return json.dumps(asdict(found) | {"workers": workers}, indent=1)
+
+
+def _told(found: Plan, workers: int) -> str:
+    """Say what a study will take."""
+    from saddleback.sweep.progress import short, span
+
+    wall = max(found.seconds / workers, found.longest)
+    each = span(found.seconds / found.tasks) if found.seconds >= found.tasks else "under a second"
+    return "\n".join(
+        [
+            f"learners       {found.learners:,}",
+            f"learner-steps  {short(found.learner_steps)}",
+            f"tasks          {found.tasks:,}, {each} each, the longest {span(found.longest)}",
+            f"time           about {span(wall)} in {workers} thread{'s' if workers > 1 else ''}, "
+            f"at {short(found.rate)} learner-steps/s each",
+            f"memory         about {short(found.memory)}B for each thread",
+            f"disk           about {short(found.disk)}B",
+        ]
+    )
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    """Tabulate the best setting of each rule."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=rows[0]["problem"], box=box.SIMPLE, title_justify="left")
+    table.add_column("rule")
+    for heading in ("diverged", f"least {rows[0]['metric']}", "± error", "α", "β"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        numbers = (_short(row[name]) for name in ("best", "error", "alpha", "beta"))
+        gone = f"{row['diverged']} of {row['settings']}"
+        table.add_row(row["rule"], gone, *numbers)
+    return table
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"

@@ -1,0 +1,107 @@
+"""Where work is done: threads here, or the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from saddleback.errors import InvalidParameter
+
+PATIENCE = 10.0
+"""Seconds within which a scheduler must answer."""
+
+AHEAD = 2
+"""Tasks sent to each thread of a cluster, so that none waits for the next."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where work is done.
+
+    Attributes
+    ----------
+    executor
+        To which it is handed.
+    width
+        How many tasks to hand out at a time, asked again and again since workers come and go.
+    words
+        What it is, to be told.
+    watching
+        Turns what goes wrong there with a task into a complaint of ours.
+    """
+
+    executor: Executor
+    width: Callable[[], int]
+    words: str
+    watching: Callable[[str], AbstractContextManager[Any]] = nullcontext
+
+
+@contextmanager
+def threads(count: int) -> Iterator[Place]:
+    """Work in so many threads of this process."""
+    pool = ThreadPoolExecutor(count)
+    try:
+        yield Place(pool, lambda: count, f"{count} thread{'s' if count > 1 else ''}")
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Place]:
+    """Work on the cluster of a Dask scheduler, whose workers have saddleback installed too."""
+    try:
+        import distributed
+    except ImportError:
+        raise InvalidParameter(
+            "a Dask cluster needs dask.distributed: pip install 'saddleback[dask]'."
+        ) from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters we say ourselves
+    try:
+        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InvalidParameter(
+            f"no Dask scheduler answers at {address} ({type(error).__name__}). Start one: dask "
+            "scheduler, and workers: dask worker ADDRESS."
+        ) from None
+
+    def width() -> int:
+        if client.status != "running":
+            raise _gone(address)
+        try:
+            workers = client.scheduler_info()["workers"].values()
+        except OSError:
+            raise _gone(address) from None
+        return max(1, AHEAD * sum(int(each["nthreads"]) for each in workers))
+
+    @contextmanager
+    def watching(name: str) -> Iterator[None]:
+        try:
+            yield
+        except distributed.KilledWorker as error:
+            raise InvalidParameter(
+                f"{name} ended worker after worker, the last {error.last_worker.address}: out of "
+                "memory? Give workers more, or the study fewer settings at a time."
+            ) from None
+        except CancelledError:
+            raise _gone(address) from None
+
+    try:
+        yield Place(
+            client.get_executor(pure=False),
+            width,
+            f"Dask cluster at {address}, dashboard {client.dashboard_link}",
+            watching,
+        )
+    finally:
+        client.close(timeout=1)
+
+
+def _gone(address: str) -> InvalidParameter:
+    return InvalidParameter(
+        f"the Dask scheduler at {address} is gone. What is finished is kept; run the same command "
+        "again when it is back, or with --workers."
+    )

@@ -1,0 +1,310 @@
+"""Reading a study file: TOML, checked whole before anything starts, complaints with their lines."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddleback import _names
+from saddleback.engine import FiniteSource, as_source, record_points
+from saddleback.errors import InvalidParameter, SaddlebackError
+from saddleback.rules import Rule, make
+from saddleback.sweep.places import Place, lines
+from saddleback.sweep.study import (
+    METRICS,
+    SCHEDULES,
+    Case,
+    Study,
+    file_mark,
+    mean_length,
+    measures,
+)
+
+SHARE = 400_000_000
+"""Learner-steps of a task: seconds."""
+
+POINTS = 21
+"""Checkpoints if nothing is said."""
+
+KEYS = (
+    "title", "seed", "runs", "steps", "episodes", "checkpoints", "metrics", "sample", "theta0",
+    "grid", "problem", "rule",
+)  # fmt: skip
+
+
+class StudyError(InvalidParameter):
+    """All that is wrong with a study file, one line each."""
+
+
+def read_study(path: Path, share: int = SHARE) -> Study:
+    """Read a study and check all of it: names, numbers, and that rules, problems and metrics fit.
+
+    Parameters
+    ----------
+    path
+        A TOML file; see docs/sweeps.md.
+    share
+        Learner-steps of a task, about.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> text = '''
+    ... steps = 1000
+    ... [grid]
+    ... alpha = [0.1, 0.05]
+    ... ratio = [1.0]
+    ... [[problem]]
+    ... name = "two_state"
+    ... [[rule]]
+    ... name = "GES"
+    ... lam = [0.0, 0.5]
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "s.toml").write_text(text)
+    ...     study = read_study(Path(folder) / "s.toml")
+    >>> study.rules, [part.name for part in study.parts()]
+    ((('GES', {'lam': 0.0}), ('GES', {'lam': 0.5})), ['p000-0000-run00000'])
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidParameter(f"cannot read {path}: {why}.") from None
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path}: not TOML: {error}.") from None
+    return _Reader(path, text, given).study(share)
+
+
+class _Reader:
+    """Collects what is wrong while it reads."""
+
+    def __init__(self, path: Path, text: str, given: dict[str, Any]) -> None:
+        self._path, self._given, self._lines = path, given, lines(text)
+        self._wrong: list[tuple[int, str]] = []
+
+    def study(self, share: int) -> Study:
+        top = self._given
+        for key in top:
+            self._try((key,), _names.known, "key", key, KEYS)
+        metrics = self._metrics()
+        seed = self._whole(("seed",), top.get("seed", 0), 0)
+        runs = self._whole(("runs",), top.get("runs", 1), 1)
+        sample = self._whole(("sample",), top.get("sample", 100_000), 1)
+        theta0 = self._number(("theta0",), top.get("theta0", 0.0))
+        rules = self._rules()
+        alphas, betas, ratio, schedule = self._grid(rules)
+        cases = self._cases()
+        self._fit(cases, rules, metrics, sample, seed)
+        if self._wrong:
+            said = [f"{self._path}:{line}: {what}" for line, what in sorted(self._wrong)]
+            raise StudyError("\n".join(said))
+        return Study(
+            str(top.get("title", self._path.stem)), seed, runs,
+            tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), alphas, betas,
+            ratio, schedule, metrics, sample, theta0, share,
+        )  # fmt: skip
+
+    # Small things.
+
+    def _say(self, place: Place, what: str) -> None:
+        while place and place not in self._lines:
+            place = place[:-1]
+        self._wrong.append((self._lines.get(place, 1), what))
+
+    def _try(self, place: Place, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Return what it returns; None if it complains, which is written down."""
+        try:
+            return act(*given, **named)
+        except SaddlebackError as error:
+            self._say(place, str(error))
+        except (TypeError, ValueError) as error:
+            self._say(place, f"{error}.")
+        return None
+
+    def _whole(self, place: Place, value: Any, least: int) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        self._say(place, f"{place[-1]} must be a whole number from {least} on, got {value!r}.")
+        return least
+
+    def _number(self, place: Place, value: Any) -> float:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value):
+            return float(value)
+        self._say(place, f"{place[-1]} must be a number, got {value!r}.")
+        return 0.0
+
+    def _tables(self, name: str) -> list[dict[str, Any]]:
+        found = self._given.get(name, [])
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            self._say((name,), f"write each {name} as a table of its own, [[{name}]].")
+            return []
+        if not found:
+            self._say((), f"there is no {name}: add at least one [[{name}]].")
+        return found
+
+    # The parts.
+
+    def _metrics(self) -> tuple[str, ...]:
+        given = self._given.get("metrics", ["mspbe"])
+        if not isinstance(given, list) or not given or len(set(map(str, given))) < len(given):
+            self._say(("metrics",), f"metrics must list names, each once, got {given!r}.")
+            return ()
+        found = [self._try(("metrics",), _names.known, "metric", m, METRICS) for m in given]
+        return tuple(filter(None, found))
+
+    def _grid(
+        self, rules: list[tuple[Place, Any]]
+    ) -> tuple[tuple[float, ...], tuple[float, ...], bool, str]:
+        grid = self._given.get("grid", {})
+        if not isinstance(grid, dict) or "alpha" not in grid:
+            self._say(("grid",), "the step sizes are missing: [grid] with alpha = [0.1, …].")
+            return (), (), True, "constant"
+        for key in grid:
+            known = ("alpha", "beta", "ratio", "schedule")
+            self._try(("grid", key), _names.known, "key", key, known)
+        if "beta" in grid and "ratio" in grid:
+            self._say(("grid", "beta"), "give beta or ratio (β/α), not both.")
+        which = "beta" if "beta" in grid else "ratio"
+        dual = any(make(*rule[:1], **rule[1]).form.has_dual for _, rule in rules)
+        if dual and which not in grid:
+            self._say(("grid",), "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
+        schedule = grid.get("schedule", "constant")
+        self._try(("grid", "schedule"), _names.known, "schedule", schedule, SCHEDULES)
+        betas = self._sizes(("grid", which), grid[which]) if which in grid else ()
+        return self._sizes(("grid", "alpha"), grid["alpha"]), betas, which == "ratio", schedule
+
+    def _sizes(self, place: Place, given: Any) -> tuple[float, ...]:
+        """Numbers listed, or scale · 2^j for j between two powers."""
+        if isinstance(given, dict):
+            powers = given.get("powers")
+            if set(given) != {"scale", "powers"} or not (
+                isinstance(powers, list)
+                and len(powers) == 2
+                and all(isinstance(each, int) for each in powers)
+                and powers[0] <= powers[1]
+            ):
+                said = "{ scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0"
+                self._say(place, f"{place[-1]} lists numbers, or in short: {said}.")
+                return ()
+            scale = self._number(place, given["scale"])
+            given = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
+        listed = given if isinstance(given, list) else [given]
+        found = [self._number(place, each) for each in listed]
+        if not found or min(found) <= 0 or len(set(found)) < len(found):
+            self._say(place, f"{place[-1]} must list positive numbers, each once, got {given!r}.")
+        return tuple(found)
+
+    def _rules(self) -> list[tuple[Place, tuple[str, dict[str, float]]]]:
+        found: list[tuple[Place, tuple[str, dict[str, float]]]] = []
+        for k, given in enumerate(self._tables("rule")):
+            place: Place = ("rule", k)
+            parameters = dict(given)
+            name = parameters.pop("name", None)
+            if name is None:
+                self._say(place, 'the rule has no name: name = "GES".')
+                continue
+            for each in _spread(parameters):
+                rule = self._try(place, make, name, **each)
+                if isinstance(rule, Rule):
+                    if any((name, each) == other for _, other in found):
+                        self._say(place, f"{rule} is there twice.")
+                    found.append((place, (name, each)))
+        return found
+
+    def _cases(self) -> list[tuple[Place, Case, Any]]:
+        found: list[tuple[Place, Case, Any]] = []
+        for k, given in enumerate(self._tables("problem")):
+            place: Place = ("problem", k)
+            rest = dict(given)
+            name, maker, label = (rest.pop(key, None) for key in ("name", "make", "label"))
+            if (name is None) == (maker is None):
+                self._say(place, 'give name = "two_state", or make = "module.py:function".')
+                continue
+            length = {str(key): rest.pop(key) for key in ("steps", "episodes") if key in rest}
+            unit, count = self._length(place, length)
+            each = rest.pop("each", {})
+            if not isinstance(each, dict) or not all(isinstance(v, list) for v in each.values()):
+                self._say((*place, "each"), "each lists values: each = { gamma = [0.9, 0.99] }.")
+                continue
+            for one in _spread(each):
+                said = ", ".join(f"{key}={value}" for key, value in one.items())
+                called = str(label or name or maker) + (f" {said}" if said else "")
+                case = Case(called, name, maker, rest | one, None, unit, count, (), 1.0)
+                built = self._try(place, self._built, case)
+                if built is None:
+                    continue
+                if any(called == other.label for _, other, _ in found):
+                    self._say(place, f"{called!r} is there twice: give it another label.")
+                found.append((place, *built))
+        return found
+
+    def _built(self, case: Case) -> tuple[Case, Any]:
+        """Build a problem; return what is known of it then."""
+        folder = self._path.parent
+        mark = None
+        if case.make is not None:
+            path = case.make.rpartition(":")[0]
+            if not path:
+                raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
+            mark = file_mark(folder / path)
+        problem = case.build(folder)
+        source = as_source("study", problem)
+        endless = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
+        if case.unit == "episodes" and endless:
+            raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
+        given = self._given.get("checkpoints", POINTS)
+        if isinstance(given, int) and not isinstance(given, bool):
+            if given < 2:
+                raise InvalidParameter(f"checkpoints must be at least 2, got {given}.")
+            spaced = case.count * np.linspace(0, 1, given) ** 2
+            points = np.unique(np.round(spaced)).astype(int)
+        else:
+            points = record_points(case.count, np.asarray(given))
+        length = mean_length(problem) if case.unit == "episodes" else 1.0
+        known = Case(
+            case.label, case.name, case.make, case.parameters, mark, case.unit, case.count,
+            tuple(points.tolist()), length,
+        )  # fmt: skip
+        return known, problem
+
+    def _length(self, place: Place, own: Mapping[str, Any]) -> tuple[str, int]:
+        """How long to learn: what the problem says, else what all share."""
+        shared = {key: self._given[key] for key in ("steps", "episodes") if key in self._given}
+        given, where = (own, place) if own else (shared, ())
+        if len(given) != 1:
+            self._say(where, "say how long to learn: steps = 50_000, or episodes = 500.")
+            return "steps", 1
+        unit, count = next(iter(given.items()))
+        return unit, self._whole((*where, unit), count, 1)
+
+    def _fit(
+        self,
+        cases: list[tuple[Place, Case, Any]],
+        rules: list[tuple[Place, Any]],
+        metrics: tuple[str, ...],
+        sample: int,
+        seed: int,
+    ) -> None:
+        """Try every rule on every problem: whether it applies, and can be measured."""
+        for (_, case, problem), (place, (name, parameters)) in itertools.product(cases, rules):
+            rule = make(name, **parameters)
+            try:
+                as_source("study", problem).streamer([rule])
+                # A sample of one step shows whether it can be measured at all.
+                measures(problem, rule, metrics, min(sample, 20), seed)
+            except SaddlebackError as error:
+                self._say(place, f"{rule} on {case.label}: {error}")
+
+
+def _spread(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every choice of one value from each list; what is no list is a list of one."""
+    values = [value if isinstance(value, list) else [value] for value in lists.values()]
+    return [dict(zip(lists, each, strict=True)) for each in itertools.product(*values)]

@@ -1,0 +1,50 @@
+"""What a study found, in a few rows: the best setting of each rule on each problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """Return for each problem and rule the setting with the least final first metric.
+
+    The mean over runs at the last checkpoint; a setting that diverged in some run has none. The
+    standard error is that over runs.
+    """
+    metric = metrics[0]
+    found = []
+    for problem in pc.unique(rows["problem"]).to_pylist():
+        mine = rows.filter(pc.equal(rows["problem"], problem))
+        last = mine.filter(pc.equal(mine["point"], pc.max(mine["point"])))
+        for rule in pc.unique(last["rule"]).to_pylist():
+            one = last.filter(pc.equal(last["rule"], rule))
+            order = one.sort_by(
+                [("alpha", "ascending"), ("beta", "ascending"), ("run", "ascending")]
+            )
+            runs = len(pc.unique(one["run"]))
+            values = order[metric].to_numpy().reshape(-1, runs)
+            means = values.mean(axis=1)
+            gone = (order["diverged_at"].to_numpy().reshape(-1, runs) >= 0).any(axis=1)
+            best = int(np.argmin(np.where(gone | np.isnan(means), np.inf, means)))
+            none = bool(gone.all())
+            error = values[best].std(ddof=1) / np.sqrt(runs) if runs > 1 else np.nan
+            found.append(
+                {
+                    "problem": problem, "rule": rule, "settings": len(means),
+                    "diverged": int(gone.sum()), "metric": metric,
+                    "best": None if none else float(means[best]),
+                    "error": None if none or runs < 2 else float(error),
+                    "alpha": None if none else float(order["alpha"][best * runs].as_py()),
+                    "beta": None if none else _number(order["beta"][best * runs].as_py()),
+                }
+            )  # fmt: skip
+    return found
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
