@@ -17,6 +17,7 @@ from saddleback.commands._logs import (
     target_options,
     threads,
 )
+from saddleback.commands._work import place_of, resumable, typed, work_options
 from saddleback.commands.typed import tell
 
 
@@ -34,7 +35,7 @@ from saddleback.commands.typed import tell
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write."
 )
-@click.option("--quiet", is_flag=True, help="No progress.")
+@work_options
 def command(
     targets: tuple[str, ...],
     gamma: float | None,
@@ -46,56 +47,96 @@ def command(
     rules: tuple[str, ...],
     blocks: int,
     out: Path,
+    workers: int | None,
+    dask: str | None,
     quiet: bool,
     **options: Any,
 ) -> None:
     """Sum a log up for target policies and rules, in one pass; merge and evaluate later.
 
     Statistics of several days add up if features and all else agree: give the box of the features,
-    --low and --high, since the range of each log differs.
+    --low and --high, since the range of each log differs. A log of many files is summed up in
+    groups of them, in threads or on a cluster that sees the same files; groups that are finished
+    are kept beside --out until all are, so the same command goes on where it was.
 
     \b
     Examples:
       saddleback stats day1.parquet --target new.py:probs --gamma 0.99 \\
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --out day1.stats
+      saddleback stats 'logs/2026-*.parquet' --target new.py:probs --gamma 0.99 \\
+          --features hash:4096 --low 0,0 --high 1,1 --out year.stats --workers 8
       saddleback merge day1.stats day2.stats --out week.stats
       saddleback evaluate week.stats
     """
-    from saddleback.evaluation import Statistics, default_rule, save_statistics
-    from saddleback.evaluation.spec import features_of
-    from saddleback.log import Observed
-    from saddleback.log.as_logged import NAME, reserved
+    from saddleback.evaluation import default_rule, save_statistics
+    from saddleback.evaluation.spec import boxed, features_of
+    from saddleback.log.as_logged import reserved
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
+    from saddleback.sweep import Summing, remove, sum_groups, telling
     from saddleback.verdict.gap import without_trace
 
     if not targets:
         raise click.UsageError("Say for which policy: --target module.py:function.")
     reserved(named(targets))
+    where = place_of(workers, dask)
     prepare(out.parent)
     log = open_log(options)
     rate = discount(log, gamma)
     chosen = [parse_rule(each) for each in rules] or [default_rule()]
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
-    with reading("checking", quiet) as progress:
-        card = log.card(rate, progress)
-    refuse(card.findings)
-    found = features_of(features, log, card, corner(low, log, "low"), corner(high, log, "high"))
-    with reading("summing", quiet) as progress:
-        sums = Statistics.of(
-            log, chosen, named(targets) | {NAME: Observed.of(log)}, features=found, gamma=rate,
-            shared=shared, blocks=blocks,
-            allow_uncovered=allow_uncovered, threads=threads(), progress=progress,
-        )  # fmt: skip
-    save_statistics(sums, out)
-    for each in dict.fromkeys((*card.findings, *sums.findings)):
+    corners = corner(low, log, "low"), corner(high, log, "high")
+    findings: list[Any] = []
+    if features is not None and boxed(features, *corners) and len(log.parts) > 1:
+        found = features_of(features, log, None, *corners)
+    else:
+        with reading("checking", quiet) as progress:
+            card = log.card(rate, progress)
+        refuse(card.findings)
+        findings += card.findings
+        found = features_of(features, log, card, *corners)
+    own = features if features is not None and ".py:" in features else found
+    what = Summing(
+        log, tuple(chosen), {name: anywhere(each) for name, each in named(targets).items()},
+        anywhere(own) if isinstance(own, str) else own, rate, shared, blocks, allow_uncovered,
+    )  # fmt: skip
+    tasks = what.tasks()
+    if len(tasks) == 1 and dask is None:
+        with reading("summing", quiet) as progress:
+            sums = what.sum_up(log, workers or threads(), progress)
+        save_statistics(sums, out)
+    else:
+        kept = out.with_name(f"{out.name}.parts")
+        with resumable(), where as place:
+            if not quiet:
+                click.echo(f"{len(tasks):,} groups of files on {place.words}", err=True)
+            sums = sum_groups(
+                what, tasks, kept, place, typed(),
+                lambda store: telling("stats", tasks, store, "rows", quiet),
+            )  # fmt: skip
+            save_statistics(sums, out)
+        remove(kept)
+    findings = list(dict.fromkeys((*findings, *sums.findings)))
+    for each in findings[:SHOWN]:
         tell(str(each), err=True)
+    if len(findings) > SHOWN:
+        tell(f"and {len(findings) - SHOWN:,} more warnings like these.", err=True)
     if hasattr(found, "low") and low is None:
         click.echo(
             "note: the features' box is the range of this log; statistics of other logs merge with "
             "it only if --low and --high fix the box.", err=True,
         )  # fmt: skip
     click.echo(f"{sums!r} -> {out}")
+
+
+SHOWN = 20
+"""Warnings that are told."""
+
+
+def anywhere(spec: str) -> str:
+    """Return ``module.py:name`` so that it is found from any folder; other words as they are."""
+    path, colon, name = spec.rpartition(":")
+    return f"{Path(path).resolve()}:{name}" if colon and path.endswith(".py") else spec
 
 
 def parse_rule(text: str) -> Any:

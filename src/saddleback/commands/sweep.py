@@ -55,6 +55,7 @@ def command(
         telling,
     )
 
+    where = place_of(workers, dask)
     chosen = read_study(study)
     if not quiet:
         announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
@@ -68,7 +69,7 @@ def command(
     with (
         resumable(),
         Store.open(folder, chosen.plain(), typed()) as store,
-        place_of(workers, dask) as place,
+        where as place,
     ):
         for name, (then, now) in store.strangers.items():
             click.echo(

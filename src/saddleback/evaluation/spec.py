@@ -22,7 +22,7 @@ NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
 def features_of(
     spec: str | None,
     log: Log,
-    card: Card,
+    card: Card | None,
     low: FloatArray | None = None,
     high: FloatArray | None = None,
 ) -> Features:
@@ -33,7 +33,7 @@ def features_of(
 
     Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
     ``tiles:8x8`` for up to two columns, else ``hash`` with 3000 features over all actions. The box
-    is the range of the log unless it is given.
+    is the range of the log unless it is given. The card may be None if `boxed`.
 
     Examples
     --------
@@ -43,20 +43,22 @@ def features_of(
     >>> features_of("fourier:3", log, log.card(), np.array([-1.2, -0.07]), np.array([0.6, 0.07]))
     Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
     """
-    words = spec or _usual(log, card)
+    words = spec or _usual(log, card)  # type: ignore[arg-type]
     kind, _, rest = words.partition(":")
     if kind.endswith(".py"):
-        return _own(words, log)
+        return own_features(words, log)
     _names.known("features", kind, NAMES)
-    least = card.low if low is None else low
-    most = card.high if high is None else high
-    if low is None and high is None:
-        most = np.where(most > least, most, least + 1.0)
-    box: dict[str, Any] = {"low": tuple(least.tolist()), "high": tuple(most.tolist())}
     if kind == "given":
         return Given(log.dimensions)
     if kind == "states":
-        return OneHot(_whole(words, rest, int(card.high[0]) + 1))
+        return OneHot(_whole(words, rest, 0 if card is None else int(card.high[0]) + 1))
+    least = card.low if low is None and card is not None else low
+    most = card.high if high is None and card is not None else high
+    assert least is not None
+    assert most is not None
+    if low is None and high is None:
+        most = np.where(most > least, most, least + 1.0)
+    box: dict[str, Any] = {"low": tuple(least.tolist()), "high": tuple(most.tolist())}
     if kind == "tiles":
         bins, _, tilings = rest.partition("x")
         return Tiles(**box, bins=_whole(words, bins, 8), tilings=_whole(words, tilings, 8))
@@ -68,6 +70,20 @@ def features_of(
     if kind == "fourier":
         return Fourier(**box, order=_whole(words, rest, 3))
     return Polynomial(**box, degree=_whole(words, rest, 2))
+
+
+def boxed(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
+    """Whether features can be built without knowing the range of the log.
+
+    Examples
+    --------
+    >>> boxed("tiles:8x4", None, None), boxed("states:16", None, None), boxed("states", None, None)
+    (False, True, False)
+    """
+    kind, _, rest = spec.partition(":")
+    if kind == "states":
+        return bool(rest)
+    return kind == "given" or kind.endswith(".py") or (low is not None and high is not None)
 
 
 def _usual(log: Log, card: Card) -> str:
@@ -92,8 +108,8 @@ def _whole(words: str, text: str, default: int) -> int:
     return int(text)
 
 
-def _own(words: str, log: Log) -> Features:
-    """Return features of one's own: an object like ours, or a function of observations."""
+def own_features(words: str, log: Log) -> Features:
+    """Return features ``module.py:name``: an object like ours, or a function of observations."""
     found = load(words)
     if hasattr(found, "encode") and hasattr(found, "size"):
         features: Features = found

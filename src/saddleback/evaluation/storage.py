@@ -5,6 +5,7 @@ Only features that were ever met are written, so a file is as large as what was 
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +19,7 @@ from saddleback.evaluation.setting import Setting
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.tally import Tally
 from saddleback.log import Finding
-from saddleback.system.storage import read, rule_from, rule_words, write
+from saddleback.system.storage import pack, read, rule_from, rule_words, write
 
 SCHEMA = 3
 """Version of the layout of the file."""
@@ -44,6 +45,20 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
     Statistics(756 steps, 5 episodes, p=27, 1 rule, 1 target)
     """
     _validate.instance("save_statistics", "sums", sums, Statistics)
+    target = Path(path)
+    write(target, *_plain(sums), squeeze=False)
+    return target
+
+
+def packed_statistics(sums: Statistics) -> bytes:
+    """Return what `save_statistics` writes."""
+    file = io.BytesIO()
+    pack(file, *_plain(sums), squeeze=False)
+    return file.getvalue()
+
+
+def _plain(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return statistics as words and arrays."""
     met = np.flatnonzero((np.diag(sums.M) > 0) | (sums.A != 0).any(axis=(0, 1, 2, 3)))
     met = np.union1d(met, np.flatnonzero((sums.starts != 0).any(axis=(0, 1))))
     met = np.union1d(met, np.flatnonzero((sums.tally.mass != 0).any(axis=0)))
@@ -67,9 +82,7 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
         "estimated": sums.estimated,
         "findings": [(each.code, each.message) for each in sums.findings],
     }
-    target = Path(path)
-    write(target, words, arrays, squeeze=False)
-    return target
+    return words, arrays
 
 
 def load_statistics(path: str | os.PathLike[str]) -> Statistics:

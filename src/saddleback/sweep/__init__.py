@@ -8,6 +8,7 @@ from saddleback.sweep.read import StudyError, read_study
 from saddleback.sweep.run import Task, run_tasks
 from saddleback.sweep.store import Store, packed
 from saddleback.sweep.study import Study
+from saddleback.sweep.sums import Summing, remove, sum_groups
 from saddleback.sweep.tables import summary
 
 __all__ = [
@@ -16,13 +17,16 @@ __all__ = [
     "Store",
     "Study",
     "StudyError",
+    "Summing",
     "Task",
     "cluster",
     "packed",
     "plan",
     "read_study",
+    "remove",
     "rows_of",
     "run_tasks",
+    "sum_groups",
     "summary",
     "tasks_of",
     "telling",

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback.engine import Source
-from saddleback.errors import InvalidParameter
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.sweep.run import Task
-from saddleback.sweep.store import digest, packed, versions
+from saddleback.sweep.store import digest, packed, same_versions, versions
 from saddleback.sweep.study import Metrics, Part, Study, measures
 
 
@@ -33,13 +32,7 @@ def tasks_of(study: Study, folder: Path) -> list[Task]:
 
 def compute(plain: str, part: Part, folder: str, wanted: Mapping[str, str]) -> bytes:
     """Do one part of a study; return the content of its shard."""
-    here = versions()
-    for name, version in wanted.items():
-        if here[name] != version:
-            raise InvalidParameter(
-                f"a worker has {name} {here[name]}, and {version} is wanted: results would not be "
-                "the same to the bit. Install the same versions everywhere."
-            )
+    same_versions(wanted)
     study = _study(plain)
     case = study.cases[part.case]
     with _LOCK:  # files are imported, and systems solved, once

@@ -219,6 +219,17 @@ def versions() -> dict[str, str]:
     }
 
 
+def same_versions(wanted: Mapping[str, str]) -> None:
+    """Refuse to work here with other versions than are wanted."""
+    here = versions()
+    for name, version_ in wanted.items():
+        if here[name] != version_:
+            raise InvalidParameter(
+                f"a worker has {name} {here[name]}, and {version_} is wanted: results would not be "
+                "the same to the bit. Install the same versions everywhere."
+            )
+
+
 def digest(study: Mapping[str, Any]) -> str:
     """Hash of what a study chose."""
     return hashlib.sha256(json.dumps(study, sort_keys=True).encode()).hexdigest()[:16]

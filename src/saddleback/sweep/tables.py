@@ -31,18 +31,18 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
             means = values.mean(axis=1)
             gone = (order["diverged_at"].to_numpy().reshape(-1, runs) >= 0).any(axis=1)
             best = int(np.argmin(np.where(gone | np.isnan(means), np.inf, means)))
-            none = bool(gone.all())
-            error = values[best].std(ddof=1) / np.sqrt(runs) if runs > 1 else np.nan
-            found.append(
-                {
-                    "problem": problem, "rule": rule, "settings": len(means),
-                    "diverged": int(gone.sum()), "metric": metric,
-                    "best": None if none else float(means[best]),
-                    "error": None if none or runs < 2 else float(error),
-                    "alpha": None if none else float(order["alpha"][best * runs].as_py()),
-                    "beta": None if none else _number(order["beta"][best * runs].as_py()),
+            row = {
+                "problem": problem, "rule": rule, "settings": len(means),
+                "diverged": int(gone.sum()), "metric": metric,
+            }  # fmt: skip
+            if not gone.all():
+                row |= {
+                    "best": float(means[best]),
+                    "error": float(values[best].std(ddof=1) / np.sqrt(runs)) if runs > 1 else None,
+                    "alpha": order["alpha"][best * runs].as_py(),
+                    "beta": _number(order["beta"][best * runs].as_py()),
                 }
-            )  # fmt: skip
+            found.append(dict.fromkeys(("best", "error", "alpha", "beta")) | row)
     return found
 
 

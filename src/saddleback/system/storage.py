@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -64,10 +64,9 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
 def write(path: Path, words: dict[str, Any], arrays: dict[str, Any], squeeze: bool = True) -> None:
     """Write arrays and what is said of them, whole or not at all."""
     aside = path.with_name(f".{path.name}.part")
-    save = np.savez_compressed if squeeze else np.savez
     try:
         with aside.open("wb") as file:
-            save(file, words=np.array(json.dumps(words)), **arrays)
+            pack(file, words, arrays, squeeze)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
@@ -76,6 +75,14 @@ def write(path: Path, words: dict[str, Any], arrays: dict[str, Any], squeeze: bo
         raise InvalidParameter(
             f"cannot write {path}: {error.strerror}. Choose another place, or make room."
         ) from None
+
+
+def pack(
+    file: IO[bytes], words: dict[str, Any], arrays: dict[str, Any], squeeze: bool = True
+) -> None:
+    """Write arrays and what is said of them to an open file."""
+    save = np.savez_compressed if squeeze else np.savez
+    save(file, words=np.array(json.dumps(words)), **arrays)
 
 
 def load(path: str | os.PathLike[str]) -> System:
