@@ -28,10 +28,11 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# How fast: tables of ratios and times, results/bench.json and results/bench-logs.json.
+# How fast: tables of ratios and times; results/bench.json, bench-logs.json and scaling.json.
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/logs.py
+	$(BIN)/python benchmarks/scaling.py
 
 # How good the advice on step sizes is: a table, results/advice.json and a picture.
 advice: .venv/ready

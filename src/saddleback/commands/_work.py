@@ -6,13 +6,10 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from saddleback.sweep import Place
 
 
 def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,13 +28,10 @@ def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def place_of(workers: int | None, dask: str | None) -> AbstractContextManager[Place]:
-    """Return where to work."""
-    from saddleback.sweep import cluster, threads
-
+def one_place(workers: int | None, dask: str | None) -> None:
+    """Refuse two places to work."""
     if dask is not None and workers is not None:
         raise click.UsageError("Give --workers or --dask, not both.")
-    return threads(workers or os.cpu_count() or 1) if dask is None else cluster(dask)
 
 
 def typed() -> str:

@@ -15,9 +15,9 @@ from saddleback.commands._logs import (
     open_log,
     reading,
     target_options,
-    threads,
 )
-from saddleback.commands._work import place_of, resumable, typed, work_options
+from saddleback.commands._logs import threads as cores
+from saddleback.commands._work import one_place, resumable, typed, work_options
 from saddleback.commands.typed import tell
 
 
@@ -73,13 +73,13 @@ def command(
     from saddleback.log.as_logged import reserved
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
-    from saddleback.sweep import Summing, remove, sum_groups, telling
+    from saddleback.sweep import Summing, cluster, remove, sum_groups, telling, threads
     from saddleback.verdict.gap import without_trace
 
     if not targets:
         raise click.UsageError("Say for which policy: --target module.py:function.")
     reserved(named(targets))
-    where = place_of(workers, dask)
+    one_place(workers, dask)
     prepare(out.parent)
     log = open_log(options)
     rate = discount(log, gamma)
@@ -101,13 +101,14 @@ def command(
         anywhere(own) if isinstance(own, str) else own, rate, shared, blocks, allow_uncovered,
     )  # fmt: skip
     tasks = what.tasks()
+    most = workers or cores()
     if len(tasks) == 1 and dask is None:
         with reading("summing", quiet) as progress:
-            sums = what.sum_up(log, workers or threads(), progress)
+            sums = what.sum_up(log, most, progress)
         save_statistics(sums, out)
     else:
         kept = out.with_name(f"{out.name}.parts")
-        with resumable(), where as place:
+        with resumable(), threads(most) if dask is None else cluster(dask) as place:
             if not quiet:
                 click.echo(f"{len(tasks):,} groups of files on {place.words}", err=True)
             sums = sum_groups(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback.commands._work import place_of, resumable, typed, work_options
+from saddleback.commands._work import one_place, resumable, typed, work_options
 
 if TYPE_CHECKING:
     from saddleback.sweep import Plan
@@ -45,42 +47,24 @@ def command(
       saddleback sweep study.toml --dask tcp://10.0.0.5:8786 --out results/big
     """
     from saddleback._jit import announce
-    from saddleback.sweep import (
-        Store,
-        plan,
-        read_study,
-        run_tasks,
-        summary,
-        tasks_of,
-        telling,
-    )
+    from saddleback.sweep import plan, read_study, run_study, summary
 
-    where = place_of(workers, dask)
+    one_place(workers, dask)
     chosen = read_study(study)
     if not quiet:
         announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
+    threads = workers or os.cpu_count() or 1
     if only_plan:
         found = plan(chosen, study.parent)
-        cores = workers or _cores()
-        click.echo(_plan_json(found, cores) if as_json else _told(found, cores))
+        click.echo(_plan_json(found, threads) if as_json else _told(found, threads))
         return
     folder = out or Path("results") / study.stem
-    tasks = tasks_of(chosen, study.parent)
-    with (
-        resumable(),
-        Store.open(folder, chosen.plain(), typed()) as store,
-        where as place,
-    ):
-        for name, (then, now) in store.strangers.items():
-            click.echo(
-                f"note: {folder} was begun with {name} {then}, this is {now}: the last bits of "
-                "what is added may differ.", err=True,
-            )  # fmt: skip
-        if not quiet:
-            click.echo(f"{chosen.title}: {len(tasks):,} tasks on {place.words}", err=True)
-        with telling("sweep", tasks, store, "learner-steps", quiet) as done:
-            run_tasks(tasks, store, place, done)
-        rows = summary(store.table(), chosen.metrics)
+    with resumable():
+        store = run_study(
+            study, folder, workers=threads, dask=dask, command=typed(),
+            say=None if quiet else partial(click.echo, err=True),
+        )  # fmt: skip
+    rows = summary(store.table(), chosen.metrics)
     if as_json:
         click.echo(json.dumps({"out": str(folder), "best": rows}, ensure_ascii=False, indent=1))
         return
@@ -90,12 +74,6 @@ def command(
         Console().print(_table([row for row in rows if row["problem"] == case.label]))
     click.echo("Mean over runs at the last checkpoint, of settings that never diverged.")
     click.echo(f"{folder}/shards/*.parquet")
-
-
-def _cores() -> int:
-    import os
-
-    return os.cpu_count() or 1
 
 
 def _plan_json(found: Plan, workers: int) -> str:

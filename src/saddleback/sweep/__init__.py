@@ -10,6 +10,7 @@ from saddleback.sweep.store import Store, packed
 from saddleback.sweep.study import Study
 from saddleback.sweep.sums import Summing, remove, sum_groups
 from saddleback.sweep.tables import summary
+from saddleback.sweep.whole import run_study
 
 __all__ = [
     "Place",
@@ -25,6 +26,7 @@ __all__ = [
     "read_study",
     "remove",
     "rows_of",
+    "run_study",
     "run_tasks",
     "sum_groups",
     "summary",

@@ -162,10 +162,10 @@ class Study:
         first = 0
         while first < len(row):
             last, size = first + 1, row[first] * count
-            alike = self.width(first)
+            dual = self.rule(first).form.has_dual
             while (
                 last < len(row)
-                and self.width(last) == alike
+                and self.rule(last).form.has_dual == dual
                 and size + row[last] * count <= self.share
             ):
                 size += row[last] * count
@@ -181,7 +181,7 @@ class Study:
         """Return α and β of a part of the grid, [α, β]."""
         shape = SCHEDULES[self.schedule]
         alpha = np.array(self.alphas)[part.alpha : part.alphas, None]
-        if self.width(part.rule) == 1 and not self.rule(part.rule).form.has_dual:
+        if not self.rule(part.rule).form.has_dual:
             return shape(alpha), None
         beta = np.array(self.betas)[None, :] * (alpha if self.ratio else np.ones_like(alpha))
         return shape(alpha), shape(beta)

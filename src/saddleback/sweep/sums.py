@@ -37,6 +37,9 @@ ROWS = 2_000_000
 BYTES_A_ROW = 300
 """Bytes of sums that a row is worth: large sums are made of more rows, so that few are sent."""
 
+GROUPS = 1000
+"""Groups, at most about."""
+
 
 @dataclass(frozen=True, eq=False)
 class Summing:
@@ -82,7 +85,8 @@ class Summing:
         """Return the files of each group."""
         setting = self.setting()
         pairs = len(self.rules) * (len(self.targets) + 1)
-        least = max(ROWS, 8 * pairs * self.blocks * setting.p**2 // BYTES_A_ROW)
+        size = 8 * pairs * self.blocks * setting.p**2
+        least = max(ROWS, size // BYTES_A_ROW, self.log.rows // GROUPS)
         column = self.log.layout.names["episode_id"]
         found: list[list[str]] = [[]]
         rows = 0
