@@ -7,16 +7,17 @@ import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
 from saddleback.sweep.compute import compute
 from saddleback.sweep.store import versions
-from saddleback.sweep.study import Study
+from saddleback.sweep.study import Part, Study
 
 LONG = 0.2
-"""Seconds that a calibration takes, for each problem."""
+"""Seconds that a calibration takes, for each kind of task."""
 
 LEARNER = 4 * 8
 """Bytes of a learner for each feature: θ and ω, and copies while they are measured."""
@@ -58,44 +59,41 @@ class Plan:
 
 
 def plan(study: Study, folder: Path) -> Plan:
-    """Calibrate each problem for a moment, and add up."""
+    """Calibrate each kind of task for a moment, and add up."""
     parts = list(study.parts())
-    rates, widths = {}, {}
-    for c in range(len(study.cases)):
-        first = next(part for part in parts if part.case == c)
-        rates[c], widths[c] = _calibrate(study, c, (first.rule, first.rules), folder)
+    known: dict[tuple[Any, ...], tuple[float, float]] = {}
+    sizes = [as_source("study", case.build(folder)).p for case in study.cases]
     learners = steps = disk = memory = 0
     seconds = longest = 0.0
     for part in parts:
-        case = study.cases[part.case]
+        case, p = study.cases[part.case], sizes[part.case]
+        kind = (case.name, case.make, case.unit, p, study.rule(part.rule).form.has_dual)
+        if kind not in known:
+            known[kind] = _calibrate(study, part, folder)
+        rate, width = known[kind]
         betas = sum(study.width(r) for r in range(part.rule, part.rules))
         settings = betas * (part.alphas - part.alpha)
         rows = settings * len(case.points) * (part.runs - part.run)
         learners += settings * (part.runs - part.run)
         steps += part.size
-        disk += int(rows * widths[part.case])
-        seconds += part.size / rates[part.case]
-        longest = max(longest, part.size / rates[part.case])
-        p = as_source("study", case.build(folder)).p if part.run == 0 else 0
+        disk += int(rows * width)
+        seconds += part.size / rate
+        longest = max(longest, part.size / rate)
         memory = max(memory, settings * p * LEARNER + rows * ROW)
     return Plan(learners, steps, len(parts), seconds, longest, steps / seconds, memory, disk)
 
 
-def _calibrate(
-    study: Study, index: int, rules: tuple[int, int], folder: Path
-) -> tuple[float, float]:
-    """Return learner-steps per second on a problem, and bytes for each row of results."""
-    case = study.cases[index]
-    count, where = 1 if case.unit == "episodes" else 200, str(folder.resolve())
+def _calibrate(study: Study, part: Part, folder: Path) -> tuple[float, float]:
+    """Return learner-steps per second of such a part, and bytes for each row of results."""
+    case, where = study.cases[part.case], str(folder.resolve())
+    count = 1 if case.unit == "episodes" else 200
+    one = replace(part, case=0, run=0, runs=1)
     warm = False
     while True:
-        small = replace(case, count=count, points=tuple(sorted({0, count})))
-        only = replace(study, cases=(small,), runs=1, share=10**18)
-        part = next(each for each in only.parts() if each.rule == rules[0])
-        part = replace(part, rules=rules[1])
-        text = json.dumps(only.plain())
+        short = replace(case, count=count, points=tuple(sorted({0, count})))
+        text = json.dumps(replace(study, cases=(short,)).plain())
         begun = time.perf_counter()
-        content = compute(text, part, where, versions())
+        content = compute(text, one, where, versions())
         taken = time.perf_counter() - begun
         if warm and (taken >= LONG or count >= case.count):
             with pq.ParquetFile(io.BytesIO(content)) as file:

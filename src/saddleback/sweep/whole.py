@@ -56,7 +56,7 @@ def run_study(
     ...     _ = (Path(folder) / "s.toml").write_text(text)
     ...     store = run_study(Path(folder) / "s.toml", Path(folder) / "results")
     ...     print(store.table().num_rows, store.manifest["study"]["rules"])
-    20 [['GES', {'lam': 0.5}]]
+    21 [['GES', {'lam': 0.5}]]
     """
     path, folder = Path(study), Path(out)
     chosen = read_study(path)
