@@ -208,7 +208,7 @@ def test_what_is_wrong_is_said_in_a_line(words, said, place):
     filled = [w.format(a=place / "a.parquet", p=place / "pol.py") for w in words]
     found = CliRunner().invoke(group, filled)
     assert found.exit_code == 2
-    assert said in found.stderr
+    assert said in flat(found.stderr)
     assert "Traceback" not in found.stderr
 
 
@@ -241,7 +241,7 @@ def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
     pq.write_table(bare, tmp_path / "bare.parquet")
     words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
     refused = run("evaluate", *words, status=2)
-    assert "the log has none: add behavior_prob, or estimate them" in refused.stderr
+    assert "the log has none: add behavior_prob, or estimate them" in flat(refused.stderr)
     assert "--estimate-behaviour counts" in refused.stderr
     assert "W106 the log holds no propensities" in flat(run("check", words[0]).stdout)
     said = run("evaluate", *words, "--estimate-behaviour", "counts").stdout
