@@ -46,6 +46,7 @@ def _plainly(merged: Statistics, out: Path) -> dict[str, Any]:
     setting = merged.setting
     return {
         "kind": "saddleback statistics",
+        "schema": 1,
         "file": str(out),
         "steps": int(merged.steps.sum()),
         "episodes": int(merged.episodes.sum()),
