@@ -16,8 +16,9 @@ SHOWN := stability theorem1 two-state baird step-size theory advice \
 paper: .venv/ready
 	$(BIN)/saddleback paper all --out results
 
-# Linters, types, layers, the pages, the whole suite, and the kernels once more without compiler.
-test: .venv/ready lint docs
+# Linters, types, layers, the whole suite (which builds the documentation), and the kernels once
+# more with the compiler off.
+test: .venv/ready lint
 	$(BIN)/pytest -q -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests
 	$(BIN)/coverage report --fail-under=100

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from pages import DOCS, PAGES, STORIES, Terminal, agrees, blocks, commands, printed
 
 ROOT = Path(__file__).parents[1]
