@@ -19,7 +19,7 @@ exclude_patterns = ["_build"]
 # Headings are linked as on a forge; what has no language is text and formulas in plain Unicode.
 myst_heading_anchors = 4
 highlight_language = "none"
-smartquotes = False  # γ' is not a quotation
+smartquotes_action = "D"  # dashes only: γ' is not a quotation
 
 # Single quotes name a thing of the library: a link where the reference has it.
 default_role = "py:obj"
