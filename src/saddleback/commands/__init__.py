@@ -11,6 +11,7 @@ import click
 
 from saddleback import __version__
 from saddleback._names import known
+from saddleback.commands._complete import completed
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
@@ -47,8 +48,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"saddleback.commands.{cmd_name}")
-        command: click.Command = module.command
-        return command
+        return completed(module.command, experiment=getattr(module, "EXPERIMENTS", ()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,6 +1,9 @@
-"""What a shell may complete, besides commands, options and files."""
+"""What a shell may complete besides commands, options and files: words, by parameter."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,15 +17,31 @@ RULES = (
 )  # fmt: skip
 """Names of `saddleback.rules.NAMED`, likewise."""
 
+WORDS: dict[str, Iterable[str]] = {
+    "source": PROBLEMS,
+    "rule": RULES,
+    "rules": RULES,
+    "learner": RULES,
+    "targets": ("uniform", "logged", "columns", "always:"),
+    "features": ("tiles:", "hash:", "rbf:", "fourier:", "polynomial:", "states", "given"),
+}
+FILES = ("source", "targets", "features")
+"""Parameters that may also be files."""
 
-def rule_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Rules whose names begin so."""
-    return [name for name in RULES if name.startswith(begun)]
 
-
-def problem_or_file(
-    context: click.Context, parameter: click.Parameter, begun: str
+def offer(
+    known: Iterable[str], or_file: bool, context: click.Context, begun: str
 ) -> list[CompletionItem]:
-    """Problems whose names begin so, or else files."""
-    named = [CompletionItem(name) for name in PROBLEMS if name.startswith(begun)]
-    return named or [CompletionItem(begun, type="file")]
+    """Return those of the known words that begin so, or else files."""
+    found = [CompletionItem(word) for word in known if word.startswith(begun)]
+    return found or ([CompletionItem(begun, type="file")] if or_file else [])
+
+
+def completed(command: click.Command, **more: Iterable[str]) -> click.Command:
+    """Return a command whose parameters offer words to a shell; ``more`` of them by name."""
+    for parameter in command.params:
+        known = (WORDS | more).get(str(parameter.name))
+        if known:
+            ask = partial(offer, known, parameter.name in FILES)
+            parameter.shell_complete = ask  # type: ignore[method-assign]
+    return command

@@ -8,16 +8,10 @@ from typing import Any
 
 import click
 
-from saddleback.commands._complete import problem_or_file, rule_names
-
 
 @click.command()
-@click.argument("source", metavar="PROBLEM|FILE.npz", shell_complete=problem_or_file)
-@click.option(
-    "--rule",
-    shell_complete=rule_names,
-    help="Name of the rule.  [default: GES, or GTD2 on state values]",
-)
+@click.argument("source", metavar="PROBLEM|FILE.npz")
+@click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 on state values]")
 @click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
 @click.option("--gamma", type=float, help="Discount.  [default: the problem's own]")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from saddleback._names import known
-from saddleback.commands._complete import rule_names
 from saddleback.errors import InvalidParameter
 
 EXPERIMENTS = {
@@ -23,24 +22,18 @@ EXPERIMENTS = {
     "reproduction": "every claim beside what we found, as a page",
 }
 
-
-def experiments(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Names of experiments, for completion in a shell."""
-    return [name for name in (*EXPERIMENTS, "all") if name.startswith(begun)]
-
-
 COMPARED = ("two-state", "baird", "mountain-car")
 """Experiments that compare rules."""
 
 
 @click.command()
-@click.argument("experiment", metavar="[EXPERIMENT]", default="all", shell_complete=experiments)
+@click.argument("experiment", metavar="[EXPERIMENT]", default="all")
 @click.option("--runs", type=click.IntRange(min=1), help="Independent runs.  [default: 5 or 10]")
 @click.option(
     "--episodes", type=click.IntRange(1, 10**9), help="Episodes of MountainCar.  [default: 5000]"
 )
 @click.option(
-    "--rule", "rules", multiple=True, metavar="NAME", shell_complete=rule_names,
+    "--rule", "rules", multiple=True, metavar="NAME",
     help="Compare this rule in place of the usual ones; may be repeated.",
 )  # fmt: skip
 @click.option("--lam", type=float, help="λ of the comparisons.  [default: 0.99]")
