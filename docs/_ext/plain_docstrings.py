@@ -56,6 +56,13 @@ def after(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: li
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
+def public(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, given: str | None, returned: Any
+) -> tuple[str | None, Any]:
+    """Leave private parameters out of a signature."""
+    return given and re.sub(r",? _\w+:[^=]+= \w+(?=[,)])", "", given), returned
+
+
 def resolve(app: Sphinx, env: Any, node: Any, content: nodes.TextElement) -> nodes.Node | None:
     """Link a bare name, or where it is defined, to the one thing of the reference it means."""
     if node.get("refdomain") != "py":
@@ -77,5 +84,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     TypeAliasForwardRef.__repr__ = lambda self: self.name  # else its own name is printed
     app.connect("autodoc-process-docstring", before, priority=400)
     app.connect("autodoc-process-docstring", after, priority=600)
+    app.connect("autodoc-process-signature", public)
     app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
