@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +18,7 @@ import saddleback as sb
 from saddleback.commands import COMMANDS, JOBS, group
 from saddleback.commands._complete import PROBLEMS, RULES
 from saddleback.commands.evaluate import STATUS
+from saddleback.problems import clinic
 
 HEAVY = "numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"
 FIRST_LINE = f"""
@@ -134,6 +137,34 @@ def test_messages_fit_80_columns_and_bad_input_is_2(words, tmp_path, monkeypatch
     assert done.stdout == ""
     assert re.search(r"^(error|Error): \S", done.stderr, re.MULTILINE)
     assert max(map(len, done.stderr.splitlines())) <= 80
+
+
+def test_answers_fit_80_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table(clinic.clinic(300, rng=0))
+    sb.Log(table, observations=clinic.SIGNS, actions=clinic.DOSES).write(
+        "visits.parquet", gamma=0.97
+    )
+    rows = table.to_pydict()
+    rows["reward"][7] = rows["hr"][9] = float("nan")
+    pq.write_table(pa.table(rows), "bad.parquet")
+    Path("new.py").write_text("from saddleback.problems.clinic import earlier, usual")
+    obs = "--obs hr,bp,lactate"
+    how = f"{obs} --features polynomial:2"
+    for words, statuses in (
+        (f"check visits.parquet {obs}", (0,)),
+        (f"check bad.parquet {obs}", (2,)),
+        (f"evaluate visits.parquet {how} --target new.py:earlier --save new.json", (0, 3, 4)),
+        (
+            f"rank visits.parquet {how} --target a=new.py:earlier --target b=new.py:usual",
+            (0, 3, 4, 5),
+        ),
+        ("explain new.json", (0,)),
+    ):
+        done = run(*words.split())
+        assert done.exit_code in statuses, done.output
+        assert len(done.stdout.splitlines()) > 3
+        assert max(map(len, done.output.splitlines())) <= 80, words
 
 
 def test_a_file_that_cannot_be_written_is_a_sentence(sums, tmp_path):
