@@ -224,7 +224,9 @@ def test_completion_knows_the_names_of_the_library():
 
 
 def test_completion_for_zsh_and_fish():
-    assert complete("saddleback quick", "zsh")[:2] == ["plain", "quickstart"]
+    offered = complete("saddleback quick", "zsh")
+    assert offered[:2] == ["plain", "quickstart"]
+    assert " ".join(offered[2:]) == COMMANDS["quickstart"]
     found = complete("saddleback quick", "fish", COMP_CWORD="quick")
     assert found[0].startswith("plain,quickstart")
     for shell, word in (("zsh", "compdef _saddleback_completion saddleback"), ("fish", "complete")):
@@ -248,6 +250,21 @@ def test_completion_in_a_bash():
         env=os.environ | {"PYTHON": sys.executable},
     )  # fmt: skip
     assert done.stdout.strip() == "quickstart", done.stderr
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish; apt install fish")
+def test_completion_in_a_fish(tmp_path):
+    (tmp_path / "saddleback").write_text(f'#!/bin/sh\nexec {sys.executable} -m saddleback "$@"\n')
+    (tmp_path / "saddleback").chmod(0o755)
+    script = """
+    _SADDLEBACK_COMPLETE=fish_source saddleback | source
+    complete -C "saddleback paper the"
+    """
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True,
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.split() == ["theorem1", "theory"], done.stderr
 
 
 def test_how_to_complete_is_documented():

@@ -48,6 +48,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"saddleback.commands.{cmd_name}")
+        module.command.short_help = COMMANDS[cmd_name]  # what a shell shows beside the name
         return completed(module.command, experiment=getattr(module, "EXPERIMENTS", ()))
 
     def resolve_command(
