@@ -9,14 +9,15 @@ BIN := .venv/bin
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint bench advice traces coverage verdicts peers figures clean
+.PHONY: paper test lint docs bench advice traces coverage verdicts peers figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
 paper: .venv/ready
 	$(BIN)/saddleback paper all --out results
 
-# Linters, types, layers, the whole suite, and the kernels once more with the compiler off.
+# Linters, types, layers, the whole suite (which builds the documentation), and the kernels once
+# more with the compiler off.
 test: .venv/ready lint
 	$(BIN)/pytest -q -n auto
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests
@@ -27,6 +28,10 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation, in docs/_build/html; a warning is an error.
+docs: .venv/ready
+	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs docs/_build/html
 
 # How fast: tables of ratios and times; results/bench.json, bench-logs.json and scaling.json.
 bench: .venv/ready
@@ -62,8 +67,8 @@ figures: paper advice
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev --group docs
 	@touch $@
 
 clean:
-	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv results docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

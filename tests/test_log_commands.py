@@ -145,11 +145,13 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
     assert "uniform" in said
     for words in (["--gamma", 0], ["--method", "fqe"], ["--shared"]):
         refused = run("evaluate", tmp_path / "sum.stats", *words, status=2)
-        assert f"{words[0]} is for a log; the statistics have theirs already" in refused.stderr
+        assert f"{words[0]} is for a log; the statistics have theirs already" in flat(
+            refused.stderr
+        )
     both = run("evaluate", tmp_path / "one.stats", tmp_path / "two.stats", status=2)
-    assert "merge them first" in both.stderr
+    assert "merge them first" in flat(both.stderr)
     again = run("merge", tmp_path / "sum.stats", tmp_path / "two.stats", "--out", "x", status=2)
-    assert "200 episodes are in both, row for row" in again.stderr
+    assert "200 episodes are in both, row for row" in flat(again.stderr)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_what_is_wrong_is_said_in_a_line(words, said, place):
     filled = [w.format(a=place / "a.parquet", p=place / "pol.py") for w in words]
     found = CliRunner().invoke(group, filled)
     assert found.exit_code == 2
-    assert said in found.stderr
+    assert said in flat(found.stderr)
     assert "Traceback" not in found.stderr
 
 
@@ -241,8 +243,8 @@ def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
     pq.write_table(bare, tmp_path / "bare.parquet")
     words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
     refused = run("evaluate", *words, status=2)
-    assert "the log has none: add behavior_prob, or estimate them" in refused.stderr
-    assert "--estimate-behaviour counts" in refused.stderr
+    assert "the log has none: add behavior_prob, or estimate them" in flat(refused.stderr)
+    assert "--estimate-behaviour counts" in flat(refused.stderr)
     assert "W106 the log holds no propensities" in flat(run("check", words[0]).stdout)
     said = run("evaluate", *words, "--estimate-behaviour", "counts").stdout
     assert "propensities were estimated: counts in a grid" in said

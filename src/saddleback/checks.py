@@ -16,6 +16,8 @@ from saddleback.problems import random_mdp
 from saddleback.rules import NAMED, Rule, terms
 from saddleback.system import System
 
+__all__ = ["CheckFailed", "check_rule", "named_rules", "typical_problem"]
+
 
 class CheckFailed(SaddlebackError):
     """A rule breaks one of the promises every rule makes."""
@@ -42,13 +44,26 @@ def check_rule(rule: Rule) -> None:
 
 
 def named_rules() -> list[Rule]:
-    """One rule of each name, with cheap parameters, for use in tests."""
+    """One rule of each name, with cheap parameters, for use in tests.
+
+    Examples
+    --------
+    >>> [str(rule) for rule in named_rules()[:3]]
+    ['GES(0.4)', 'GQ(0.4)', 'ABQ(0.4)']
+    """
     parameters = {"GTD": {}, "ABQ": {"zeta": 0.4}}
     return [make(**parameters.get(name, {"lam": 0.4})) for name, make in NAMED.items()]
 
 
 def typical_problem(rule: Rule, seed: int = 7) -> Problem:
-    """Return a random problem on which the rule may be used."""
+    """Return a random problem on which the rule may be used.
+
+    Examples
+    --------
+    >>> from saddleback import TD
+    >>> typical_problem(TD(0.5)).values
+    'state'
+    """
     on_policy = rule.bootstrap.on_policy_only
     values = rule.bootstrap.values
     return random_mdp(rng=seed, values=values, off_policy=0.0 if on_policy else 0.7)

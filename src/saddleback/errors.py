@@ -5,9 +5,24 @@ computation that merely turns out badly (a learner that diverges, a singular sys
 misuse: it is reported on the result.
 """
 
+__all__ = [
+    "CoverageError", "InvalidNumbers", "InvalidParameter", "InvalidProbabilities", "InvalidShape",
+    "NeverEnds", "RuleMismatch", "SaddlebackError", "Undefined", "UndefinedRatio", "UnknownName",
+]  # fmt: skip
+
 
 class SaddlebackError(ValueError):
-    """Base class: catch this to catch every complaint of this package."""
+    """Base class: catch this to catch every complaint of this package.
+
+    Examples
+    --------
+    >>> from saddleback import GES
+    >>> try:
+    ...     GES(2.0)
+    ... except SaddlebackError as error:
+    ...     print(f"{type(error).__name__}: {error}")
+    InvalidParameter: Importance: lam must be a number in [0, 1], got 2.0.
+    """
 
 
 class InvalidParameter(SaddlebackError):

@@ -11,12 +11,24 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, BoolArray, FloatArray
 from saddleback.errors import CoverageError
 
+__all__ = [
+    "Policy", "always", "check_coverage", "mixture", "pump", "ratio", "table", "uniform",
+]  # fmt: skip
+
 Policy: TypeAlias = Callable[[FloatArray], ArrayLike]
 """Action probabilities [n, A] for observations [n, d]."""
 
 
 def table(name: str, policy: ArrayLike, acting: BoolArray, actions: int) -> FloatArray:
-    """Return ``policy`` as a checked [s, a] table; rows of states that never act do not matter."""
+    """Return ``policy`` as a checked [s, a] table; rows of states that never act do not matter.
+
+    Examples
+    --------
+    >>> acting = np.array([True, False])
+    >>> table("target", [[0.2, 0.8], [0, 0]], acting, 2)
+    array([[0.2, 0.8],
+           [0.5, 0.5]])
+    """
     probabilities = _validate.floats(name, policy)
     _validate.shape(name, probabilities, (len(acting), actions))
     _validate.stochastic(name, probabilities, used=acting)
@@ -36,7 +48,12 @@ def ratio(target: FloatArray, behaviour: FloatArray) -> FloatArray:
 
 
 def check_coverage(target: FloatArray, behaviour: FloatArray, acting: BoolArray) -> None:
-    """Refuse a target that takes actions the behaviour never takes: π > 0 must imply μ > 0."""
+    """Refuse a target that takes actions the behaviour never takes: π > 0 must imply μ > 0.
+
+    Examples
+    --------
+    >>> check_coverage(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]), np.array([True]))
+    """
     missing = (target > 0) & (behaviour == 0) & acting[:, None]
     if missing.any():
         pairs = [f"state {s}: action {a}" for s, a in np.argwhere(missing)]

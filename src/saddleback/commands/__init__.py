@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from saddleback import __version__
 from saddleback._names import known
+from saddleback.commands._complete import completed
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
@@ -26,6 +28,14 @@ COMMANDS = {
 }
 """Name and one-line help of each command, in the order people meet them."""
 
+JOBS = {
+    "quickstart": "First",
+    "check": "You have a log and a candidate policy",
+    "stats": "Logs that grow, larger than memory",
+    "analyse": "Rules on problems you know",
+}
+"""Headings of the list of commands, each before the command that it names."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands live in modules of the same name, loaded when called."""
@@ -39,8 +49,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"saddleback.commands.{cmd_name}")
-        command: click.Command = module.command
-        return command
+        module.command.short_help = COMMANDS[cmd_name]  # what a shell shows beside the name
+        return completed(module.command, experiment=getattr(module, "EXPERIMENTS", ()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -53,18 +63,34 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table without loading anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """Write the table, job by job, without loading anything."""
+        jobs: list[tuple[str, list[tuple[str, str]]]] = []
+        for name, help_line in COMMANDS.items():
+            if name in JOBS:
+                jobs.append((JOBS[name], []))
+            jobs[-1][1].append((name, help_line))
+        width = max(map(len, COMMANDS))
+        for job, rows in jobs:
+            with formatter.section(job):
+                formatter.write_dl([(name.ljust(width), line) for name, line in rows])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; bad input is one line and exit status 2, Ctrl-C is 130."""
+        """Run a command; bad input is a sentence and exit status 2, Ctrl-C is 130."""
+        from saddleback.commands.typed import fitted, tell
+
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            said = fitted(error.format_message(), first=len("Error: "))
+            raise click.UsageError(said, error.ctx) from None
         except SaddlebackError as error:
-            from saddleback.commands.typed import as_typed
-
-            click.echo(f"error: {as_typed(str(error))}", err=True)
+            tell(f"error: {error}", err=True)
+            sys.exit(2)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader has gone: click knows what to do
+                raise
+            place = f"{error.filename}: " if error.filename else ""
+            tell(f"error: {place}{error.strerror or error}.", err=True)
             sys.exit(2)
         except KeyboardInterrupt:
             kept = "; what is finished is kept" if ctx.invoked_subcommand == "paper" else ""
@@ -75,7 +101,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="saddleback %(version)s")
 def group() -> None:
-    """Off-policy evaluation with linear function approximation.
+    """Off-policy evaluation: how good is a policy, judged by another's data?
 
     \b
     Examples:
@@ -85,4 +111,15 @@ def group() -> None:
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback sweep study.toml --plan
       saddleback paper all
+
+    \b
+    Exit status:
+      0    done; of evaluate: usable; of rank: a candidate beats the baseline
+      2    bad usage, bad data, or a file that cannot be read or written
+      3    evaluate: an answer is refused; rank: all are
+      4    evaluate: an answer is doubtful; rank: none is usable
+      5    rank: some are usable, but none beats the baseline
+      130  interrupted
+
+    Each command has its own help: saddleback evaluate --help.
     """

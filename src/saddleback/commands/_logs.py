@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments that say how to read a log."""
+    """Add the arguments that say how to read a log, and say at once that it is read."""
+
+    @functools.wraps(command)
+    def announced(**options: Any) -> Any:
+        if not (options.get("quiet") or options.get("as_json")):
+            announce("reading", options["files"])
+        return command(**options)
+
     for add in reversed(
         [
-            click.argument("files", nargs=-1, required=True, metavar="FILE…"),
+            click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path()),
             click.option("--obs", help="Columns of the observation: hr,bp,lactate."),
             click.option("--actions", help="Names of the actions in order: none,low,high."),
             click.option(
@@ -49,8 +57,14 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
         ]
     ):
-        command = add(command)
-    return command
+        announced = add(announced)
+    return announced
+
+
+def announce(verb: str, files: Sequence[str]) -> None:
+    """Say on standard error what is done with which files, before anything heavy is loaded."""
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    click.echo(f"{verb} {files[0]}{more} …", err=True)
 
 
 LOG_OPTIONS = (

@@ -44,6 +44,8 @@ def command(
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback analyse random_mdp --rule GQ --steps 100000 --json
     """
+    if not as_json:
+        click.echo(f"analysing {source} …", err=True)
     from saddleback.paper import prepare
     from saddleback.theory import analyse
 

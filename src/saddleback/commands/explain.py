@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from saddleback.commands._logs import announce
+
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
@@ -21,9 +23,11 @@ def command(file: str) -> None:
       saddleback evaluate visits.parquet --target new.py:probs --save new.json
       saddleback explain new.json
     """
+    found = _read(Path(file))
+    announce("reading", [file])
     from saddleback.verdict.words import explained
 
-    click.echo(explained(_read(Path(file))))
+    click.echo(explained(found))
 
 
 def _read(path: Path) -> dict[str, Any]:

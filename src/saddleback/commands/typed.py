@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import click
 
@@ -35,7 +36,28 @@ def as_typed(message: str) -> str:
     return message
 
 
+def fitted(message: str, first: int = 0) -> str:
+    """Return a message as it would be typed, each of its lines broken so that it fits a terminal.
+
+    ``first`` columns are taken already in the first line.
+
+    Examples
+    --------
+    >>> print(fitted("a log that is good\\n" + "word " * 20))
+    a log that is good
+    word word word word word word word word word word word word word word word word
+      word word word word
+    """
+    lines = (" " * first + as_typed(message)).split("\n")
+    broken = (
+        textwrap.fill(
+            line, 79, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        for line in lines
+    )
+    return "\n".join(broken)[first:]
+
+
 def tell(message: str, err: bool = False) -> None:
     """Print a message as it would be typed, in lines that fit a terminal."""
-    text = as_typed(message)
-    click.echo(click.formatting.wrap_text(text, 79, subsequent_indent="  "), err=err)
+    click.echo(fitted(message), err=err)

@@ -32,6 +32,15 @@ class Experience:
         R and γ', [T].
     starts
         Whether the step is the first of its episode, [T].
+
+    Examples
+    --------
+    >>> from saddleback import problems, sample
+    >>> steps = sample(problems.two_state(), 5, rng=0)
+    >>> steps
+    Experience(steps=5, episodes=1)
+    >>> steps.rewards.shape
+    (5,)
     """
 
     states: IntArray

@@ -72,6 +72,15 @@ class Estimator(ABC):
         ``"ok"``, or in a sentence what went wrong.
     findings_
         Warnings about the log and the features.
+
+    Examples
+    --------
+    >>> from saddleback import collect, problems
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=100, rng=0)
+    >>> one = LSTD(target="pump:0.8", features=car.features, gamma=0.99)
+    >>> one.fit(log).outcome_, one.theta_.shape
+    ('ok', (972,))
     """
 
     target: Any

@@ -21,7 +21,7 @@ from saddleback.log.log import Progress
 class SVRG(Estimator):
     """The fixed point Âθ + b̂ = 0 by variance-reduced steps on the log's own saddle point.
 
-    Nothing is p × p: for features too many to factorise. See `saddleback.evaluation.svrg` for the
+    Nothing is p × p: for features too many to factorise. See ``saddleback.evaluation.svrg`` for the
     method, and for which data it converges quickly.
 
     Parameters

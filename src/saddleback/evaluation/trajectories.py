@@ -53,6 +53,14 @@ class Trajectories:
         Whether Q stands for what truncated episodes leave out.
     remark, estimated
         What is to be said of Q, and how propensities were estimated, if they were.
+
+    Examples
+    --------
+    >>> from saddleback import collect, importance_sampling, problems
+    >>> log = collect(problems.mountain_car(), episodes=50, rng=0)
+    >>> found = importance_sampling(log, "pump:0.9", gamma=0.99)["pump:0.9"]
+    >>> found.n, found.names
+    (50, ('IS', 'PDIS', 'WIS', 'PDWIS'))
     """
 
     target: str

@@ -31,13 +31,21 @@ class Weighted:
         Whether the number may be ranked with estimates of V^π.
     ess, max_share, k_hat
         Of the weights of whole episodes: the effective sample size (Σw)²/Σw², the largest w/Σw,
-        and Pareto k-hat of their tail (see `saddleback.evaluation.weights.pareto_k`).
+        and Pareto k-hat of their tail (see ``saddleback.evaluation.weights.pareto_k``).
     ess_by_step
         Effective sample size of the weights at each step, [H].
     n
         Episodes.
     note
         ``"ok"``, or what is to be said of it.
+
+    Examples
+    --------
+    >>> from saddleback import collect, importance_sampling, problems
+    >>> log = collect(problems.mountain_car(), episodes=500, rng=0)
+    >>> found = importance_sampling(log, "pump:0.95", gamma=0.99)["pump:0.95"].estimate("PDWIS")
+    >>> found.low < found.value < found.high, found.n
+    (True, 500)
     """
 
     name: str

@@ -18,6 +18,11 @@ class Active(NamedTuple):
         Their indices, [n, m]. An index comes at most once in a row with a value other than 0.
     value
         Their values [n, m], or None where all are 1.
+
+    Examples
+    --------
+    >>> Active(np.array([[0, 3]]), None).dense(4)
+    array([[1., 0., 0., 1.]])
     """
 
     which: IndexArray
@@ -32,7 +37,15 @@ class Active(NamedTuple):
 
 
 class Features(Protocol):
-    """A map from observations to sparse vectors of length ``size``."""
+    """A map from observations to sparse vectors of length ``size``.
+
+    Examples
+    --------
+    >>> from saddleback.features import Tiles
+    >>> tiles: Features = Tiles((0.0,), (1.0,), bins=2, tilings=1)
+    >>> tiles.size, tiles.encode(np.array([[0.9]])).which
+    (3, array([[1]], dtype=uint32))
+    """
 
     @property
     def size(self) -> int:

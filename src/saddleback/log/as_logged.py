@@ -36,6 +36,12 @@ class Observed(Target):
     usual
         Frequencies of the actions over the log, [K]: they stand in where nobody acted, in what
         truncated episodes led to, if μ is not known there.
+
+    Examples
+    --------
+    >>> from saddleback import collect, problems
+    >>> Observed.of(collect(problems.mountain_car(), episodes=5, rng=0)).name
+    'logged policy'
     """
 
     usual: tuple[float, ...] = ()

@@ -43,6 +43,14 @@ class Behaviour:
         fitted to the other half.
     how
         The stamp.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> found = estimate_behaviour(collect(problems.mountain_car(), episodes=50, rng=0), bins=20)
+    >>> found.policy(np.array([[-0.5, 0.03]])).round(2)
+    array([[0.03, 0.08, 0.89]])
     """
 
     policy: Policy

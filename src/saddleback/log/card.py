@@ -45,6 +45,13 @@ class Card:
         How propensities were estimated, if they were.
     findings
         All that is wrong, errors first.
+
+    Examples
+    --------
+    >>> from saddleback import collect, problems
+    >>> card = collect(problems.mountain_car(), episodes=5, rng=0).card(gamma=0.99)
+    >>> card.episodes, card.terminated, card.findings
+    (5, 5, ())
     """
 
     rows: int

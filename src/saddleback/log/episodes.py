@@ -60,6 +60,13 @@ class Piece:
         the last of the observations.
     rows, index
         The rows themselves, and which of them each transition is, to name places.
+
+    Examples
+    --------
+    >>> from saddleback import collect, problems
+    >>> piece = next(collect(problems.mountain_car(), episodes=5, rng=0).pieces())
+    >>> len(piece), int(piece.starts.sum()), piece.observations.shape
+    (604, 4, (604, 2))
     """
 
     observations: FloatArray

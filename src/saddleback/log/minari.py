@@ -58,6 +58,21 @@ def from_minari(
     behaviour
         μ as a function from observations [n, d] to probabilities [n, K]: to find the place of the
         propensities, and to take their place where there are none.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest.mock import patch
+    >>> from saddleback import collect, problems
+    >>> from saddleback.log import to_minari
+    >>> log = collect(problems.mountain_car(), episodes=3, rng=0)
+    >>> with (
+    ...     tempfile.TemporaryDirectory() as folder,
+    ...     patch.dict(os.environ, {"MINARI_DATASETS_PATH": folder}),
+    ... ):
+    ...     dataset = to_minari(log, "car/pump-v0", author="us", author_email="us@example.org")
+    ...     print(from_minari("car/pump-v0", prob_align="t"))
+    Log(rows=448, observation=2, actions=3)
     """
     minari = the_library("from_minari")
     _names.known("prob_align", prob_align, ("auto", "t", "t+1"))

@@ -32,6 +32,21 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **ab
         "hdf5", "arrow" or "parquet"; Minari's own choice if not given.
     about
         What Minari is to note: author, description, env, …
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest.mock import patch
+    >>> from saddleback import collect, problems
+    >>> from saddleback.log import from_minari
+    >>> log = collect(problems.mountain_car(), episodes=3, rng=0)
+    >>> with (
+    ...     tempfile.TemporaryDirectory() as folder,
+    ...     patch.dict(os.environ, {"MINARI_DATASETS_PATH": folder}),
+    ... ):
+    ...     dataset = to_minari(log, "car/pump-v0", author="us", author_email="us@example.org")
+    ...     print(dataset.total_episodes, from_minari(dataset).rows == log.rows)
+    3 True
     """
     minari = the_library("to_minari")
     import gymnasium

@@ -45,6 +45,14 @@ class Target:
         π as a function of observations, or None where it is in the log itself.
     table
         Name of the table of the log that holds π, or None.
+
+    Examples
+    --------
+    >>> from saddleback import collect, problems
+    >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
+    >>> target = as_target("pump:0.8", log)
+    >>> target.name, target.at(np.array([[-0.5, 0.03]]), log.n_actions).round(2)
+    ('pump:0.8', array([[0.1, 0.1, 0.8]]))
     """
 
     name: str

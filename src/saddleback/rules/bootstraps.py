@@ -19,7 +19,16 @@ from saddleback._typing import FloatArray
 
 @dataclass(frozen=True)
 class Bootstrap(ABC):
-    """The contract: the rows b(s', a') and the weight w(s, a)."""
+    """The contract: the rows b(s', a') and the weight w(s, a).
+
+    Examples
+    --------
+    >>> pi, phi = np.array([[0.25, 0.75]]), np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> Expected().rows(phi, pi)[0, 0]  # E_π φ
+    array([0.25, 0.75])
+    >>> Sampled().rows(phi, pi)[0, 1]  # φ of the action taken
+    array([0., 1.])
+    """
 
     values: ClassVar[Literal["action", "state"]] = "action"
     on_policy_only: ClassVar[bool] = False

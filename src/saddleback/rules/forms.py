@@ -23,6 +23,11 @@ class Coefficients(NamedTuple):
 
     Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u)
     Δω = β (dual · δe  −  gram · (φᵀω) φ  −  shrink · ω)
+
+    Examples
+    --------
+    >>> Coefficients(td=1.0)  # the semi-gradient form
+    Coefficients(td=1.0, saddle=0.0, correction=0.0, dual=0.0, gram=0.0, shrink=0.0)
     """
 
     td: float = 0.0
@@ -35,7 +40,14 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Form(ABC):
-    """The contract: a row of coefficients."""
+    """The contract: a row of coefficients.
+
+    Examples
+    --------
+    >>> from saddleback import Saddle
+    >>> Saddle().has_dual, Saddle().coefficients.saddle
+    (True, 1.0)
+    """
 
     @property
     @abstractmethod

@@ -35,6 +35,12 @@ class Terms:
         κ, w (before any emphasis) and ρ, [n].
     emphasis
         Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> terms(GES(0.5), problems.two_state()).phi.shape
+    (4, 2)
     """
 
     phi: FloatArray
@@ -67,7 +73,15 @@ def terms(rule: Rule, problem: Problem) -> Terms:
 def tabulate(
     rule: Rule, phi: FloatArray, pi: FloatArray, mu: FloatArray, acting: BoolArray
 ) -> Terms:
-    """Look a rule up on features φ [n, A, p] and policies π, μ [n, A] of n kinds of state."""
+    """Look a rule up on features φ [n, A, p] and policies π, μ [n, A] of n kinds of state.
+
+    Examples
+    --------
+    >>> from saddleback import GTB
+    >>> pi, mu = np.array([[0.2, 0.8]]), np.array([[0.5, 0.5]])
+    >>> tabulate(GTB(0.5), np.eye(2)[None], pi, mu, np.array([True])).kappa
+    array([0.1, 0.4])
+    """
     for s, a in np.argwhere(np.abs(pi - mu)[acting] > 1e-12)[: int(rule.bootstrap.on_policy_only)]:
         s = np.flatnonzero(acting)[s]
         raise RuleMismatch(
@@ -116,7 +130,13 @@ def check(rule: Rule, problem: Problem) -> None:
 
 
 def is_rule(rule: object) -> None:
-    """Refuse anything that is not a rule."""
+    """Refuse anything that is not a rule.
+
+    Examples
+    --------
+    >>> from saddleback import GES
+    >>> is_rule(GES(0.5))
+    """
     if not isinstance(rule, Rule):
         name = getattr(rule, "__name__", "")
         hint = f" Call it first: {name}(...)." if callable(rule) else ""
@@ -124,7 +144,14 @@ def is_rule(rule: object) -> None:
 
 
 def each_rule(given: object) -> list[Rule]:
-    """Return one rule or several as a list, refusing anything else and an empty one."""
+    """Return one rule or several as a list, refusing anything else and an empty one.
+
+    Examples
+    --------
+    >>> from saddleback import GES, GQ
+    >>> [str(rule) for rule in each_rule([GES(0.5), GQ(0.5)])]
+    ['GES(0.5)', 'GQ(0.5)']
+    """
     rules: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
     for rule in rules:
         is_rule(rule)

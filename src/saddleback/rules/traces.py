@@ -23,7 +23,19 @@ from saddleback.policies import ratio
 
 @dataclass(frozen=True)
 class Trace(ABC):
-    """The contract: κ as a function of the two policies."""
+    """The contract: κ as a function of the two policies.
+
+    Examples
+    --------
+    >>> from saddleback import Expected, Rule, Saddle
+    >>> @dataclass(frozen=True)
+    ... class Clipped(Trace):
+    ...     lam: float
+    ...     def kappa(self, pi, mu):
+    ...         return self.lam * np.minimum(2.0, pi / mu)
+    >>> Rule(Clipped(0.9), Saddle(), Expected())
+    Rule(trace=Clipped(lam=0.9), form=Saddle(), bootstrap=Expected())
+    """
 
     @property
     def pointwise(self) -> bool:

@@ -36,6 +36,15 @@ class Stability:
         It converges exactly for step sizes in (0, max_step_size); 0 if for none.
     reason
         The verdict in a sentence.
+
+    Examples
+    --------
+    >>> from saddleback import ExpectedSarsa, System, problems
+    >>> System.exact(problems.two_state(gamma=0.8), ExpectedSarsa(0.0)).stability.stable
+    True
+    >>> found = System.exact(problems.two_state(gamma=0.999), ExpectedSarsa(0.0)).stability
+    >>> found.max_step_size, found.reason[-42:]
+    (0.0, 'A has an eigenvalue with real part 0.2485.')
     """
 
     stable: bool

@@ -86,7 +86,18 @@ def pack(
 
 
 def load(path: str | os.PathLike[str]) -> System:
-    """Read a system that `save` wrote."""
+    """Read a system that `save` wrote.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from saddleback import GQ, problems
+    >>> system = System.exact(problems.two_state(gamma=0.9), GQ(0.4))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = load(save(system, Path(folder) / "two.npz"))
+    >>> np.array_equal(again.A, system.A), again.problem
+    (True, None)
+    """
     return read(path, SCHEMA, "a system", _system)
 
 

@@ -51,6 +51,13 @@ class Advice:
         Expected E‖θ_n − θ*‖² after the budget of steps, if one was given.
     reason
         What was done, in a sentence.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> advice = step_sizes(problems.random_mdp(0.9, rng=0), GES(0.0), steps=1000)
+    >>> advice.method, advice.error is not None
+    ('mean-square', True)
     """
 
     alpha: float

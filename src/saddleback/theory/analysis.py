@@ -56,6 +56,13 @@ class Analysis:
         The chain behind it, where there is a problem.
     steps
         The budget.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> found = analyse(problems.two_state(gamma=0.9), GES(0.4), steps=1000)
+    >>> found.system.stable, round(found.ceiling, 3)
+    (False, 0.786)
     """
 
     system: System

@@ -106,6 +106,14 @@ class GapRun(NamedTuple):
         ε of the averaged iterates of each run, over the balls, [n, runs].
     constant
         C of the bound.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> problem = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
+    >>> run = projected_descent(problem, GES(0.0), theta_radius=4, omega_radius=4, steps=100, rng=0)
+    >>> run.gap.shape == (len(run.steps), 1)
+    True
     """
 
     steps: IntArray

@@ -35,7 +35,15 @@ BATCH = 1 << 22
 
 
 class Pair(NamedTuple):
-    """Step sizes of θ and ω, and the spectral radius of the mean update with them."""
+    """Step sizes of θ and ω, and the spectral radius of the mean update with them.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> pair = MeanStability(System.exact(problems.two_state(gamma=0.9), GES(0.0))).best()
+    >>> 0 < pair.radius < 1
+    True
+    """
 
     alpha: float
     beta: float

@@ -30,7 +30,16 @@ HUGE = 1e120
 
 
 class StepModel:
-    """Second moments of z = (θ − θ*, ω, 1) after any number of steps with any step sizes."""
+    """Second moments of z = (θ − θ*, ω, 1) after any number of steps with any step sizes.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> from saddleback.theory import analyse
+    >>> model = analyse(problems.two_state(gamma=0.5), GES(0.0), steps=100).model
+    >>> model.error(0.0, 0.0, 100) >= model.error(0.05, 0.05, 100)
+    True
+    """
 
     def __init__(
         self,

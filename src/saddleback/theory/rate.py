@@ -46,6 +46,13 @@ class Theorem2:
         Condition numbers of A (by singular values) and of M.
     spread
         Where A and M were estimated: each quantity over resamples of the batches.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> found = theorem2(System.exact(problems.two_state(gamma=0.5), GES(0.0)))
+    >>> found.rate + found.contraction
+    1.0
     """
 
     system: System

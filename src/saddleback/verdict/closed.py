@@ -79,6 +79,18 @@ def of_statistics(
         Whether to follow the value along λ, as far as the statistics have it, and the ridge.
     draws, lower_is_better, threads
         As for `evaluate`.
+
+    Examples
+    --------
+    >>> from saddleback import GRetrace, Log, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> sums = Statistics.of(
+    ...     log, GRetrace(0.5), {"new": earlier}, features=box, gamma=0.97, blocks=20
+    ... )
+    >>> of_statistics(sums).verdicts[0].trust
+    'usable'
     """
     chosen = sums.setting.rules[0] if rule is None else rule
     names = [each for each in sums.setting.targets if each != NAME]

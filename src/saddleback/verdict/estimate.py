@@ -29,6 +29,11 @@ class Estimate:
         weight that one of them has, and the tail of their weights.
     comparable
         Whether it may be ranked with the others: not an H-step value of a truncated log.
+
+    Examples
+    --------
+    >>> Estimate("new", "LSTD, GRetrace(0.5)", 5.6, "ok").value
+    5.6
     """
 
     target: str

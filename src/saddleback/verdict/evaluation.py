@@ -45,6 +45,18 @@ class Evaluation:
         For each target the effective number of episodes at each step.
     lower_is_better
         Whether rewards are costs.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> print(found.text.splitlines()[0])
+    value of the target policy (γ 0.97, start states of the log)
+    >>> [each.trust for each in found.verdicts], round(found.logged.interval.value, 2)
+    (['usable'], -1.17)
     """
 
     statistics: Statistics

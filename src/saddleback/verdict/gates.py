@@ -30,6 +30,11 @@ class Gate:
         The number, and from where on it is bad; None where it is never refused.
     good
         Whether large numbers are good ("large") or bad ("small").
+
+    Examples
+    --------
+    >>> Gate("EPISODES", "doubtful", "only 20 episodes", 20.0, 50, 10, good="large").passed
+    False
     """
 
     code: str

@@ -30,6 +30,16 @@ class Logged:
     value, off, error
         V̂ of the same pipeline, how far that is off, and the standard error of it; None where it
         was not asked, or there is nothing to hold it against.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> round(found.logged.interval.value, 2), round(found.logged.value, 2)
+    (-1.17, -1.17)
     """
 
     interval: Interval

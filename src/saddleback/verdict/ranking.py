@@ -62,6 +62,17 @@ class Ranking:
         Chance that any bound claims too much, and whether rewards are costs.
     candidates
         Usable ones first, then doubtful and refused ones.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> ranking = rank(found)
+    >>> ranking.best.name, ranking.status
+    ('new', 0)
     """
 
     baseline: float

@@ -59,6 +59,16 @@ class Diagnosis:
         Eigenvalues of Â, and how far the fixed point may be from V^π.
     condition, rank
         Of M̂ on the span of the features that were met.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> found.diagnoses[0].rank, found.diagnoses[0].verdict.trust
+    (78, 'usable')
     """
 
     verdict: Verdict

@@ -29,6 +29,17 @@ class Improvement:
         Whether rewards are costs.
     word
         better, worse, or undecided.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> better = found.verdicts[0].improvement
+    >>> better.word, better.low > 0
+    ('better', True)
     """
 
     baseline: float
@@ -85,6 +96,17 @@ class Verdict:
         The target against the logged policy, or None where that is not known.
     evidence
         The numbers behind the gates.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> verdict = found.verdicts[0]
+    >>> verdict.trust, verdict.reason, len(verdict.gates)
+    ('usable', 'all 13 gates are passed', 15)
     """
 
     target: str

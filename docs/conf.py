@@ -1,0 +1,59 @@
+"""How `make docs` builds the pages: MyST for text, autodoc for the reference, nothing remote."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # the package beside these pages
+
+from saddleback import __version__
+
+project = "saddleback"
+author = "The saddleback authors"
+copyright = author
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "plain_docstrings"]
+exclude_patterns = ["_build"]
+
+# Headings are linked as on a forge; what has no language is text and formulas in plain Unicode.
+myst_heading_anchors = 4
+highlight_language = "none"
+smartquotes_action = "D"  # dashes only: γ' is not a quotation
+
+# Single quotes name a thing of the library: a link where the reference has it.
+default_role = "py:obj"
+add_module_names = False
+python_maximum_signature_line_length = 80
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 80
+
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {
+    name: name
+    for name in (
+        "ArrayLike", "BoolArray", "FloatArray", "IntArray", "Metric", "Policy", "Progress", "RNG",
+        "StepSize",
+    )
+}  # fmt: skip
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_attr_annotations = False
+
+# Types in signatures may be private or of other libraries; names in prose must be in the reference.
+nitpicky = True
+nitpick_ignore_regex = [("py:(class|data)", ".*")]
+
+html_theme = "furo"
+html_title = f"saddleback {version}"
+html_static_path = ["_static"]
+html_css_files = ["saddleback.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0072b2", "color-brand-content": "#0072b2"},
+    "dark_css_variables": {"color-brand-primary": "#6db9e8", "color-brand-content": "#6db9e8"},
+}

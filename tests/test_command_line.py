@@ -1,0 +1,273 @@
+"""The command line: what it says when asked, how soon, how wide, and with which exit status."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import saddleback as sb
+from saddleback.commands import COMMANDS, JOBS, group
+from saddleback.commands._complete import PROBLEMS, RULES
+from saddleback.commands.evaluate import STATUS
+from saddleback.problems import clinic
+
+HEAVY = "numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"
+FIRST_LINE = f"""
+import sys, click
+def echo(*said, **how):
+    print(*({{*{HEAVY}}} & set(sys.modules)))
+    raise SystemExit(0)
+click.echo = echo
+from saddleback.cli import main
+main()
+"""
+"""What is loaded when the first line is printed."""
+
+
+def typed(*words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "saddleback", *map(str, words)],
+        capture_output=True, text=True, env=os.environ | environment, check=False,
+    )  # fmt: skip
+
+
+def run(*words):
+    return CliRunner().invoke(group, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory):
+    """Two files of statistics."""
+    folder = tmp_path_factory.mktemp("sums")
+    car = sb.problems.mountain_car()
+    for day in (0, 1):
+        log = sb.collect(car, episodes=40, rng=day)
+        found = sb.Statistics.of(
+            log, sb.GES(0.0), {"new": "pump:0.8"}, features=car.features, gamma=0.99
+        )
+        sb.save_statistics(found, folder / f"day{day}.stats")
+    return folder
+
+
+def test_commands_are_listed_by_job_in_the_order_people_meet_them():
+    said = typed("--help", COLUMNS="80").stdout
+    headings = [*JOBS.values()]
+    places = [said.index(f"\n{heading}:\n") for heading in headings]
+    assert places == sorted(places)
+    listed = re.findall(r"^  (\w+) {2,}\w", said, re.MULTILINE)
+    assert listed == [*COMMANDS]
+    assert next(iter(JOBS)) == next(iter(COMMANDS)), "what precedes the first heading is lost"
+    assert set(JOBS) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_examples_fits_80_columns_and_loads_nothing_heavy(command):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "saddleback", *command.split(), "--help"],
+        capture_output=True, text=True, env=os.environ | {"COLUMNS": "80"}, check=True,
+    )  # fmt: skip
+    examples = done.stdout.partition("Examples:\n")[2].partition("\n\n")[0]
+    assert re.search(rf"^ +saddleback {command}", examples, re.MULTILINE), "no example of its own"
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert not re.search(r":func:|``|\\b|#[0-9]|\.\.\.$", done.stdout)
+    loaded = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "check some.parquet", "evaluate some.parquet", "rank some.parquet",
+        "stats some.parquet --out some.stats", "merge one.stats two.stats --out both.stats",
+        "analyse two_state", "paper stability", "quickstart",
+    ],
+)  # fmt: skip
+def test_the_first_line_comes_before_anything_heavy(words):
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_LINE, *words.split()],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "\n"
+
+
+def test_help_within_three_tenths_of_a_second():
+    def took():
+        begun = time.perf_counter()
+        typed("--help")
+        return time.perf_counter() - begun
+
+    assert min(took() for _ in range(5)) < 0.3
+
+
+def test_exit_statuses_are_in_the_help():
+    said = dict(re.findall(r"^ +(\d+) +(\S.*)$", typed("--help").stdout, re.MULTILINE))
+    assert [*said] == ["0", "2", "3", "4", "5", "130"]
+    for word, status in STATUS.items():
+        assert word in said[str(status)]
+
+
+BAD = [
+    "check nowhere.parquet",
+    "evaluate",
+    "evaluate nowhere.parquet --target uniform --bootstrap many",
+    "explain nowhere.json",
+    "merge nowhere.stats --out elsewhere.stats",
+    "analyse two-state",
+    "analyse random_walk --rule GES",
+    "paper two_state",
+    "paper stability --rule GES",
+    "papr",
+]
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_messages_fit_80_columns_and_bad_input_is_2(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(*words.split())
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert re.search(r"^(error|Error): \S", done.stderr, re.MULTILINE)
+    assert max(map(len, done.stderr.splitlines())) <= 80
+
+
+def test_answers_fit_80_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table(clinic.clinic(300, rng=0))
+    sb.Log(table, observations=clinic.SIGNS, actions=clinic.DOSES).write(
+        "visits.parquet", gamma=0.97
+    )
+    rows = table.to_pydict()
+    rows["reward"][7] = rows["hr"][9] = float("nan")
+    pq.write_table(pa.table(rows), "bad.parquet")
+    Path("new.py").write_text("from saddleback.problems.clinic import earlier, usual")
+    obs = "--obs hr,bp,lactate"
+    how = f"{obs} --features polynomial:2"
+    for words, statuses in (
+        (f"check visits.parquet {obs}", (0,)),
+        (f"check bad.parquet {obs}", (2,)),
+        (f"evaluate visits.parquet {how} --target new.py:earlier --save new.json", (0, 3, 4)),
+        (
+            f"rank visits.parquet {how} --target a=new.py:earlier --target b=new.py:usual",
+            (0, 3, 4, 5),
+        ),
+        ("explain new.json", (0,)),
+    ):
+        done = run(*words.split())
+        assert done.exit_code in statuses, done.output
+        assert len(done.stdout.splitlines()) > 3
+        assert max(map(len, done.output.splitlines())) <= 80, words
+
+
+def test_a_file_that_cannot_be_written_is_a_sentence(sums, tmp_path):
+    done = run("merge", sums / "day0.stats", "--out", tmp_path / "none" / "all.stats")
+    assert done.exit_code == 2
+    assert "No such file or directory" in " ".join(done.stderr.split())
+
+
+def test_merge_says_in_json_what_it_wrote(sums, tmp_path):
+    files = [sums / "day0.stats", sums / "day1.stats"]
+    out = tmp_path / "all.stats"
+    done = run("merge", *files, "--out", out, "--json")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    merged = sb.load_statistics(out)
+    assert found["episodes"] == 80 == merged.episodes.sum()
+    assert found["steps"] == merged.steps.sum()
+    assert (found["rules"], found["targets"], found["p"]) == (["GES(0)"], ["new"], merged.p)
+    assert "-> " in run("merge", *files, "--out", out).stdout
+
+
+def complete(line, shell="bash", **environment):
+    """What a shell is offered at the end of a line."""
+    words = line.split(" ")
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
+    done = typed(_SADDLEBACK_COMPLETE=f"{shell}_complete", **asked)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("saddleback ev", ["plain,evaluate"]),
+        ("saddleback paper the", ["plain,theorem1", "plain,theory"]),
+        ("saddleback paper baird --rule GT", ["plain,GTB", "plain,GTD", "plain,GTD2"]),
+        ("saddleback analyse random", ["plain,random_walk", "plain,random_mdp"]),
+        ("saddleback analyse some", ["file,some"]),
+        ("saddleback check vis", ["file,vis"]),
+        ("saddleback merge day", ["file,day"]),
+        ("saddleback evaluate a.parquet --target un", ["plain,uniform"]),
+        ("saddleback evaluate a.parquet --target pol", ["file,pol"]),
+        ("saddleback stats a.parquet --features po", ["plain,polynomial:"]),
+        ("saddleback stats a.parquet --rule Ex", ["plain,ExpectedSarsa"]),
+        ("saddleback evaluate a.parquet --time-limit t", ["plain,task"]),
+        ("saddleback rank a.parquet --lower-", ["plain,--lower-is-better"]),
+    ],
+)
+def test_completion(line, offered):
+    assert complete(line) == offered
+
+
+def test_completion_knows_the_names_of_the_library():
+    assert tuple(sb.problems.NAMED) == PROBLEMS
+    assert tuple(sb.rules.NAMED) == RULES
+
+
+def test_completion_for_zsh_and_fish():
+    offered = complete("saddleback quick", "zsh")
+    assert offered[:2] == ["plain", "quickstart"]
+    assert " ".join(offered[2:]) == COMMANDS["quickstart"]
+    found = complete("saddleback quick", "fish", COMP_CWORD="quick")
+    assert found[0].startswith("plain,quickstart")
+    for shell, word in (("zsh", "compdef _saddleback_completion saddleback"), ("fish", "complete")):
+        script = typed(_SADDLEBACK_COMPLETE=f"{shell}_source").stdout
+        assert word in script
+        if shutil.which(shell):
+            subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_completion_in_a_bash():
+    script = """
+    saddleback() { "$PYTHON" -m saddleback "$@"; }
+    source /dev/stdin <<< "$(_SADDLEBACK_COMPLETE=bash_source saddleback)"
+    COMP_WORDS=(saddleback qu) COMP_CWORD=1
+    env() { while [[ $1 == *=* ]]; do local -x "$1"; shift; done; "$@"; }
+    _saddleback_completion saddleback
+    echo "${COMPREPLY[*]}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHON": sys.executable},
+    )  # fmt: skip
+    assert done.stdout.strip() == "quickstart", done.stderr
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish; apt install fish")
+def test_completion_in_a_fish(tmp_path):
+    (tmp_path / "saddleback").write_text(f'#!/bin/sh\nexec {sys.executable} -m saddleback "$@"\n')
+    (tmp_path / "saddleback").chmod(0o755)
+    script = """
+    _SADDLEBACK_COMPLETE=fish_source saddleback | source
+    complete -C "saddleback paper the"
+    """
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True,
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.split() == ["theorem1", "theory"], done.stderr
+
+
+def test_how_to_complete_is_documented():
+    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text("utf-8")
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_SADDLEBACK_COMPLETE={shell}_source saddleback" in page
