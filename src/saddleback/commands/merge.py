@@ -36,12 +36,12 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     merged = reduce(lambda one, other: one.merge(other), map(load_statistics, files))
     save_statistics(merged, out)
     if as_json:
-        click.echo(json_text(_plainly(merged, out)))
+        click.echo(json_text(plainly(merged, out)))
     else:
         click.echo(f"{merged!r} -> {out}")
 
 
-def _plainly(merged: Statistics, out: Path) -> dict[str, Any]:
+def plainly(merged: Statistics, out: Path) -> dict[str, Any]:
     """Return what was written, and of what it is the sum."""
     setting = merged.setting
     return {

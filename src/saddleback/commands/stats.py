@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import (
     corner,
     discount,
@@ -18,6 +19,7 @@ from saddleback.commands._logs import (
 )
 from saddleback.commands._logs import threads as cores
 from saddleback.commands._work import one_place, resumable, typed, work_options
+from saddleback.commands.merge import plainly
 from saddleback.commands.typed import tell
 
 
@@ -36,6 +38,7 @@ from saddleback.commands.typed import tell
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write."
 )
 @work_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     targets: tuple[str, ...],
     gamma: float | None,
@@ -50,6 +53,7 @@ def command(
     workers: int | None,
     dask: str | None,
     quiet: bool,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Sum a log up for target policies and rules, in one pass; merge and evaluate later.
@@ -87,6 +91,7 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = corner(low, log, "low"), corner(high, log, "high")
     findings: list[Any] = []
+    taken = None
     if features is not None and boxed(features, *corners) and len(log.parts) > 1:
         found = features_of(features, log, None, *corners)
     else:
@@ -94,6 +99,7 @@ def command(
             card = log.card(rate, progress)
         refuse(card.findings)
         findings += card.findings
+        taken = card.taken
         found = features_of(features, log, card, *corners)
     own = features if features is not None and ".py:" in features else found
     what = Summing(
@@ -104,7 +110,7 @@ def command(
     most = workers or cores()
     if len(tasks) == 1 and dask is None:
         with reading("summing", quiet) as progress:
-            sums = what.sum_up(log, most, progress)
+            sums = what.sum_up(log, most, progress, taken)
         save_statistics(sums, out)
     else:
         kept = out.with_name(f"{out.name}.parts")
@@ -123,11 +129,11 @@ def command(
     if len(findings) > SHOWN:
         tell(f"and {len(findings) - SHOWN:,} more warnings like these.", err=True)
     if hasattr(found, "low") and low is None:
-        click.echo(
+        tell(
             "note: the features' box is the range of this log; statistics of other logs merge with "
             "it only if --low and --high fix the box.", err=True,
         )  # fmt: skip
-    click.echo(f"{sums!r} -> {out}")
+    click.echo(json_text(plainly(sums, out)) if as_json else f"{sums!r} -> {out}")
 
 
 SHOWN = 20

@@ -16,6 +16,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from saddleback.evaluation import Statistics, load_statistics
@@ -98,10 +99,13 @@ class Summing:
             rows += part.rows
         return [tuple(each) for each in found]
 
-    def sum_up(self, log: Log, threads: int = 1, progress: Any = None) -> Statistics:
-        """Sum a part of the log up, or all of it."""
+    def sum_up(
+        self, log: Log, threads: int = 1, progress: Any = None, taken: Any = None
+    ) -> Statistics:
+        """Sum a part of the log up, or all of it; ``taken`` is how often each action was taken."""
+        observed = Observed.of(log) if taken is None else Observed.by(np.asarray(taken, float))
         return Statistics.of(
-            log, self.rules, {**self.targets, NAME: Observed.of(log)}, features=self.known(),
+            log, self.rules, {**self.targets, NAME: observed}, features=self.known(),
             gamma=self.gamma, shared=self.shared, blocks=self.blocks,
             allow_uncovered=self.allow_uncovered, threads=threads, progress=progress,
         )  # fmt: skip
