@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +241,6 @@ SAMPLED = 2**32 - 1
 """Spawn key of the sample behind estimated metrics; no run has it."""
 
 
-@cache
 def file_mark(path: Path) -> str:
     """Return a hash of a file."""
     try:
