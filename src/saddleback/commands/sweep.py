@@ -67,8 +67,8 @@ def command(
     tasks = tasks_of(chosen, study.parent)
     with (
         resumable(),
-        Store.open(folder, chosen.plain(), typed()) as store,
         place_of(workers, dask) as place,
+        Store.open(folder, chosen.plain(), typed()) as store,
     ):
         for name, (then, now) in store.strangers.items():
             click.echo(

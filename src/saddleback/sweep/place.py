@@ -46,8 +46,10 @@ def threads(count: int) -> Iterator[Place]:
     pool = ThreadPoolExecutor(count)
     try:
         yield Place(pool, lambda: count, f"{count} thread{'s' if count > 1 else ''}")
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # nobody wants what they are doing
+        raise
+    pool.shutdown()
 
 
 @contextmanager
@@ -59,8 +61,11 @@ def cluster(address: str) -> Iterator[Place]:
         raise InvalidParameter(
             "a Dask cluster needs dask.distributed: pip install 'saddleback[dask]'."
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters we say ourselves
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":  # what matters we say ourselves
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
+        distributed.comm.get_address_host_port(address)
         client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InvalidParameter(

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
@@ -15,8 +16,8 @@ from saddleback.sweep.compute import compute
 from saddleback.sweep.store import versions
 from saddleback.sweep.study import Study
 
-LONG = 0.2
-"""Seconds that a calibration takes, for each problem."""
+LONG, LEAST = 0.5, 0.05
+"""Seconds that a calibration takes for all problems together, and at least for each."""
 
 LEARNER = 4 * 8
 """Bytes of a learner for each feature: θ and ω, and copies while they are measured."""
@@ -87,21 +88,22 @@ def _calibrate(
     """Return learner-steps per second on a problem, and bytes for each row of results."""
     case = study.cases[index]
     count, where = 1 if case.unit == "episodes" else 200, str(folder.resolve())
-    warm = False
+    enough = max(LEAST, LONG / len(study.cases))
     while True:
         small = replace(case, count=count, points=tuple(sorted({0, count})))
         only = replace(study, cases=(small,), runs=1, share=10**18)
         part = next(each for each in only.parts() if each.rule == rules[0])
         part = replace(part, rules=rules[1])
         text = json.dumps(only.plain())
-        begun = time.perf_counter()
-        content = compute(text, part, where, versions())
-        taken = time.perf_counter() - begun
-        if warm and (taken >= LONG or count >= case.count):
+        compute(text, part, where, versions())  # kernels are compiled, and systems solved, once
+        taken = np.inf
+        for _ in range(2):  # the better of two: others use this machine too
+            begun = time.perf_counter()
+            content = compute(text, part, where, versions())
+            taken = min(taken, time.perf_counter() - begun)
+        if taken >= enough or count >= case.count:
             with pq.ParquetFile(io.BytesIO(content)) as file:
                 facts = json.loads(file.schema_arrow.metadata[b"saddleback"])
                 rows = file.metadata.num_rows
             return max(1.0, facts["learner_steps"] / taken), len(content) / rows
-        if warm:
-            count = min(case.count, count * 4)
-        warm = True  # the first time kernels are compiled, and systems solved
+        count = min(case.count, count * int(np.clip(2 * enough / taken, 2, 100)))

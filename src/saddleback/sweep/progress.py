@@ -62,21 +62,30 @@ def telling(
 ) -> Iterator[Done]:
     """Return what `run_tasks` tells of finished tasks, and say it on standard error."""
     count = Count(what, len(tasks), sum(task.size for task in tasks), unit)
+    named: set[str] = set()
+
+    def name_damaged() -> None:
+        for name in store.set_aside:
+            if name not in named:
+                print(f"  {name} was damaged; set aside and done again.", file=sys.stderr)
+        named.update(store.set_aside)
 
     def note(task: Task, fresh: bool) -> None:
+        name_damaged()
         diverged = 0
         if unit == "learner-steps":
             diverged = int(facts_of(store.path(task.name))["diverged"])
         count.add(task.size, fresh=fresh, diverged=diverged)
 
-    if quiet:
-        yield note
-    elif sys.stderr.isatty():
-        yield from _bar(count, note)
-    else:
-        yield from _lines(count, note)
-    for name in store.set_aside:
-        print(f"  {name} was damaged; set aside and done again.", file=sys.stderr)
+    try:
+        if quiet:
+            yield note
+        elif sys.stderr.isatty():
+            yield from _bar(count, note)
+        else:
+            yield from _lines(count, note)
+    finally:
+        name_damaged()
 
 
 def _lines(count: Count, note: Done) -> Iterator[Done]:

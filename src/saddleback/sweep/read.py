@@ -8,7 +8,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class _Reader:
 
     def _whole(self, place: Place, value: Any, least: int) -> int:
         if _is_whole(value) and value >= least:
-            return int(value)
+            return value
         self._say(place, f"{place[-1]} must be a whole number from {least} on, got {value!r}.")
         return least
 
@@ -316,10 +316,8 @@ class _Reader:
             return ()
         for each in given:
             if not 0 <= each <= case.count:
-                self._say(
-                    ("checkpoints",),
-                    f"checkpoints lists {each}, but {case.label} has {case.unit} 0 to {case.count}.",
-                )
+                there = f"{case.label} has {case.unit} 0 to {case.count}"
+                self._say(("checkpoints",), f"checkpoints lists {each}, but {there}.")
         return tuple(sorted({*given, case.count}))
 
     def _length(self, place: Place, own: Mapping[str, Any]) -> tuple[str, int]:
@@ -352,11 +350,11 @@ class _Reader:
                 self._say(place, f"{rule} on {case.label}: {error}")
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

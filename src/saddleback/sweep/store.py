@@ -18,6 +18,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +34,9 @@ SCHEMA = 2
 
 PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
 """Whose versions a manifest names."""
+
+PARTS = {"study", "hash", "suffix", "command", "versions"}
+"""What a manifest must say, besides its schema."""
 
 SUMS = "SHA256SUMS"
 
@@ -111,6 +115,8 @@ class Store:
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             schema = int(manifest["schema"])
+            if schema == SCHEMA and not set(manifest) >= PARTS:
+                raise KeyError
         except (ValueError, KeyError, TypeError):
             raise InvalidParameter(
                 f"{path} is not the manifest of a store, or is damaged. Choose another folder."
@@ -161,6 +167,8 @@ class Store:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
         if found == self._sums.get(path.name):
             return True
         aside = path.with_suffix(".damaged")
@@ -213,10 +221,10 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions on which results may depend."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-    }
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+_version = cache(version)  # of what is loaded, whatever is installed meanwhile
 
 
 def digest(study: Mapping[str, Any]) -> str:
@@ -243,6 +251,8 @@ def _difference(there: Any, wanted: Any) -> tuple[str, str, str] | None:
             inner = _difference(one, other)
             if inner is not None:
                 return f"{name}: {inner[0]}", *inner[1:]
+            if isinstance(there.get(name), list) and list(one) != list(other):
+                return f"the order of {name}", _said(list(one)), _said(list(other))
         elif one != other:
             return name, _said(one), _said(other)
     return None
