@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
 from saddleback.sweep.compute import compute
-from saddleback.sweep.store import versions
+from saddleback.sweep.store import packed, versions
 from saddleback.sweep.study import Study
 
 LONG, LEAST = 0.5, 0.05
@@ -61,10 +62,10 @@ class Plan:
 def plan(study: Study, folder: Path) -> Plan:
     """Calibrate each problem for a moment, and add up."""
     parts = list(study.parts())
-    rates, widths = {}, {}
+    rates, sizes = {}, {}
     for c in range(len(study.cases)):
         first = next(part for part in parts if part.case == c)
-        rates[c], widths[c] = _calibrate(study, c, (first.rule, first.rules), folder)
+        rates[c], sizes[c] = _calibrate(study, c, (first.rule, first.rules), folder)
     learners = steps = disk = memory = 0
     seconds = longest = 0.0
     for part in parts:
@@ -74,7 +75,7 @@ def plan(study: Study, folder: Path) -> Plan:
         rows = settings * len(case.points) * (part.runs - part.run)
         learners += settings * (part.runs - part.run)
         steps += part.size
-        disk += int(rows * widths[part.case])
+        disk += sizes[part.case](rows)
         seconds += part.size / rates[part.case]
         longest = max(longest, part.size / rates[part.case])
         p = as_source("study", case.build(folder)).p if part.run == 0 else 0
@@ -84,8 +85,8 @@ def plan(study: Study, folder: Path) -> Plan:
 
 def _calibrate(
     study: Study, index: int, rules: tuple[int, int], folder: Path
-) -> tuple[float, float]:
-    """Return learner-steps per second on a problem, and bytes for each row of results."""
+) -> tuple[float, Callable[[int], int]]:
+    """Return learner-steps per second on a problem, and bytes of so many rows of results."""
     case = study.cases[index]
     count, where = 1 if case.unit == "episodes" else 200, str(folder.resolve())
     enough = max(LEAST, LONG / len(study.cases))
@@ -102,8 +103,9 @@ def _calibrate(
             content = compute(text, part, where, versions())
             taken = min(taken, time.perf_counter() - begun)
         if taken >= enough or count >= case.count:
-            with pq.ParquetFile(io.BytesIO(content)) as file:
-                facts = json.loads(file.schema_arrow.metadata[b"saddleback"])
-                rows = file.metadata.num_rows
-            return max(1.0, facts["learner_steps"] / taken), len(content) / rows
+            rows = pq.read_table(io.BytesIO(content))
+            facts = json.loads(rows.schema.metadata[b"saddleback"])
+            empty = len(packed(rows.slice(0, 0)))
+            width = (len(content) - empty) / len(rows)
+            return max(1.0, facts["learner_steps"] / taken), lambda n: int(empty + n * width)
         count = min(case.count, count * int(np.clip(2 * enough / taken, 2, 100)))

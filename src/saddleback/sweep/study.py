@@ -141,7 +141,10 @@ class Study:
 
     def width(self, index: int) -> int:
         """How many β a rule is run with for each α."""
-        return len(self.betas) if self.rule(index).form.has_dual else 1
+        return len(self.betas) if self._dual(index) else 1
+
+    def _dual(self, index: int) -> bool:
+        return self.rule(index).form.has_dual
 
     def parts(self) -> Iterator[Part]:
         """Return the pieces of work, each of about the same size."""
@@ -161,10 +164,10 @@ class Study:
         first = 0
         while first < len(row):
             last, size = first + 1, row[first] * count
-            alike = self.width(first)
+            dual = self._dual(first)  # their step sizes are given together
             while (
                 last < len(row)
-                and self.width(last) == alike
+                and self._dual(last) == dual
                 and size + row[last] * count <= self.share
             ):
                 size += row[last] * count
@@ -180,7 +183,7 @@ class Study:
         """Return α and β of a part of the grid, [α, β]."""
         shape = SCHEDULES[self.schedule]
         alpha = np.array(self.alphas)[part.alpha : part.alphas, None]
-        if self.width(part.rule) == 1 and not self.rule(part.rule).form.has_dual:
+        if not self._dual(part.rule):
             return shape(alpha), None
         beta = np.array(self.betas)[None, :] * (alpha if self.ratio else np.ones_like(alpha))
         return shape(alpha), shape(beta)

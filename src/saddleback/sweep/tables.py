@@ -28,11 +28,11 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
             )
             runs = len(pc.unique(one["run"]))
             values = order[metric].to_numpy().reshape(-1, runs)
-            means = values.mean(axis=1)
             gone = (order["diverged_at"].to_numpy().reshape(-1, runs) >= 0).any(axis=1)
-            best = int(np.argmin(np.where(gone | np.isnan(means), np.inf, means)))
-            none = bool(gone.all())
-            error = values[best].std(ddof=1) / np.sqrt(runs) if runs > 1 else np.nan
+            means = np.where(gone, np.inf, values.mean(axis=1))
+            best = int(np.argmin(means))
+            none = not np.isfinite(means[best])
+            error = np.nan if none or runs < 2 else values[best].std(ddof=1) / np.sqrt(runs)
             found.append(
                 {
                     "problem": problem, "rule": rule, "settings": len(means),
