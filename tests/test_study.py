@@ -592,7 +592,7 @@ def test_help_fits(tmp_path):
 
 
 def test_a_store_grows_to_the_same_bits_in_any_order(tmp_path):
-    study = read_study(written(tmp_path), share=700)
+    study = read_study(written(tmp_path), share=2000)
     tasks = tasks_of(study, tmp_path)
     for name, order in (("one", tasks), ("other", tasks[::-1])):
         with threads(2) as place, Store.open(tmp_path / name, study.plain(), "") as store:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def plan(study: Study, folder: Path) -> Plan:
         rows = settings * len(case.points) * (part.runs - part.run)
         learners += settings * (part.runs - part.run)
         steps += part.size
-        disk += sizes[part.case](rows)
+        disk += int(sizes[part.case][0] + rows * sizes[part.case][1])
         seconds += part.size / rates[part.case]
         longest = max(longest, part.size / rates[part.case])
         p = as_source("study", case.build(folder)).p if part.run == 0 else 0
@@ -85,8 +84,8 @@ def plan(study: Study, folder: Path) -> Plan:
 
 def _calibrate(
     study: Study, index: int, rules: tuple[int, int], folder: Path
-) -> tuple[float, Callable[[int], int]]:
-    """Return learner-steps per second on a problem, and bytes of so many rows of results."""
+) -> tuple[float, tuple[float, float]]:
+    """Return learner-steps per second on a problem, and bytes of a shard and of each row of it."""
     case = study.cases[index]
     count, where = 1 if case.unit == "episodes" else 200, str(folder.resolve())
     enough = max(LEAST, LONG / len(study.cases))
@@ -106,6 +105,6 @@ def _calibrate(
             rows = pq.read_table(io.BytesIO(content))
             facts = json.loads(rows.schema.metadata[b"saddleback"])
             empty = len(packed(rows.slice(0, 0)))
-            width = (len(content) - empty) / len(rows)
-            return max(1.0, facts["learner_steps"] / taken), lambda n: int(empty + n * width)
+            each = (len(content) - empty) / len(rows)
+            return max(1.0, facts["learner_steps"] / taken), (empty, each)
         count = min(case.count, count * int(np.clip(2 * enough / taken, 2, 100)))

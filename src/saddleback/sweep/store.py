@@ -3,12 +3,13 @@
     store/manifest.json        what study this is: its choices, their hash, versions, command
     store/shards/NAME.parquet  what one task found
     store/SHA256SUMS           the hash of every shard, as ``sha256sum -c`` reads them
+    store/damaged/             shards that were not what was written, if there were any
     store/.lock                held by the process that writes here, as long as it lives
 
 A shard is written aside, flushed to disk and renamed, so it is there whole or not at all; running
-again does only what is missing. A shard that is not what was written is set aside under another
-name and said so, and its task is done again. Reading needs nothing of ours: shards of a sweep are
-plain Parquet.
+again does only what is missing. A shard that is not what was written is set aside and said so, and
+its task is done again. Reading needs nothing of ours: the shards of a sweep are plain Parquet, and
+nothing else is among them.
 """
 
 from __future__ import annotations
@@ -171,11 +172,12 @@ class Store:
             raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
         if found == self._sums.get(path.name):
             return True
-        aside = path.with_suffix(".damaged")
+        aside = self.folder / "damaged" / path.name
+        aside.parent.mkdir(exist_ok=True)
         count = 1
         while aside.exists():
             count += 1
-            aside = path.with_suffix(f".damaged-{count}")
+            aside = aside.with_name(f"{path.name}-{count}")
         path.replace(aside)
         self.set_aside.append(path.name)
         return False
