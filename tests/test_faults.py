@@ -16,7 +16,9 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import distributed
 import duckdb
 import pandas as pd
 import polars as pl
@@ -636,23 +638,24 @@ class Dask:
         with contextlib.suppress(OSError, ValueError):
             return json.loads(file.read_text())["address"]
 
-    def _start(self, kind, *arguments):
+    def _start(self, kind, *arguments, **environment):
         log = (self.folder / f"{kind}-{len(self.processes)}.log").open("wb")
         with log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.dask_{kind}", "--host", "127.0.0.1",
                  *map(str, arguments)],
-                stdout=log, stderr=log, cwd=self.folder, env=os.environ | {"NAP": str(self.nap)},
+                stdout=log, stderr=log, cwd=self.folder,
+                env=os.environ | {"NAP": str(self.nap)} | environment,
             )  # fmt: skip
         self.processes.append(process)
         return process
 
-    def worker(self):
+    def worker(self, **environment):
         """Start a worker, and wait until it may be given work."""
         log = self.folder / f"worker-{len(self.processes)}.log"
         process = self._start(
             "worker", self.address, "--no-nanny", "--no-dashboard", "--nthreads", "1",
-            "--memory-limit", "0", "--local-directory", self.folder,
+            "--memory-limit", "0", "--local-directory", self.folder, **environment,
         )  # fmt: skip
         until(lambda: b"Registered to" in log.read_bytes())
         return process
@@ -687,7 +690,8 @@ def test_a_cluster_finds_the_same_and_a_worker_may_die(folder, out, dask):
         ended(process)
     assert process.returncode == 0, said
     assert re.search(
-        rf"on Dask cluster at {dask.address}, dashboard http://127\.0\.0\.1:\d+/status\n", line
+        rf"on Dask cluster at {dask.address} \(2 threads\), dashboard http://127\.0\.0\.1:\d+/status\n",
+        line,
     )
     assert shards(out) == shards(folder / "whole")
     assert len(intact(out)) == MANY
@@ -717,9 +721,45 @@ def test_what_goes_wrong_on_a_worker(folder, out, dask):
         run_tasks(broken, store, there)
 
 
+def test_a_worker_of_another_version(out, dask, tmp_path):
+    """It is refused before it is sent anything, and so before a store is made."""
+    other = tmp_path / "saddleback-0.0.1.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: saddleback\nVersion: 0.0.1\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    process = dask.worker(PYTHONPATH=path)
+    try:
+        done = sweep("study.toml", "--out", out, "--dask", dask.address)
+    finally:
+        process.kill()
+        process.wait()
+    assert done.exit_code == 2
+    assert re.search(
+        r"error: the Dask worker at tcp://127\.0\.0\.1:\d+ has saddleback 0\.0\.1, and \S+ is "
+        r"wanted\. Install it on every worker and on the scheduler\.\n\Z",
+        done.stderr,
+    )
+    assert not out.exists()
+
+
+def test_a_task_that_ends_worker_after_worker(dask):
+    with (
+        cluster(dask.address) as there,
+        pytest.raises(
+            InvalidParameter,
+            match=r"^p000 ended worker after worker, the last tcp://a:1: out of memory\?",
+        ),
+        there.watching("p000"),
+    ):
+        raise distributed.KilledWorker("p000", SimpleNamespace(address="tcp://a:1"), 3)
+
+
 def test_the_scheduler_is_gone(folder, out, tmp_path):
     """One line says so; what is finished stays, and threads can finish it."""
     with Dask(tmp_path, nap=0.1) as dask:
+        with cluster(dask.address) as there:
+            assert "(no workers yet), dashboard http://" in there.words
+            assert there.width() == 1
         dask.worker()
         process = started("sweep", "study.toml", "--out", out, "--dask", dask.address)
         try:

@@ -399,7 +399,6 @@ def test_parts_cover_everything_once(rules, counts, runs, alphas, betas, share):
         assert part.size <= share or single == (1, 1, 1)
 
 
-@pytest.mark.kernel
 def test_results_do_not_depend_on_shares_or_workers(tmp_path):
     path = written(tmp_path)
     rows = finished(path, tmp_path / "whole", workers=1)
@@ -414,7 +413,6 @@ def test_results_do_not_depend_on_shares_or_workers(tmp_path):
     assert tasks == [6, 81, 63, 21]
 
 
-@pytest.mark.kernel
 def test_one_ratio_with_both_kinds_of_rules(tmp_path):
     """Semi-gradient rules have no β, also where the others have only one."""
     text = SMALL.replace("ratio = [0.5, 1.0]", "ratio = [1.0]")
@@ -423,7 +421,6 @@ def test_one_ratio_with_both_kinds_of_rules(tmp_path):
         assert np.isnan(beta) if rule.startswith("ExpectedSarsa") else beta == alpha
 
 
-@pytest.mark.kernel
 def test_a_run_can_be_done_again_by_hand(tmp_path):
     path = written(tmp_path)
     rows = ordered(finished(path, tmp_path / "s"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from saddleback.errors import InvalidParameter
@@ -45,7 +46,7 @@ def threads(count: int) -> Iterator[Place]:
     """Work in so many threads of this process."""
     pool = ThreadPoolExecutor(count)
     try:
-        yield Place(pool, lambda: count, f"{count} thread{'s' if count > 1 else ''}")
+        yield Place(pool, lambda: count, _threads(count))
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)  # nobody wants what they are doing
         raise
@@ -73,14 +74,13 @@ def cluster(address: str) -> Iterator[Place]:
             "scheduler, and workers: dask worker ADDRESS."
         ) from None
 
-    def width() -> int:
+    def count() -> int:
         if client.status != "running":
             raise _gone(address)
         try:
-            workers = client.scheduler_info()["workers"].values()
+            return sum(client.nthreads().values())
         except OSError:
             raise _gone(address) from None
-        return max(1, AHEAD * sum(int(each["nthreads"]) for each in workers))
 
     @contextmanager
     def watching(name: str) -> Iterator[None]:
@@ -95,14 +95,32 @@ def cluster(address: str) -> Iterator[Place]:
             raise _gone(address) from None
 
     try:
+        _same_everywhere(client)
+        there = _threads(count()) if count() else "no workers yet"
         yield Place(
             client.get_executor(pure=False),
-            width,
-            f"Dask cluster at {address}, dashboard {client.dashboard_link}",
+            lambda: max(1, AHEAD * count()),
+            f"Dask cluster at {address} ({there}), dashboard {client.dashboard_link}",
             watching,
         )
     finally:
         client.close(timeout=1)
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
+def _same_everywhere(client: Any) -> None:
+    """Refuse workers without saddleback, which would end as soon as they are sent work."""
+    wanted = version("saddleback")
+    for worker, found in client.run(version, "saddleback", on_error="return").items():
+        if isinstance(found, PackageNotFoundError) or (isinstance(found, str) and found != wanted):
+            there = f"saddleback {found}" if isinstance(found, str) else "no saddleback"
+            raise InvalidParameter(
+                f"the Dask worker at {worker} has {there}, and {wanted} is wanted. Install it on "
+                "every worker and on the scheduler."
+            )
 
 
 def _gone(address: str) -> InvalidParameter:
