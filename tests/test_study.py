@@ -57,6 +57,11 @@ def divides():
 def number():
     return 5
 
+def stream():
+    import numpy as np
+    from saddleback import Stream
+    return Stream.of(phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=0.9, decay=0.5)
+
 constant = 7
 """
 
@@ -163,6 +168,7 @@ def changed(old, new):
         ('name = "two_state"', 'make = "toy.py:goof"', "'goof'. Did you mean 'good'?"),
         ('name = "two_state"', 'make = "toy.py:divides"', "7: ZeroDivisionError: division by zero."),
         ('name = "two_state"', 'make = "toy.py:number"', "7: study: problem must be a Problem, got 5."),
+        ('name = "two_state"', 'make = "toy.py:stream"', "7: toy.py:stream is given, 2 steps; a study samples its problems."),
         ('name = "two_state"', 'make = "toy.py:constant"', "7: TypeError: 'int' object is not callable."),
         ('name = "two_state"', 'make = "nowhere.py:good"', "nowhere.py: No such file or directory."),
         ('name = "two_state"', 'make = "toy.py:good"\nday = 2020-01-01', "parameters are numbers, texts, true, false, and lists and tables of them; got {'day': datetime"),
@@ -566,6 +572,13 @@ def test_results_as_json_and_as_tables(tmp_path, monkeypatch):
     assert again.stdout.endswith("results/study/shards/*.parquet\n")
     best = told["best"][0]
     assert f"{best['best']:.3g}" in again.stdout
+
+
+def test_labels_are_printed_as_they_are(tmp_path):
+    path = written(tmp_path, changed('name = "two_state"', 'name = "two_state"\nlabel = "[b]x"'))
+    done = sweep(path, "--out", tmp_path / "s")
+    assert done.stdout.startswith("[b]x ")
+    assert "study: 1 task on " in done.stderr
 
 
 def test_bad_studies_on_the_command_line(tmp_path, monkeypatch):

@@ -76,7 +76,8 @@ def command(
                 "what is added may differ.", err=True,
             )  # fmt: skip
         if not quiet:
-            click.echo(f"{chosen.title}: {len(tasks):,} tasks on {place.words}", err=True)
+            many = f"{len(tasks):,} task{'s' if len(tasks) > 1 else ''}"
+            click.echo(f"{chosen.title}: {many} on {place.words}", err=True)
         with telling("sweep", tasks, store, "learner-steps", quiet) as done:
             run_tasks(tasks, store, place, done)
         rows = summary(store.table(), chosen.metrics)
@@ -125,9 +126,10 @@ def _told(found: Plan, workers: int) -> str:
 def _table(rows: list[dict[str, Any]]) -> Any:
     """Tabulate the best setting of each rule."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=rows[0]["problem"], box=box.SIMPLE, title_justify="left")
+    table = Table(title=escape(rows[0]["problem"]), box=box.SIMPLE, title_justify="left")
     table.add_column("rule")
     for heading in ("diverged", f"least {rows[0]['metric']}", "± error", "α", "β"):
         table.add_column(heading, justify="right")

@@ -288,6 +288,10 @@ class _Reader:
                 f"of them; got {_brief(dict(case.parameters))}."
             ) from None
         source = as_source("study", problem)
+        if source.steps is not None:
+            raise InvalidParameter(
+                f"{case.label} is given, {source.steps:,} steps; a study samples its problems."
+            )
         endless = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
         if case.unit == "episodes" and endless:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
