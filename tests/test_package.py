@@ -128,7 +128,7 @@ def test_finished_work_is_kept_and_another_study_refused(tmp_path):
     done = saddleback(*arguments)
     assert done.returncode == 0
     assert "paper-rewards-run01.parquet was damaged; set aside and done again" in flat(done.stderr)
-    assert (shards / "paper-rewards-run01.damaged").exists()
+    assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
     again = {path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns}
     assert {path.stem for path in again} == {"paper-rewards-run00", "paper-rewards-run01"}
     done = saddleback(*arguments, "--zeta", "0.5")

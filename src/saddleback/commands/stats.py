@@ -119,7 +119,7 @@ def command(
                 click.echo(f"{len(tasks):,} groups of files on {place.words}", err=True)
             sums = sum_groups(
                 what, tasks, kept, place, typed(),
-                lambda store: telling("stats", tasks, store, "rows", quiet),
+                lambda store: telling("stats", tasks, store, "rows", quiet, place.note),
             )  # fmt: skip
             save_statistics(sums, out)
         remove(kept)

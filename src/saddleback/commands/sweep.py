@@ -104,9 +104,10 @@ def _told(found: Plan, workers: int) -> str:
 def _table(rows: list[dict[str, Any]]) -> Any:
     """Tabulate the best setting of each rule."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=rows[0]["problem"], box=box.SIMPLE, title_justify="left")
+    table = Table(title=escape(rows[0]["problem"]), box=box.SIMPLE, title_justify="left")
     table.add_column("rule")
     for heading in ("diverged", f"least {rows[0]['metric']}", "± error", "α", "β"):
         table.add_column(heading, justify="right")

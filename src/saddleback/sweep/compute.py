@@ -23,9 +23,9 @@ from saddleback.sweep.study import Metrics, Part, Study, measures
 
 def tasks_of(study: Study, folder: Path) -> list[Task]:
     """Return the tasks of a study; ``make`` of its problems is a path from the folder."""
-    plain, where = json.dumps(study.plain()), str(folder.resolve())
+    plain, where, wanted = json.dumps(study.plain()), str(folder.resolve()), versions()
     return [
-        Task(part.name, partial(compute, plain, part, where, versions()), part.size)
+        Task(part.name, partial(compute, plain, part, where, wanted), part.size)
         for part in study.parts()
     ]
 

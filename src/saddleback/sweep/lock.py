@@ -6,6 +6,7 @@ import fcntl
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
@@ -42,10 +43,10 @@ class Lock:
                 f"{folder} is being written by {owner}. Wait for it to end, or choose another "
                 "folder with --out."
             ) from None
-        file.seek(0)
-        file.truncate()
-        file.write(f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}")
-        file.flush()
+        said = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}"
+        file.truncate(0)
+        with suppress(OSError):  # on a full disk it is held without a name
+            os.write(file.fileno(), said.encode())
         return cls(file)
 
     def give_back(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from saddleback.errors import InvalidParameter
@@ -32,12 +33,15 @@ class Place:
         What it is, to be told.
     watching
         Turns what goes wrong there with a task into a complaint of ours.
+    note
+        What is to be said of it now, if anything.
     """
 
     executor: Executor
     width: Callable[[], int]
     words: str
     watching: Callable[[str], AbstractContextManager[Any]] = nullcontext
+    note: Callable[[], str] = str
 
 
 @contextmanager
@@ -45,9 +49,11 @@ def threads(count: int) -> Iterator[Place]:
     """Work in so many threads of this process."""
     pool = ThreadPoolExecutor(count)
     try:
-        yield Place(pool, lambda: count, f"{count} thread{'s' if count > 1 else ''}")
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        yield Place(pool, lambda: count, _threads(count))
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # nobody wants what they are doing
+        raise
+    pool.shutdown()
 
 
 @contextmanager
@@ -59,8 +65,11 @@ def cluster(address: str) -> Iterator[Place]:
         raise InvalidParameter(
             "a Dask cluster needs dask.distributed: pip install 'saddleback[dask]'."
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters we say ourselves
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":  # what matters we say ourselves
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
+        distributed.comm.get_address_host_port(address)
         client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InvalidParameter(
@@ -68,14 +77,13 @@ def cluster(address: str) -> Iterator[Place]:
             "scheduler, and workers: dask worker ADDRESS."
         ) from None
 
-    def width() -> int:
+    def count() -> int:
         if client.status != "running":
             raise _gone(address)
         try:
-            workers = client.scheduler_info()["workers"].values()
+            return sum(client.nthreads().values())
         except OSError:
             raise _gone(address) from None
-        return max(1, AHEAD * sum(int(each["nthreads"]) for each in workers))
 
     @contextmanager
     def watching(name: str) -> Iterator[None]:
@@ -90,14 +98,33 @@ def cluster(address: str) -> Iterator[Place]:
             raise _gone(address) from None
 
     try:
+        _same_everywhere(client)
+        there = _threads(count()) if count() else "no workers yet"
         yield Place(
             client.get_executor(pure=False),
-            width,
-            f"Dask cluster at {address}, dashboard {client.dashboard_link}",
+            lambda: max(1, AHEAD * count()),
+            f"Dask cluster at {address} ({there}), dashboard {client.dashboard_link}",
             watching,
+            lambda: "" if count() else f", no workers: start some, dask worker {address}",
         )
     finally:
         client.close(timeout=1)
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
+def _same_everywhere(client: Any) -> None:
+    """Refuse workers without saddleback, which would end as soon as they are sent work."""
+    wanted = version("saddleback")
+    for worker, found in client.run(version, "saddleback", on_error="return").items():
+        if isinstance(found, PackageNotFoundError) or (isinstance(found, str) and found != wanted):
+            there = f"saddleback {found}" if isinstance(found, str) else "no saddleback"
+            raise InvalidParameter(
+                f"the Dask worker at {worker} has {there}, and {wanted} is wanted. Install it on "
+                "every worker and on the scheduler."
+            )
 
 
 def _gone(address: str) -> InvalidParameter:

@@ -7,17 +7,17 @@ import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
 from saddleback.sweep.compute import compute
-from saddleback.sweep.store import versions
+from saddleback.sweep.store import packed, versions
 from saddleback.sweep.study import Part, Study
 
-LONG = 0.2
-"""Seconds that a calibration takes, for each kind of task."""
+LONG, LEAST = 0.5, 0.05
+"""Seconds that a calibration takes for all kinds of tasks together, and at least for each."""
 
 LEARNER = 4 * 8
 """Bytes of a learner for each feature: θ and ω, and copies while they are measured."""
@@ -61,45 +61,57 @@ class Plan:
 def plan(study: Study, folder: Path) -> Plan:
     """Calibrate each kind of task for a moment, and add up."""
     parts = list(study.parts())
-    known: dict[tuple[Any, ...], tuple[float, float]] = {}
     sizes = [as_source("study", case.build(folder)).p for case in study.cases]
+    kinds = [_kind(study, part, sizes[part.case]) for part in parts]
+    enough = max(LEAST, LONG / len(set(kinds)))
+    known: dict[Kind, tuple[float, float, float]] = {}
     learners = steps = disk = memory = 0
     seconds = longest = 0.0
-    for part in parts:
-        case, p = study.cases[part.case], sizes[part.case]
-        kind = (case.name, case.make, case.unit, p, study.rule(part.rule).form.has_dual)
+    for part, kind in zip(parts, kinds, strict=True):
         if kind not in known:
-            known[kind] = _calibrate(study, part, folder)
-        rate, width = known[kind]
+            known[kind] = _calibrate(study, part, folder, enough)
+        rate, empty, row = known[kind]
+        case, p = study.cases[part.case], sizes[part.case]
         betas = sum(study.width(r) for r in range(part.rule, part.rules))
         settings = betas * (part.alphas - part.alpha)
         rows = settings * len(case.points) * (part.runs - part.run)
         learners += settings * (part.runs - part.run)
         steps += part.size
-        disk += int(rows * width)
+        disk += int(empty + rows * row)
         seconds += part.size / rate
         longest = max(longest, part.size / rate)
         memory = max(memory, settings * p * LEARNER + rows * ROW)
     return Plan(learners, steps, len(parts), seconds, longest, steps / seconds, memory, disk)
 
 
-def _calibrate(study: Study, part: Part, folder: Path) -> tuple[float, float]:
-    """Return learner-steps per second of such a part, and bytes for each row of results."""
+Kind = tuple[str | None, str | None, str, int, bool]
+
+
+def _kind(study: Study, part: Part, p: int) -> Kind:
+    """Return what the pace of a part depends on."""
+    case = study.cases[part.case]
+    return case.name, case.make, case.unit, p, study.rule(part.rule).form.has_dual
+
+
+def _calibrate(study: Study, part: Part, folder: Path, enough: float) -> tuple[float, float, float]:
+    """Return learner-steps per second of a part, bytes of an empty shard and of each row."""
     case, where = study.cases[part.case], str(folder.resolve())
     count = 1 if case.unit == "episodes" else 200
-    one = replace(part, case=0, run=0, runs=1)
-    warm = False
+    part = replace(part, case=0, run=0, runs=1)
     while True:
-        short = replace(case, count=count, points=tuple(sorted({0, count})))
-        text = json.dumps(replace(study, cases=(short,)).plain())
-        begun = time.perf_counter()
-        content = compute(text, one, where, versions())
-        taken = time.perf_counter() - begun
-        if warm and (taken >= LONG or count >= case.count):
-            with pq.ParquetFile(io.BytesIO(content)) as file:
-                facts = json.loads(file.schema_arrow.metadata[b"saddleback"])
-                rows = file.metadata.num_rows
-            return max(1.0, facts["learner_steps"] / taken), len(content) / rows
-        if warm:
-            count = min(case.count, count * 4)
-        warm = True  # the first time kernels are compiled, and systems solved
+        small = replace(case, count=count, points=tuple(sorted({0, count})))
+        only = replace(study, cases=(small,))
+        text = json.dumps(only.plain())
+        compute(text, part, where, versions())  # kernels are compiled, and systems solved, once
+        taken = np.inf
+        for _ in range(2):  # the better of two: others use this machine too
+            begun = time.perf_counter()
+            content = compute(text, part, where, versions())
+            taken = min(taken, time.perf_counter() - begun)
+        if taken >= enough or count >= case.count:
+            rows = pq.read_table(io.BytesIO(content))
+            facts = json.loads(rows.schema.metadata[b"saddleback"])
+            empty = len(packed(rows.slice(0, 0)))
+            each = (len(content) - empty) / len(rows)
+            return max(1.0, facts["learner_steps"] / taken), empty, each
+        count = min(case.count, count * int(np.clip(2 * enough / taken, 2, 100)))

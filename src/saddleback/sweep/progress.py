@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from saddleback.sweep.run import Done, Task
@@ -58,42 +58,61 @@ class Count:
 
 @contextmanager
 def telling(
-    what: str, tasks: Sequence[Task], store: Store, unit: str = "", quiet: bool = False
+    what: str,
+    tasks: Sequence[Task],
+    store: Store,
+    unit: str = "",
+    quiet: bool = False,
+    state: Callable[[], str] = str,
 ) -> Iterator[Done]:
-    """Return what `run_tasks` tells of finished tasks, and say it on standard error."""
-    count = Count(what, len(tasks), sum(task.size for task in tasks), unit)
+    """Return what `run_tasks` tells of finished tasks, and say it on standard error.
 
-    def note(task: Task, fresh: bool) -> None:
+    ``state`` is asked for what else is to be said each time.
+    """
+    count = Count(what, len(tasks), sum(task.size for task in tasks), unit)
+    named: set[str] = set()
+
+    def name_damaged() -> None:
+        for name in store.set_aside:
+            if name not in named:
+                print(f"  {name} was damaged; set aside and done again.", file=sys.stderr)
+        named.update(store.set_aside)
+
+    def note(task: Task | None, fresh: bool) -> None:
+        name_damaged()
+        if task is None:
+            return
         diverged = 0
         if unit == "learner-steps":
             diverged = int(facts_of(store.path(task.name))["diverged"])
         count.add(task.size, fresh=fresh, diverged=diverged)
 
-    if quiet:
-        yield note
-    elif sys.stderr.isatty():
-        yield from _bar(count, note)
-    else:
-        yield from _lines(count, note)
-    for name in store.set_aside:
-        print(f"  {name} was damaged; set aside and done again.", file=sys.stderr)
+    try:
+        if quiet:
+            yield note
+        elif sys.stderr.isatty():
+            yield from _bar(count, note, state)
+        else:
+            yield from _lines(count, note, state)
+    finally:
+        name_damaged()
 
 
-def _lines(count: Count, note: Done) -> Iterator[Done]:
+def _lines(count: Count, note: Done, state: Callable[[], str]) -> Iterator[Done]:
     said = count.begun
 
-    def done(task: Task, fresh: bool) -> None:
+    def done(task: Task | None, fresh: bool) -> None:
         nonlocal said
         note(task, fresh)
         now = time.monotonic()
         if now - said >= EVERY:
             said = now
-            print(count.said(now), file=sys.stderr, flush=True)
+            print(count.said(now) + state(), file=sys.stderr, flush=True)
 
     yield done
 
 
-def _bar(count: Count, note: Done) -> Iterator[Done]:
+def _bar(count: Count, note: Done, state: Callable[[], str]) -> Iterator[Done]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -104,10 +123,10 @@ def _bar(count: Count, note: Done) -> Iterator[Done]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(count.what, total=count.tasks, pace="")
 
-        def done(task: Task, fresh: bool) -> None:
+        def done(task: Task | None, fresh: bool) -> None:
             note(task, fresh)
-            pace = count.pace(time.monotonic()).removeprefix(", ")
-            progress.update(bar, advance=1, pace=pace)
+            pace = (count.pace(time.monotonic()) + state()).removeprefix(", ")
+            progress.update(bar, completed=count.done, pace=pace)
 
         yield done
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import json
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from saddleback import _names
-from saddleback.engine import FiniteSource, as_source, record_points
+from saddleback.engine import FiniteSource, as_source
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.rules import Rule, make
 from saddleback.sweep.places import Place, lines
 from saddleback.sweep.study import (
     METRICS,
+    PROBLEMS,
     SCHEDULES,
     Case,
     Study,
@@ -30,6 +33,9 @@ SHARE = 400_000_000
 
 POINTS = 21
 """Checkpoints if nothing is said."""
+
+POWER = 1000
+"""Largest power of two in a grid."""
 
 KEYS = (
     "title", "seed", "runs", "steps", "episodes", "checkpoints", "metrics", "sample", "theta0",
@@ -104,7 +110,7 @@ class _Reader:
         cases = self._cases()
         self._fit(cases, rules, metrics, sample, seed)
         if self._wrong:
-            said = [f"{self._path}:{line}: {what}" for line, what in sorted(self._wrong)]
+            said = [f"{self._path}:{line}: {what}" for line, what in sorted(set(self._wrong))]
             raise StudyError("\n".join(said))
         return Study(
             str(top.get("title", self._path.stem)), seed, runs,
@@ -125,18 +131,18 @@ class _Reader:
             return act(*given, **named)
         except SaddlebackError as error:
             self._say(place, str(error))
-        except (TypeError, ValueError) as error:
-            self._say(place, f"{error}.")
+        except Exception as error:  # of a function that is not ours
+            self._say(place, f"{type(error).__name__}: {error}.")
         return None
 
     def _whole(self, place: Place, value: Any, least: int) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        if _is_whole(value) and value >= least:
             return value
         self._say(place, f"{place[-1]} must be a whole number from {least} on, got {value!r}.")
         return least
 
     def _number(self, place: Place, value: Any) -> float:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value):
+        if _is_number(value) and np.isfinite(value):
             return float(value)
         self._say(place, f"{place[-1]} must be a number, got {value!r}.")
         return 0.0
@@ -184,26 +190,32 @@ class _Reader:
     def _sizes(self, place: Place, given: Any) -> tuple[float, ...]:
         """Numbers listed, or scale · 2^j for j between two powers."""
         if isinstance(given, dict):
-            powers = given.get("powers")
-            if set(given) != {"scale", "powers"} or not (
-                isinstance(powers, list)
+            scale, powers = given.get("scale"), given.get("powers")
+            if not (
+                set(given) == {"scale", "powers"}
+                and _is_number(scale)
+                and isinstance(powers, list)
                 and len(powers) == 2
-                and all(isinstance(each, int) for each in powers)
-                and powers[0] <= powers[1]
+                and all(map(_is_whole, powers))
+                and -POWER <= powers[0] <= powers[1] <= POWER
             ):
                 said = "{ scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0"
                 self._say(place, f"{place[-1]} lists numbers, or in short: {said}.")
                 return ()
-            scale = self._number(place, given["scale"])
             given = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
         listed = given if isinstance(given, list) else [given]
-        found = [self._number(place, each) for each in listed]
-        if not found or min(found) <= 0 or len(set(found)) < len(found):
-            self._say(place, f"{place[-1]} must list positive numbers, each once, got {given!r}.")
-        return tuple(found)
+        if not listed or not all(map(_is_number, listed)) or len(set(listed)) < len(listed):
+            self._say(place, f"{place[-1]} must list numbers, each once, got {_brief(given)}.")
+            return ()
+        for each in listed:
+            if not 0 < each < np.inf:
+                self._say(place, f"{place[-1]} must be above 0 and finite, got {each}.")
+                return ()
+        return tuple(map(float, listed))
 
     def _rules(self) -> list[tuple[Place, tuple[str, dict[str, float]]]]:
         found: list[tuple[Place, tuple[str, dict[str, float]]]] = []
+        said: set[str] = set()
         for k, given in enumerate(self._tables("rule")):
             place: Place = ("rule", k)
             parameters = dict(given)
@@ -211,13 +223,20 @@ class _Reader:
             if name is None:
                 self._say(place, 'the rule has no name: name = "GES".')
                 continue
+            self._none_empty(place, parameters)
             for each in _spread(parameters):
                 rule = self._try(place, make, name, **each)
                 if isinstance(rule, Rule):
-                    if any((name, each) == other for _, other in found):
+                    if str(rule) in said:  # by which results are told apart
                         self._say(place, f"{rule} is there twice.")
+                    said.add(str(rule))
                     found.append((place, (name, each)))
         return found
+
+    def _none_empty(self, place: Place, lists: Mapping[str, Any]) -> None:
+        for key, value in lists.items():
+            if value == []:
+                self._say((*place, key), f"{key} lists nothing.")
 
     def _cases(self) -> list[tuple[Place, Case, Any]]:
         found: list[tuple[Place, Case, Any]] = []
@@ -234,6 +253,7 @@ class _Reader:
             if not isinstance(each, dict) or not all(isinstance(v, list) for v in each.values()):
                 self._say((*place, "each"), "each lists values: each = { gamma = [0.9, 0.99] }.")
                 continue
+            self._none_empty((*place, "each"), each)
             for one in _spread(each):
                 said = ", ".join(f"{key}={value}" for key, value in one.items())
                 called = str(label or name or maker) + (f" {said}" if said else "")
@@ -251,35 +271,65 @@ class _Reader:
         folder = self._path.parent
         mark = None
         if case.make is not None:
-            path = case.make.rpartition(":")[0]
+            path = str(case.make).rpartition(":")[0]
             if not path:
                 raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
             mark = file_mark(folder / path)
         problem = case.build(folder)
+        if case.name is not None:
+            takes = inspect.signature(PROBLEMS[case.name]).parameters
+            if "rng" in takes and "rng" not in case.parameters:
+                raise InvalidParameter(f"{case.name} is drawn at random: say which, rng = 0.")
+        try:
+            json.dumps(dict(case.parameters), allow_nan=False)
+        except (TypeError, ValueError):
+            raise InvalidParameter(
+                f"{case.label}: parameters are numbers, texts, true, false, and lists and tables "
+                f"of them; got {_brief(dict(case.parameters))}."
+            ) from None
         source = as_source("study", problem)
+        if source.steps is not None:
+            raise InvalidParameter(
+                f"{case.label} is given, {source.steps:,} steps; a study samples its problems."
+            )
         endless = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
         if case.unit == "episodes" and endless:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
-        given = self._given.get("checkpoints", POINTS)
-        if isinstance(given, int) and not isinstance(given, bool):
-            if given < 2:
-                raise InvalidParameter(f"checkpoints must be at least 2, got {given}.")
-            spaced = case.count * np.linspace(0, 1, given) ** 2
-            points = np.unique(np.round(spaced)).astype(int)
-        else:
-            points = record_points(case.count, np.asarray(given))
         length = mean_length(problem) if case.unit == "episodes" else 1.0
         known = Case(
             case.label, case.name, case.make, case.parameters, mark, case.unit, case.count,
-            tuple(points.tolist()), length,
+            self._points(case), length,
         )  # fmt: skip
         return known, problem
+
+    def _points(self, case: Case) -> tuple[int, ...]:
+        """At which steps or episodes metrics are taken: so many, closer at first, or those listed.
+
+        The last is always among them.
+        """
+        given = self._given.get("checkpoints", POINTS)
+        if _is_whole(given) and given >= 2:
+            spaced = case.count * np.linspace(0, 1, given) ** 2
+            return tuple(np.unique(np.round(spaced)).astype(int).tolist())
+        if not isinstance(given, list) or not given or not all(map(_is_whole, given)):
+            self._say(
+                ("checkpoints",),
+                f"checkpoints must be a whole number from 2 on, or list {case.unit}; "
+                f"got {_brief(given)}.",
+            )
+            return ()
+        for each in given:
+            if not 0 <= each <= case.count:
+                there = f"{case.label} has {case.unit} 0 to {case.count}"
+                self._say(("checkpoints",), f"checkpoints lists {each}, but {there}.")
+        return tuple(sorted({*given, case.count}))
 
     def _length(self, place: Place, own: Mapping[str, Any]) -> tuple[str, int]:
         """How long to learn: what the problem says, else what all share."""
         shared = {key: self._given[key] for key in ("steps", "episodes") if key in self._given}
         given, where = (own, place) if own else (shared, ())
         if len(given) != 1:
+            where = (*where, "episodes") if given else where
             self._say(where, "say how long to learn: steps = 50_000, or episodes = 500.")
             return "steps", 1
         unit, count = next(iter(given.items()))
@@ -302,6 +352,19 @@ class _Reader:
                 measures(problem, rule, metrics, min(sample, 20), seed)
             except SaddlebackError as error:
                 self._say(place, f"{rule} on {case.label}: {error}")
+
+
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _brief(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= 60 else f"{said[:57]}..."
 
 
 def _spread(lists: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.sweep.place import Place
 from saddleback.sweep.store import Store
 
@@ -32,8 +35,8 @@ class Task:
     size: int = 1
 
 
-Done = Callable[[Task, bool], object]
-"""Told of a task as it is finished, and whether it was done just now."""
+Done = Callable[[Task | None, bool], object]
+"""Told of a task as it is finished, and whether just now; of None while all are waited for."""
 
 
 def run_tasks(
@@ -73,12 +76,28 @@ def run_tasks(
                 running[place.executor.submit(task.work)] = task
             if not running:
                 return
-            for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
+            ended = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
+            if not ended:
+                done(None, False)
+            for future in ended:
                 task = running.pop(future)
-                with place.watching(task.name):
-                    content = future.result()
-                store.put(task.name, content)
+                store.put(task.name, _result(task, future, place))
                 done(task, True)
     finally:
         for future in running:
             future.cancel()
+
+
+def _result(task: Task, future: Future[Any], place: Place) -> bytes:
+    """Return what a task found; what went wrong in it is told in one line."""
+    try:
+        with place.watching(task.name):
+            return future.result()  # type: ignore[no-any-return]
+    except SaddlebackError:
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise InvalidParameter(
+            f"{task.name} failed: {type(error).__name__}: {error} ({Path(last.filename).name}, "
+            f"line {last.lineno}). What is finished is kept."
+        ) from error

@@ -3,12 +3,13 @@
     store/manifest.json        what study this is: its choices, their hash, versions, command
     store/shards/NAME.parquet  what one task found
     store/SHA256SUMS           the hash of every shard, as ``sha256sum -c`` reads them
+    store/damaged/             shards that were not what was written, if there were any
     store/.lock                held by the process that writes here, as long as it lives
 
 A shard is written aside, flushed to disk and renamed, so it is there whole or not at all; running
-again does only what is missing. A shard that is not what was written is set aside under another
-name and said so, and its task is done again. Reading needs nothing of ours: shards of a sweep are
-plain Parquet.
+again does only what is missing. A shard that is not what was written is set aside and said so, and
+its task is done again. Reading needs nothing of ours: the shards of a sweep are plain Parquet, and
+nothing else is among them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +35,9 @@ SCHEMA = 2
 
 PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
 """Whose versions a manifest names."""
+
+PARTS = {"study", "hash", "suffix", "command", "versions"}
+"""What a manifest must say, besides its schema."""
 
 SUMS = "SHA256SUMS"
 
@@ -111,6 +116,8 @@ class Store:
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             schema = int(manifest["schema"])
+            if schema == SCHEMA and not set(manifest) >= PARTS:
+                raise KeyError
         except (ValueError, KeyError, TypeError):
             raise InvalidParameter(
                 f"{path} is not the manifest of a store, or is damaged. Choose another folder."
@@ -161,13 +168,16 @@ class Store:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
         if found == self._sums.get(path.name):
             return True
-        aside = path.with_suffix(".damaged")
+        aside = self.folder / "damaged" / path.name
+        aside.parent.mkdir(exist_ok=True)
         count = 1
         while aside.exists():
             count += 1
-            aside = path.with_suffix(f".damaged-{count}")
+            aside = aside.with_name(f"{path.name}-{count}")
         path.replace(aside)
         self.set_aside.append(path.name)
         return False
@@ -213,10 +223,10 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions on which results may depend."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-    }
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+_version = cache(version)  # of what is loaded, whatever is installed meanwhile
 
 
 def same_versions(wanted: Mapping[str, str]) -> None:
@@ -254,6 +264,8 @@ def _difference(there: Any, wanted: Any) -> tuple[str, str, str] | None:
             inner = _difference(one, other)
             if inner is not None:
                 return f"{name}: {inner[0]}", *inner[1:]
+            if isinstance(there.get(name), list) and list(one) != list(other):
+                return f"the order of {name}", _said(list(one)), _said(list(other))
         elif one != other:
             return name, _said(one), _said(other)
     return None

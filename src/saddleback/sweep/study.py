@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +141,10 @@ class Study:
 
     def width(self, index: int) -> int:
         """How many β a rule is run with for each α."""
-        return len(self.betas) if self.rule(index).form.has_dual else 1
+        return len(self.betas) if self._dual(index) else 1
+
+    def _dual(self, index: int) -> bool:
+        return self.rule(index).form.has_dual
 
     def parts(self) -> Iterator[Part]:
         """Return the pieces of work, each of about the same size."""
@@ -162,10 +164,10 @@ class Study:
         first = 0
         while first < len(row):
             last, size = first + 1, row[first] * count
-            dual = self.rule(first).form.has_dual
+            dual = self._dual(first)  # their step sizes are given together
             while (
                 last < len(row)
-                and self.rule(last).form.has_dual == dual
+                and self._dual(last) == dual
                 and size + row[last] * count <= self.share
             ):
                 size += row[last] * count
@@ -181,7 +183,7 @@ class Study:
         """Return α and β of a part of the grid, [α, β]."""
         shape = SCHEDULES[self.schedule]
         alpha = np.array(self.alphas)[part.alpha : part.alphas, None]
-        if not self.rule(part.rule).form.has_dual:
+        if not self._dual(part.rule):
             return shape(alpha), None
         beta = np.array(self.betas)[None, :] * (alpha if self.ratio else np.ones_like(alpha))
         return shape(alpha), shape(beta)
@@ -242,7 +244,6 @@ SAMPLED = 2**32 - 1
 """Spawn key of the sample behind estimated metrics; no run has it."""
 
 
-@cache
 def file_mark(path: Path) -> str:
     """Return a hash of a file."""
     try:

@@ -28,21 +28,21 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
             )
             runs = len(pc.unique(one["run"]))
             values = order[metric].to_numpy().reshape(-1, runs)
-            means = values.mean(axis=1)
             gone = (order["diverged_at"].to_numpy().reshape(-1, runs) >= 0).any(axis=1)
-            best = int(np.argmin(np.where(gone | np.isnan(means), np.inf, means)))
-            row = {
-                "problem": problem, "rule": rule, "settings": len(means),
-                "diverged": int(gone.sum()), "metric": metric,
-            }  # fmt: skip
-            if not gone.all():
-                row |= {
-                    "best": float(means[best]),
-                    "error": float(values[best].std(ddof=1) / np.sqrt(runs)) if runs > 1 else None,
-                    "alpha": order["alpha"][best * runs].as_py(),
-                    "beta": _number(order["beta"][best * runs].as_py()),
+            means = np.where(gone, np.inf, values.mean(axis=1))
+            best = int(np.argmin(means))
+            none = not np.isfinite(means[best])
+            error = np.nan if none or runs < 2 else values[best].std(ddof=1) / np.sqrt(runs)
+            found.append(
+                {
+                    "problem": problem, "rule": rule, "settings": len(means),
+                    "diverged": int(gone.sum()), "metric": metric,
+                    "best": None if none else float(means[best]),
+                    "error": None if none or runs < 2 else float(error),
+                    "alpha": None if none else float(order["alpha"][best * runs].as_py()),
+                    "beta": None if none else _number(order["beta"][best * runs].as_py()),
                 }
-            found.append(dict.fromkeys(("best", "error", "alpha", "beta")) | row)
+            )  # fmt: skip
     return found
 
 

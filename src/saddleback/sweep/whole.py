@@ -62,8 +62,8 @@ def run_study(
     chosen = read_study(path)
     tasks = tasks_of(chosen, path.parent)
     with (
-        Store.open(folder, chosen.plain(), command) as store,
         threads(workers) if dask is None else cluster(dask) as place,
+        Store.open(folder, chosen.plain(), command) as store,
     ):
         if say is not None:
             for name, (then, now) in store.strangers.items():
@@ -71,7 +71,8 @@ def run_study(
                     f"note: {folder} was begun with {name} {then}, this is {now}: the last bits "
                     "of what is added may differ."
                 )
-            say(f"{chosen.title}: {len(tasks):,} tasks on {place.words}")
-        with telling("sweep", tasks, store, "learner-steps", say is None) as done:
+            many = f"{len(tasks):,} task{'s' if len(tasks) > 1 else ''}"
+            say(f"{chosen.title}: {many} on {place.words}")
+        with telling("sweep", tasks, store, "learner-steps", say is None, place.note) as done:
             run_tasks(tasks, store, place, done)
     return store
