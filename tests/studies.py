@@ -1,9 +1,15 @@
 """Small studies, and how to run them here and in a process of their own."""
 
+import itertools
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from saddleback.commands import group
 from saddleback.sweep import Store, read_study, run_tasks, tasks_of, threads
 
 SMALL = """\
@@ -78,7 +84,39 @@ def command(*arguments):
 
 
 def saddleback(*arguments, **options):
-    """Run `saddleback` in a process of its own, to its end."""
-    return subprocess.run(
+    """Run `saddleback` in a process of its own, to its end; messages are not broken into lines."""
+    done = subprocess.run(
         command(*arguments), capture_output=True, text=True, check=False, timeout=120, **options
     )
+    done.stderr = unbroken(done.stderr)
+    return done
+
+
+@dataclass
+class Ended:
+    """How a command ended that was run here."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def sweep(*arguments):
+    """Run `saddleback sweep` here; messages are not broken into lines."""
+    done = CliRunner().invoke(group, ["sweep", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ended(done.exit_code, done.stdout, unbroken(done.stderr))
+
+
+def unbroken(text):
+    """Return text with lines joined that were broken because the next word did not fit."""
+    lines = text.split("\n")
+    found = lines[:1]
+    for before, line in itertools.pairwise(lines):
+        goes_on = re.match(r"  (\S+)", line)
+        if goes_on and len(before) + 1 + len(goes_on[1]) > 79:
+            found[-1] += f" {line[2:]}"
+        else:
+            found.append(line)
+    return "\n".join(found)

@@ -23,9 +23,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
-from saddleback.commands import group
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
@@ -39,8 +37,9 @@ from saddleback.sweep import (
     telling,
     threads,
 )
+from saddleback.sweep import store as store_module
 from saddleback.sweep.store import facts_of
-from studies import SMALL, bits, command, finished, saddleback, shards, written
+from studies import SMALL, bits, command, finished, saddleback, shards, sweep, unbroken, written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 
@@ -123,10 +122,6 @@ def ended(process):
     """Kill a process if it still runs; return what it had said."""
     process.kill()
     return process.communicate()
-
-
-def sweep(*arguments):
-    return CliRunner().invoke(group, ["sweep", *map(str, arguments)])
 
 
 def until(condition, seconds=60.0):
@@ -259,7 +254,7 @@ def test_interrupted(folder, out):
         begun(process)
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1]
+        said = unbroken(process.communicate(timeout=20)[1])
     finally:
         ended(process)
     assert process.returncode == 130
@@ -317,7 +312,7 @@ def test_a_file_too_large(tmp_path):
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == (
+    assert unbroken(done.stderr).splitlines()[-1] == (
         f"error: cannot write {out}/shards/p001-0000-run00000.parquet: File too large. What is "
         "finished is kept; make room and run again."
     )
@@ -593,8 +588,8 @@ def test_a_worker_with_other_versions_is_refused(store, monkeypatch):
     path, _, out = store
     study = read_study(path)
     tasks = tasks_of(study, path.parent)
-    wanted = compute.versions()
-    monkeypatch.setattr(compute, "versions", lambda: wanted | {"numba": "0.1"})
+    wanted = store_module.versions()
+    monkeypatch.setattr(store_module, "versions", lambda: wanted | {"numba": "0.1"})
     (out / "shards" / "p002-0001-run00000.parquet").unlink()
     with (
         threads(1) as here,
@@ -685,7 +680,7 @@ def test_a_cluster_finds_the_same_and_a_worker_may_die(folder, out, dask):
         until(lambda: len(shards(out)) >= 8)
         other.kill()
         assert len(shards(out)) < MANY
-        said = process.communicate(timeout=60)[1]
+        said = unbroken(process.communicate(timeout=60)[1])
     finally:
         ended(process)
     assert process.returncode == 0, said
@@ -766,7 +761,7 @@ def test_the_scheduler_is_gone(folder, out, tmp_path):
             begun(process)
             until(lambda: len(shards(out)) >= 2)
             dask.scheduler.kill()
-            said = process.communicate(timeout=60)[1]
+            said = unbroken(process.communicate(timeout=60)[1])
         finally:
             ended(process)
     assert process.returncode == 2
@@ -892,3 +887,23 @@ def test_a_bar_on_a_terminal(tmp_path, monkeypatch):
     assert re.search(
         r"sweep ━+ +6/6 +0:00:\d\d [\d.]+ [kM] learner-steps/s, 0 s left, \d+ diverged", text
     )
+
+
+def test_a_cluster_that_lost_its_workers_says_so(tmp_path, capsys, monkeypatch):
+    """Also while no task ends."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    tasks = tasks_of(read_study(written(tmp_path)), tmp_path)
+    with (
+        Store.open(tmp_path / "s", {}, "") as there,
+        telling("sweep", tasks, there, state=lambda: ", no workers") as done,
+    ):
+        done(None, False)
+    assert capsys.readouterr().err == f"sweep: 0 of {len(tasks)} tasks, no workers\n"
+
+
+def test_another_title_is_the_same_study(store):
+    path, whole, out = store
+    path.write_text(path.read_text().replace('title = "small"', 'title = "renamed"'))
+    (out / "shards" / "p001-0000-run00000.parquet").unlink()
+    assert sweep(path, "--out", out).exit_code == 0
+    assert shards(out) == shards(whole)

@@ -152,7 +152,7 @@ def test_a_damaged_part_is_named_and_made_again(tmp_path, capsys):
     shard.write_bytes(content)
     equal(first, together(what, tmp_path / "parts"))
     assert f"{shard.name} was damaged; set aside and done again." in capsys.readouterr().err
-    assert shard.with_suffix(".damaged").read_bytes() == bytes(content)
+    assert (tmp_path / "parts" / "damaged" / shard.name).read_bytes() == bytes(content)
 
 
 @pytest.mark.usefixtures("small")

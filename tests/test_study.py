@@ -7,12 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saddleback import System, learn, problems
-from saddleback.commands import group
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
@@ -29,7 +27,7 @@ from saddleback.sweep import (
 from saddleback.sweep.places import lines
 from saddleback.sweep.store import facts_of
 from saddleback.sweep.study import Case
-from studies import SMALL, bits, finished, ordered, written
+from studies import SMALL, bits, finished, ordered, sweep, written
 
 GOOD = """\
 steps = 100
@@ -502,10 +500,6 @@ def test_summary():
 def quick(monkeypatch):
     monkeypatch.setattr(planning, "LONG", 0.0)
     monkeypatch.setattr(planning, "LEAST", 0.0)
-
-
-def sweep(*arguments):
-    return CliRunner().invoke(group, ["sweep", *map(str, arguments)])
 
 
 @pytest.mark.parametrize("share", [10**9, 700])

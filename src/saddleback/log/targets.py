@@ -193,9 +193,10 @@ def _named(given: str, log: Log, name: str) -> Target:
 
 def load(spec: str) -> Any:
     """Return what ``module.py:name`` names."""
-    path, _, attribute = spec.partition(":")
-    if not attribute:
-        raise InvalidParameter(f"{spec!r} names a file only; write {spec}:function.")
+    path, _, attribute = spec.rpartition(":")
+    if not path or not attribute:
+        file = spec.rstrip(":")
+        raise InvalidParameter(f"{spec!r} names a file only; write {file}:function.")
     if not Path(path).is_file():
         raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
     found = importlib.util.spec_from_file_location(Path(path).stem, path)

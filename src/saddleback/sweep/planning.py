@@ -99,7 +99,8 @@ def _calibrate(study: Study, part: Part, folder: Path, enough: float) -> tuple[f
     count = 1 if case.unit == "episodes" else 200
     part = replace(part, case=0, run=0, runs=1)
     while True:
-        small = replace(case, count=count, points=tuple(sorted({0, count})))
+        points = np.unique(np.linspace(0, count, len(case.points)).astype(int))
+        small = replace(case, count=count, points=tuple(points.tolist()))
         only = replace(study, cases=(small,))
         text = json.dumps(only.plain())
         compute(text, part, where, versions())  # kernels are compiled, and systems solved, once

@@ -241,13 +241,15 @@ def same_versions(wanted: Mapping[str, str]) -> None:
 
 
 def digest(study: Mapping[str, Any]) -> str:
-    """Hash of what a study chose."""
-    return hashlib.sha256(json.dumps(study, sort_keys=True).encode()).hexdigest()[:16]
+    """Hash of what a study chose; its title is no choice."""
+    chosen = {name: value for name, value in study.items() if name != "title"}
+    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _same_study(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse to mix studies, naming the first choice in which they differ."""
-    found = _difference(there, json.loads(json.dumps(wanted)))
+    same = {"title": None}
+    found = _difference({**there, **same}, json.loads(json.dumps({**wanted, **same})))
     if found is not None:
         name, one, other = found
         raise InvalidParameter(
