@@ -12,7 +12,7 @@ import saddleback as sb
 PAGES = Path(__file__).parents[1] / "docs" / "api"
 ROOMS = (
     "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
-    "rules", "system", "theory", "verdict",
+    "rules", "sweep", "system", "theory", "verdict",
 )  # fmt: skip
 """Packages whose names are public, besides those that `saddleback` itself has."""
 

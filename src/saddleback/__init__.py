@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from saddleback import policies as policies
     from saddleback import problems as problems
     from saddleback import rules as rules
+    from saddleback import sweep as sweep
     from saddleback import system as system
     from saddleback import theory as theory
     from saddleback.engine import Experience as Experience
@@ -114,7 +115,9 @@ _ROOMS = {
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
-_MODULES = ("checks", "errors", "features", "policies", "problems", "rules", "system", "theory")
+_MODULES = (
+    "checks", "errors", "features", "policies", "problems", "rules", "sweep", "system", "theory",
+)  # fmt: skip
 
 __all__ = ["__version__", *_MODULES, *_HOME]
 

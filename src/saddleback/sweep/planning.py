@@ -46,6 +46,15 @@ class Plan:
         Bytes for each thread, besides the process itself.
     disk
         Bytes of the store.
+
+    Examples
+    --------
+    >>> small = Plan(
+    ...     learners=10, learner_steps=10_000, tasks=1, seconds=0.5, longest=0.5, rate=20_000.0,
+    ...     memory=5_000, disk=12_000,
+    ... )  # fmt: skip
+    >>> small.learner_steps / small.rate == small.seconds
+    True
     """
 
     learners: int
@@ -59,7 +68,22 @@ class Plan:
 
 
 def plan(study: Study, folder: Path) -> Plan:
-    """Calibrate each kind of task for a moment, and add up."""
+    """Calibrate each kind of task for a moment, and add up.
+
+    Parameters
+    ----------
+    study
+        The study, as `read_study` returns it.
+    folder
+        From which paths in it are meant: where its file is.
+
+    Examples
+    --------
+    >>> from saddleback.sweep.study import EXAMPLE
+    >>> found = plan(EXAMPLE, Path())
+    >>> found.learners, found.learner_steps, found.tasks
+    (12, 12000, 1)
+    """
     parts = list(study.parts())
     sizes = [as_source("study", case.build(folder)).p for case in study.cases]
     kinds = [_kind(study, part, sizes[part.case]) for part in parts]

@@ -55,6 +55,11 @@ class Case:
         How many steps or episodes, and at which of them metrics are taken.
     length
         Steps of one unit, on average.
+
+    Examples
+    --------
+    >>> EXAMPLE.cases[0].build(Path())
+    Problem(states=2, actions=2, gamma=0.9, continuing, action values, p=2)
     """
 
     label: str
@@ -103,6 +108,13 @@ class Study:
         First weights.
     share
         Learner-steps of a task, about.
+
+    Examples
+    --------
+    >>> [(part.name, part.size) for part in EXAMPLE.parts()]
+    [('p000-0000-run00000', 12000)]
+    >>> Study.of(EXAMPLE.plain()) == EXAMPLE
+    True
     """
 
     title: str
@@ -256,3 +268,14 @@ def mean_length(problem: Problem | Source) -> float:
     """Return how many steps an episode has, about; the same for the same problem."""
     piece = as_source("study", problem).sampler(np.random.default_rng(0)).take(PROBE)
     return PROBE / max(1, int(np.sum(piece.starts)))
+
+
+EXAMPLE = Study(
+    title="two states", seed=0, runs=3,
+    cases=(
+        Case("two_state", "two_state", None, {"gamma": 0.9}, None, "steps", 1000, (0, 1000), 1.0),
+    ),
+    rules=(("GES", {"lam": 0.0}), ("GES", {"lam": 0.5})), alphas=(0.05, 0.1), betas=(1.0,),
+    ratio=True, schedule="constant", metrics=("mspbe",), sample=1000, theta0=1.0, share=10**6,
+)  # fmt: skip
+"""A small study, to show what one is."""

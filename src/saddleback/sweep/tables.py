@@ -15,6 +15,19 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
 
     The mean over runs at the last checkpoint; a setting that diverged in some run has none. The
     standard error is that over runs.
+
+    Examples
+    --------
+    >>> rows = pa.table(
+    ...     {
+    ...         "problem": ["p"] * 4, "rule": ["GES(0)"] * 4, "run": [0, 1, 0, 1],
+    ...         "alpha": [0.1, 0.1, 0.2, 0.2], "beta": [0.1] * 4, "point": [100] * 4,
+    ...         "diverged_at": [-1, -1, -1, 40], "mspbe": [1.0, 3.0, 0.5, np.inf],
+    ...     }
+    ... )  # fmt: skip
+    >>> (found,) = summary(rows, ["mspbe"])
+    >>> found["best"], found["error"], found["alpha"], found["diverged"], found["settings"]
+    (2.0, 1.0, 0.1, 1, 2)
     """
     metric = metrics[0]
     found = []
