@@ -20,10 +20,16 @@ from types import SimpleNamespace
 
 import distributed
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from logs import columns
+from saddleback.commands import group
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
@@ -907,3 +913,36 @@ def test_another_title_is_the_same_study(store):
     (out / "shards" / "p001-0000-run00000.parquet").unlink()
     assert sweep(path, "--out", out).exit_code == 0
     assert shards(out) == shards(whole)
+
+
+# Statistics of a log, on a cluster.
+
+OWN = """\
+import numpy as np
+
+
+def probs(seen):
+    return np.tile([0.3, 0.7], (len(seen), 1))
+
+
+def line(seen):
+    return np.column_stack([np.ones(len(seen)), seen])
+"""
+
+
+def test_statistics_are_the_same_from_a_cluster(tmp_path, dask, monkeypatch):
+    """Policy and features of one's own, and files, are named from here; workers are elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("saddleback.sweep.sums.ROWS", 6)
+    (tmp_path / "own.py").write_text(OWN)
+    data = columns([3, 5, 4, 6, 2], "terminated", actions=2)
+    for k, rows in enumerate((slice(0, 8), slice(8, 12), slice(12, 20))):
+        part = {name: np.asarray(value)[rows] for name, value in data.items()}
+        pq.write_table(pa.table(part), tmp_path / f"day{k}.parquet")
+    log = ["day0.parquet", "day1.parquet", "day2.parquet"]
+    words = ["--target", "own.py:probs", "--gamma", "0.9", "--features", "own.py:line", "--quiet"]
+    for name, where in (("here", ["--workers", "2"]), ("there", ["--dask", dask.address])):
+        done = CliRunner().invoke(group, ["stats", *log, *words, "--out", name, *where])
+        assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
+    assert not (tmp_path / "there.parts").exists()

@@ -67,19 +67,21 @@ class Summing:
     blocks: int = 20
     allow_uncovered: bool = False
 
-    def known(self) -> Features:
-        """Return the features."""
-        return (
-            own_features(self.features, self.log)
-            if isinstance(self.features, str)
-            else (self.features)
-        )
+    def known(self, log: Log) -> Features:
+        """Return the features; those of one's own are tried on a log."""
+        return own_features(self.features, log) if isinstance(self.features, str) else self.features
 
     def setting(self) -> Setting:
         """Say what will be summed up, refusing what does not fit."""
         policies = [as_target(given, self.log, name) for name, given in self.targets.items()]
         return Setting.of(
-            self.log, self.rules, policies, self.known(), self.gamma, self.shared, self.blocks
+            self.log,
+            self.rules,
+            policies,
+            self.known(self.log),
+            self.gamma,
+            self.shared,
+            self.blocks,
         )
 
     def groups(self) -> list[tuple[str, ...]]:
@@ -105,7 +107,7 @@ class Summing:
         """Sum a part of the log up, or all of it; ``taken`` is how often each action was taken."""
         observed = Observed.of(log) if taken is None else Observed.by(np.asarray(taken, float))
         return Statistics.of(
-            log, self.rules, {**self.targets, NAME: observed}, features=self.known(),
+            log, self.rules, {**self.targets, NAME: observed}, features=self.known(log),
             gamma=self.gamma, shared=self.shared, blocks=self.blocks,
             allow_uncovered=self.allow_uncovered, threads=threads, progress=progress,
         )  # fmt: skip
