@@ -16,6 +16,7 @@ import saddleback as sb
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"}
+HEAVY |= {"jinja2", "vl_convert"}
 
 
 def saddleback(*arguments, **environment):
@@ -43,6 +44,7 @@ def loaded_by(*command):
         ("-m", "saddleback", "--version"),
         ("-m", "saddleback", "--help"),
         ("-m", "saddleback", "paper", "--help"),
+        ("-m", "saddleback", "explorer", "--help"),
     ],
     ids=lambda c: " ".join(c[-2:]),
 )
@@ -71,7 +73,12 @@ def test_type_checkers_see_exactly_the_public_names():
 
 def test_version_and_help():
     assert saddleback("--version").stdout == f"saddleback {sb.__version__}\n"
-    for arguments in (("--help",), ("paper", "--help"), ("analyse", "--help")):
+    for arguments in (
+        ("--help",),
+        ("paper", "--help"),
+        ("analyse", "--help"),
+        ("explorer", "--help"),
+    ):
         text = saddleback(*arguments, COLUMNS="80").stdout
         assert "Examples:" in text
         assert all(len(line) <= 80 for line in text.splitlines())

@@ -21,6 +21,7 @@ COMMANDS = {
     "stats": "Sum a log up, to merge and evaluate later.",
     "merge": "Add the statistics of several logs up.",
     "analyse": "Is a rule stable on a problem, and with which step sizes?",
+    "explorer": "The deadly triad, moved by hand in a browser.",
     "paper": "Run the paper's experiments; figures and tables.",
 }
 """Name and one-line help of each command, in the order people meet them."""
