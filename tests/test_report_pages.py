@@ -5,15 +5,27 @@ from __future__ import annotations
 import pytest
 
 import looks
-from saddleback.report import explorer_page, write
+import saddleback as sb
+from saddleback.report import evaluation_page, explorer_page, write
 
-PAGES = ("explorer",)
+PAGES = ("explorer", "evaluation")
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    return {"explorer": write(explorer_page(), folder / "explorer.html")}
+    made = {"explorer": explorer_page(), "evaluation": evaluation_page(evaluation())}
+    return {name: write(text, folder / f"{name}.html") for name, text in made.items()}
+
+
+def evaluation():
+    """Two policies on MountainCar from few episodes: one doubtful, one refused."""
+    car = sb.problems.mountain_car()
+    log = sb.collect(car, episodes=200, rng=0)
+    both = {"pump": "pump:0.8", "uniform": "uniform"}
+    found = sb.evaluate(log, both, features=car.features, gamma=0.99, path=True).as_dict()
+    assert [each["trust"] for each in found["verdicts"]] == ["doubtful", "refused"]
+    return found
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -5,7 +5,8 @@ written; the extra ``report`` brings it. A page asks nothing of a network, and i
 it to.
 """
 
+from saddleback.report.evaluation import evaluation_page
 from saddleback.report.explorer import explorer_page
 from saddleback.report.page import ready, write
 
-__all__ = ["explorer_page", "ready", "write"]
+__all__ = ["evaluation_page", "explorer_page", "ready", "write"]

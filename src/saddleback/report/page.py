@@ -109,9 +109,12 @@ def check_path(path: Path) -> None:
         raise InvalidParameter(f"cannot write {path}: it is a folder. Name a file, {path}.html.")
     if not path.parent.is_dir():
         raise InvalidParameter(f"cannot write {path}: there is no folder {path.parent}.")
+    there = path.exists()
     try:
         with path.open("ab"):
             pass
+        if not there:
+            path.unlink()
     except OSError as error:
         raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
 

@@ -64,8 +64,12 @@ function download(name, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// A table element of rows, by text alone.
-function fillTable(table, rows) {
+// A table element of rows, by text alone, and no more of them than anybody reads.
+const READ = 60;
+
+function fillTable(table, all) {
+  const rows = all.slice(0, READ), caption = table.querySelector("caption");
+  if (all.length > READ) caption.textContent = `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`;
   const names = Object.keys(rows[0] || {});
   const head = document.createElement("thead"), body = document.createElement("tbody");
   const line = (parent, cells, kind) => {
@@ -79,7 +83,7 @@ function fillTable(table, rows) {
   };
   line(head, names, "th");
   for (const row of rows) line(body, names.map((name) => row[name]), "td");
-  table.replaceChildren(...table.querySelectorAll("caption"), head, body);
+  table.replaceChildren(caption, head, body);
 }
 
 function range(count) { return Array.from({ length: count }, (_, k) => k); }
