@@ -6,15 +6,18 @@ import pytest
 
 import looks
 import saddleback as sb
-from saddleback.report import evaluation_page, explorer_page, write
+from saddleback.paper.comparison import Comparison, Grid
+from saddleback.report import evaluation_page, explorer_page, read_study, study_page, write
+from saddleback.sweep import Store, run_tasks
 
-PAGES = ("explorer", "evaluation")
+PAGES = ("explorer", "evaluation", "study")
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     made = {"explorer": explorer_page(), "evaluation": evaluation_page(evaluation())}
+    made["study"] = study_page(compared(folder / "store"))
     return {name: write(text, folder / f"{name}.html") for name, text in made.items()}
 
 
@@ -26,6 +29,21 @@ def evaluation():
     found = sb.evaluate(log, both, features=car.features, gamma=0.99, path=True).as_dict()
     assert [each["trust"] for each in found["verdicts"]] == ["doubtful", "refused"]
     return found
+
+
+def compared(folder):
+    """Three rules on the two-state problem over a grid of step sizes, some of which diverge."""
+    problem = sb.problems.two_state(0.99, rewards=[[1, -1], [0.5, 2]])
+    rules = {str(rule): rule for rule in (sb.GES(0.5), sb.GQ(0.5), sb.ExpectedSarsa(0.5))}
+    sizes = tuple(0.1 * 2.0**j for j in range(-5, 6))
+    made = Comparison(
+        "two-state", lambda: problem, rules, Grid(sizes, sizes), 500, "steps",
+        (0, 50, 100, 200, 300, 400, 500), 3, 0, 0.0,
+        lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
+    )  # fmt: skip
+    store = Store.open(folder, {"two-state": made.study()}, "saddleback paper two-state")
+    run_tasks(made.tasks(), store)
+    return read_study(folder)
 
 
 @pytest.mark.parametrize("name", PAGES)

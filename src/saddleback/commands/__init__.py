@@ -23,6 +23,7 @@ COMMANDS = {
     "analyse": "Is a rule stable on a problem, and with which step sizes?",
     "explorer": "The deadly triad, moved by hand in a browser.",
     "paper": "Run the paper's experiments; figures and tables.",
+    "report": "Results as a page for the browser.",
 }
 """Name and one-line help of each command, in the order people meet them."""
 

@@ -23,10 +23,10 @@ def command(file: str) -> None:
     """
     from saddleback.verdict.words import explained
 
-    click.echo(explained(_read(Path(file))))
+    click.echo(explained(read_result(Path(file))))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_result(path: Path) -> dict[str, Any]:
     """Return a saved result, or say what the file is instead."""
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))

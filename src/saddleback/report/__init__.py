@@ -8,5 +8,7 @@ it to.
 from saddleback.report.evaluation import evaluation_page
 from saddleback.report.explorer import explorer_page
 from saddleback.report.page import ready, write
+from saddleback.report.results import read_study
+from saddleback.report.study import study_page
 
-__all__ = ["evaluation_page", "explorer_page", "ready", "write"]
+__all__ = ["evaluation_page", "explorer_page", "read_study", "ready", "study_page", "write"]
