@@ -45,6 +45,8 @@ def loaded_by(*command):
         ("-m", "saddleback", "--help"),
         ("-m", "saddleback", "paper", "--help"),
         ("-m", "saddleback", "explorer", "--help"),
+        ("-m", "saddleback", "report", "--help"),
+        ("-c", "import saddleback.report; saddleback.report.ready"),
     ],
     ids=lambda c: " ".join(c[-2:]),
 )
@@ -78,6 +80,7 @@ def test_version_and_help():
         ("paper", "--help"),
         ("analyse", "--help"),
         ("explorer", "--help"),
+        ("report", "--help"),
     ):
         text = saddleback(*arguments, COLUMNS="80").stdout
         assert "Examples:" in text

@@ -57,6 +57,7 @@ def folder(tmp_path_factory):
     for run in range(RUNS):
         for problem in ("walk", "star & more"):
             store.put(f"{problem[:4]}-{run}", rows(problem, run))
+    store.put("beside", pa.table({"rule": ["GES"], "mse": [1.0]}))  # of another kind: passed over
     return where
 
 
@@ -246,7 +247,15 @@ def test_a_cell_lights_its_curve_and_a_rule_all_its_charts(visit, path):
     )
     assert page.input_value("#pick-rule") == "1"
     widths = boxes.evaluate_all("all => all.map((each) => getComputedStyle(each).strokeWidth)")
-    assert widths == ["0px"] * 5 + ["3px"]
+    assert widths == ["0px"] * 5 + ["2px"]
+    fill = "all => all.map((each) => getComputedStyle(each).fill)"
+    first = page.locator("#map-2 .mark-rect").first.locator("path").evaluate_all(fill)
+    page.select_option("#colours", "own")
+    settle(page)
+    own = page.locator("#map-2 .mark-rect").first.locator("path").evaluate_all(fill)
+    assert own != first
+    assert "rgb(253, 231, 37)" in own  # the least of a rule is the brightest
+    assert page.inner_text("#scale-low") == "least of the rule"
     page.locator("label.rule").nth(0).hover()
     page.wait_for_selector("#maps figure.lit")
     page.wait_for_function("""[...document.querySelectorAll('#grid .mark-line path')]
@@ -288,7 +297,7 @@ def test_the_command_writes_beside_the_results_or_where_it_is_told(folder, tmp_p
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     done = run("report", copy)
-    assert done.output == f"wrote {copy / 'report.html'}\n"
+    assert done.stdout == f"wrote {copy / 'report.html'}\n"
     assert (copy / "report.html").stat().st_size < 4e6
     assert run("report", copy, "--out", tmp_path / "x.html").exit_code == 0
     assert (tmp_path / "x.html").exists()

@@ -95,7 +95,7 @@ def command(
       saddleback evaluate week.stats --json --report week.html
     """
     if report is not None:
-        from saddleback.report.page import check_path, ready
+        from saddleback.report import check_path, ready
 
         ready()
         check_path(report)

@@ -23,7 +23,7 @@ def command(out: Path) -> None:
       saddleback explorer
       saddleback explorer --out lecture.html
     """
-    from saddleback.report.page import check_path, ready
+    from saddleback.report import check_path, ready
 
     ready()
     check_path(out)

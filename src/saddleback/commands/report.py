@@ -26,11 +26,12 @@ def command(source: Path, out: Path | None) -> None:
       saddleback report results/mountain-car --out car.html
       saddleback report new.json
     """
-    from saddleback.report.page import check_path, ready
+    from saddleback.report import check_path, ready
 
     ready()
     is_result = source.is_file()
     target = out or (source.with_suffix(".html") if is_result else source / "report.html")
+    click.echo(f"saddleback report: {source} -> {target}", err=True)
     if is_result:
         from saddleback.commands.explain import read_result
 

@@ -104,10 +104,10 @@ def read_study(folder: Path) -> Study:
     paths = sorted((folder / "shards").glob("*.parquet"))
     if not paths:
         raise InvalidParameter(f"{folder} holds no finished task yet: run the study first.")
-    tables = [_shard(path) for path in paths]
-    names = [set(table.column_names) for table in tables]
-    missing = [name for name in NEEDED if not all(name in each for each in names)]
-    if missing:
+    every = [_shard(path) for path in paths]
+    tables = [table for table in every if set(NEEDED) <= set(table.column_names)]
+    if not tables:
+        missing = [name for name in NEEDED if name not in every[0].column_names]
         raise InvalidParameter(
             f"{folder} holds results of another kind, without {', '.join(missing)}: a report is "
             "for a sweep, or for the comparisons of saddleback paper (two-state, baird, "
@@ -116,6 +116,7 @@ def read_study(folder: Path) -> Study:
     metrics = [
         field.name for field in tables[0].schema
         if field.name not in OTHERS and pa.types.is_floating(field.type)
+        and all(field.name in table.column_names for table in tables)
     ]  # fmt: skip
     table = pa.concat_tables([each.select([*NEEDED, "problem", *metrics]) for each in tables])
     if not table.num_rows or not metrics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saddleback.report.theme import BAD, INK, chart
+from saddleback.report.theme import BAD, INK, PAPER, chart
 
 Plain = dict[str, Any]
 
@@ -80,11 +80,11 @@ def _map() -> Plain:
             {"transform": [{"filter": "datum.diverged > 0"}],
              "mark": {"type": "text", "text": "✕", "color": BAD, "fontSize": 11, "aria": False},
              "encoding": {"tooltip": tooltip}},
-            {"transform": [{"filter": "true"}],
-             "mark": {"type": "rect", "fill": "transparent", "stroke": INK, "cursor": "pointer",
-                      "aria": False},
-             "encoding": {"strokeWidth": {"condition": {"test": at, "value": 3}, "value": 0},
-                          "tooltip": tooltip}},
+            *({"mark": {"type": "rect", "fill": "transparent", "stroke": stroke, "aria": False,
+                        "cursor": "pointer"},
+               "encoding": {"strokeWidth": {"condition": {"test": at, "value": width}, "value": 0},
+                            "tooltip": tooltip}}
+              for stroke, width in ((INK, 6), (PAPER, 2))),  # seen on every colour
         ],
     )  # fmt: skip
 

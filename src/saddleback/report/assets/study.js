@@ -138,13 +138,20 @@ async function drawCurves() {
     : "Every setting that is chosen diverged: there is no curve.";
 }
 
+// Colours reach from the least to where the worst fifth begins.
+function colours(cells) {
+  const ends = cells.map((row) => row.final).filter(finite).sort((x, y) => x - y);
+  if (!ends.length) return { type: "linear", domain: [0, 1] };
+  const log = ends[0] > 0, high = ends[Math.floor(0.8 * (ends.length - 1))];
+  return { type: log ? "log" : "linear", domain: [ends[0], Math.max(high, log ? ends[0] * 1.01 : ends[0] + 1e-12)] };
+}
+
 async function drawMaps() {
   const metric = byId("metric").value, seen = visible();
   shown.cells = cellRows(metric);
-  const ends = shown.cells.map((row) => row.final).filter(finite).sort((x, y) => x - y), log = ends.length > 0 && ends[0] > 0;
-  const low = ends[0] ?? 0, high = ends.length ? Math.max(ends[Math.floor(0.8 * (ends.length - 1))], log ? low * 1.01 : low + 1e-12) : 1;
-  byId("scale-low").textContent = ends.length ? short(low, 3) : "";
-  byId("scale-high").textContent = ends.length ? `${short(high, 3)} and more` : "";
+  const own = byId("colours").value === "own", whole = colours(shown.cells);
+  byId("scale-low").textContent = own ? "least of the rule" : short(whole.domain[0], 3);
+  byId("scale-high").textContent = own ? "the worst fifth of its settings" : `${short(whole.domain[1], 3)} and more`;
   for (const map of maps.splice(0)) { map.view.finalize(); delete views[map.name]; }
   byId("maps").replaceChildren(...seen.map((each, k) => {
     const figure = document.createElement("figure"), head = document.createElement("h3"), place = document.createElement("div");
@@ -163,7 +170,7 @@ async function drawMaps() {
     spec.encoding.x.scale = { domain: each.alphas.map((x) => short(x, 3)) };
     spec.encoding.y.scale = { domain: [...each.seconds].reverse().map((x) => short(x, 3)) };
     spec.encoding.y.title = each.second;
-    Object.assign(spec.layer[0].encoding.color.scale, { type: log ? "log" : "linear", domain: [low, high] });
+    Object.assign(spec.layer[0].encoding.color.scale, own ? colours(spec.data.values) : whole);
     spec.params[0].value = picked && picked.rule === each.rule ? picked.cell : -1;
     const view = await draw(name, spec);
     view.addEventListener("click", (event, item) => { if (item && item.datum && item.datum.cell !== undefined) pick(each.rule, item.datum.cell); });
@@ -274,7 +281,7 @@ function begin() {
     box.addEventListener("blur", () => light(""));
     box.addEventListener("input", refresh);
   }
-  for (const name of ["problem", "metric", "lam", "y-axis", "x-axis"]) byId(name).addEventListener("input", refresh);
+  for (const name of ["problem", "metric", "lam", "y-axis", "x-axis", "colours"]) byId(name).addEventListener("input", refresh);
   for (const name of ["pick-rule", "pick-alpha", "pick-second"]) byId(name).addEventListener("input", fromLists);
   byId("pick-none").addEventListener("click", () => pick(null));
   for (const details of document.querySelectorAll("details")) {
