@@ -193,6 +193,21 @@ def test_what_was_not_made_is_not_shown(results):
     assert "not kept" in evaluation_page(old)
 
 
+def test_long_episodes_and_no_verdict_make_a_page_too(results):
+    long = json.loads(json.dumps(results["good"]))
+    (name,) = long["ess_by_step"]
+    long["ess_by_step"][name] = [1e5 / (1 + t) for t in range(200_000)]
+    page = evaluation_page(long)
+    assert len(page.encode()) < 1.2e6
+    assert '{"step":1,"ess":100000.0}' in page
+    assert '{"step":200000,"ess":0.5}' in page
+    bare = json.loads(json.dumps(results["good"])) | {"verdicts": [], "paths": {}}
+    del bare["logged"]
+    text = text_of(evaluation_page(bare))
+    assert "neither an interval nor a verdict" in text
+    assert bare["estimates"][0]["method"] in text
+
+
 @pytest.mark.parametrize("n", [30, 3000])
 def test_the_tail_is_that_of_the_weights(n):
     logs_ = np.random.default_rng(n).normal(0, 2, n)

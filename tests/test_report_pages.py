@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import logs
 import looks
 import saddleback as sb
 from saddleback.paper.comparison import Comparison, Grid
@@ -22,12 +23,16 @@ def pages(tmp_path_factory):
 
 
 def evaluation():
-    """Two policies on MountainCar from few episodes: one doubtful, one refused."""
-    car = sb.problems.mountain_car()
-    log = sb.collect(car, episodes=200, rng=0)
-    both = {"pump": "pump:0.8", "uniform": "uniform"}
-    found = sb.evaluate(log, both, features=car.features, gamma=0.99, path=True).as_dict()
-    assert [each["trust"] for each in found["verdicts"]] == ["doubtful", "refused"]
+    """Two policies: one usable, and one refused, since its log has but eight episodes."""
+    centres = sb.features.RBF([-3.0, -3.0], [3.0, 3.0], centres=3)
+
+    def of(episodes, target):
+        log = sb.Log(logs.columns([6] * episodes, "terminated", seed=3, following=False))
+        return sb.evaluate(log, target, features=centres, gamma=0.9, path=True).as_dict()
+
+    found, few = of(300, {"uniform": "uniform", "first": "always:0"}), of(8, {"first": "always:0"})
+    found["verdicts"][1] = few["verdicts"][0]
+    assert [each["trust"] for each in found["verdicts"]] == ["usable", "refused"]
     return found
 
 
@@ -82,7 +87,6 @@ def test_the_theme_is_changed_by_key_and_paper_is_light(visit, pages, name):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.keyboard.press("Enter")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("#theme").is_visible()

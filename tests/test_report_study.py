@@ -17,6 +17,7 @@ from scipy.stats import t as student
 import saddleback as sb
 from saddleback.commands import group
 from saddleback.paper.comparison import Comparison, Grid
+from saddleback.report import page as page_module
 from saddleback.report import read_study, study, study_page, write
 from saddleback.sweep import Store, run_tasks
 
@@ -132,8 +133,8 @@ def test_too_much_is_thinned_and_then_refused(folder, monkeypatch):
     assert table["points"][-1] == POINTS[-1]
     assert np.diff(table["points"]).max() == 10 * stride
     assert f"one point in {stride}" in study_page(found)
-    monkeypatch.setattr(study, "LARGEST", 1000)
-    with pytest.raises(sb.errors.InvalidParameter, match="too many settings for one page"):
+    monkeypatch.setattr(page_module, "LARGEST", 900_000)
+    with pytest.raises(sb.errors.InvalidParameter, match=r"take 0\.9 MB|take 1\.0 MB"):
         study_page(found)
 
 

@@ -14,6 +14,9 @@ Plain = dict[str, Any]
 MOST = 600
 """Most eigenvalues that are drawn of Â, and of its resamples: those with the largest real parts."""
 
+STEPS = 500
+"""Most steps of which the effective sample size is drawn."""
+
 LIGHTEST = 0.01
 """Weight, in means, from which on a weight is drawn."""
 
@@ -147,7 +150,12 @@ def effective(
     steps = result.get("ess_by_step", {}).get(name)
     if not steps:
         return None
-    rows = [{"step": t + 1, "ess": each} for t, each in enumerate(steps) if each is not None]
+    kept = {round(k * (len(steps) - 1) / (STEPS - 1)) for k in range(STEPS)}
+    rows = [
+        {"step": t + 1, "ess": each}
+        for t, each in enumerate(steps)
+        if each is not None and (len(steps) <= STEPS or t in kept)
+    ]
     n, last = result["episodes"], steps[-1]
     half = next((row["step"] for row in rows if row["ess"] < n / 2), None)
     words = f"Of {n:,} episodes {last:,.0f} count after the last step"

@@ -11,7 +11,6 @@ import base64
 import functools
 import hashlib
 import json
-import platform
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,9 @@ from saddleback.errors import InvalidParameter
 
 ASSETS = Path(__file__).parent / "assets"
 """Templates, style and our own JavaScript."""
+
+LARGEST = 4_000_000
+"""Bytes of a page."""
 
 INSTALL = "pip install 'saddleback[report]'"
 
@@ -69,16 +71,25 @@ def page(template: str, scripts: tuple[str, ...], data: dict[str, Any], **shown:
 
     vega, charts_by = bundle()
     own = "\n".join(_asset(name) for name in ("common.js", *scripts))
-    code = [_in_script(each) for each in (vega, f"(() => {{\n'use strict';\n{own}\n}})();")]
+    parts = (_asset("first.js"), vega, f"(() => {{\n'use strict';\n{own}\n}})();")
+    code = [_in_script(each) for each in parts]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    return environment.get_template(template).render(
+    text = environment.get_template(template).render(
         policy=_policy(code), style=Markup(_asset("style.css")), data=Markup(in_json(data)),
-        scripts=[Markup(each) for each in code], version=__version__, charts_by=charts_by,
-        python=platform.python_version(), **shown,
+        first=Markup(code[0]), scripts=[Markup(each) for each in code[1:]], version=__version__,
+        charts_by=charts_by, **shown,
     )  # fmt: skip
+    size = len(text.encode())
+    if size > LARGEST:
+        raise InvalidParameter(
+            f"the page would take {size / 1e6:.1f} MB, and {LARGEST / 1e6:g} MB is the most that "
+            "opens well. Make pages of smaller parts: fewer policies, or a study with fewer "
+            "settings."
+        )
+    return text
 
 
 def in_json(data: Any) -> str:

@@ -15,14 +15,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from saddleback._typing import FloatArray, IntArray
-from saddleback.errors import InvalidParameter
 from saddleback.report.page import page
 from saddleback.report.results import Learned, Study
 from saddleback.report.study_charts import charts
 from saddleback.report.theme import COLOURS, CONFIG, DASHES
 
-ROOM, LARGEST = 2_200_000, 4_000_000
-"""Characters of curves that a page may hold, and of all of it."""
+ROOM = 2_200_000
+"""Characters of curves that a page may hold."""
 
 PER_CELL, PER_BAND = 5.4, 45
 """Characters that a point takes, of the mean curve of a setting and of a band."""
@@ -74,7 +73,7 @@ def study_page(study: Study, name: str = "") -> str:
     ]  # fmt: skip
     lams = sorted({each.lam for each in study.learned if each.lam is not None})
     manifest = study.manifest
-    text = page(
+    return page(
         "study.html", ("study.js",), data, title=f"Study: {_title(manifest, name)}",
         kind="study", sections=sections, heading=_title(manifest, name), problems=problems,
         metrics=data["metrics"], rules=data["rules"], lams=[f"{lam:.12g}" for lam in lams],
@@ -83,12 +82,6 @@ def study_page(study: Study, name: str = "") -> str:
         choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
         seeds=", ".join(sorted(_seeds(manifest.get("study")))), stride=stride,
     )  # fmt: skip
-    if len(text.encode()) > LARGEST:
-        raise InvalidParameter(
-            f"the page would take {len(text.encode()) / 1e6:.1f} MB, and {LARGEST / 1e6:g} is the "
-            "most: the study has too many settings for one page. Report smaller studies."
-        )
-    return text
 
 
 def thinning(study: Study) -> int:

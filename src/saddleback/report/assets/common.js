@@ -4,7 +4,7 @@ const views = {};
 
 function byId(name) { return document.getElementById(name); }
 
-// The theme: the system's, until the button says otherwise. Paper is always light.
+// The theme: the system's, until the button says otherwise.
 const root = document.documentElement;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 let chosen = null;
@@ -21,8 +21,6 @@ byId("theme").addEventListener("click", () => {
   useTheme();
 });
 dark.addEventListener("change", useTheme);
-window.addEventListener("beforeprint", () => showTheme("light"));
-window.addEventListener("afterprint", useTheme);
 useTheme();
 
 // Draw a chart into the element of its name.
