@@ -118,6 +118,20 @@ def test_a_minute_with_the_teacher(visit, path):
     assert said == {0: [works] * 2, 1: [fails, works], 2: [fails] * 2, 3: [fails, works]}
 
 
+def test_what_the_teacher_says_is_true():
+    def lead(name, rule, gamma):
+        system = sb.System.exact(MAKE[name](gamma), rule)
+        return max(z.real for z in system.spectrum if abs(z) > 1e-9)
+
+    at = 5 / 5.5
+    assert "5/(6 − λ), here 0.909" in explorer.TOUR[1]["words"]
+    assert lead("two_state", sb.ExpectedSarsa(0.5), at - 1e-3) < 0
+    assert lead("two_state", sb.ExpectedSarsa(0.5), at + 1e-3) > 0
+    assert "near γ = 0.88" in explorer.TOUR[3]["words"]
+    assert lead("baird", sb.TD(0.0), 0.875) < 0 < lead("baird", sb.TD(0.0), 0.885)
+    assert lead("baird", sb.TD(0.9), 0.95) < 0
+
+
 def test_what_is_written_follows_the_sliders(visit, path):
     """By keyboard: γ from 0.99 to 0.9 and the eigenvalue goes left, to where the library says."""
     page = visit(path)

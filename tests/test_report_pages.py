@@ -91,6 +91,9 @@ def test_the_theme_is_changed_by_key_and_paper_is_light(visit, pages, name):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("#theme").is_visible()
     assert page.locator(".chart svg").first.is_visible()
+    if name == "study":  # without controls, but with what tells the lines apart
+        assert page.locator(".rule").first.is_visible()
+        assert not page.locator("#metric").is_visible()
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -20,6 +20,8 @@ STEPS = 500
 LIGHTEST = 0.01
 """Weight, in means, from which on a weight is drawn."""
 
+DOT = {"filled": True, "size": 30, "color": COLOURS[0]}
+
 KINDS = {
     "suggested": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
     "void": MUTED, "logged": COLOURS[1],
@@ -164,7 +166,7 @@ def effective(
     spec = chart(
         "Effective number of episodes at each step", 220,
         layer=[
-            {"mark": {"type": "line", "color": COLOURS[0], "point": len(rows) < 40},
+            {"mark": {"type": "line", "color": COLOURS[0], "point": len(rows) < 40 and DOT},
              "encoding": {
                  "x": _axis("step", "step of the episode", scale={"nice": False, "zero": False}),
                  "y": _axis("ess", "effective episodes", scale={"zero": True}),
@@ -322,7 +324,7 @@ def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
         than = "less" if moved < wide else "more"
         words += f" That is {than} than the width of its interval, {wide:.3g}."
     ceiling = result["lambda_ceiling"].get(name)
-    layers: list[Plain] = [{"mark": {"type": "line", "color": COLOURS[0], "point": True}}]
+    layers: list[Plain] = [{"mark": {"type": "line", "color": COLOURS[0], "point": DOT}}]
     if ceiling is not None and ceiling <= 1:
         words += f" The trace has a bounded variance up to λ = {ceiling:.2f}, the dashed line."
         layers.append(
