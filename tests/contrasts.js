@@ -15,7 +15,8 @@
     const [high, low] = [light(one), light(two)].sort((x, y) => y - x);
     return (high + 0.05) / (low + 0.05);
   };
-  const over = ({ rgb, a }, opacity, below) => rgb.map((x, k) => x * a * opacity + below[k] * (1 - a * opacity));
+  const over = ({ rgb, a }, opacity, below) =>
+    rgb.map((x, k) => x * a * opacity + below[k] * (1 - a * opacity));
   const behind = (node) => {
     for (let at = node; at; at = at.parentElement) {
       const found = parse(getComputedStyle(at).backgroundColor);
@@ -25,11 +26,15 @@
   };
   const rows = [];
   const add = (node, kind, colours) => {
-    const below = behind(node.closest(".chart")), whole = Number(getComputedStyle(node).opacity);
-    const ratios = colours.map(([text, own]) => [parse(text), own * whole]).filter(([colour]) => colour)
+    const below = behind(node.closest(".chart")),
+      whole = Number(getComputedStyle(node).opacity);
+    const ratios = colours
+      .map(([text, own]) => [parse(text), own * whole])
+      .filter(([colour]) => colour)
       .map(([colour, own]) => ratio(over(colour, own, below), below));
     const what = node.textContent || node.parentElement.getAttribute("class") || "";
-    if (ratios.length && whole > 0) rows.push({ kind, ratio: Math.max(...ratios), what: what.slice(0, 60) });
+    if (ratios.length && whole > 0)
+      rows.push({ kind, ratio: Math.max(...ratios), what: what.slice(0, 60) });
   };
   for (const node of document.querySelectorAll(".chart svg text")) {
     const style = getComputedStyle(node);
@@ -37,12 +42,17 @@
     add(node, "text", [[style.fill, Number(style.fillOpacity)]]);
   }
   const lines = [".mark-line path", ".mark-rule line", ".mark-symbol path"];
-  for (const node of document.querySelectorAll(lines.map((each) => `.chart svg ${each}`).join(", "))) {
+  for (const node of document.querySelectorAll(
+    lines.map((each) => `.chart svg ${each}`).join(", "),
+  )) {
     if (node.closest(".role-axis-grid") || node.closest(".on-cells")) continue;
-    const style = getComputedStyle(node), colours = [];
-    if (style.stroke !== "none" && parseFloat(style.strokeWidth) > 0) colours.push([style.stroke, Number(style.strokeOpacity)]);
-    if (style.fill !== "none" && !node.closest(".mark-line")) colours.push([style.fill, Number(style.fillOpacity)]);
+    const style = getComputedStyle(node),
+      colours = [];
+    if (style.stroke !== "none" && parseFloat(style.strokeWidth) > 0)
+      colours.push([style.stroke, Number(style.strokeOpacity)]);
+    if (style.fill !== "none" && !node.closest(".mark-line"))
+      colours.push([style.fill, Number(style.fillOpacity)]);
     add(node, "line", colours);
   }
   return rows;
-}
+};

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from saddleback.report import evaluation_charts as charts
+from saddleback.report.forest import forest
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
 from saddleback.verdict.words import (
@@ -82,7 +83,7 @@ def _target(
         ]  # fmt: skip
         found["policy"] = policy_words(verdict["policy"])
     makers = (
-        charts.forest, charts.effective, charts.tail, charts.coverage, charts.spectrum,
+        forest, charts.effective, charts.tail, charts.coverage, charts.spectrum,
         charts.path,
     )  # fmt: skip
     made = [make(k, name, result, verdict, told) for make in makers]

@@ -74,8 +74,9 @@ def study_page(study: Study, name: str = "") -> str:
     lams = sorted({each.lam for each in study.learned if each.lam is not None})
     manifest = study.manifest
     return page(
-        "study.html", ("study.js",), data, title=f"Study: {_title(manifest, name)}",
-        kind="study", sections=sections, heading=_title(manifest, name), problems=problems,
+        "study.html", ("study_rows.js", "study_picks.js", "study.js"), data,
+        title=f"Study: {_title(manifest, name)}", kind="study", sections=sections,
+        heading=_title(manifest, name), problems=problems,
         metrics=data["metrics"], rules=data["rules"], lams=[f"{lam:.12g}" for lam in lams],
         settings=sum(each.diverged.size for each in study.learned),
         runs=max(len(each.runs) for each in study.learned), manifest=manifest,

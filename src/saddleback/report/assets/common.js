@@ -2,7 +2,9 @@
 const held = JSON.parse(document.getElementById("data").textContent);
 const views = {};
 
-function byId(name) { return document.getElementById(name); }
+function byId(name) {
+  return document.getElementById(name);
+}
 
 // The theme: the system's, until the button says otherwise.
 const root = document.documentElement;
@@ -14,7 +16,9 @@ function showTheme(name) {
   byId("theme").textContent = name === "dark" ? "Light theme" : "Dark theme";
 }
 
-function useTheme() { showTheme(chosen || (dark.matches ? "dark" : "light")); }
+function useTheme() {
+  showTheme(chosen || (dark.matches ? "dark" : "light"));
+}
 
 byId("theme").addEventListener("click", () => {
   chosen = root.dataset.theme === "dark" ? "light" : "dark";
@@ -25,7 +29,12 @@ useTheme();
 
 // Draw a chart into the element of its name.
 async function draw(name, spec) {
-  const options = { actions: false, renderer: "svg", config: held.config, tooltip: { theme: "custom" } };
+  const options = {
+    actions: false,
+    renderer: "svg",
+    config: held.config,
+    tooltip: { theme: "custom" },
+  };
   const found = await window.vegaEmbed(byId(name), spec, options);
   views[name] = found.view;
   byId(name).dataset.drawn = "yes";
@@ -34,9 +43,12 @@ async function draw(name, spec) {
 
 // Numbers as they are read.
 function short(x, digits = 4) {
-  if (x === null || !Number.isFinite(x)) return x === -Infinity ? "−∞" : x === Infinity ? "∞" : "none";
-  const text = Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4)
-    ? x.toExponential(Math.max(0, digits - 2)) : String(Number(x.toPrecision(digits)));
+  if (x === null || !Number.isFinite(x))
+    return x === -Infinity ? "−∞" : x === Infinity ? "∞" : "none";
+  const text =
+    Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4)
+      ? x.toExponential(Math.max(0, digits - 2))
+      : String(Number(x.toPrecision(digits)));
   return text.replace("-", "−").replace("e+", "e");
 }
 
@@ -66,22 +78,32 @@ function download(name, text) {
 const READ = 60;
 
 function fillTable(table, all) {
-  const rows = all.slice(0, READ), caption = table.querySelector("caption");
-  if (all.length > READ) caption.textContent = `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`;
+  const rows = all.slice(0, READ),
+    caption = table.querySelector("caption");
+  if (all.length > READ)
+    caption.textContent = `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`;
   const names = Object.keys(rows[0] || {});
-  const head = document.createElement("thead"), body = document.createElement("tbody");
+  const head = document.createElement("thead"),
+    body = document.createElement("tbody");
   const line = (parent, cells, kind) => {
     const row = parent.appendChild(document.createElement("tr"));
     for (const cell of cells) {
       const made = row.appendChild(document.createElement(kind));
       if (kind === "th") made.scope = "col";
       if (typeof cell === "number") made.className = "n";
-      made.textContent = typeof cell === "number" ? short(cell) : cell ?? "";
+      made.textContent = typeof cell === "number" ? short(cell) : (cell ?? "");
     }
   };
   line(head, names, "th");
-  for (const row of rows) line(body, names.map((name) => row[name]), "td");
+  for (const row of rows)
+    line(
+      body,
+      names.map((name) => row[name]),
+      "td",
+    );
   table.replaceChildren(caption, head, body);
 }
 
-function range(count) { return Array.from({ length: count }, (_, k) => k); }
+function range(count) {
+  return Array.from({ length: count }, (_, k) => k);
+}

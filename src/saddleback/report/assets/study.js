@@ -1,99 +1,18 @@
 // A study: controls choose rows; charts, tables and CSV show the same rows.
 const shown = {};
 const maps = [];
-let picked = null, lit = "";
-
-function unpack(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Float32Array(bytes.buffer);
-}
-
-function visible() {
-  const lam = byId("lam").value, problem = byId("problem").value;
-  const on = new Set([...document.querySelectorAll("[data-rule]")].filter((box) => box.checked).map((box) => box.dataset.rule));
-  return held.learned.filter((each) => each.problem === problem && on.has(each.rule)
-    && (lam === "" || each.lam === Number(lam)));
-}
-
-function ofCell(each, cell) {
-  return { alpha: each.alphas[Math.floor(cell / each.seconds.length)], second: each.seconds[cell % each.seconds.length] };
-}
-
-function unit() { return held.units[byId("problem").value]; }
-
-function finite(x) { return x !== null && Number.isFinite(x); }
-
-// What is shown, as rows.
-function curveRows(metric, log) {
-  return visible().flatMap((each) => {
-    const best = each.best[metric];
-    if (!best) return [];
-    return best.points.map((point, k) => ({ rule: each.rule, ...ofCell(each, best.cell), point, middle: best.middle[k], low: best.low[k], high: best.high[k] }))
-      .filter((row) => finite(row.middle) && finite(row.high) && (!log || row.low > 0) && (byId("x-axis").value !== "log" || row.point > 0));
-  });
-}
-
-function pickedRows(metric, log) {
-  if (!picked) return [];
-  const each = held.learned.find((one) => one.problem === byId("problem").value && one.rule === picked.rule);
-  if (!each) return [];
-  const values = unpack(each.curves[metric]), size = each.diverged.length;
-  return each.points.map((point, k) => ({ rule: each.rule, point, middle: values[k * size + picked.cell] }))
-    .filter((row) => finite(row.middle) && (!log || row.middle > 0) && (byId("x-axis").value !== "log" || row.point > 0));
-}
-
-function cellRows(metric) {
-  return visible().flatMap((each) => each.diverged.map((diverged, cell) => {
-    const { alpha, second } = ofCell(each, cell), final = diverged ? null : each.final[metric][cell];
-    return { rule: each.rule, cell, alpha: short(alpha, 3), second: short(second, 3), final, diverged, said: diverged ? "diverged" : short(final) };
-  }));
-}
-
-function stepRows(metric) {
-  return visible().flatMap((each) => {
-    const ends = each.final[metric].filter((x, cell) => finite(x) && x > 0 && !each.diverged[cell]).sort((x, y) => x - y);
-    return ends.map((value, k) => ({ rule: each.rule, value, count: k + 1, of: each.diverged.length }));
-  });
-}
-
-function bestRows(metric) {
-  return visible().map((each) => {
-    const best = each.best[metric], gone = each.diverged.filter((x) => x > 0).length;
-    const at = best ? ofCell(each, best.cell) : {};
-    return {
-      rule: each.rule, "at the end": best ? best.mean : null, from: best && best.half !== null ? best.mean - best.half : null,
-      to: best && best.half !== null ? best.mean + best.half : null, "α": at.alpha ?? null, [each.second]: at.second ?? null,
-      runs: each.runs, settings: each.diverged.length, diverged: gone,
-    };
-  });
-}
-
-function goneRows() {
-  return visible().map((each) => {
-    const cells = range(each.diverged.length), bad = cells.filter((cell) => each.diverged[cell] > 0);
-    const alphas = bad.map((cell) => ofCell(each, cell).alpha);
-    const safe = each.alphas.filter((alpha) => !alphas.includes(alpha));
-    return {
-      rule: each.rule, diverged: bad.length, settings: cells.length, "least α that did": bad.length ? Math.min(...alphas) : null,
-      "largest α that never did": safe.length ? Math.max(...safe) : null, "first at update": bad.length ? Math.min(...bad.map((cell) => each.first[cell])) : null,
-    };
-  });
-}
-
-function divergedRows() {
-  return visible().flatMap((each) => range(each.diverged.length).filter((cell) => each.diverged[cell] > 0).map((cell) => {
-    const { alpha, second } = ofCell(each, cell);
-    return { rule: each.rule, "α": alpha, [each.second]: second, "runs that diverged": each.diverged[cell], runs: each.runs, "first at update": each.first[cell] };
-  }));
-}
+let picked = null,
+  lit = "";
 
 function withRules(spec) {
   const names = Object.keys(held.rules);
   const walk = (node) => {
     if (!node || typeof node !== "object") return;
     for (const [key, found] of Object.entries(node)) {
-      if (key === "color" && found.field === "rule") found.scale = { domain: names, range: names.map((name) => held.rules[name].colour) };
-      else if (key === "strokeDash" && found.field === "rule") found.scale = { domain: names, range: names.map((name) => held.rules[name].dash) };
+      if (key === "color" && found.field === "rule")
+        found.scale = { domain: names, range: names.map((name) => held.rules[name].colour) };
+      else if (key === "strokeDash" && found.field === "rule")
+        found.scale = { domain: names, range: names.map((name) => held.rules[name].dash) };
       else walk(found);
     }
   };
@@ -103,10 +22,15 @@ function withRules(spec) {
 
 // Ticks of a logarithmic axis: powers of ten, and where these are few also twice and five times.
 function logTicks([low, high]) {
-  const all = range(Math.ceil(Math.log10(high)) - Math.floor(Math.log10(low)) + 1).map((k) => 10 ** (k + Math.floor(Math.log10(low))));
-  const within = (x) => x >= low * 0.999 && x <= high * 1.001, tens = all.filter(within);
+  const all = range(Math.ceil(Math.log10(high)) - Math.floor(Math.log10(low)) + 1).map(
+    (k) => 10 ** (k + Math.floor(Math.log10(low))),
+  );
+  const within = (x) => x >= low * 0.999 && x <= high * 1.001,
+    tens = all.filter(within);
   const step = Math.ceil(tens.length / 8);
-  return tens.length > 2 ? tens.filter((x, k) => k % step === 0) : all.flatMap((x) => [x, 2 * x, 5 * x]).filter(within);
+  return tens.length > 2
+    ? tens.filter((x, k) => k % step === 0)
+    : all.flatMap((x) => [x, 2 * x, 5 * x]).filter(within);
 }
 
 function axis(type, domain, title) {
@@ -115,14 +39,19 @@ function axis(type, domain, title) {
 }
 
 async function drawCurves() {
-  const metric = byId("metric").value, type = byId("y-axis").value, log = type === "log";
+  const metric = byId("metric").value,
+    type = byId("y-axis").value,
+    log = type === "log";
   const spec = withRules(structuredClone(held.charts.curves));
   shown.curves = curveRows(metric, log);
-  const again = pickedRows(metric, log), ends = shown.curves.flatMap((row) => [row.low, row.high]);
-  const low = Math.min(...ends), high = Math.max(...ends);
+  const again = pickedRows(metric, log),
+    ends = shown.curves.flatMap((row) => [row.low, row.high]);
+  const low = Math.min(...ends),
+    high = Math.max(...ends);
   spec.data.values = structuredClone(shown.curves);
   spec.layer[2].data.values = again;
-  const points = shown.curves.map((row) => row.point), none = !ends.length;
+  const points = shown.curves.map((row) => row.point),
+    none = !ends.length;
   const up = log ? [low / 1.2, high * 1.2] : [Math.min(0, low), high * 1.04 || 1];
   const across = [Math.min(...points), Math.max(...points)];
   for (const layer of spec.layer) {
@@ -132,40 +61,65 @@ async function drawCurves() {
   spec.params[0].value = lit;
   byId("curves").hidden = none;
   if (!none) await draw("curves", spec);
-  const best = bestRows(metric).filter((row) => finite(row["at the end"])).sort((x, y) => x["at the end"] - y["at the end"]);
+  const best = bestRows(metric)
+    .filter((row) => finite(row["at the end"]))
+    .sort((x, y) => x["at the end"] - y["at the end"]);
   byId("curves-words").textContent = best.length
-    ? `Least ${held.metrics[metric]} at the end: ${best[0].rule}, ${short(best[0]["at the end"], 3)}` + (best.length > 1 ? `; most: ${best.at(-1).rule}, ${short(best.at(-1)["at the end"], 3)}.` : ".")
+    ? `Least ${held.metrics[metric]} at the end: ${best[0].rule}, ${short(best[0]["at the end"], 3)}` +
+      (best.length > 1
+        ? `; most: ${best.at(-1).rule}, ${short(best.at(-1)["at the end"], 3)}.`
+        : ".")
     : "Every setting that is chosen diverged: there is no curve.";
 }
 
 // Colours reach from the least to where the worst fifth begins.
 function colours(cells) {
-  const ends = cells.map((row) => row.final).filter(finite).sort((x, y) => x - y);
+  const ends = cells
+    .map((row) => row.final)
+    .filter(finite)
+    .sort((x, y) => x - y);
   if (!ends.length) return { type: "linear", domain: [0, 1] };
-  const log = ends[0] > 0, high = ends[Math.floor(0.8 * (ends.length - 1))];
-  return { type: log ? "log" : "linear", domain: [ends[0], Math.max(high, log ? ends[0] * 1.01 : ends[0] + 1e-12)] };
+  const log = ends[0] > 0,
+    high = ends[Math.floor(0.8 * (ends.length - 1))];
+  return {
+    type: log ? "log" : "linear",
+    domain: [ends[0], Math.max(high, log ? ends[0] * 1.01 : ends[0] + 1e-12)],
+  };
 }
 
 async function drawMaps() {
-  const metric = byId("metric").value, seen = visible();
+  const metric = byId("metric").value,
+    seen = visible();
   shown.cells = cellRows(metric);
-  const own = byId("colours").value === "own", whole = colours(shown.cells);
+  const own = byId("colours").value === "own",
+    whole = colours(shown.cells);
   byId("scale-low").textContent = own ? "least of the rule" : short(whole.domain[0], 3);
-  byId("scale-high").textContent = own ? "the worst fifth of its settings" : `${short(whole.domain[1], 3)} and more`;
-  for (const map of maps.splice(0)) { map.view.finalize(); delete views[map.name]; }
-  byId("maps").replaceChildren(...seen.map((each, k) => {
-    const figure = document.createElement("figure"), head = document.createElement("h3"), place = document.createElement("div");
-    const gone = each.diverged.filter((x) => x > 0).length, words = document.createElement("figcaption");
-    head.textContent = each.rule;
-    place.className = "chart";
-    place.id = `map-${k}`;
-    words.textContent = gone ? `${gone} of ${each.diverged.length} diverged.` : "None diverged.";
-    figure.append(head, place, words);
-    figure.dataset.of = each.rule;
-    return figure;
-  }));
+  byId("scale-high").textContent = own
+    ? "the worst fifth of its settings"
+    : `${short(whole.domain[1], 3)} and more`;
+  for (const map of maps.splice(0)) {
+    map.view.finalize();
+    delete views[map.name];
+  }
+  byId("maps").replaceChildren(
+    ...seen.map((each, k) => {
+      const figure = document.createElement("figure"),
+        head = document.createElement("h3"),
+        place = document.createElement("div");
+      const gone = each.diverged.filter((x) => x > 0).length,
+        words = document.createElement("figcaption");
+      head.textContent = each.rule;
+      place.className = "chart";
+      place.id = `map-${k}`;
+      words.textContent = gone ? `${gone} of ${each.diverged.length} diverged.` : "None diverged.";
+      figure.append(head, place, words);
+      figure.dataset.of = each.rule;
+      return figure;
+    }),
+  );
   for (const [k, each] of seen.entries()) {
-    const spec = structuredClone(held.charts.map), name = `map-${k}`;
+    const spec = structuredClone(held.charts.map),
+      name = `map-${k}`;
     spec.data.values = structuredClone(shown.cells.filter((row) => row.rule === each.rule));
     spec.encoding.x.scale = { domain: each.alphas.map((x) => short(x, 3)) };
     spec.encoding.y.scale = { domain: [...each.seconds].reverse().map((x) => short(x, 3)) };
@@ -173,85 +127,48 @@ async function drawMaps() {
     Object.assign(spec.layer[0].encoding.color.scale, own ? colours(spec.data.values) : whole);
     spec.params[0].value = picked && picked.rule === each.rule ? picked.cell : -1;
     const view = await draw(name, spec);
-    view.addEventListener("click", (event, item) => { if (item && item.datum && item.datum.cell !== undefined) pick(each.rule, item.datum.cell); });
+    view.addEventListener("click", (event, item) => {
+      if (item && item.datum && item.datum.cell !== undefined) pick(each.rule, item.datum.cell);
+    });
     maps.push({ name, view, rule: each.rule });
   }
   mark();
 }
 
 async function drawGrid() {
-  const metric = byId("metric").value, spec = withRules(structuredClone(held.charts.grid));
+  const metric = byId("metric").value,
+    spec = withRules(structuredClone(held.charts.grid));
   shown.steps = stepRows(metric);
   const ends = shown.steps.map((row) => row.value).sort((x, y) => x - y);
-  const far = ends.length ? Math.max(100 * ends[Math.floor(0.9 * (ends.length - 1))], ends[0] * 2) : 1;
-  const last = Object.values(Object.groupBy(shown.steps, (row) => row.rule)).map((rows) => ({ ...rows.at(-1), value: far }));
+  const far = ends.length
+    ? Math.max(100 * ends[Math.floor(0.9 * (ends.length - 1))], ends[0] * 2)
+    : 1;
+  const last = shown.steps
+    .filter((row, k, all) => k + 1 === all.length || all[k + 1].rule !== row.rule)
+    .map((row) => ({ ...row, value: far }));
   spec.data.values = [...structuredClone(shown.steps), ...last];
   spec.params[0].value = lit;
   Object.assign(spec.encoding.x, axis("log", [ends[0], far], `${held.metrics[metric]} at the end`));
   byId("grid").hidden = !ends.length;
   if (ends.length) await draw("grid", spec);
-  const half = visible().map((each) => ({ rule: each.rule, kept: each.diverged.filter((x) => !x).length, of: each.diverged.length })).sort((x, y) => x.kept - y.kept);
-  byId("grid-words").textContent = half.length ? `Fewest settings survive with ${half[0].rule}: ${half[0].kept} of ${half[0].of}.` : "";
+  const half = visible()
+    .map((each) => ({
+      rule: each.rule,
+      kept: each.diverged.filter((x) => !x).length,
+      of: each.diverged.length,
+    }))
+    .sort((x, y) => x.kept - y.kept);
+  byId("grid-words").textContent = half.length
+    ? `Fewest settings survive with ${half[0].rule}: ${half[0].kept} of ${half[0].of}.`
+    : "";
 }
 
 function drawTables() {
   const metric = byId("metric").value;
   Object.assign(shown, { best: bestRows(metric), gone: goneRows(), diverged: divergedRows() });
   for (const name of ["best", "gone"]) fillTable(byId(name), shown[name]);
-  for (const table of document.querySelectorAll("table[data-rows]")) if (table.closest("details").open) fillTable(table, shown[table.dataset.rows]);
-}
-
-// One setting, chosen by mouse in a map or by the lists above them.
-function listPicks() {
-  const seen = visible(), list = byId("pick-rule");
-  const fill = (place, values, now) => {
-    place.replaceChildren(...values.map((each, k) => { const option = document.createElement("option"); option.value = String(k); option.textContent = each; return option; }));
-    place.value = String(Math.max(0, now));
-  };
-  if (picked && !seen.some((each) => each.rule === picked.rule)) picked = null;
-  fill(list, seen.map((each) => each.rule), seen.findIndex((each) => picked && each.rule === picked.rule));
-  const each = seen[Number(list.value)];
-  if (!each) return;
-  const cell = picked ? picked.cell : 0;
-  fill(byId("pick-alpha"), each.alphas.map((x) => short(x, 3)), Math.floor(cell / each.seconds.length));
-  fill(byId("pick-second"), each.seconds.map((x) => short(x, 3)), cell % each.seconds.length);
-  byId("pick-second-name").textContent = each.second;
-}
-
-async function pick(rule, cell) {
-  picked = rule === null ? null : { rule, cell };
-  listPicks();
-  const metric = byId("metric").value;
-  for (const map of maps) map.view.signal("picked", picked && map.rule === rule ? cell : -1).runAsync();
-  if (views.curves) await views.curves.data("picked", pickedRows(metric, byId("y-axis").value === "log")).runAsync();
-  sayPicked();
-}
-
-function sayPicked() {
-  const each = picked && held.learned.find((one) => one.problem === byId("problem").value && one.rule === picked.rule);
-  if (!each) { byId("picked-words").textContent = "No setting is chosen."; return; }
-  const { alpha, second } = ofCell(each, picked.cell), metric = byId("metric").value, final = each.final[metric][picked.cell];
-  const gone = each.diverged[picked.cell];
-  byId("picked-words").textContent = `${each.rule}, α = ${short(alpha, 4)}, ${each.second} = ${short(second, 4)}: `
-    + (gone ? `diverged in ${gone} of ${each.runs} runs, first at update ${each.first[picked.cell].toLocaleString("en")}.` : `${held.metrics[metric]} at the end ${short(final)}.`);
-}
-
-function fromLists() {
-  const each = visible()[Number(byId("pick-rule").value)];
-  if (!each) return;
-  const column = Math.min(Number(byId("pick-second").value), each.seconds.length - 1);
-  pick(each.rule, Math.min(Number(byId("pick-alpha").value), each.alphas.length - 1) * each.seconds.length + column);
-}
-
-// Light a rule up in every chart.
-function light(rule) {
-  lit = rule;
-  for (const name of ["curves", "grid"]) if (views[name]) views[name].signal("lit", lit).runAsync();
-  mark();
-}
-
-function mark() {
-  for (const figure of document.querySelectorAll("#maps figure")) figure.classList.toggle("lit", lit !== "" && figure.dataset.of === lit);
+  for (const table of document.querySelectorAll("table[data-rows]"))
+    if (table.closest("details").open) fillTable(table, shown[table.dataset.rows]);
 }
 
 let busy = Promise.resolve();
@@ -272,7 +189,9 @@ function refresh() {
 
 function begin() {
   for (const label of document.querySelectorAll(".rule")) {
-    const box = label.querySelector("input"), { colour, dash } = held.rules[box.dataset.rule], line = label.querySelector("line");
+    const box = label.querySelector("input"),
+      { colour, dash } = held.rules[box.dataset.rule],
+      line = label.querySelector("line");
     line.style.stroke = colour;
     line.setAttribute("stroke-dasharray", dash[1] ? dash.join(" ") : "none");
     label.addEventListener("mouseenter", () => light(box.dataset.rule));
@@ -281,14 +200,22 @@ function begin() {
     box.addEventListener("blur", () => light(""));
     box.addEventListener("input", refresh);
   }
-  for (const name of ["problem", "metric", "lam", "y-axis", "x-axis", "colours"]) byId(name).addEventListener("input", refresh);
-  for (const name of ["pick-rule", "pick-alpha", "pick-second"]) byId(name).addEventListener("input", fromLists);
+  for (const name of ["problem", "metric", "lam", "y-axis", "x-axis", "colours"])
+    byId(name).addEventListener("input", refresh);
+  for (const name of ["pick-rule", "pick-alpha", "pick-second"])
+    byId(name).addEventListener("input", fromLists);
   byId("pick-none").addEventListener("click", () => pick(null));
   for (const details of document.querySelectorAll("details")) {
     const table = details.querySelector("table[data-rows]");
-    if (table) details.addEventListener("toggle", () => { if (details.open) fillTable(table, shown[table.dataset.rows]); });
+    if (table)
+      details.addEventListener("toggle", () => {
+        if (details.open) fillTable(table, shown[table.dataset.rows]);
+      });
   }
-  for (const button of document.querySelectorAll("[data-csv]")) button.addEventListener("click", () => download(`${button.dataset.csv}.csv`, asCsv(shown[button.dataset.csv])));
+  for (const button of document.querySelectorAll("[data-csv]"))
+    button.addEventListener("click", () =>
+      download(`${button.dataset.csv}.csv`, asCsv(shown[button.dataset.csv])),
+    );
   refresh();
 }
 
