@@ -30,7 +30,7 @@ def browser():
     except ImportError:
         missing("the package playwright")
     # Chromium has no sandbox for root, as whom containers run.
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    options = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=found, args=options)
         yield running

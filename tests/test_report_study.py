@@ -187,6 +187,27 @@ def test_what_is_shown_is_what_the_store_says(visit, path, folder):
     ]  # fmt: skip
 
 
+def test_rules_may_have_grids_of_their_own(visit, tmp_path):
+    """One over β/α, one with β = 0 and other α, and one that was not run with every pair."""
+    table = rows("walk", 0).to_pylist()
+    for row in table:
+        if row["rule"] == "GES(0)":
+            row["beta"], row["alpha"] = 0.0, row["alpha"] * (1 + row["beta"])
+    table = [row for row in table if row["rule"] != EVIL or row["alpha"] != row["beta"]]
+    store = Store.open(tmp_path / "s", {}, "")
+    store.put("some", pa.Table.from_pylist(table))
+    found = {each.rule: each for each in read_study(tmp_path / "s").learned}
+    assert (found["GES(0)"].second, found["GES(0)"].seconds.tolist()) == ("β", [0.0])
+    assert found["GES(0.9)"].second == "β/α"
+    assert found["GES(0)"].diverged.shape == (6, 1)
+    page = visit(write(study_page(read_study(tmp_path / "s")), tmp_path / "x.html"))
+    by_rule = {row["rule"]: row for row in rows_of(page, "best")}
+    assert by_rule["GES(0)"]["β"] == "0"
+    assert by_rule["GES(0)"]["β/α"] == ""
+    assert float(by_rule["GES(0.9)"]["β/α"]) in RATIOS
+    assert by_rule["GES(0.9)"]["from"] == ""  # one run has no interval
+
+
 def test_diverged_cells_are_crossed_and_never_coloured(visit, path):
     page = visit(path)
     for k in range(len(RULES)):
@@ -234,6 +255,22 @@ def test_controls_work_by_keyboard(visit, path):
     page.focus("#pick-none")
     page.keyboard.press("Enter")
     page.wait_for_function("document.getElementById('picked-words').textContent[0] === 'N'")
+
+
+def test_the_distribution_counts_what_ends_at_or_below(visit, path, folder):
+    page = visit(path)
+    page.select_option("#problem", "walk")
+    settle(page)
+    page.click("section:has(#grid-title) summary")
+    found = rows_of(page, "steps")
+    for each in read_study(folder).learned:
+        if each.problem == "walk":
+            ends = each.mean_final("mspbe").ravel()
+            mine = [row for row in found if row["rule"] == each.rule]
+            assert len(mine) == np.isfinite(ends).sum()
+            for row in mine:
+                count = (ends <= float(row["value"]) * (1 + 1e-5)).sum()
+                assert int(row["count"]) == count
 
 
 def test_a_cell_lights_its_curve_and_a_rule_all_its_charts(visit, path):

@@ -60,8 +60,13 @@ function csvCell(value) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+// All columns that any row has, in the order in which they come.
+function columnsOf(rows) {
+  return [...new Set(rows.flatMap((row) => Object.keys(row)))];
+}
+
 function asCsv(rows) {
-  const names = Object.keys(rows[0] || {});
+  const names = columnsOf(rows);
   const lines = [names, ...rows.map((row) => names.map((name) => row[name]))];
   return lines.map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
 }
@@ -79,28 +84,30 @@ const READ = 60;
 
 function fillTable(table, all) {
   const rows = all.slice(0, READ),
-    caption = table.querySelector("caption");
-  if (all.length > READ)
-    caption.textContent = `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`;
-  const names = Object.keys(rows[0] || {});
+    caption = table.querySelector("caption"),
+    names = columnsOf(all);
+  if (all.length > READ || table.dataset.rows)
+    caption.textContent =
+      all.length > READ
+        ? `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`
+        : all.length
+          ? ""
+          : "There are none.";
   const head = document.createElement("thead"),
     body = document.createElement("tbody");
-  const line = (parent, cells, kind) => {
-    const row = parent.appendChild(document.createElement("tr"));
-    for (const cell of cells) {
-      const made = row.appendChild(document.createElement(kind));
-      if (kind === "th") made.scope = "col";
-      if (typeof cell === "number") made.className = "n";
-      made.textContent = typeof cell === "number" ? short(cell) : (cell ?? "");
-    }
+  const add = (parent, cell, kind, number) => {
+    const made = parent.appendChild(document.createElement(kind));
+    if (kind === "th") made.scope = "col";
+    if (number) made.className = "n";
+    made.textContent = typeof cell === "number" ? short(cell) : (cell ?? "");
   };
-  line(head, names, "th");
-  for (const row of rows)
-    line(
-      body,
-      names.map((name) => row[name]),
-      "td",
-    );
+  const isNumber = names.map((name) => all.some((row) => typeof row[name] === "number"));
+  const first = head.appendChild(document.createElement("tr"));
+  names.forEach((name, k) => add(first, name, "th", isNumber[k]));
+  for (const row of rows) {
+    const line = body.appendChild(document.createElement("tr"));
+    names.forEach((name, k) => add(line, row[name], "td", isNumber[k]));
+  }
   table.replaceChildren(caption, head, body);
 }
 

@@ -143,10 +143,11 @@ async function drawGrid() {
   const far = ends.length
     ? Math.max(100 * ends[Math.floor(0.9 * (ends.length - 1))], ends[0] * 2)
     : 1;
-  const last = shown.steps
-    .filter((row, k, all) => k + 1 === all.length || all[k + 1].rule !== row.rule)
+  const within = shown.steps.filter((row) => row.value <= far);
+  const last = within
+    .filter((row, k) => k + 1 === within.length || within[k + 1].rule !== row.rule)
     .map((row) => ({ ...row, value: far }));
-  spec.data.values = [...structuredClone(shown.steps), ...last];
+  spec.data.values = [...structuredClone(within), ...last];
   spec.params[0].value = lit;
   Object.assign(spec.encoding.x, axis("log", [ends[0], far], `${held.metrics[metric]} at the end`));
   byId("grid").hidden = !ends.length;
