@@ -147,7 +147,9 @@ def test_names_made_of_html_are_text(visit, results, tmp_path):
     page.wait_for_selector("#vg-tooltip-element.visible")
     assert "window.hacked" in page.inner_text("#vg-tooltip-element")
     assert page.evaluate("window.hacked") is None
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    long = json.loads(json.dumps(results["several"]).replace("pump & go", "x" * 60))
+    for one in (page, visit(write(evaluation_page(long), tmp_path / "long.html"), width=390)):
+        assert one.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_charts_follow_their_controls_by_keyboard(visit, results, tmp_path):
@@ -168,6 +170,16 @@ def test_charts_follow_their_controls_by_keyboard(visit, results, tmp_path):
     pairs = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
     wanted = results["evil"]["tails"][EVIL]
     assert np.allclose(pairs, [each for each in wanted if each[0] >= 0.01])
+
+
+def test_what_lies_beyond_the_picture_has_an_arrow(visit, results, tmp_path):
+    changed = json.loads(json.dumps(results["good"]))
+    changed["estimates"][-1] |= {"value": 1e6, "low": 1e5, "high": 1e7, "k_hat": 2.0}
+    page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
+    assert page.locator("#forest-0 svg").text_content().count("▶") == 1
+    assert "An arrow points to what lies beyond" in page.inner_text("#figure-forest-0 figcaption")
+    path = write(evaluation_page(results["good"]), tmp_path / "good.html")
+    assert "▶" not in visit(path).locator("#forest-0 svg").text_content()
 
 
 def test_csv_cannot_begin_a_formula(visit, results, tmp_path):

@@ -50,22 +50,14 @@ def forest(
     if result.get("logged") is not None:
         words += " The dashed line is what the logged policy returned."
     if any(each["kind"] == "void" for each in rows):
-        words += (
-            " Hollow: void, since a few episodes carry the weight; drawn as far as there is room."
-        )
+        words += " Hollow: void, since a few episodes carry the weight."
+    low, high = min(known) - pad, max(known) + pad
+    if any(not low <= each["value"] <= high for each in rows):
+        words += " An arrow points to what lies beyond the picture."
     if refused:
-        words = (
-            "The answer is refused: these numbers are shown in grey, and none is to be used. "
-            + words
-        )
-    return figure(
-        k,
-        "forest",
-        "All estimates",
-        words,
-        _forest(min(known) - pad, max(known) + pad, len(rows)),
-        rows,
-    )
+        grey = "The answer is refused: these numbers are shown in grey, and none is to be used."
+        words = f"{grey} {words}"
+    return figure(k, "forest", "All estimates", words, _forest(low, high, len(rows)), rows)
 
 
 def _forest(low: float, high: float, count: int) -> Plain:
@@ -94,6 +86,13 @@ def _forest(low: float, high: float, count: int) -> Plain:
             {"mark": {"type": "point", "size": 90, "strokeWidth": 2, "clip": True, "opacity": 1,
                       "yOffset": 8},
              "encoding": x | y | colour | tooltip | {"fill": hollow | by_kind}},
+            {"transform": [
+                {"filter": f"datum.value < {low} || datum.value > {high}"},
+                {"calculate": f"datum.value < {low} ? {low} : {high}", "as": "edge"},
+                {"calculate": f"datum.value < {low} ? '◀' : '▶'", "as": "arrow"}],
+             "mark": {"type": "text", "yOffset": 8, "fontSize": 14, "aria": False, "color": MUTED},
+             "encoding": y | {"x": axis("edge", "value of the policy", scale=scale),
+                              "text": {"field": "arrow"}}},
             *({"mark": {"type": "text", "align": "left", "yOffset": -9, "aria": False,
                         "limit": {"expr": "width"}} | halo,
                "encoding": y | {"x": {"value": 2}, "text": {"field": "label"}}}
