@@ -16,6 +16,7 @@ import saddleback as sb
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"}
+HEAVY |= {"jinja2", "vl_convert"}
 
 
 def saddleback(*arguments, **environment):
@@ -46,6 +47,7 @@ def loaded_by(*command):
     [
         ("-c", "import saddleback"),
         ("-m", "saddleback", "--version"),
+        ("-c", "import saddleback.report; saddleback.report.ready"),
     ],
     ids=lambda c: " ".join(c[-2:]),
 )

@@ -261,7 +261,7 @@ def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
         assert part in said
     assert max(map(len, said.splitlines())) <= 80
     assert sorted(p.name for p in (tmp_path / "saddleback-quickstart").iterdir()) == [
-        "policy.py", "result.json", "visits.parquet",
+        "policy.py", "report.html", "result.json", "visits.parquet",
     ]  # fmt: skip
 
 

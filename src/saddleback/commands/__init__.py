@@ -24,6 +24,8 @@ COMMANDS = {
     "merge": "Add the statistics of several logs up.",
     "analyse": "Is a rule stable on a problem, and with which step sizes?",
     "sweep": "A study: rules, problems, step sizes, runs; kept and resumed.",
+    "report": "Results as a page for the browser.",
+    "explorer": "The deadly triad, moved by hand in a browser.",
     "paper": "Run the paper's experiments; figures and tables.",
 }
 """Name and one-line help of each command, in the order people meet them."""

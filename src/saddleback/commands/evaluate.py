@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._plain import plain
 from saddleback.commands._logs import (
     TARGET_OPTIONS,
     corner,
@@ -59,6 +60,10 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 @click.option(
     "--save", type=click.Path(dir_okay=False), metavar="FILE", help="Keep the result, as JSON."
 )
+@click.option(
+    "--report", type=click.Path(path_type=Path), metavar="FILE",
+    help="Write a page for the browser; implies --path.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -71,6 +76,7 @@ def command(
     draws: int | None,
     lower_is_better: bool,
     save: str | None,
+    report: Path | None,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -86,8 +92,14 @@ def command(
       saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
       saddleback evaluate car.parquet --target pump:0.8 --gamma 0.99 \\
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --save car.json
-      saddleback evaluate week.stats --json
+      saddleback evaluate week.stats --json --report week.html
     """
+    if report is not None:
+        from saddleback.report import check_path, ready
+
+        ready()
+        check_path(report)
+        path = True
     from saddleback.evaluation import load_statistics
     from saddleback.verdict import of_statistics
 
@@ -101,14 +113,14 @@ def command(
             load_statistics(sums[0]), chosen, ridge, path, draws=draws,
             lower_is_better=lower_is_better, threads=threads(),
         )  # fmt: skip
-        _say(found, None, save, as_json)
+        _say(found, None, save, report, as_json)
         return
     found, card = of_log(
         options, quiet=quiet or as_json, rule=chosen, methods=methods or None, path=path,
         ridge=ridge, passes=passes, draws=draws, lower_is_better=lower_is_better,
         learner=None if learner is None else parse_rule(learner),
     )  # fmt: skip
-    _say(found, card, save, as_json)
+    _say(found, card, save, report, as_json)
 
 
 def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> tuple[Evaluation, Card]:
@@ -157,22 +169,31 @@ def only_for_logs(files: int, allowed: tuple[str, ...]) -> None:
 
 
 FOR_STATISTICS = (
-    "files", "rule", "ridge", "path", "draws", "lower_is_better", "save", "quiet", "as_json",
+    "files", "rule", "ridge", "path", "draws", "lower_is_better", "save", "report", "quiet",
+    "as_json",
 )  # fmt: skip
 """What may be said of statistics."""
 
 
-def _say(found: Evaluation, card: Card | None, save: str | None, as_json: bool) -> None:
+def _say(
+    found: Evaluation, card: Card | None, save: str | None, report: Path | None, as_json: bool
+) -> None:
     """Print and keep the result; the exit status says what it is worth."""
+    from saddleback.commands._made import made
     from saddleback.commands.typed import as_typed
     from saddleback.verdict.words import told
 
-    result = found.as_dict()
+    result = found.as_dict() | {"made": made(seed=0)}
     if card is not None:
+        result["card"] = plain(card.as_dict())
         said = [*map(str, card.findings), *result["warnings"]]
         result["warnings"] = list(dict.fromkeys(map(as_typed, said)))
     click.echo(json_text(result) if as_json else told(result))
     if save is not None:
         Path(save).write_text(json_text(result), encoding="utf-8")
+    if report is not None:
+        from saddleback.report import evaluation_page, write
+
+        click.echo(f"wrote {write(evaluation_page(result), report)}", err=True)
     words = {each["trust"] for each in result["verdicts"]}
     sys.exit(next((STATUS[word] for word in STATUS if word in words), STATUS["doubtful"]))

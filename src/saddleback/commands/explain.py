@@ -23,14 +23,14 @@ def command(file: str) -> None:
       saddleback evaluate visits.parquet --target new.py:probs --save new.json
       saddleback explain new.json
     """
-    found = _read(Path(file))
+    found = read_result(Path(file))
     announce("reading", [file])
     from saddleback.verdict.words import explained
 
     click.echo(explained(found))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_result(path: Path) -> dict[str, Any]:
     """Return a saved result, or say what the file is instead."""
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))

@@ -47,14 +47,32 @@ def command(out: Path) -> None:
     policy.write_text(POLICY, encoding="utf-8")
     obs = ",".join(SIGNS)
     _run("1. Is the log sound?", "check", str(log), "--obs", obs, "--quiet")
+    pages = _pages()
+    look = ("--report", str(out / "report.html")) if pages else ()
     _run(
         "2. What would the candidate have been worth, and can that be trusted?",
         "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier", "--features", "rbf:64",
-        "--save", str(result), "--quiet",
+        "--save", str(result), *look, "--quiet",
     )  # fmt: skip
     click.echo("3. What it means")
     click.echo(_meaning(result))
     click.echo(f"\nAgain, with every check:\n$ saddleback explain {result}")
+    if pages:
+        click.echo(f"\nAnd as a page, to open in a browser: {out / 'report.html'}")
+    else:
+        click.echo("\nAnd as a page for the browser, with pip install 'saddleback[report]'.")
+
+
+def _pages() -> bool:
+    """Whether pages for the browser can be written."""
+    from saddleback.errors import InvalidParameter
+    from saddleback.report import ready
+
+    try:
+        ready()
+    except InvalidParameter:
+        return False
+    return True
 
 
 def _run(title: str, *words: str) -> None:

@@ -40,6 +40,27 @@ def effective(log_weights: FloatArray) -> float:
     return 0.0 if np.isnan(share).any() else float(1.0 / (share @ share))
 
 
+def tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
+    """Return the tail of weights as pairs (w/mean w, share of weights at least as large), [k, 2].
+
+    The largest weight comes first; of many, as many as ``most`` are kept, even in the logarithm of
+    their rank. A tail of shape k̂ falls like w^(−1/k̂). Weights of 0 have no place in it.
+
+    Examples
+    --------
+    >>> tail(np.log([1.0, 1.0, 6.0])).round(3)
+    array([[2.25 , 0.333],
+           [0.375, 0.667],
+           [0.375, 1.   ]])
+    """
+    n, share = len(log_weights), shares(log_weights)
+    if not n or np.isnan(share).any():
+        return np.zeros((0, 2))
+    ordered = np.sort(share[share > 0])[::-1] * n
+    rank = np.unique(np.geomspace(1, len(ordered), most).round().astype(np.int64))
+    return np.column_stack([ordered[rank - 1], rank / n])
+
+
 def pareto_k(log_weights: FloatArray) -> float:
     """Return Pareto k-hat: the shape of the tail of weights, from their logarithms [n].
 

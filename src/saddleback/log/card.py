@@ -116,6 +116,18 @@ class Card:
         """What makes the log unusable."""
         return [each for each in self.findings if each.is_error]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data, for JSON, without the findings."""
+        return {
+            "rows": self.rows, "episodes": self.episodes, "terminated": self.terminated,
+            "truncated": self.truncated, "stops": self.stops, "with_next": self.with_next,
+            "lost": self.lost, "reward": list(self.reward), "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "propensity": None if self.propensity is None else list(self.propensity),
+            "mean_return": self.mean_return, "taken": list(self.taken),
+            "estimated": self.estimated, "text": self.text,
+        }  # fmt: skip
+
     @property
     def text(self) -> str:
         """The card in a few lines."""

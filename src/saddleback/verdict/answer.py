@@ -19,6 +19,7 @@ from saddleback.evaluation.saddle import SVRG
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
+from saddleback.evaluation.weights import tail
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Observed, Target
 from saddleback.log.as_logged import reserved
@@ -178,9 +179,10 @@ def evaluate(
             if each.target == name and method.upper() in each.names
         ]
     steps = {each.target: each.ess_by_step for each in weighted}
+    tails = {each.target: tail(each.log_weights) for each in weighted}
     findings = tuple(sums.warnings(chosen))
     return Evaluation(
-        sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps,
+        sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps, tails,
         lower_is_better,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,6 +44,8 @@ class Evaluation:
         For each target all that was looked at, with the verdict.
     ess_by_step
         For each target the effective number of episodes at each step.
+    tails
+        For each target the tail of the weights of episodes, `saddleback.evaluation.weights.tail`.
     lower_is_better
         Whether rewards are costs.
 
@@ -67,6 +70,7 @@ class Evaluation:
     logged: Logged | None = None
     diagnoses: tuple[Diagnosis, ...] = ()
     ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
+    tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
 
     @property
@@ -90,8 +94,10 @@ class Evaluation:
             "p": sums.p,
             "rule": str(self.rule),
             "actions": list(sums.setting.actions),
+            "observations": list(sums.setting.observation),
             "steps": int(sums.steps.sum()),
             "episodes": int(sums.episodes.sum()),
+            "fingerprint": fingerprint(sums),
             "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
             "lambda_ceiling": {
                 name: float(each) if np.isfinite(each) else None
@@ -112,4 +118,11 @@ class Evaluation:
         found["verdicts"] = [each.as_dict() for each in self.diagnoses]
         for name, each in self.ess_by_step.items():
             found.setdefault("ess_by_step", {})[name] = each.tolist()
+        for name, each in self.tails.items():
+            found.setdefault("tails", {})[name] = each.tolist()
         return dict(plain(found))
+
+
+def fingerprint(sums: Statistics) -> str:
+    """Return a hash of all episodes, whatever the order or the files they came in."""
+    return hashlib.sha256(np.sort(sums.prints).tobytes()).hexdigest()[:16]

@@ -32,6 +32,33 @@ SMALLEST = 0.005
 """Share of π's probability from which a region is worth naming."""
 
 
+COLUMNS = 12
+"""Most columns of which coverage is told part by part: those covered worst somewhere."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Coverage in a part of a column.
+
+    Attributes
+    ----------
+    column, where
+        Which column, and which part of it, in words.
+    share
+        Share of π's probability that lies there.
+    coverage
+        Share of that which rests on enough rows.
+    rows
+        Rows of the log there.
+    """
+
+    column: str
+    where: str
+    share: float
+    coverage: float
+    rows: int
+
+
 @dataclass(frozen=True)
 class Support:
     """How well a target is covered.
@@ -47,6 +74,8 @@ class Support:
     action, where, taken, share
         The weakest region: an action and a condition on one column, how often it was taken there,
         and the share of π's probability that lies there.
+    parts
+        Coverage along each column.
     """
 
     coverage: float
@@ -56,6 +85,7 @@ class Support:
     where: str
     taken: int
     share: float
+    parts: tuple[Part, ...] = ()
 
     @property
     def words(self) -> str:
@@ -112,14 +142,41 @@ def support(
     observations, pi = sample
     least, out = behind(features, sums, observations, len(actions))
     thin = least * ENOUGH > 1.0
-    covered = float((pi * np.where(thin, 0.0, 1.0 - out)).sum() / pi.sum())
+    held = pi * np.where(thin, 0.0, 1.0 - out)
+    covered = float(held.sum() / pi.sum())
     weak = pi * np.clip(least + out, 0.0, 1.0)
     mean = float(weak.sum() / pi.sum())
     action, where, count, share = _weakest(observations, pi, weak, columns, taken)
     return Support(
         covered, float((pi * out).sum() / pi.sum()), 1.0 / max(mean, 1e-12), actions[action],
-        where, count, share,
+        where, count, share, _parts(observations, pi, held, columns, taken),
     )  # fmt: skip
+
+
+def _parts(
+    observations: FloatArray,
+    pi: FloatArray,
+    held: FloatArray,
+    columns: list[Column],
+    taken: list[FloatArray],
+) -> tuple[Part, ...]:
+    """Tell coverage along columns, if there are many along those where some part has least."""
+    found: list[tuple[float, list[Part]]] = []
+    for k, column in enumerate(columns):
+        part, size = column.find(observations[:, k]), len(column.edges) + 1
+        mass = np.bincount(part, pi.sum(axis=1), size) / pi.sum()
+        kept = np.bincount(part, held.sum(axis=1), size) / pi.sum()
+        some = np.flatnonzero(mass > 0)
+        mine = [
+            Part(
+                column.name, column.words(int(i), None), float(mass[i]), float(kept[i] / mass[i]),
+                int(taken[k][i].sum()),
+            )
+            for i in some
+        ]  # fmt: skip
+        found.append((min(each.coverage for each in mine), mine))
+    chosen = sorted(range(len(found)), key=lambda k: found[k][0])[:COLUMNS]
+    return tuple(each for k in sorted(chosen) for each in found[k][1])
 
 
 def _weakest(

@@ -26,8 +26,7 @@ def told(plain: dict[str, Any]) -> str:
     lines = [f"value of the target policy (γ {plain['gamma']:g}, start states of the log)"]
     verdicts = {each["target"]: each for each in plain["verdicts"]}
     for target in dict.fromkeys(each["target"] for each in plain["estimates"]):
-        mine = [each for each in plain["estimates"] if each["target"] == target]
-        lines += ["", *_table(target, mine, plain, verdicts.get(target))]
+        lines += ["", *_table(plain, target, verdicts.get(target))]
         lines += _paths(plain, target)
         if target in verdicts:
             lines += _looks(plain, verdicts[target])
@@ -67,11 +66,16 @@ def _behind(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
 
 
 def statements(verdict: dict[str, Any]) -> list[str]:
-    """The verdict: trust, improvement, and the weakest point."""
+    """The verdict: trust, improvement, and the weakest point, in lines."""
+    return [line for head, text, indent in sentences(verdict) for line in _wrap(head, text, indent)]
+
+
+def sentences(verdict: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The verdict as (head, text, indent of further lines), trust and improvement first."""
     trust, places = verdict["trust"], _places(verdict)
     value, low, high = (_number(each, places) for each in (verdict["value"], *verdict["wide"]))
     bad = [each for each in verdict["gates"] if each["level"] in (DOUBTFUL, REFUSED)]
-    said = f"Trust: {trust.upper()}. "
+    said = f"{trust.upper()}. "
     if trust == REFUSED:
         said += "No value is given, for the reasons below."
     else:
@@ -79,20 +83,19 @@ def statements(verdict: dict[str, Any]) -> list[str]:
             f"The value is {value}; V^π is in [{low}, {high}], 95 % sure as far as the gap of "
             f"{_short(verdict['gap'])} holds."
         )
-    lines = [*_wrap("", said), *_improvement(verdict)]
+    found = [("Trust: ", said, "  "), ("Improvement: ", _improvement(verdict), "  ")]
     order = (REFUSED, DOUBTFUL)
     for gate in sorted(bad, key=lambda each: order.index(each["level"])):
-        lines += _wrap(f"  {gate['code']} ", gate["sentence"] + ".", "    ")
-    lines += _wrap("Weakest point: ", verdict["weakest"] + ".", "  ")
-    return lines
+        found.append((f"  {gate['code']} ", gate["sentence"] + ".", "    "))
+    return [*found, ("Weakest point: ", verdict["weakest"] + ".", "  ")]
 
 
-def _improvement(verdict: dict[str, Any]) -> list[str]:
+def _improvement(verdict: dict[str, Any]) -> str:
     found = verdict["improvement"]
     if found is None:
-        return ["Improvement: not known, for want of a baseline."]
+        return "not known, for want of a baseline."
     if verdict["trust"] == REFUSED:
-        return _wrap("Improvement: ", "not judged, since the value is refused.", "  ")
+        return "not judged, since the value is refused."
     places = _places(found)
     numbers = [_number(found[name], places) for name in ("difference", "low", "high")]
     ahead, low, high = (each if each.startswith("-") else f"+{each}" for each in numbers)
@@ -101,25 +104,28 @@ def _improvement(verdict: dict[str, Any]) -> list[str]:
     word = {"better": "BETTER", "worse": "WORSE", "undecided": "UNDECIDED"}[found["word"]]
     if verdict["trust"] == DOUBTFUL:
         word += ", if the doubts below are unfounded"
-    text = (
+    return (
         f"{word}: {sign} against the logged policy ({_number(found['baseline'], places)}){costs}."
     )
-    return _wrap("Improvement: ", text, "  ")
 
 
-def _table(
-    target: str, estimates: list[dict[str, Any]], plain: dict[str, Any], verdict: Any
-) -> Iterator[str]:
-    """One line for each estimate: what, value, interval, of what."""
-    rows: list[tuple[str, str, str, str]] = []
+Row = tuple[str, str, str, str]
+"""An estimate in words: how it was found, value, interval, and of what."""
+
+
+def rows(
+    plain: dict[str, Any], target: str, verdict: dict[str, Any] | None
+) -> tuple[list[Row], dict[str, list[str]]]:
+    """The logged policy and the estimates of a target in words, and notes with their methods."""
+    found: list[Row] = []
     own = plain.get("logged")
     if own is not None:
         check = "bootstrapped where cut"
         if own["estimand"] == "V^μ":
             check = f"observed, pipeline {_number(own['pipeline'], _places(own))}"
-        rows.append(("logged policy", _number(own["value"], _places(own)), _reach(own), check))
+        found.append(("logged policy", _number(own["value"], _places(own)), _reach(own), check))
     notes: dict[str, list[str]] = {}
-    for k, each in enumerate(estimates):
+    for k, each in enumerate(each for each in plain["estimates"] if each["target"] == target):
         what = SHORT.get(each["estimand"], each["estimand"].partition(" (")[0])
         if each["low"] is None:
             what = ""
@@ -127,13 +133,19 @@ def _table(
             what += "  <- refused" if verdict["trust"] == REFUSED else "  <- suggested"
         if each["ess"] is not None:
             what += f", ESS {each['ess']:,.0f}"
-            what += "" if _trusted(each, plain) else ": void"
-        rows.append((each["method"], _number(each["value"], _places(each)), _reach(each), what))
+            what += "" if trusted(each, plain) else ": void"
+        found.append((each["method"], _number(each["value"], _places(each)), _reach(each), what))
         if each["note"] != "ok":
             notes.setdefault(each["note"], []).append(each["method"])
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    return found, notes
+
+
+def _table(plain: dict[str, Any], target: str, verdict: dict[str, Any] | None) -> Iterator[str]:
+    """One line for each estimate: what, value, interval, of what."""
+    found, notes = rows(plain, target, verdict)
+    widths = [max(len(row[k]) for row in found) for k in range(3)]
     yield from _wrap("", target)
-    for row in rows:
+    for row in found:
         cells = f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
         yield from _wrap("", cells.rstrip(), " " * 8)
     for note, methods in notes.items():
@@ -155,14 +167,16 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
         low, high = (_number(each, _places(verdict)) for each in cloud["bootstrap"])
         how = f"blocks of episodes drawn {cloud['draws']} times"
         yield from _wrap("  ", f"bootstrap [{low}, {high}] of the fixed point, {how}", "    ")
-    policy = verdict["policy"]
+    yield from _wrap("  policy as evaluated: ", policy_words(verdict["policy"]), "    ")
+
+
+def policy_words(policy: dict[str, Any]) -> str:
+    """The policy that was really evaluated, in a line."""
     most = sorted(policy["mass"].items(), key=lambda each: -each[1])[:6]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
-    yield from _wrap(
-        "  policy as evaluated: ",
+    return (
         f"{shares}{', …' if len(policy['mass']) > 6 else ''}; greedy in {policy['greedy']:.0%} of "
-        f"rows, entropy {policy['entropy']:.0%} of uniform",
-        "    ",
+        f"rows, entropy {policy['entropy']:.0%} of uniform"
     )
 
 
@@ -174,7 +188,7 @@ def _paths(plain: dict[str, Any], target: str) -> Iterator[str]:
 
 def _footer(plain: dict[str, Any]) -> Iterator[str]:
     yield f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, p = {plain['p']}:"
-    yield from _wrap("  ", re.sub(r"(\d\.\d{3})\d+", r"\1", plain["features"]), "  ")
+    yield from _wrap("  ", shortened(plain["features"]), "  ")
     if plain["propensities"] != "logged":
         yield from _wrap("", f"propensities were {plain['propensities']}", "  ")
     shown = "   ".join(f"{k} {name}" for k, name in enumerate(plain["actions"][:12]))
@@ -183,7 +197,12 @@ def _footer(plain: dict[str, Any]) -> Iterator[str]:
         yield from _wrap("", warning, "  ")
 
 
-def _trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
+def shortened(text: str) -> str:
+    """Features in words, with numbers of at most three decimals."""
+    return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
+
+
+def trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
     """Whether the weights behind an estimate are not carried by a few episodes."""
     return each["k_hat"] is not None and each["k_hat"] <= threshold(plain["episodes"])
 
@@ -217,14 +236,15 @@ def _short(value: float | None) -> str:
     return "0" if abs(value) < 1e-12 else f"{value:.2g}"
 
 
-def _thresholds(gate: dict[str, Any]) -> str:
+def limits(gate: dict[str, Any]) -> str:
     """Say from where on it would have been worse."""
-    if gate["value"] is None:
-        return "."
-    limits = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
+    both = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
     side = "below" if gate["good"] == "large" else "above"
-    said = [f"{word} {side} {limit:g}" for word, limit in limits if limit is not None]
-    return f". [{gate['value']:.3g}; {', '.join(said)}]"
+    return ", ".join(f"{word} {side} {limit:g}" for word, limit in both if limit is not None)
+
+
+def _thresholds(gate: dict[str, Any]) -> str:
+    return "." if gate["value"] is None else f". [{gate['value']:.3g}; {limits(gate)}]"
 
 
 def _wrap(head: str, text: str, indent: str = "  ") -> list[str]:

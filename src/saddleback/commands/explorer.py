@@ -1,0 +1,32 @@
+"""``saddleback explorer``: the deadly triad, moved by hand in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--out", default="explorer.html", show_default=True, metavar="FILE",
+    type=click.Path(path_type=Path), help="The page to write.",
+)  # fmt: skip
+def command(out: Path) -> None:
+    """Write a page on which sliders move the spectrum of A, and the iterates with it.
+
+    One file that opens from disk and needs no network. It shows why off-line Expected Sarsa(λ)
+    diverges and GES(λ) does not, and where even GES does for too large a step.
+
+    \b
+    Examples:
+      saddleback explorer
+      saddleback explorer --out lecture.html
+    """
+    from saddleback.report import check_path, ready
+
+    ready()
+    check_path(out)
+    from saddleback.report import explorer_page, write
+
+    click.echo(f"wrote {write(explorer_page(), out)}")

@@ -1,0 +1,162 @@
+// What a study shows, as rows: those that the controls choose.
+function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
+}
+
+function visible() {
+  const lam = byId("lam").value,
+    problem = byId("problem").value;
+  const on = new Set(
+    [...document.querySelectorAll("[data-rule]")]
+      .filter((box) => box.checked)
+      .map((box) => box.dataset.rule),
+  );
+  return held.learned.filter(
+    (each) =>
+      each.problem === problem && on.has(each.rule) && (lam === "" || each.lam === Number(lam)),
+  );
+}
+
+function ofCell(each, cell) {
+  return {
+    alpha: each.alphas[Math.floor(cell / each.seconds.length)],
+    second: each.seconds[cell % each.seconds.length],
+  };
+}
+
+function unit() {
+  return held.units[byId("problem").value];
+}
+
+function finite(x) {
+  return x !== null && Number.isFinite(x);
+}
+
+// What is shown, as rows.
+function curveRows(metric, log) {
+  return visible().flatMap((each) => {
+    const best = each.best[metric];
+    if (!best) return [];
+    return best.points
+      .map((point, k) => ({
+        rule: each.rule,
+        ...ofCell(each, best.cell),
+        point,
+        middle: best.middle[k],
+        low: best.low[k],
+        high: best.high[k],
+      }))
+      .filter(
+        (row) =>
+          finite(row.middle) &&
+          finite(row.high) &&
+          (!log || row.low > 0) &&
+          (byId("x-axis").value !== "log" || row.point > 0),
+      );
+  });
+}
+
+function pickedRows(metric, log) {
+  if (!picked) return [];
+  const each = held.learned.find(
+    (one) => one.problem === byId("problem").value && one.rule === picked.rule,
+  );
+  if (!each) return [];
+  const values = unpack(each.curves[metric]),
+    size = each.diverged.length;
+  return each.points
+    .map((point, k) => ({ rule: each.rule, point, middle: values[k * size + picked.cell] }))
+    .filter(
+      (row) =>
+        finite(row.middle) &&
+        (!log || row.middle > 0) &&
+        (byId("x-axis").value !== "log" || row.point > 0),
+    );
+}
+
+function cellRows(metric) {
+  return visible().flatMap((each) =>
+    each.diverged.map((diverged, cell) => {
+      const { alpha, second } = ofCell(each, cell),
+        final = diverged ? null : each.final[metric][cell];
+      return {
+        rule: each.rule,
+        cell,
+        alpha: short(alpha, 3),
+        second: short(second, 3),
+        final,
+        diverged,
+        said: diverged ? "diverged" : short(final),
+      };
+    }),
+  );
+}
+
+function stepRows(metric) {
+  return visible().flatMap((each) => {
+    const ends = each.final[metric]
+      .filter((x, cell) => finite(x) && x > 0 && !each.diverged[cell])
+      .sort((x, y) => x - y);
+    return ends.map((value, k) => ({
+      rule: each.rule,
+      value,
+      count: k + 1,
+      of: each.diverged.length,
+    }));
+  });
+}
+
+function bestRows(metric) {
+  return visible().map((each) => {
+    const best = each.best[metric],
+      gone = each.diverged.filter((x) => x > 0).length;
+    const at = best ? ofCell(each, best.cell) : {};
+    return {
+      rule: each.rule,
+      "at the end": best ? best.mean : null,
+      from: best && best.half !== null ? best.mean - best.half : null,
+      to: best && best.half !== null ? best.mean + best.half : null,
+      α: at.alpha ?? null,
+      [each.second]: at.second ?? null,
+      runs: each.runs,
+      settings: each.diverged.length,
+      diverged: gone,
+    };
+  });
+}
+
+function goneRows() {
+  return visible().map((each) => {
+    const cells = range(each.diverged.length),
+      bad = cells.filter((cell) => each.diverged[cell] > 0);
+    const alphas = bad.map((cell) => ofCell(each, cell).alpha);
+    const safe = each.alphas.filter((alpha) => !alphas.includes(alpha));
+    return {
+      rule: each.rule,
+      diverged: bad.length,
+      settings: cells.length,
+      "least α that did": bad.length ? Math.min(...alphas) : null,
+      "largest α that never did": safe.length ? Math.max(...safe) : null,
+      "first at update": bad.length ? Math.min(...bad.map((cell) => each.first[cell])) : null,
+    };
+  });
+}
+
+function divergedRows() {
+  return visible().flatMap((each) =>
+    range(each.diverged.length)
+      .filter((cell) => each.diverged[cell] > 0)
+      .map((cell) => {
+        const { alpha, second } = ofCell(each, cell);
+        return {
+          rule: each.rule,
+          α: alpha,
+          [each.second]: second,
+          "runs that diverged": each.diverged[cell],
+          runs: each.runs,
+          "first at update": each.first[cell],
+        };
+      }),
+  );
+}

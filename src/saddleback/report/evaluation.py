@@ -1,0 +1,122 @@
+"""An evaluation as a page: the verdict first, then what it rests on.
+
+Everything is read from the plain data that `Evaluation.as_dict` gives and JSON holds, and said in
+the words of the terminal, so that the three cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saddleback.report import evaluation_charts as charts
+from saddleback.report.forest import forest
+from saddleback.report.page import page
+from saddleback.report.theme import CONFIG
+from saddleback.verdict.words import (
+    MARKS,
+    limits,
+    policy_words,
+    rows,
+    sentences,
+    shortened,
+)
+
+LOOK = {"usable": ("good", "✓"), "doubtful": ("doubt", "!"), "refused": ("bad", "✕")}
+"""Class and sign of each verdict."""
+
+LEVEL = {"usable": "good", "doubtful": "doubt", "refused": "bad", "not checked": ""}
+
+
+def evaluation_page(result: dict[str, Any]) -> str:
+    """Return the page of a result, as `Evaluation.as_dict` or its JSON has it.
+
+    Examples
+    --------
+    >>> import saddleback as sb
+    >>> walk = sb.problems.random_walk(0.9, target_right=0.6)
+    >>> log = sb.collect(walk, episodes=200, rng=0)
+    >>> features = sb.features.OneHot(walk.mdp.n_states)
+    >>> found = sb.evaluate(log, walk.target, features=features, gamma=0.9)
+    >>> text = evaluation_page(found.as_dict())
+    >>> "Trust:" in text
+    True
+    """
+    verdicts = {each["target"]: each for each in result["verdicts"]}
+    names = list(dict.fromkeys(each["target"] for each in result["estimates"]))
+    targets = [_target(k, name, result, verdicts.get(name)) for k, name in enumerate(names)]
+    figures = {
+        figure["id"]: {part: figure[part] for part in ("spec", "rows", "file")}
+        for each in targets
+        for figure in each["figures"]
+    }
+    several = len(names) > 1
+    sections = [("verdict", "Verdict")]
+    sections += [(f"policy-{k}", name if several else "Why") for k, name in enumerate(names)][:6]
+    sections += [("data-card", "Data"), ("again", "Reproduction")]
+    return page(
+        "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
+        title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
+        result=result, targets=targets, several=several, card=_card(result),
+        made=result.get("made"),
+    )  # fmt: skip
+
+
+def _target(
+    k: int, name: str, result: dict[str, Any], verdict: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return what the template shows of one target policy."""
+    told, notes = rows(result, name, verdict)
+    found: dict[str, Any] = {
+        "k": k, "name": name, "verdict": verdict, "rows": told,
+        "notes": [(", ".join(methods), note) for note, methods in notes.items()],
+        "look": "", "sign": "", "said": [], "doubts": [], "gates": [], "policy": "",
+    }  # fmt: skip
+    if verdict is not None:
+        found["look"], found["sign"] = LOOK[verdict["trust"]]
+        said = [(head.strip(), text) for head, text, _ in sentences(verdict)]
+        found["said"] = [*said[:2], said[-1]]
+        found["doubts"] = said[2:-1]
+        found["gates"] = [
+            gate | {"mark": MARKS[gate["level"]], "look": LEVEL[gate["level"]],
+                    "limits": limits(gate), "number": _number(gate["value"])}
+            for gate in verdict["gates"]
+        ]  # fmt: skip
+        found["policy"] = policy_words(verdict["policy"])
+    makers = (
+        forest, charts.effective, charts.tail, charts.coverage, charts.spectrum,
+        charts.path,
+    )  # fmt: skip
+    made = [make(k, name, result, verdict, told) for make in makers]
+    found["figures"] = [each for each in made if each is not None]
+    return found
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _card(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Say what the log holds, in pairs."""
+    card = result.get("card")
+    found = [
+        ("steps", f"{result['steps']:,}"), ("episodes", f"{result['episodes']:,}"),
+        ("discount γ", f"{result['gamma']:g}"), ("actions", ", ".join(result["actions"])),
+        ("features", f"{result['p']:,}: {shortened(result['features'])}"), ("rule", result["rule"]),
+        ("propensities", result["propensities"]),
+        ("fingerprint of the log", result.get("fingerprint", "not kept")),
+    ]  # fmt: skip
+    if card is not None:
+        ends = f"{card['terminated']:,} terminated, {card['truncated']:,} truncated"
+        low, mean, high = card["reward"]
+        found[2:2] = [
+            ("how episodes end", ends + (f", {card['stops']:,} just stop" * bool(card["stops"]))),
+            ("reward", f"least {low:.4g}, mean {mean:.4g}, greatest {high:.4g}"),
+        ]
+        if card["propensity"] is not None:
+            least, median = card["propensity"]
+            found.append(("behavior_prob", f"least {least:.4g}, median {median:.4g}"))
+        reach = zip(result.get("observations", ()), card["low"], card["high"], strict=False)
+        found += [(name, f"{low:.4g} to {high:.4g}") for name, low, high in reach]
+    return found

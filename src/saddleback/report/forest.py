@@ -1,0 +1,101 @@
+"""The forest plot: all estimates of a policy below each other, and the logged policy."""
+
+from __future__ import annotations
+
+from saddleback.report.figures import Plain, axis, figure
+from saddleback.report.theme import COLOURS, MUTED, PAPER, chart
+from saddleback.verdict.words import Row, trusted
+
+KINDS = {
+    "suggested": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
+    "void": MUTED, "logged": COLOURS[1],
+}  # fmt: skip
+"""Colours of the rows of a forest plot."""
+
+
+def forest(
+    k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]
+) -> Plain | None:
+    """Draw all estimates below each other, with the logged policy as reference."""
+    mine = [each for each in result["estimates"] if each["target"] == name]
+    refused = verdict is not None and verdict["trust"] == "refused"
+    first = "refused" if refused else "suggested"
+    given: list[tuple[str, Plain]] = []
+    if result.get("logged") is not None:
+        given.append(("logged", result["logged"] | {"method": "logged policy"}))
+    for j, each in enumerate(mine):
+        void = each["ess"] is not None and not trusted(each, result)
+        given.append((first if j == 0 and verdict else "void" if void else "other", each))
+    rows = [
+        {"method": each["method"], "kind": kind, "value": each["value"], "low": each["low"],
+         "high": each["high"], "estimand": each["estimand"], "ess": each.get("ess"),
+         "k_hat": each.get("k_hat"), "label": f"{method}  {value} {reach}  {what}".rstrip()}
+        for (kind, each), (method, value, reach, what) in zip(given, told, strict=True)
+    ]  # fmt: skip
+    if verdict is not None and not refused:
+        low, high = verdict["wide"]
+        wide = {"method": "V^π, with the gap", "kind": "of V^π", "value": verdict["value"],
+                "low": low, "high": high, "estimand": "V^π", "ess": None, "k_hat": None,
+                "label": "V^π, as far as the gap holds"}  # fmt: skip
+        rows.insert(1 + bool(given and given[0][0] == "logged"), wide)
+    rows = [each | {"place": at} for at, each in enumerate(rows) if each["value"] is not None]
+    if not rows:
+        return None
+    ends = [
+        each[part] for each in rows if each["kind"] != "void" for part in ("value", "low", "high")
+    ]
+    known = [each for each in ends if each is not None] or [rows[0]["value"]]
+    pad = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+    words = "Intervals are of 95 %."
+    if result.get("logged") is not None:
+        words += " The dashed line is what the logged policy returned."
+    if any(each["kind"] == "void" for each in rows):
+        words += " Hollow: void, since a few episodes carry the weight."
+    low, high = min(known) - pad, max(known) + pad
+    if any(not low <= each["value"] <= high for each in rows):
+        words += " An arrow points to what lies beyond the picture."
+    if refused:
+        grey = "The answer is refused: these numbers are shown in grey, and none is to be used."
+        words = f"{grey} {words}"
+    return figure(k, "forest", "All estimates", words, _forest(low, high, len(rows)), rows)
+
+
+def _forest(low: float, high: float, count: int) -> Plain:
+    scale = {"domain": [low, high], "nice": False, "zero": False}
+    x = {"x": axis("value", "value of the policy", scale=scale, axis={"tickCount": 10})}
+    y = {"y": {"field": "place", "type": "ordinal", "axis": None}}
+    by_kind = {"field": "kind", "type": "nominal", "legend": None,
+               "scale": {"domain": list(KINDS), "range": list(KINDS.values())}}  # fmt: skip
+    colour = {"color": by_kind}
+    hollow = {"condition": {"test": "datum.kind === 'void'", "value": "var(--paper)"}}
+    numbers = [{"field": part, "format": ".5g"} for part in ("value", "low", "high")]
+    tooltip = {"tooltip": [{"field": "method"}, {"field": "estimand", "title": "of"}, *numbers]}
+    dash = {"strokeDash": {"condition": {"test": "datum.kind === 'void'", "value": [4, 3]},
+                           "value": [1, 0]}}  # fmt: skip
+    return chart(
+        "Forest plot: a value and an interval for each estimate", 46 * count,
+        view={"stroke": None},
+        layer=[
+            {"transform": [{"filter": "datum.kind === 'logged'"}],
+             "mark": {"type": "rule", "strokeDash": [5, 4], "color": COLOURS[1], "aria": False},
+             "encoding": x},
+            {"mark": {"type": "rule", "strokeWidth": 3, "clip": True, "aria": False,
+                      "yOffset": 8},
+             "encoding": y | colour | dash | {
+                 "x": axis("low", "value of the policy", scale=scale), "x2": {"field": "high"}}},
+            {"mark": {"type": "point", "size": 90, "strokeWidth": 2, "clip": True, "opacity": 1,
+                      "yOffset": 8},
+             "encoding": x | y | colour | tooltip | {"fill": hollow | by_kind}},
+            {"transform": [
+                {"filter": f"datum.value < {low} || datum.value > {high}"},
+                {"calculate": f"datum.value < {low} ? {low} : {high}", "as": "edge"},
+                {"calculate": f"datum.value < {low} ? '◀' : '▶'", "as": "arrow"}],
+             "mark": {"type": "text", "yOffset": 8, "fontSize": 14, "aria": False, "color": MUTED},
+             "encoding": y | {"x": axis("edge", "value of the policy", scale=scale),
+                              "text": {"field": "arrow"}}},
+            *({"mark": {"type": "text", "align": "left", "yOffset": -9, "aria": False,
+                        "limit": {"expr": "width"}} | halo,
+               "encoding": y | {"x": {"value": 2}, "text": {"field": "label"}}}
+              for halo in ({"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}, {})),
+        ],
+    )  # fmt: skip

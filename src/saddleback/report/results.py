@@ -1,0 +1,217 @@
+"""The results of a study as arrays: for each problem and rule, all settings, runs and points.
+
+A store holds long rows: which rule, run, point, α, β, when it diverged, and the metrics. Rows of a
+sweep name their problem; those of the paper's experiments belong to a case, which their shard is
+named after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from saddleback._typing import ArrayLike, FloatArray, IntArray
+from saddleback.errors import InvalidParameter
+from saddleback.sweep import Store
+
+NEEDED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
+OTHERS = (*NEEDED, "problem", "case", "updates")
+"""Columns that are not metrics."""
+
+TAIL = 0.1
+"""Share of the points that are the end of a run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What one rule did on one problem, with every setting.
+
+    Attributes
+    ----------
+    problem, rule, lam
+        Where, what, and its λ if it is known.
+    alphas, seconds, second
+        The grid: step sizes of θ, and of ω as β or β/α, which ``second`` says.
+    points, runs
+        Where it was measured, and which runs.
+    values
+        Metrics by name, [run, point, α, second]; infinite once diverged, NaN where not run.
+    diverged_at
+        The update at which each diverged, −1 if never, [run, α, second].
+    """
+
+    problem: str
+    rule: str
+    lam: float | None
+    alphas: FloatArray
+    seconds: FloatArray
+    second: str
+    points: IntArray
+    runs: IntArray
+    values: Mapping[str, FloatArray]
+    diverged_at: IntArray
+
+    def final(self, metric: str) -> FloatArray:
+        """Mean over the last tenth of the points, [run, α, second]."""
+        last = max(1, int(np.ceil(TAIL * len(self.points))))
+        return np.asarray(self.values[metric][:, -last:].mean(axis=1))
+
+    def mean_final(self, metric: str) -> FloatArray:
+        """Mean of that over runs, [α, second]; infinite where a run diverged, NaN where not run."""
+        return np.asarray(self.final(metric).mean(axis=0))
+
+    def best(self, metric: str) -> tuple[int, int] | None:
+        """The setting with the least mean at the end, None if all diverged."""
+        final = np.nan_to_num(self.mean_final(metric), nan=np.inf, posinf=np.inf)
+        i, j = np.unravel_index(int(np.argmin(final)), final.shape)
+        return (int(i), int(j)) if np.isfinite(final[i, j]) else None
+
+    @property
+    def diverged(self) -> IntArray:
+        """In how many runs each setting diverged, [α, second]."""
+        return np.asarray((self.diverged_at >= 0).sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All results of a store, and how they were made."""
+
+    manifest: Mapping[str, Any]
+    metrics: tuple[str, ...]
+    learned: tuple[Learned, ...]
+
+
+def read_study(folder: Path) -> Study:
+    """Read a store of a sweep, or of an experiment of the paper.
+
+    Raises
+    ------
+    InvalidParameter
+        Where there is none, or it is empty, damaged, newer, or of another kind.
+    """
+    inner = sorted(each.parent for each in folder.glob("*/manifest.json"))
+    if inner and not (folder / "manifest.json").exists():
+        listed = ", ".join(str(each) for each in inner[:8])
+        raise InvalidParameter(f"{folder} is a folder of results: choose one of them, {listed}.")
+    store = Store.load(folder)
+    paths = sorted((folder / "shards").glob("*.parquet"))
+    if not paths:
+        raise InvalidParameter(f"{folder} holds no finished task yet: run the study first.")
+    every = [_shard(path) for path in paths]
+    tables = [table for table in every if set(NEEDED) <= set(table.column_names)]
+    if not tables:
+        missing = [name for name in NEEDED if name not in every[0].column_names]
+        raise InvalidParameter(
+            f"{folder} holds results of another kind, without {', '.join(missing)}: a report is "
+            "for a sweep, or for the comparisons of saddleback paper (two-state, baird, "
+            "mountain-car)."
+        )
+    metrics = [
+        field.name for field in tables[0].schema
+        if field.name not in OTHERS and pa.types.is_floating(field.type)
+        and all(field.name in table.column_names for table in tables)
+    ]  # fmt: skip
+    table = pa.concat_tables([each.select([*NEEDED, "problem", *metrics]) for each in tables])
+    if not table.num_rows or not metrics:
+        raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
+    study = dict(store.manifest.get("study") or {})
+    return Study(store.manifest, tuple(metrics), tuple(_learned(table, metrics, study)))
+
+
+def _shard(path: Path) -> pa.Table:
+    """Read a shard, with the problem in a column."""
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException):
+        raise InvalidParameter(
+            f"{path} is damaged. Run the study again: what is whole is kept, and this done anew."
+        ) from None
+    if "problem" in table.column_names:
+        return table
+    case = re.sub(r"-run\d+$", "", path.stem)
+    return table.append_column("problem", pa.array([case] * table.num_rows))
+
+
+def _learned(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Iterator[Learned]:
+    problems, at_problem = _coded(table["problem"])
+    rules, at_rule = _coded(table["rule"])
+    column = {name: table[name].to_numpy() for name in (*NEEDED, *metrics) if name != "rule"}
+    for i, problem in enumerate(problems):
+        here = at_problem == i
+        for j in dict.fromkeys(at_rule[here].tolist()):
+            mine = {name: each[here & (at_rule == j)] for name, each in column.items()}
+            yield _array(problem, rules[j], _lam(study, problem, rules[j]), mine, metrics)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
+    """Distinct texts in the order of their first rows, and which one each row has."""
+    coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
+
+
+def _array(
+    problem: str, rule: str, lam: float | None, rows: Mapping[str, Any], metrics: list[str]
+) -> Learned:
+    """Lay the rows of one rule out over runs, points and settings."""
+    alpha, beta = rows["alpha"], rows["beta"]
+    ratio = np.divide(beta, alpha, out=np.zeros_like(beta), where=alpha != 0)
+    by_ratio = len(_distinct(ratio)[0]) < len(_distinct(beta)[0])
+    alphas, at_alpha = _distinct(alpha)
+    seconds, at_second = _distinct(ratio if by_ratio else beta)
+    runs, at_run = np.unique(rows["run"], return_inverse=True)
+    points, at_point = np.unique(rows["point"], return_inverse=True)
+    shape = (len(runs), len(points), len(alphas), len(seconds))
+    place = (at_run, at_point, at_alpha, at_second)
+    values = {}
+    for metric in metrics:
+        full = np.full(shape, np.nan)
+        full[place] = rows[metric]
+        values[metric] = full
+    gone = np.full((shape[0], *shape[2:]), -1, dtype=np.int64)
+    np.maximum.at(gone, (at_run, at_alpha, at_second), rows["diverged_at"])
+    second = "β/α" if by_ratio else "β"
+    return Learned(
+        problem, rule, lam, alphas, seconds, second, points, runs, values, gone
+    )  # fmt: skip
+
+
+def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:
+    """Distinct numbers, to nine digits, and where each belongs.
+
+    Examples
+    --------
+    >>> _distinct([0.1 + 0.2, 0.3, 0.1])
+    (array([0.1, 0.3]), array([1, 1, 0]))
+    """
+    given = np.asarray(values, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        size = np.where(given == 0, 0.0, np.floor(np.log10(np.abs(given))))
+    scale = 10.0 ** (9 - size)
+    rounded = np.round(given * scale) / scale
+    found, inverse = np.unique(rounded, return_inverse=True)
+    return found, inverse
+
+
+def _lam(study: Mapping[str, Any], problem: str, rule: str) -> float | None:
+    """λ of a rule, from its name or from what the study says of it.
+
+    Examples
+    --------
+    >>> _lam({}, "walk", "GES(0.5)"), _lam({}, "walk", "GES")
+    (0.5, None)
+    >>> _lam({"zero": {"rules": {"GTB corr.": "Rule(trace=TreeBackup(lam=0.99), …)"}}},
+    ...      "zero", "GTB corr.")
+    0.99
+    """
+    case = study.get(problem)
+    known = case.get("rules") if isinstance(case, dict) else None
+    said = str(known[rule]) if isinstance(known, dict) and rule in known else rule
+    found = re.search(r"(?:lam=|zeta=|^\w[\w ]*\()([\d.]+(?:e-?\d+)?)", said)
+    return float(found.group(1)) if found else None

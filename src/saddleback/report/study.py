@@ -1,0 +1,182 @@
+"""A study as a page: curves, step-size maps, the distribution over the grid, best settings.
+
+All settings travel with the page, as means over runs in single precision; bands over runs, only of
+the best setting of each rule. If that is more than a page should hold, points are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from saddleback._typing import FloatArray, IntArray
+from saddleback.report.page import page
+from saddleback.report.results import Learned, Study
+from saddleback.report.study_charts import charts
+from saddleback.report.theme import COLOURS, CONFIG, DASHES
+
+ROOM = 2_200_000
+"""Characters of curves that a page may hold."""
+
+PER_CELL, PER_BAND = 5.4, 45
+"""Characters that a point takes, of the mean curve of a setting and of a band."""
+
+NAMES = {
+    "mspbe": "MSPBE", "mse": "MSE", "mse_absolute": "MSE, absolute", "norm": "‖θ‖",
+    "error": "‖θ − θ*‖, relative", "mspbe_common": "MSPBE of GES",
+    "mspbe_paper": "MSPBE as in the paper",
+}  # fmt: skip
+"""Metrics in words."""
+
+
+def study_page(study: Study, name: str = "") -> str:
+    """Return the page of a study, with a name where it has none itself.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from saddleback.report import read_study
+    >>> from saddleback.sweep import Store
+    >>> import pyarrow as pa
+    >>> rows = {"run": [0, 0], "rule": ["GES(0.5)"] * 2, "point": [0, 9], "alpha": [0.1] * 2,
+    ...         "beta": [0.1] * 2, "diverged_at": [-1, -1], "mspbe": [1.0, 0.2]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store.open(Path(folder) / "s", {"seed": 0}, command="")
+    ...     store.put("walk-run00", pa.table(rows))
+    ...     text = study_page(read_study(Path(folder) / "s"))
+    >>> "GES(0.5)" in text
+    True
+    """
+    stride = thinning(study)
+    names = list(dict.fromkeys(each.rule for each in study.learned))
+    metrics = sorted(
+        study.metrics, key=lambda name: list(NAMES).index(name) if name in NAMES else 99
+    )
+    problems = list(dict.fromkeys(each.problem for each in study.learned))
+    data = {
+        "config": CONFIG,
+        "charts": charts(),
+        "metrics": {name: NAMES.get(name, name) for name in metrics},
+        "units": {name: unit(study.manifest.get("study"), name) for name in problems},
+        "rules": {name: look(names, k) for k, name in enumerate(names)},
+        "learned": [table(each, study.metrics, stride) for each in study.learned],
+    }
+    sections = [
+        ("curves-title", "Curves"), ("maps-title", "Step sizes"), ("grid-title", "Distribution"),
+        ("best-title", "Best settings"), ("gone-title", "Divergence"), ("again", "Reproduction"),
+    ]  # fmt: skip
+    lams = sorted({each.lam for each in study.learned if each.lam is not None})
+    manifest = study.manifest
+    return page(
+        "study.html", ("study_rows.js", "study_picks.js", "study.js"), data,
+        title=f"Study: {_title(manifest, name)}", kind="study", sections=sections,
+        heading=_title(manifest, name), problems=problems,
+        metrics=data["metrics"], rules=data["rules"], lams=[f"{lam:.12g}" for lam in lams],
+        settings=sum(each.diverged.size for each in study.learned),
+        runs=max(len(each.runs) for each in study.learned), manifest=manifest,
+        choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
+        seeds=", ".join(sorted(_seeds(manifest.get("study")))), stride=stride,
+    )  # fmt: skip
+
+
+def thinning(study: Study) -> int:
+    """Every how manieth point is kept, so that all curves fit."""
+    size = sum(
+        len(study.metrics) * len(each.points) * (PER_CELL * each.diverged.size + PER_BAND)
+        for each in study.learned
+    )
+    return max(1, int(np.ceil(size / ROOM)))
+
+
+def unit(study: Any, problem: str) -> str:
+    """In what points are counted, as far as the study says."""
+    case = study.get(problem) if isinstance(study, dict) else None
+    known = [each for each in (case, study) if isinstance(each, dict)]
+    return "episodes" if any("episodes" in each for each in known) else "steps"
+
+
+def look(names: Sequence[str], k: int) -> dict[str, Any]:
+    """Colour and dashes of a rule: by its family, and by which of the family it is."""
+    families = list(dict.fromkeys(name.partition("(")[0] for name in names))
+    family = names[k].partition("(")[0]
+    at = families.index(family)
+    which = [name for name in names if name.partition("(")[0] == family].index(names[k])
+    dash = (at // len(COLOURS) + which) % len(DASHES)
+    return {"colour": COLOURS[at % len(COLOURS)], "dash": DASHES[dash], "family": family}
+
+
+def table(each: Learned, metrics: Sequence[str], stride: int) -> dict[str, Any]:
+    """Return one rule on one problem as plain data."""
+    keep = np.arange(len(each.points))[::-1][::stride][::-1]  # the last point always
+    return {
+        "problem": each.problem,
+        "rule": each.rule,
+        "lam": each.lam,
+        "alphas": each.alphas.tolist(),
+        "seconds": each.seconds.tolist(),
+        "second": each.second,
+        "points": each.points[keep].tolist(),
+        "runs": len(each.runs),
+        "diverged": each.diverged.ravel().tolist(),
+        "first": _first(each),
+        "final": {name: _digits(each.mean_final(name).ravel()) for name in metrics},
+        "curves": {name: packed(each.values[name][:, keep].mean(axis=0)) for name in metrics},
+        "best": {name: best(each, name, keep) for name in metrics},
+    }
+
+
+def best(each: Learned, metric: str, keep: IntArray) -> dict[str, Any] | None:
+    """Return the best setting by a metric: its end with an interval, and its curve with a band."""
+    at = each.best(metric)
+    if at is None:
+        return None
+    ends = each.final(metric)[:, at[0], at[1]]
+    curve = each.values[metric][:, keep, at[0], at[1]]
+    mean, half = float(ends.mean()), None
+    if len(ends) > 1:
+        error = float(ends.std(ddof=1)) / np.sqrt(len(ends))
+        half = float(stdtrit(len(ends) - 1, 0.975)) * error
+    return {
+        "cell": at[0] * len(each.seconds) + at[1], "mean": mean, "half": half,
+        "points": each.points[keep].tolist(), "middle": _digits(curve.mean(axis=0)),
+        "low": _digits(curve.min(axis=0)), "high": _digits(curve.max(axis=0)),
+    }  # fmt: skip
+
+
+def packed(values: FloatArray) -> str:
+    """Return numbers in single precision as text, [point, α, second]."""
+    with np.errstate(over="ignore"):
+        return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def _first(each: Learned) -> list[int | None]:
+    """The first update at which each setting diverged in some run."""
+    never = np.iinfo(np.int64).max
+    found = np.where(each.diverged_at < 0, never, each.diverged_at).min(axis=0).ravel()
+    return [None if value == never else int(value) for value in found]
+
+
+def _digits(values: FloatArray) -> list[float | None]:
+    """Six digits of each number; None for what is not finite."""
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _title(manifest: Any, name: str) -> str:
+    study = manifest.get("study") or {}
+    return str(study.get("experiment") or study.get("name") or name or "A study")
+
+
+def _seeds(study: Any) -> set[str]:
+    """All seeds that a study names."""
+    if isinstance(study, dict):
+        own = {str(study["seed"])} if "seed" in study else set()
+        return own.union(*(_seeds(each) for each in study.values()))
+    if isinstance(study, list):
+        return set().union(*(_seeds(each) for each in study))
+    return set()

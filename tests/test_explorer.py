@@ -1,0 +1,184 @@
+"""The explorer computes in the browser what the library computes, and says what follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from saddleback import problems
+from saddleback.report import explorer, explorer_page, write
+from saddleback.theory import MeanStability
+
+MAKE = {
+    "two_state": lambda g: problems.two_state(g, rewards=[[1.0, -1.0], [0.5, 2.0]]),
+    "baird": lambda g: problems.baird(g, features="classic"),
+    "baird_paper": problems.baird,
+    "random_walk": lambda g: problems.random_walk(g, features="dependent", target_right=0.9),
+    "random_mdp": lambda g: problems.random_mdp(g, rng=1),
+}
+
+SYSTEM = """([problem, rule, gamma, lam]) => {
+  const { system, eigenvalues, held } = window.explorer;
+  const found = system(held.problems[problem], held.rules[rule], gamma, lam);
+  return { ...found, spectrum: eigenvalues(found.A) };
+}"""
+
+RUN = """([problem, rule, gamma, lam, alpha, beta, steps]) => {
+  const { system, generator, update, iterate, held } = window.explorer;
+  const { theta0, inverse } = held.problems[problem], { form } = held.rules[rule];
+  const found = system(held.problems[problem], held.rules[rule], gamma, lam);
+  const { radius, limit } = update(generator(found, form), theta0.length, alpha, beta);
+  return { radius, limit, iterates: iterate(found, form, { alpha, beta, steps, theta0, inverse }) };
+}"""
+
+
+def made(rule, lam):
+    return sb.GTD() if rule == "GTD" else sb.rules.NAMED[rule](lam)
+
+
+def fitting(problem):
+    kind = MAKE[problem](0.5).values
+    return [name for name in explorer.RULES if explorer.rule_table(name)["values"] == kind]
+
+
+CASES = [(problem, rule) for problem in MAKE for rule in fitting(problem)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write(explorer_page(), tmp_path_factory.mktemp("explorer") / "explorer.html")
+
+
+def test_the_page_is_made_of_these_problems_and_can_be_carried():
+    assert set(explorer.problems()) == set(MAKE)
+    for name, (_, _, problem, _) in explorer.problems().items():
+        assert np.array_equal(problem.features, MAKE[name](0.5).features)
+    assert len(explorer_page().encode()) < 4e6
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.0, 0.0), (0.85, 0.4), (0.99, 0.9), (0.999, 1.0)])
+def test_systems_are_those_of_the_library(visit, path, gamma, lam):
+    page = visit(path)
+    for name, rule in CASES:
+        problem = MAKE[name](gamma)
+        exact = sb.System.exact(problem, made(rule, lam))
+        U = explorer.span(problem)
+        found = page.evaluate(SYSTEM, [name, rule, gamma, lam])
+        scale = max(1.0, np.abs(exact.A).max())
+        for part in "AMC":
+            wanted = U.T @ getattr(exact, part) @ U
+            assert np.allclose(found[part], wanted, rtol=0, atol=1e-10 * scale), (name, rule, part)
+        assert np.allclose(found["b"], U.T @ exact.b, rtol=0, atol=1e-10 * scale)
+        ours = np.array([complex(*each) for each in found["spectrum"]])
+        theirs = list(np.linalg.eigvals(U.T @ exact.A @ U))
+        size = np.abs(theirs).max()
+        assert len(ours) == len(theirs) == U.shape[1]
+        for z in ours:  # each has a partner; those that coincide are known to few digits
+            nearest = int(np.argmin(np.abs(np.array(theirs) - z)))
+            assert abs(theirs.pop(nearest) - z) < 1e-5 * size, (name, rule)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "lam", "alpha", "beta"), [(0.8, 0.3, 0.1, 0.2), (0.99, 0.5, 0.5, 0.1)]
+)
+def test_iterates_and_limits_are_those_of_the_library(visit, path, gamma, lam, alpha, beta):
+    page = visit(path)
+    for name, rule in CASES:
+        system = sb.System.exact(MAKE[name](gamma), made(rule, lam))
+        found = page.evaluate(RUN, [name, rule, gamma, lam, alpha, beta, 150])
+        mean = MeanStability(system)
+        dual = system.rule.form.has_dual
+        radius = float(mean.radius(alpha, beta))
+        assert found["radius"] == pytest.approx(radius, abs=1e-6), (name, rule)
+        limit = mean.max_step_size(beta / alpha if dual else 1.0)
+        assert found["limit"] == pytest.approx(limit, rel=1e-5, abs=1e-9), (name, rule)
+        steps = [each["step"] for each in found["iterates"]]
+        run = sb.iterate(
+            system, alpha=alpha, **({"beta": beta} if dual else {}), steps=steps[-1] or 1,
+            theta0=1.0, record=steps, metrics={"mspbe": system.mspbe}, bound=1e290,
+        )  # fmt: skip
+        ours = [each["mspbe"] for each in found["iterates"]]
+        assert np.allclose(ours, run.curves["mspbe"], rtol=1e-7, atol=1e-20), (name, rule)
+        basis = explorer.span(MAKE[name](gamma))
+        table = explorer.problem_table(MAKE[name](gamma))
+        outside = np.array(table["outside"])
+        assert np.allclose(outside + basis @ found["iterates"][-1]["theta"], run.theta, rtol=1e-7)
+
+
+def test_a_minute_with_the_teacher(visit, path):
+    page = visit(path)
+    said = {}
+    for k in range(4):
+        page.locator(".step").nth(k).click()
+        page.wait_for_function(f"document.querySelectorAll('.step')[{k}].ariaPressed === 'true'")
+        page.wait_for_timeout(100)
+        said[k] = [page.inner_text(f"#word-{place}") for place in ("one", "two")]
+    works, fails = "✓ converges with these steps", "✕ diverges with these steps"
+    assert said == {0: [works] * 2, 1: [fails, works], 2: [fails] * 2, 3: [fails, works]}
+
+
+def test_what_the_teacher_says_is_true():
+    def lead(name, rule, gamma):
+        system = sb.System.exact(MAKE[name](gamma), rule)
+        return max(z.real for z in system.spectrum if abs(z) > 1e-9)
+
+    at = 5 / 5.5
+    assert "5/(6 − λ), here 0.909" in explorer.TOUR[1]["words"]
+    assert lead("two_state", sb.ExpectedSarsa(0.5), at - 1e-3) < 0
+    assert lead("two_state", sb.ExpectedSarsa(0.5), at + 1e-3) > 0
+    assert "near γ = 0.88" in explorer.TOUR[3]["words"]
+    assert lead("baird", sb.TD(0.0), 0.875) < 0 < lead("baird", sb.TD(0.0), 0.885)
+    assert lead("baird", sb.TD(0.9), 0.95) < 0
+
+
+def test_what_is_written_follows_the_sliders(visit, path):
+    """By keyboard: γ from 0.99 to 0.9 and the eigenvalue goes left, to where the library says."""
+    page = visit(path)
+    assert "+0.2203" in page.inner_text("#a-one")
+    assert "α < 0.4477" in page.inner_text("#step-two")
+    page.focus("#gamma")
+    for _ in range(90):
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_function("document.getElementById('gamma-said').textContent === '0.9'")
+    page.wait_for_function("document.getElementById('a-one').textContent.includes('−')")
+    system = sb.System.exact(MAKE["two_state"](0.9), sb.ExpectedSarsa(0.5))
+    lead = system.spectrum[0].real
+    assert f"eigenvalue of A: −{-lead:.4g}." in page.inner_text("#a-one")
+    assert f"α < {system.max_step_size:.4g}." in page.inner_text("#a-one")
+    x = page.evaluate("window.explorer.state.rules.one.spectrum[0][0]")
+    assert x == pytest.approx(lead, abs=1e-12)
+    assert page.locator("#spectrum .mark-symbol").last.locator("path").count() == 4
+
+
+def test_rules_fit_the_problem_and_the_code_shown_runs(visit, path, capsys):
+    page = visit(path)
+    for name in MAKE:
+        page.select_option("#problem", name)
+        page.wait_for_function(f"window.explorer.state.problem === '{name}'")
+        page.wait_for_timeout(50)
+        listed = page.eval_on_selector_all("#one option", "all => all.map((one) => one.value)")
+        assert listed == fitting(name)
+        exec(page.inner_text("#python"), {})
+        values = [
+            complex(*each) for each in page.evaluate("window.explorer.state.rules.two.spectrum")
+        ]
+        problem = MAKE[name](page.evaluate("window.explorer.state.gamma"))
+        rule = made(page.input_value("#two"), page.evaluate("window.explorer.state.lam"))
+        exact = sb.System.exact(problem, rule).spectrum
+        assert max(z.real for z in values) == pytest.approx(
+            max(z.real for z in exact if abs(z) > 1e-9), abs=1e-6
+        )
+    assert capsys.readouterr().out.count("[") >= 2 * len(MAKE)
+
+
+def test_the_numbers_can_be_taken_away(visit, path):
+    page = visit(path)
+    page.click("summary")
+    assert page.locator("#numbers tbody tr").count() == 2 + 2 + 2 + 4
+    with page.expect_download() as caught:
+        page.click("#csv")
+    lines = caught.value.path().read_text().splitlines()
+    assert caught.value.suggested_filename == "iterates.csv"
+    assert lines[0] == "rule,step,mspbe"
+    assert lines[1].startswith("Expected Sarsa(0.5),0,")
