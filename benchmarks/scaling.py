@@ -161,7 +161,7 @@ def study_tasks(folder):
     return study, tasks_of(study, folder)
 
 
-def log_tasks(folder, files=4, episodes=6000):
+def log_tasks(folder, files=4, episodes=15_000):
     """The tasks of a log, a file each."""
     for k in range(files):
         log = collect(problems.mountain_car(), episodes=episodes, rng=k)

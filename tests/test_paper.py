@@ -74,7 +74,7 @@ def test_rules_on_the_command_line(tmp_path):
     done = saddleback("paper", "two-state", "--rule", "GES", *out)
     assert done.returncode == 2
     assert "holds another study" in done.stderr
-    assert "rules: TDRC is 'Rule(" in done.stderr
+    assert "rules: TDRC is 'Rule(" in " ".join(done.stderr.split())
     assert "here nothing" in done.stderr
     assert {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")} == before
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import platform
-import shlex
-import sys
-from importlib.metadata import version
 from typing import Any
 
-PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
+from saddleback.commands._work import typed
 
 
 def made(seed: int) -> dict[str, Any]:
     """Return command, versions and seed, as plain data."""
-    return {
-        "command": shlex.join(["saddleback", *sys.argv[1:]]),
-        "versions": {"python": platform.python_version()} | {n: version(n) for n in PACKAGES},
-        "seed": seed,
-    }
+    from saddleback.sweep.store import versions
+
+    return {"command": typed(), "versions": versions(), "seed": seed}
