@@ -9,7 +9,7 @@ import looks
 import saddleback as sb
 from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import evaluation_page, explorer_page, read_study, study_page, write
-from saddleback.sweep import Store, run_tasks
+from saddleback.sweep import Store, run_tasks, threads
 
 PAGES = ("explorer", "evaluation", "study")
 
@@ -46,8 +46,9 @@ def compared(folder):
         (0, 50, 100, 200, 300, 400, 500), 3, 0, 0.0,
         lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
     )  # fmt: skip
-    store = Store.open(folder, {"two-state": made.study()}, "saddleback paper two-state")
-    run_tasks(made.tasks(), store)
+    study = {"two-state": made.study()}
+    with Store.open(folder, study, "saddleback paper two-state") as store, threads(1) as place:
+        run_tasks(made.tasks(), store, place)
     return read_study(folder)
 
 

@@ -19,7 +19,7 @@ from saddleback.commands import group
 from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import page as page_module
 from saddleback.report import read_study, study, study_page, write
-from saddleback.sweep import Store, run_tasks
+from saddleback.sweep import Store, packed, run_study, run_tasks, threads
 
 EVIL = "<img src=x onerror='window.hacked=1'>(0.5)"
 RULES = ("GES(0)", "GES(0.9)", EVIL)
@@ -54,11 +54,12 @@ STUDY = {"name": "a <b>sweep</b>", "seed": 7, "steps": 200}
 def folder(tmp_path_factory):
     """A store as a sweep leaves it."""
     where = tmp_path_factory.mktemp("study") / "sweep"
-    store = Store.open(where, STUDY, "saddleback sweep x.toml --out sweep")
-    for run in range(RUNS):
-        for problem in ("walk", "star & more"):
-            store.put(f"{problem[:4]}-{run}", rows(problem, run))
-    store.put("beside", pa.table({"rule": ["GES"], "mse": [1.0]}))  # of another kind: passed over
+    with Store.open(where, STUDY, "saddleback sweep x.toml --out sweep") as store:
+        for run in range(RUNS):
+            for problem in ("walk", "star & more"):
+                store.put(f"{problem[:4]}-{run}", packed(rows(problem, run)))
+        other = pa.table({"rule": ["GES"], "mse": [1.0]})  # of another kind: passed over
+        store.put("beside", packed(other))
     return where
 
 
@@ -95,8 +96,9 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
         "paper-some", lambda: problem, rules, grid, 300, "steps", (0, 10, 50, 100, 200, 300), 3, 5,
         0.0, lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
     )  # fmt: skip
-    store = Store.open(tmp_path / "s", {"paper-some": made.study()}, "saddleback paper x")
-    run_tasks(made.tasks(), store)
+    study = {"paper-some": made.study()}
+    with Store.open(tmp_path / "s", study, "saddleback paper x") as store, threads(1) as place:
+        run_tasks(made.tasks(), store, place)
     wanted, found = made.results(store), read_study(tmp_path / "s")
     assert [each.rule for each in found.learned] == list(rules)
     assert {each.problem for each in found.learned} == {"paper-some"}
@@ -194,8 +196,8 @@ def test_rules_may_have_grids_of_their_own(visit, tmp_path):
         if row["rule"] == "GES(0)":
             row["beta"], row["alpha"] = 0.0, row["alpha"] * (1 + row["beta"])
     table = [row for row in table if row["rule"] != EVIL or row["alpha"] != row["beta"]]
-    store = Store.open(tmp_path / "s", {}, "")
-    store.put("some", pa.Table.from_pylist(table))
+    with Store.open(tmp_path / "s", {}, "") as store:
+        store.put("some", packed(pa.Table.from_pylist(table)))
     found = {each.rule: each for each in read_study(tmp_path / "s").learned}
     assert (found["GES(0)"].second, found["GES(0)"].seconds.tolist()) == ("β", [0.0])
     assert found["GES(0.9)"].second == "β/α"
@@ -352,9 +354,9 @@ def test_bad_stores(folder, tmp_path):
     for each in (copy / "shards").iterdir():
         each.unlink()
     assert "holds no finished task yet" in refused(copy)
-    Store.load(copy).put("other", pa.table({"square": [1.0]}))
+    Store.load(copy).put("other", packed(pa.table({"square": [1.0]})))
     assert "results of another kind, without run, rule, point" in refused(copy)
-    Store.load(copy).put("other", rows("walk", 0).slice(0, 0))
+    Store.load(copy).put("other", packed(rows("walk", 0).slice(0, 0)))
     assert "holds no rows of results" in refused(copy)
     manifest = copy / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99}))
@@ -377,3 +379,43 @@ def test_bad_results_and_bad_paths(folder, tmp_path, monkeypatch):
     assert "pip install 'saddleback[report]'" in " ".join(
         run("explorer", "--out", tmp_path / "e.html").stderr.split()
     )
+
+
+# A real sweep.
+
+SWEEP = """\
+title = "a real one"
+seed = 3
+runs = 2
+episodes = 5
+metrics = ["norm", "mspbe"]
+[grid]
+alpha = [0.05, 0.1]
+beta = [0.1, 0.2]
+[[problem]]
+name = "random_walk"
+[[rule]]
+name = "GTD2"
+lam = 0.0
+[[rule]]
+name = "TD"
+lam = 0.0
+"""
+
+
+def test_a_sweep_is_read_as_it_is_written(tmp_path):
+    (tmp_path / "x.toml").write_text(SWEEP)
+    store = run_study(tmp_path / "x.toml", tmp_path / "s")
+    found = read_study(tmp_path / "s")
+    assert set(found.metrics) == {"norm", "mspbe"}
+    assert [each.rule for each in found.learned] == ["GTD2(0)", "TD(0)"]
+    assert [each.diverged.shape for each in found.learned] == [(2, 2), (2, 1)]
+    assert found.done == found.tasks == 2
+    text = study_page(found)
+    assert "<h1>a real one</h1>" in text
+    assert "key (c, k), c the number of the problem" in text
+    assert '"units": {"random_walk": "episodes"}' in text or '"random_walk":"episodes"' in text
+    assert "Unfinished" not in text
+    store.path("p000-0001-run00000").unlink()
+    half = study_page(read_study(tmp_path / "s"))
+    assert "<strong>Unfinished:</strong> 1 of 2 tasks are done." in half

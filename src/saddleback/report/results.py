@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store
+from saddleback.sweep import Study as Sweep
 
 NEEDED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
-OTHERS = (*NEEDED, "problem", "case", "updates")
+OTHERS = (*NEEDED, "problem", "case", "updates", "name", "lam")
 """Columns that are not metrics."""
 
 TAIL = 0.1
@@ -81,11 +82,13 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All results of a store, and how they were made."""
+    """All results of a store, how they were made, and how many of the tasks are done."""
 
     manifest: Mapping[str, Any]
     metrics: tuple[str, ...]
     learned: tuple[Learned, ...]
+    done: int
+    tasks: int
 
 
 def read_study(folder: Path) -> Study:
@@ -122,7 +125,18 @@ def read_study(folder: Path) -> Study:
     if not table.num_rows or not metrics:
         raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
     study = dict(store.manifest.get("study") or {})
-    return Study(store.manifest, tuple(metrics), tuple(_learned(table, metrics, study)))
+    learned = tuple(_learned(table, metrics, study))
+    return Study(store.manifest, tuple(metrics), learned, len(paths), _tasks(study, len(paths)))
+
+
+def _tasks(study: Mapping[str, Any], done: int) -> int:
+    """Return how many tasks a study has; experiments of the paper do not say."""
+    if "cases" not in study:
+        return done
+    try:
+        return sum(1 for _ in Sweep.of(study).parts())
+    except (KeyError, TypeError, ValueError):
+        return done
 
 
 def _shard(path: Path) -> pa.Table:
@@ -162,7 +176,7 @@ def _array(
     """Lay the rows of one rule out over runs, points and settings."""
     alpha, beta = rows["alpha"], rows["beta"]
     ratio = np.divide(beta, alpha, out=np.zeros_like(beta), where=alpha != 0)
-    by_ratio = len(_distinct(ratio)[0]) < len(_distinct(beta)[0])
+    by_ratio = bool(np.isnan(beta).all()) or len(_distinct(ratio)[0]) < len(_distinct(beta)[0])
     alphas, at_alpha = _distinct(alpha)
     seconds, at_second = _distinct(ratio if by_ratio else beta)
     runs, at_run = np.unique(rows["run"], return_inverse=True)

@@ -82,6 +82,8 @@ def study_page(study: Study, name: str = "") -> str:
         runs=max(len(each.runs) for each in study.learned), manifest=manifest,
         choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
         seeds=", ".join(sorted(_seeds(manifest.get("study")))), stride=stride,
+        key="(c, k), c the number of the problem" if "cases" in manifest.get("study", {}) else "k",
+        done=study.done, tasks=study.tasks,
     )  # fmt: skip
 
 
@@ -97,6 +99,9 @@ def thinning(study: Study) -> int:
 def unit(study: Any, problem: str) -> str:
     """In what points are counted, as far as the study says."""
     case = study.get(problem) if isinstance(study, dict) else None
+    for each in study.get("cases", ()) if isinstance(study, dict) else ():
+        if each["label"] == problem:
+            return str(each["unit"])
     known = [each for each in (case, study) if isinstance(each, dict)]
     return "episodes" if any("episodes" in each for each in known) else "steps"
 
@@ -169,7 +174,8 @@ def _digits(values: FloatArray) -> list[float | None]:
 
 def _title(manifest: Any, name: str) -> str:
     study = manifest.get("study") or {}
-    return str(study.get("experiment") or study.get("name") or name or "A study")
+    said = (study.get(key) for key in ("title", "experiment", "name"))
+    return str(next(filter(None, said), name or "A study"))
 
 
 def _seeds(study: Any) -> set[str]:
