@@ -45,7 +45,7 @@ class Evaluation:
     ess_by_step
         For each target the effective number of episodes at each step.
     tails
-        For each target the tail of the weights of episodes, `saddleback.evaluation.weights.tail`.
+        For each target the tail of the weights of episodes: sizes, and the share at least as large.
     lower_is_better
         Whether rewards are costs.
 
