@@ -375,7 +375,7 @@ def test_bad_results_and_bad_paths(folder, tmp_path, monkeypatch):
     assert "it is a folder" in refused(folder, "--out", tmp_path)
     assert "there is no folder" in refused(folder, "--out", tmp_path / "no" / "x.html")
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert "need the extra report: pip install 'saddleback[report]'" in refused(folder)
+    assert "needs the extra report: pip install 'saddleback[report]'" in refused(folder)
     assert "pip install 'saddleback[report]'" in " ".join(
         run("explorer", "--out", tmp_path / "e.html").stderr.split()
     )

@@ -33,7 +33,7 @@ def ready() -> None:
         import jinja2  # noqa: F401
         import vl_convert  # noqa: F401
     except ImportError:
-        raise InvalidParameter(f"pages for the browser need the extra report: {INSTALL}") from None
+        raise InvalidParameter(f"a page needs the extra report: {INSTALL}") from None
 
 
 @functools.cache
