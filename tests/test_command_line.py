@@ -88,7 +88,8 @@ def test_help_has_examples_fits_80_columns_and_loads_nothing_heavy(command):
     [
         "check some.parquet", "evaluate some.parquet", "rank some.parquet",
         "stats some.parquet --out some.stats", "merge one.stats two.stats --out both.stats",
-        "analyse two_state", "paper stability", "quickstart",
+        "analyse two_state", "paper stability", "quickstart", "sweep study.toml",
+        "sweep study.toml --plan", "explorer", "report results/study",
     ],
 )  # fmt: skip
 def test_the_first_line_comes_before_anything_heavy(words):
@@ -271,3 +272,22 @@ def test_how_to_complete_is_documented():
     page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text("utf-8")
     for shell in ("bash", "zsh", "fish"):
         assert f"_SADDLEBACK_COMPLETE={shell}_source saddleback" in page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "stats log.parquet --target uniform --gamma 0.9 --out log.parquet",
+        "evaluate log.parquet --target uniform --gamma 0.9 --save log.parquet",
+        "evaluate log.parquet --target uniform --gamma 0.9 --report log.parquet",
+        "merge log.parquet --out log.parquet",
+        "report log.parquet --out log.parquet",
+    ],
+)
+def test_what_is_read_is_not_written_over(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.parquet").write_bytes(b"precious")
+    done = run(*words.split())
+    assert done.exit_code == 2
+    assert "log.parquet is what is read: write to another file." in " ".join(done.stderr.split())
+    assert (tmp_path / "log.parquet").read_bytes() == b"precious"

@@ -141,9 +141,10 @@ def until(condition, seconds=60.0):
 
 def begun(process):
     """Wait until a run says that it begins."""
-    line = process.stderr.readline()
+    first, line = process.stderr.readline(), process.stderr.readline()
+    assert first == "reading study.toml …\n"
     assert f"slow: {MANY} tasks on " in line, line + process.stderr.read()
-    return line
+    return line + (process.stderr.readline() if "Dask" in line else "")
 
 
 def grown(out, count):
@@ -192,7 +193,7 @@ def test_killed_ten_times(folder, out):
     assert 5 <= len(before) < MANY
     done = saddleback("sweep", "study.toml", "--out", out, "--workers", 2, "--json")
     assert done.returncode == 0, done.stderr
-    assert "damaged" not in done.stderr
+    assert "was damaged" not in done.stderr
     assert shards(out) == shards(folder / "whole")
     assert len(intact(out)) == MANY
     assert sums(out) == sums(folder / "whole")
@@ -285,7 +286,7 @@ def test_two_at_once(folder, out):
         ended(first)
     assert second.exit_code == 2
     assert re.fullmatch(
-        rf"error: {re.escape(str(out))} is being written by process {first.pid} on \S+, since .+\. "
+        rf"reading study.toml …\nerror: {re.escape(str(out))} is being written by process {first.pid} on \S+, since .+\. "
         r"Wait for it to end, or choose another folder with --out\.\n",
         second.stderr,
     )
@@ -364,7 +365,7 @@ def test_a_full_disk(folder, monkeypatch, disk):
             done[-1].stderr,
         )
         assert 0 < len(intact(out)) < MANY
-    assert "damaged" not in done[1].stderr
+    assert "was damaged" not in done[1].stderr
     enlarge()
     assert sweep("study.toml", "--out", out).exit_code == 0
     assert shards(out) == shards(folder / "whole")
@@ -448,11 +449,11 @@ def test_damaged_shards(store, damage):
     done = sweep(path, "--out", out)
     assert done.exit_code == 0, done.stderr
     assert f"  {name} was damaged; set aside and done again.\n" in done.stderr
-    assert done.stderr.count("damaged") == 1
+    assert done.stderr.count("was damaged") == 1
     assert (out / "damaged" / name).read_bytes() == damaged
     assert shards(out) == shards(whole)
     assert bits(Store.load(out).table()) == bits(Store.load(whole).table())
-    assert "damaged" not in sweep(path, "--out", out).stderr
+    assert "was damaged" not in sweep(path, "--out", out).stderr
     damage(out / "shards" / name)
     assert sweep(path, "--out", out, "--quiet").exit_code == 0
     assert {path.name for path in (out / "damaged").iterdir()} == {name, f"{name}-2"}
@@ -469,7 +470,7 @@ def test_hashes_with_a_torn_last_line(store, cut):
     named = re.findall(r"(\S+) was damaged", done.stderr)
     assert named == ([] if cut == 1 else [last])  # only the end of the line was missing
     assert shards(out) == shards(whole)
-    assert "damaged" not in sweep(path, "--out", out).stderr
+    assert "was damaged" not in sweep(path, "--out", out).stderr
 
 
 def test_damage_is_named_also_when_the_run_fails(store, monkeypatch):
@@ -573,7 +574,7 @@ def test_another_study_is_refused(store, old, new, difference):
     done = sweep(written(path.parent, SMALL.replace(old, new)), "--out", out)
     assert done.exit_code == 2
     assert f"error: {out} holds another study: {difference}" in done.stderr
-    assert done.stderr.endswith("Nothing was changed; choose another folder with --out.\n")
+    assert done.stderr.endswith("Nothing was changed. Choose another folder with --out.\n")
     assert files(out) == before
 
 
@@ -691,7 +692,7 @@ def test_a_cluster_finds_the_same_and_a_worker_may_die(folder, out, dask):
         ended(process)
     assert process.returncode == 0, said
     assert re.search(
-        rf"on Dask cluster at {dask.address} \(2 threads\), dashboard http://127\.0\.0\.1:\d+/status\n",
+        rf"on Dask cluster at {dask.address} \(2 threads\)\n  dashboard http://127\.0\.0\.1:\d+/status\n",
         line,
     )
     assert shards(out) == shards(folder / "whole")
@@ -759,7 +760,7 @@ def test_the_scheduler_is_gone(folder, out, tmp_path):
     """One line says so; what is finished stays, and threads can finish it."""
     with Dask(tmp_path, nap=0.1) as dask:
         with cluster(dask.address) as there:
-            assert "(no workers yet), dashboard http://" in there.words
+            assert "(no workers yet)\n  dashboard http://" in there.words
             assert there.width() == 1
         dask.worker()
         process = started("sweep", "study.toml", "--out", out, "--dask", dask.address)
@@ -858,7 +859,7 @@ def test_lines_where_there_is_no_terminal(tmp_path, monkeypatch):
 def test_lines_come_every_few_seconds_only(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 3600.0)
     done = sweep(written(tmp_path), "--out", tmp_path / "s")
-    assert done.stderr.startswith("small: 6 tasks on ")
+    assert "\nsmall: 6 tasks on " in done.stderr
     assert "sweep: " not in done.stderr
 
 

@@ -1,5 +1,7 @@
 """Statistics of many files, group by group: the same to the bit, nothing lost, nothing twice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -101,11 +103,10 @@ def test_the_same_bits_with_any_number_of_workers(tmp_path):
     found = [together(what, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
     for other in found[1:]:
         equal(found[0], other)
-    by_hand = None
-    for paths in what.groups():
-        part = what.sum_up(sb.Log(list(paths), actions=["0", "1"]))
-        by_hand = part if by_hand is None else by_hand.merge(part)
-    equal(found[0], by_hand)
+    one, two, three = (
+        what.sum_up(sb.Log(list(paths), actions=["0", "1"])) for paths in what.groups()
+    )
+    equal(found[0], one.merge(two.merge(three)))
     whole = what.sum_up(what.log)
     np.testing.assert_allclose(found[0].A, whole.A, atol=1e-12)
     np.testing.assert_array_equal(found[0].steps, whole.steps)
@@ -203,3 +204,38 @@ def test_a_target_of_ones_own_is_found_from_any_folder(tmp_path, monkeypatch):
     assert anywhere("new.py:probs") == f"{tmp_path}/new.py:probs"
     assert anywhere("always:1") == "always:1"
     assert anywhere("uniform") == "uniform"
+
+
+@pytest.mark.usefixtures("small")
+def test_another_column_or_behaviour_is_something_else(tmp_path):
+    paths = files(tmp_path / "a")
+    for path in paths:
+        table = pq.read_table(path)
+        pq.write_table(table.append_column("cost", table["reward"]), path)
+    together(summing(paths), tmp_path / "parts")
+    other = replace(summing(paths), log=sb.Log(paths, columns={"reward": "cost"}))
+    with pytest.raises(InvalidParameter, match=r"columns: reward is 'reward', here 'cost'"):
+        together(other, tmp_path / "parts")
+    other = replace(summing(paths), log=sb.Log(paths, behaviour=sb.policies.uniform(2)))
+    with pytest.raises(InvalidParameter, match=r"statistics: behaviour is nothing, here"):
+        together(other, tmp_path / "parts")
+
+
+@pytest.mark.usefixtures("small")
+def test_an_id_in_two_groups_is_refused_as_in_one_pass(tmp_path):
+    paths = files(tmp_path / "a")
+    table = pq.read_table(paths[4])
+    ids = pa.array(np.zeros(len(table), dtype=np.int64))
+    place = table.column_names.index("episode_id")
+    pq.write_table(table.set_column(place, "episode_id", ids), paths[4])
+    with pytest.raises(InvalidParameter, match="1 episode id is in several files"):
+        together(summing(paths), tmp_path / "parts")
+
+
+@pytest.mark.parametrize("names", [None, ["no", "yes"]])
+def test_actions_are_counted_by_their_column_alone(names):
+    data = columns([3, 5, 4], "terminated", actions=2)
+    if names is not None:
+        data["action"] = np.array(names)[data["action"]]
+    log = sb.Log(data, actions=names)
+    np.testing.assert_array_equal(sums.action_counts(log), log.card().taken)

@@ -5,7 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import wait
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -119,3 +123,55 @@ def test_a_killed_run_continues_to_the_same_bits(tmp_path):
     assert sorted(path.name for path in shards.glob("*.parquet")) == names
     for name in names:
         assert (whole / name).read_bytes() == (shards / name).read_bytes()
+
+
+def test_what_is_finished_when_another_task_fails_is_kept(tmp_path):
+    """All of them end together; one raises, and the others are kept."""
+    together = threading.Barrier(4)
+
+    def act(i):
+        together.wait()
+        if i == 0:
+            raise ZeroDivisionError
+        return packed(pa.table({"i": [i]}))
+
+    some = [Task(f"t{i}", partial(act, i)) for i in range(4)]
+    with (
+        Store.open(tmp_path / "s", {}, "") as store,
+        pytest.raises(InvalidParameter, match="t0 failed: ZeroDivisionError"),
+        threads(4) as place,
+    ):
+        run_tasks(some, store, replace(place, executor=Late(place.executor)))
+    assert store.names() == ["t1", "t2", "t3"]
+
+
+class Late:
+    """Hands work on, and gives it time to end before anybody looks."""
+
+    def __init__(self, executor):
+        self._executor, self._given = executor, []
+
+    def submit(self, work):
+        self._given.append(self._executor.submit(work))
+        if len(self._given) == 4:
+            wait(self._given)
+        return self._given[-1]
+
+
+def test_files_that_are_not_of_the_study_are_not_read(tmp_path):
+    with Store.open(tmp_path / "s", {}, "") as store:
+        store.put("t0", packed(pa.table({"i": [0]})))
+    shard = store.path("t0")
+    shard.with_name("t0 (copy).parquet").write_bytes(shard.read_bytes())
+    shard.with_name("other.parquet").write_bytes(packed(pa.table({"x": ["y"]})))
+    assert Store.load(tmp_path / "s").table()["i"].to_pylist() == [0]
+
+
+def test_a_damaged_shard_is_not_read(tmp_path):
+    with Store.open(tmp_path / "s", {}, "") as store:
+        store.put("t0", packed(pa.table({"i": list(range(1000))})))
+    content = bytearray(store.path("t0").read_bytes())
+    content[40] ^= 1
+    store.path("t0").write_bytes(content)
+    with pytest.raises(InvalidParameter, match=r"t0\.parquet is damaged\. Run the study again"):
+        Store.load(tmp_path / "s").table()

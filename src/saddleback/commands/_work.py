@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,15 @@ def one_place(workers: int | None, dask: str | None) -> None:
     """Refuse two places to work."""
     if dask is not None and workers is not None:
         raise click.UsageError("Give --workers or --dask, not both.")
+
+
+def apart(out: str | os.PathLike[str] | None, inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to write over what is read."""
+    if out is None or not os.path.exists(out):
+        return
+    for each in inputs:
+        if os.path.exists(each) and os.path.samefile(each, out):
+            raise click.UsageError(f"{out} is what is read: write to another file.")
 
 
 def typed() -> str:

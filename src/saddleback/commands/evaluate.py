@@ -22,6 +22,7 @@ from saddleback.commands._logs import (
     threads,
 )
 from saddleback.commands._logs import as_json as json_text
+from saddleback.commands._work import apart
 from saddleback.commands.stats import parse_rule
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def command(
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --save car.json
       saddleback evaluate week.stats --json --report week.html
     """
+    apart(save, options["files"])
+    apart(report, options["files"])
     if report is not None:
         from saddleback.report import check_path, ready
 

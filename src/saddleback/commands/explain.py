@@ -47,4 +47,16 @@ def read_result(path: Path) -> dict[str, Any]:
         raise click.UsageError(
             f"{path} has schema {found.get('schema')}, this saddleback reads 1: use a newer one."
         )
+    missing = [name for name in NEEDED if found.get(name) is None]
+    if missing:
+        raise click.UsageError(
+            f"{path} is damaged: it says nothing of {missing[0]}. Evaluate again with --save."
+        )
     return dict(found)
+
+
+NEEDED = (
+    "gamma", "features", "p", "rule", "actions", "steps", "episodes", "propensities",
+    "lambda_ceiling", "estimates", "paths", "verdicts", "warnings",
+)  # fmt: skip
+"""What every result has."""

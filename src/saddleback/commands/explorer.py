@@ -23,6 +23,7 @@ def command(out: Path) -> None:
       saddleback explorer
       saddleback explorer --out lecture.html
     """
+    click.echo(f"saddleback explorer -> {out}", err=True)
     from saddleback.report import check_path, ready
 
     ready()

@@ -10,6 +10,7 @@ import click
 
 from saddleback.commands._logs import announce
 from saddleback.commands._logs import as_json as json_text
+from saddleback.commands._work import apart
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Statistics
@@ -29,6 +30,7 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
       saddleback merge day1.stats day2.stats --out week.stats
       saddleback merge week1.stats week2.stats --out month.stats --json
     """
+    apart(out, files)
     if not as_json:
         announce("adding up", files)
     from saddleback.evaluation import load_statistics, save_statistics

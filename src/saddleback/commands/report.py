@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from saddleback.commands._work import apart
+
 
 @click.command()
 @click.argument("source", metavar="FOLDER|RESULT.json", type=click.Path(path_type=Path))
@@ -26,12 +28,15 @@ def command(source: Path, out: Path | None) -> None:
       saddleback report results/mountain-car --out car.html
       saddleback report new.json
     """
+    is_result = source.is_file()
+    target = out or (source.with_suffix(".html") if is_result else source / "report.html")
+    apart(target, [source])
+    if target.suffix not in (".html", ".htm"):
+        raise click.UsageError(f"--out {target}: a page is a file that ends in .html.")
+    click.echo(f"saddleback report: {source} -> {target}", err=True)
     from saddleback.report import check_path, ready
 
     ready()
-    is_result = source.is_file()
-    target = out or (source.with_suffix(".html") if is_result else source / "report.html")
-    click.echo(f"saddleback report: {source} -> {target}", err=True)
     if is_result:
         from saddleback.commands.explain import read_result
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +19,12 @@ from saddleback.commands._logs import (
     target_options,
 )
 from saddleback.commands._logs import threads as cores
-from saddleback.commands._work import one_place, resumable, typed, work_options
+from saddleback.commands._work import apart, one_place, resumable, typed, work_options
 from saddleback.commands.merge import plainly
 from saddleback.commands.typed import tell
+
+if TYPE_CHECKING:
+    from saddleback.evaluation import Statistics
 
 
 @click.command()
@@ -77,13 +81,14 @@ def command(
     from saddleback.log.as_logged import reserved
     from saddleback.log.findings import refuse
     from saddleback.paper import prepare
-    from saddleback.sweep import Summing, cluster, remove, sum_groups, telling, threads
+    from saddleback.sweep import Summing, cluster, sum_groups, telling, threads
     from saddleback.verdict.gap import without_trace
 
     if not targets:
         raise click.UsageError("Say for which policy: --target module.py:function.")
     reserved(named(targets))
     one_place(workers, dask)
+    apart(out, options["files"])
     prepare(out.parent)
     log = open_log(options)
     rate = discount(log, gamma)
@@ -91,7 +96,6 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = corner(low, log, "low"), corner(high, log, "high")
     findings: list[Any] = []
-    taken = None
     if features is not None and boxed(features, *corners) and len(log.parts) > 1:
         found = features_of(features, log, None, *corners)
     else:
@@ -99,7 +103,6 @@ def command(
             card = log.card(rate, progress)
         refuse(card.findings)
         findings += card.findings
-        taken = card.taken
         found = features_of(features, log, card, *corners)
     own = features if features is not None and ".py:" in features else found
     what = Summing(
@@ -110,19 +113,24 @@ def command(
     most = workers or cores()
     if len(tasks) == 1 and dask is None:
         with reading("summing", quiet) as progress:
-            sums = what.sum_up(log, most, progress, taken)
+            sums = what.sum_up(log, most, progress)
         save_statistics(sums, out)
     else:
         kept = out.with_name(f"{out.name}.parts")
+
+        def finish(merged: Statistics) -> None:
+            save_statistics(merged, out)
+            shutil.rmtree(kept)
+
         with resumable(), threads(most) if dask is None else cluster(dask) as place:
             if not quiet:
-                click.echo(f"{len(tasks):,} groups of files on {place.words}", err=True)
+                many = f"{len(tasks):,} group{'s' if len(tasks) > 1 else ''} of files"
+                tell(f"{many} on {place.words}", err=True)
             sums = sum_groups(
                 what, tasks, kept, place, typed(),
                 lambda store: telling("stats", tasks, store, "rows", quiet, place.note),
+                finish,
             )  # fmt: skip
-            save_statistics(sums, out)
-        remove(kept)
     findings = list(dict.fromkeys((*findings, *sums.findings)))
     for each in findings[:SHOWN]:
         tell(str(each), err=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback.commands._work import one_place, resumable, typed, work_options
+from saddleback.commands.typed import tell
 
 if TYPE_CHECKING:
     from saddleback.sweep import Plan
@@ -46,10 +47,12 @@ def command(
       saddleback sweep study.toml --workers 4
       saddleback sweep study.toml --dask tcp://10.0.0.5:8786 --out results/big
     """
+    one_place(workers, dask)
+    if not quiet:
+        click.echo(f"reading {study} …", err=True)
     from saddleback._jit import announce
     from saddleback.sweep import plan, read_study, run_study, summary
 
-    one_place(workers, dask)
     chosen = read_study(study)
     if not quiet:
         announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
@@ -62,7 +65,7 @@ def command(
     with resumable():
         store = run_study(
             study, folder, workers=threads, dask=dask, command=typed(),
-            say=None if quiet else partial(click.echo, err=True),
+            say=None if quiet else partial(tell, err=True),
         )  # fmt: skip
     rows = summary(store.table(), chosen.metrics)
     if as_json:
@@ -72,7 +75,8 @@ def command(
 
     for case in chosen.cases:
         Console().print(_table([row for row in rows if row["problem"] == case.label]))
-    click.echo("Mean over runs at the last checkpoint, of settings that never diverged.")
+    click.echo("Mean over runs and the last tenth of the checkpoints; settings that diverged in")
+    click.echo("some run do not count.")
     click.echo(f"{folder}/shards/*.parquet")
 
 
@@ -95,7 +99,7 @@ def _told(found: Plan, workers: int) -> str:
             f"tasks          {found.tasks:,}, {each} each, the longest {span(found.longest)}",
             f"time           about {span(wall)} in {workers} thread{'s' if workers > 1 else ''}, "
             f"at {short(found.rate)} learner-steps/s each",
-            f"memory         about {short(found.memory)}B for each thread",
+            f"memory         about {short(found.memory)}B for each thread, besides about 0.3 GB",
             f"disk           about {short(found.disk)}B",
         ]
     )

@@ -200,8 +200,8 @@ def load(spec: str) -> Any:
     if not Path(path).is_file():
         raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
     found = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert found is not None
-    assert found.loader is not None
+    if found is None or found.loader is None:
+        raise InvalidParameter(f"{path} is no Python file: write path/to/module.py:{attribute}.")
     module = importlib.util.module_from_spec(found)
     folder = str(Path(path).resolve().parent)
     sys.modules.setdefault(found.name, module)

@@ -15,19 +15,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store
 from saddleback.sweep import Study as Sweep
+from saddleback.sweep.tables import TAIL
 
 NEEDED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
 OTHERS = (*NEEDED, "problem", "case", "updates", "name", "lam")
 """Columns that are not metrics."""
-
-TAIL = 0.1
-"""Share of the points that are the end of a run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +101,10 @@ def read_study(folder: Path) -> Study:
         listed = ", ".join(str(each) for each in inner[:8])
         raise InvalidParameter(f"{folder} is a folder of results: choose one of them, {listed}.")
     store = Store.load(folder)
-    paths = sorted((folder / "shards").glob("*.parquet"))
-    if not paths:
+    names = store.names()
+    if not names:
         raise InvalidParameter(f"{folder} holds no finished task yet: run the study first.")
-    every = [_shard(path) for path in paths]
+    every = [_with_problem(store.shard(name), name) for name in names]
     tables = [table for table in every if set(NEEDED) <= set(table.column_names)]
     if not tables:
         missing = [name for name in NEEDED if name not in every[0].column_names]
@@ -124,9 +121,9 @@ def read_study(folder: Path) -> Study:
     table = pa.concat_tables([each.select([*NEEDED, "problem", *metrics]) for each in tables])
     if not table.num_rows or not metrics:
         raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
-    study = dict(store.manifest.get("study") or {})
+    study = dict(store.manifest["study"])
     learned = tuple(_learned(table, metrics, study))
-    return Study(store.manifest, tuple(metrics), learned, len(paths), _tasks(study, len(paths)))
+    return Study(store.manifest, tuple(metrics), learned, len(names), _tasks(study, len(names)))
 
 
 def _tasks(study: Mapping[str, Any], done: int) -> int:
@@ -139,17 +136,11 @@ def _tasks(study: Mapping[str, Any], done: int) -> int:
         return done
 
 
-def _shard(path: Path) -> pa.Table:
-    """Read a shard, with the problem in a column."""
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException):
-        raise InvalidParameter(
-            f"{path} is damaged. Run the study again: what is whole is kept, and this done anew."
-        ) from None
+def _with_problem(table: pa.Table, name: str) -> pa.Table:
+    """Return the rows of a shard with the problem in a column."""
     if "problem" in table.column_names:
         return table
-    case = re.sub(r"-run\d+$", "", path.stem)
+    case = re.sub(r"-run\d+$", "", name)
     return table.append_column("problem", pa.array([case] * table.num_rows))
 
 

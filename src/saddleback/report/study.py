@@ -1,6 +1,6 @@
 """A study as a page: curves, step-size maps, the distribution over the grid, best settings.
 
-All settings travel with the page, as means over runs in single precision; bands over runs, only of
+All settings travel with the page, as means over runs; bands over runs, only of
 the best setting of each rule. If that is more than a page should hold, points are left out.
 """
 
@@ -23,7 +23,7 @@ from saddleback.report.theme import COLOURS, CONFIG, DASHES
 ROOM = 2_200_000
 """Characters of curves that a page may hold."""
 
-PER_CELL, PER_BAND = 5.4, 45
+PER_CELL, PER_BAND = 10.8, 45
 """Characters that a point takes, of the mean curve of a setting and of a band."""
 
 NAMES = {
@@ -155,9 +155,8 @@ def best(each: Learned, metric: str, keep: IntArray) -> dict[str, Any] | None:
 
 
 def packed(values: FloatArray) -> str:
-    """Return numbers in single precision as text, [point, α, second]."""
-    with np.errstate(over="ignore"):
-        return base64.b64encode(values.astype("<f4").tobytes()).decode()
+    """Return numbers as text, [point, α, second]."""
+    return base64.b64encode(values.astype("<f8").tobytes()).decode()
 
 
 def _first(each: Learned) -> list[int | None]:

@@ -56,13 +56,13 @@ def _curves() -> Plain:
 
 def _map() -> Plain:
     """Draw the end of each setting; what diverged is a cross on the bare page, never a colour."""
-    x = {"field": "alpha", "type": "ordinal", "title": "α", "sort": None,
+    x = {"field": "x", "type": "ordinal", "title": "α", "sort": None,
          "axis": {"labelAngle": -60, "labelOverlap": "greedy"}}  # fmt: skip
-    y = {"field": "second", "type": "ordinal", "title": "β/α", "sort": None,
+    y = {"field": "y", "type": "ordinal", "title": "β/α", "sort": None,
          "axis": {"labelOverlap": "greedy"}}  # fmt: skip
     at = "datum.cell === picked"
-    tooltip = [{"field": "rule"}, {"field": "alpha", "title": "α"},
-               {"field": "second", "title": "β/α"}, {"field": "said", "title": "at the end"},
+    tooltip = [{"field": "rule"}, {"field": "x", "title": "α"},
+               {"field": "y", "title": "β/α"}, {"field": "said", "title": "at the end"},
                {"field": "diverged", "title": "runs that diverged"}]  # fmt: skip
     return chart(
         "The metric at the end over step sizes; crosses mark settings that diverged", 230,

@@ -13,7 +13,6 @@ from saddleback.sweep.store import Store
 from saddleback.sweep.store import packed as packed
 from saddleback.sweep.study import Case, Study
 from saddleback.sweep.sums import Summing as Summing
-from saddleback.sweep.sums import remove as remove
 from saddleback.sweep.sums import sum_groups as sum_groups
 from saddleback.sweep.tables import summary
 from saddleback.sweep.whole import run_study

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import time
@@ -32,6 +31,13 @@ class Lock:
     @classmethod
     def take(cls, folder: Path) -> Self:
         """Take it, or say who has it."""
+        try:
+            import fcntl
+        except ImportError:
+            raise InvalidParameter(
+                "results can be written on Linux and macOS only: this system has no locks that "
+                "end with their process."
+            ) from None
         file = (folder / ".lock").open("a+", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -103,12 +103,18 @@ def cluster(address: str) -> Iterator[Place]:
         yield Place(
             client.get_executor(pure=False),
             lambda: max(1, AHEAD * count()),
-            f"Dask cluster at {address} ({there}), dashboard {client.dashboard_link}",
+            f"Dask cluster at {address} ({there}){_dashboard(client)}",
             watching,
             lambda: "" if count() else f", no workers: start some, dask worker {address}",
         )
     finally:
         client.close(timeout=1)
+
+
+def _dashboard(client: Any) -> str:
+    """Say where the dashboard is, if there is one."""
+    there = client.scheduler_info()["services"].get("dashboard")
+    return f"\n  dashboard {client.dashboard_link}" if there else ""
 
 
 def _threads(count: int) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
@@ -88,13 +88,13 @@ def plan(study: Study, folder: Path) -> Plan:
     sizes = [as_source("study", case.build(folder)).p for case in study.cases]
     kinds = [_kind(study, part, sizes[part.case]) for part in parts]
     enough = max(LEAST, LONG / len(set(kinds)))
-    known: dict[Kind, tuple[float, float, float]] = {}
+    known: dict[Kind, tuple[float, float, float, float]] = {}
     learners = steps = disk = memory = 0
     seconds = longest = 0.0
     for part, kind in zip(parts, kinds, strict=True):
         if kind not in known:
             known[kind] = _calibrate(study, part, folder, enough)
-        rate, empty, row = known[kind]
+        slope, fixed, empty, row = known[kind]
         case, p = study.cases[part.case], sizes[part.case]
         betas = sum(study.width(r) for r in range(part.rule, part.rules))
         settings = betas * (part.alphas - part.alpha)
@@ -102,8 +102,9 @@ def plan(study: Study, folder: Path) -> Plan:
         learners += settings * (part.runs - part.run)
         steps += part.size
         disk += int(empty + rows * row)
-        seconds += part.size / rate
-        longest = max(longest, part.size / rate)
+        long = part.size * slope + (part.runs - part.run) * fixed
+        seconds += long
+        longest = max(longest, long)
         memory = max(memory, settings * p * LEARNER + rows * ROW)
     return Plan(learners, steps, len(parts), seconds, longest, steps / seconds, memory, disk)
 
@@ -117,11 +118,14 @@ def _kind(study: Study, part: Part, p: int) -> Kind:
     return case.name, case.make, case.unit, p, study.rule(part.rule).form.has_dual
 
 
-def _calibrate(study: Study, part: Part, folder: Path, enough: float) -> tuple[float, float, float]:
-    """Return learner-steps per second of a part, bytes of an empty shard and of each row."""
+def _calibrate(
+    study: Study, part: Part, folder: Path, enough: float
+) -> tuple[float, float, float, float]:
+    """Return seconds of a learner-step and of a run, bytes of an empty shard and of each row."""
     case, where = study.cases[part.case], str(folder.resolve())
     count = 1 if case.unit == "episodes" else 200
     part = replace(part, case=0, run=0, runs=1)
+    before: tuple[int, float] | None = None
     while True:
         points = np.unique(np.linspace(0, count, len(case.points)).astype(int))
         small = replace(case, count=count, points=tuple(points.tolist()))
@@ -133,10 +137,13 @@ def _calibrate(study: Study, part: Part, folder: Path, enough: float) -> tuple[f
             begun = time.perf_counter()
             content = compute(text, part, where, versions())
             taken = min(taken, time.perf_counter() - begun)
-        if taken >= enough or count >= case.count:
-            rows = pq.read_table(io.BytesIO(content))
-            facts = json.loads(rows.schema.metadata[b"saddleback"])
+        rows = pq.read_table(pa.BufferReader(content), use_threads=False)
+        steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]
+        if before is not None and (taken - before[1] >= enough or count >= case.count):
+            # What takes the same however long it learns, as measuring does, is paid once.
+            slope = max(1e-12, (taken - before[1]) / max(1, steps - before[0]))
+            fixed = max(0.0, taken - slope * steps)
             empty = len(packed(rows.slice(0, 0)))
-            each = (len(content) - empty) / len(rows)
-            return max(1.0, facts["learner_steps"] / taken), empty, each
+            return slope, fixed, empty, (len(content) - empty) / len(rows)
+        before = (steps, taken)
         count = min(case.count, count * int(np.clip(2 * enough / taken, 2, 100)))

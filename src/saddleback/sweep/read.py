@@ -28,11 +28,14 @@ from saddleback.sweep.study import (
     measures,
 )
 
-SHARE = 400_000_000
+SHARE = 100_000_000
 """Learner-steps of a task: seconds."""
 
 POINTS = 21
 """Checkpoints if nothing is said."""
+
+MOST, MOST_POINTS = 10**12, 10**5
+"""Largest counts that are taken seriously, and most checkpoints."""
 
 POWER = 1000
 """Largest power of two in a grid."""
@@ -136,9 +139,11 @@ class _Reader:
         return None
 
     def _whole(self, place: Place, value: Any, least: int) -> int:
-        if _is_whole(value) and value >= least:
+        if _is_whole(value) and least <= value <= MOST:
             return value
-        self._say(place, f"{place[-1]} must be a whole number from {least} on, got {value!r}.")
+        self._say(
+            place, f"{place[-1]} must be a whole number from {least} to {MOST:,}, got {value!r}."
+        )
         return least
 
     def _number(self, place: Place, value: Any) -> float:
@@ -308,14 +313,14 @@ class _Reader:
         The last is always among them.
         """
         given = self._given.get("checkpoints", POINTS)
-        if _is_whole(given) and given >= 2:
+        if _is_whole(given) and 2 <= given <= MOST_POINTS:
             spaced = case.count * np.linspace(0, 1, given) ** 2
             return tuple(np.unique(np.round(spaced)).astype(int).tolist())
         if not isinstance(given, list) or not given or not all(map(_is_whole, given)):
             self._say(
                 ("checkpoints",),
-                f"checkpoints must be a whole number from 2 on, or list {case.unit}; "
-                f"got {_brief(given)}.",
+                f"checkpoints must be a whole number from 2 to {MOST_POINTS:,}, or list "
+                f"{case.unit}; got {_brief(given)}.",
             )
             return ()
         for each in given:

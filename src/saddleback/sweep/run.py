@@ -79,13 +79,18 @@ def run_tasks(
             ended = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
             if not ended:
                 done(None, False)
-            for future in ended:
+            for future in sorted(ended, key=_failed):  # what is finished is kept first
                 task = running.pop(future)
                 store.put(task.name, _result(task, future, place))
                 done(task, True)
     finally:
         for future in running:
             future.cancel()
+
+
+def _failed(future: Future[Any]) -> bool:
+    """Whether a task came to nothing."""
+    return future.cancelled() or future.exception() is not None
 
 
 def _result(task: Task, future: Future[Any], place: Place) -> bytes:

@@ -63,7 +63,12 @@ class Store:
 
     @classmethod
     def open(
-        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str = ".parquet"
+        cls,
+        folder: Path,
+        study: Mapping[str, Any],
+        command: str,
+        suffix: str = ".parquet",
+        fix: str = "Choose another folder with --out.",
     ) -> Self:
         """Open the store of a study to write, making it if there is none.
 
@@ -74,7 +79,7 @@ class Store:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
             lock = Lock.take(folder)
             try:
-                manifest = cls._begin(folder, wanted, command, suffix)
+                manifest = cls._begin(folder, wanted, command, suffix, fix)
             except BaseException:
                 lock.give_back()
                 raise
@@ -86,13 +91,13 @@ class Store:
 
     @classmethod
     def _begin(
-        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str
+        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: str
     ) -> dict[str, Any]:
         """Return the manifest, which is written if there is none."""
         path = folder / "manifest.json"
         if path.exists():
             manifest = cls._read(path)
-            _same_study(folder, manifest["study"], study)
+            _same_study(folder, manifest["study"], study, fix)
         else:
             manifest = {
                 "schema": SCHEMA, "study": study, "hash": digest(study), "suffix": suffix,
@@ -196,14 +201,29 @@ class Store:
             ) from None
         self._sums[path.name] = found
 
+    def names(self) -> list[str]:
+        """Return the names of all finished tasks, in order; other files are not looked at."""
+        suffix = self.manifest["suffix"]
+        found = (name.removesuffix(suffix) for name in self._sums if name.endswith(suffix))
+        return sorted(name for name in found if self.path(name).exists())
+
     def shard(self, name: str) -> pa.Table:
-        """Return the rows of one finished task."""
-        return pq.read_table(self.path(name))
+        """Return the rows of one finished task, refusing what is not what was written."""
+        path = self.path(name)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
+        if hashlib.sha256(content).hexdigest() != self._sums.get(path.name):
+            raise InvalidParameter(
+                f"{path} is damaged. Run the study again: what is whole is kept, and this done "
+                "anew."
+            )
+        return pq.read_table(pa.BufferReader(content), use_threads=False)
 
     def table(self) -> pa.Table:
         """Return the rows of all finished tasks, in the order of their names."""
-        paths = sorted((self.folder / "shards").glob("*.parquet"))
-        return pa.concat_tables([pq.read_table(path) for path in paths])
+        return pa.concat_tables([self.shard(name) for name in self.names()])
 
 
 def packed(rows: pa.Table, facts: Mapping[str, Any] | None = None) -> bytes:
@@ -246,7 +266,12 @@ def digest(study: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _same_study(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _same_study(
+    folder: Path,
+    there: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+    fix: str = "Choose another folder with --out.",
+) -> None:
     """Refuse to mix studies, naming the first choice in which they differ."""
     same = {"title": None}
     found = _difference({**there, **same}, json.loads(json.dumps({**wanted, **same})))
@@ -254,7 +279,7 @@ def _same_study(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any
         name, one, other = found
         raise InvalidParameter(
             f"{folder} holds another study: there {name} is {one}, here {other}. Nothing was "
-            "changed; choose another folder with --out."
+            f"changed. {fix}"
         )
 
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial, reduce
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from saddleback._typing import FloatArray, OffsetArray
+from saddleback.errors import InvalidParameter
 from saddleback.evaluation import Statistics, load_statistics
 from saddleback.evaluation.setting import Setting
 from saddleback.evaluation.spec import own_features
@@ -26,9 +29,11 @@ from saddleback.evaluation.storage import packed_statistics
 from saddleback.features import Features
 from saddleback.log import Log, Observed, as_target
 from saddleback.log.as_logged import NAME
+from saddleback.log.decode import plain
+from saddleback.log.marks import mark
 from saddleback.rules import Rule
 from saddleback.sweep.place import Place
-from saddleback.sweep.run import Task, run_tasks
+from saddleback.sweep.run import Done, Task, run_tasks
 from saddleback.sweep.store import Store, same_versions, versions
 from saddleback.system.storage import rule_words
 
@@ -101,37 +106,41 @@ class Summing:
             rows += part.rows
         return [tuple(each) for each in found]
 
-    def sum_up(
-        self, log: Log, threads: int = 1, progress: Any = None, taken: Any = None
-    ) -> Statistics:
-        """Sum a part of the log up, or all of it; ``taken`` is how often each action was taken."""
-        observed = Observed.of(log) if taken is None else Observed.by(np.asarray(taken, float))
+    def sum_up(self, log: Log, threads: int = 1, progress: Any = None) -> Statistics:
+        """Sum a part of the log up, or all of it."""
         return Statistics.of(
-            log, self.rules, {**self.targets, NAME: observed}, features=self.known(log),
-            gamma=self.gamma, shared=self.shared, blocks=self.blocks,
+            log, self.rules, {**self.targets, NAME: Observed.by(action_counts(log))},
+            features=self.known(log), gamma=self.gamma, shared=self.shared, blocks=self.blocks,
             allow_uncovered=self.allow_uncovered, threads=threads, progress=progress,
         )  # fmt: skip
 
     def tasks(self) -> list[Task]:
-        """Return a task for each group."""
+        """Return a task for each group; each is sent with the files of its group alone."""
         rows = {os.path.abspath(part.name): part.rows for part in self.log.parts}
         names = self.log.action_names
-        return [
-            Task(
-                f"files-{hashlib.sha256(_words(group).encode()).hexdigest()[:16]}",
-                partial(summed, self, group, names, versions()),
-                sum(rows[each] for each in group),
-            )
-            for group in self.groups()
-        ]
+        found = []
+        for group in self.groups():
+            mine = replace(self, log=self.log.but(data=list(group), actions=names))
+            name = f"files-{hashlib.sha256(_words(group).encode()).hexdigest()[:16]}"
+            size = sum(rows[each] for each in group)
+            found.append(Task(name, partial(summed, mine, versions()), size))
+        return found
+
+    def study(self) -> dict[str, Any]:
+        """Say what the sums are of, so that no others are added to them."""
+        setting, log = self.setting(), self.log
+        behaviour = None if log.behaviour is None else mark(log.behaviour)
+        return asdict(setting) | {
+            "rules": [rule_words(rule) for rule in setting.rules],
+            "columns": dict(log.layout.names), "behaviour": behaviour,
+            "without propensities": log.ignore_propensities,
+        }  # fmt: skip
 
 
-def summed(
-    what: Summing, files: Sequence[str], actions: Sequence[str], wanted: Mapping[str, str]
-) -> bytes:
+def summed(what: Summing, wanted: Mapping[str, str]) -> bytes:
     """Sum one group up; return its statistics as the content of a file."""
     same_versions(wanted)
-    return packed_statistics(what.sum_up(what.log.but(data=list(files), actions=actions)))
+    return packed_statistics(what.sum_up(what.log))
 
 
 def sum_groups(
@@ -140,21 +149,54 @@ def sum_groups(
     folder: Path,
     place: Place,
     command: str,
-    telling: Callable[[Store], Any],
+    telling: Callable[[Store], AbstractContextManager[Done]],
+    finish: Callable[[Statistics], object] = lambda merged: None,
 ) -> Statistics:
-    """Sum all groups up, keeping each in a folder until all are there; return the merged sums."""
-    setting = what.setting()
-    study = asdict(setting) | {"rules": [rule_words(rule) for rule in setting.rules]}
-    with Store.open(folder, {"statistics": study}, command, ".npz") as store:
+    """Sum all groups up, keeping each in a folder; return the merged sums.
+
+    ``finish`` is told of them while nobody else may write there, to keep them and remove the rest.
+    """
+    study = {"statistics": what.study()}
+    fix = f"Remove {folder}, or name another --out."
+    with Store.open(folder, study, command, ".npz", fix) as store:
         with telling(store) as done:
             run_tasks(tasks, store, place, done)
-        each = (load_statistics(store.path(task.name)) for task in tasks)
-        return reduce(Statistics.merge, each)
+        merged = _merged([store.path(task.name) for task in tasks])
+        _once(merged.ids)
+        finish(merged)
+    return merged
 
 
-def remove(folder: Path) -> None:
-    """Remove the sums of groups, when they are no longer needed."""
-    shutil.rmtree(folder, ignore_errors=True)
+def _merged(paths: Sequence[Path]) -> Statistics:
+    """Merge statistics, halves by halves: each is read once, and few are held."""
+    if len(paths) == 1:
+        return load_statistics(paths[0])
+    middle = len(paths) // 2
+    return _merged(paths[:middle]).merge(_merged(paths[middle:]))
+
+
+def _once(ids: OffsetArray) -> None:
+    """Refuse a log that has an episode's id twice, as it is refused where it is read in one go."""
+    twice = len(ids) - len(np.unique(ids))
+    if twice:
+        raise InvalidParameter(
+            f"{twice:,} episode id{'s are' if twice > 1 else ' is'} in several files: the same "
+            "episodes twice, or numbered anew in each file? Give different episodes different ids."
+        )
+
+
+def action_counts(log: Log) -> FloatArray:
+    """Return how often each action is in the rows of a log, [K], reading nothing else."""
+    column, names = log.layout.names["action"], log.action_names
+    found = np.zeros(len(names))
+    for part in log.parts:
+        for batch in part.batches([column]):
+            for each in pc.value_counts(plain(batch.column(column)).drop_null()).to_pylist():
+                value = each["values"]
+                at = names.index(value) if log.text_actions else int(value)
+                if 0 <= at < len(found):
+                    found[at] += each["counts"]
+    return found
 
 
 def _goes_on(one: str, other: str, column: str) -> bool:

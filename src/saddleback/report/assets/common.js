@@ -48,8 +48,8 @@ function short(x, digits = 4) {
   const text =
     Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4)
       ? x.toExponential(Math.max(0, digits - 2))
-      : String(Number(x.toPrecision(digits)));
-  return text.replace("-", "−").replace("e+", "e");
+      : String(Number.isInteger(x) ? x : Number(x.toPrecision(digits)));
+  return text.replaceAll("-", "−").replace("e+", "e");
 }
 
 // Rows as CSV. A cell that a spreadsheet would take for a formula is quoted with an apostrophe.

@@ -120,9 +120,11 @@ async function drawMaps() {
   for (const [k, each] of seen.entries()) {
     const spec = structuredClone(held.charts.map),
       name = `map-${k}`;
-    spec.data.values = structuredClone(shown.cells.filter((row) => row.rule === each.rule));
-    spec.encoding.x.scale = { domain: each.alphas.map((x) => short(x, 3)) };
-    spec.encoding.y.scale = { domain: [...each.seconds].reverse().map((x) => short(x, 3)) };
+    spec.data.values = shown.cells
+      .filter((row) => row.rule === each.rule)
+      .map((row) => ({ ...row, x: short(row.alpha), y: short(row.second) }));
+    spec.encoding.x.scale = { domain: each.alphas.map((x) => short(x)) };
+    spec.encoding.y.scale = { domain: [...each.seconds].reverse().map((x) => short(x)) };
     spec.encoding.y.title = each.second;
     Object.assign(spec.layer[0].encoding.color.scale, own ? colours(spec.data.values) : whole);
     spec.params[0].value = picked && picked.rule === each.rule ? picked.cell : -1;

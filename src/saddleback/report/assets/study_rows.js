@@ -1,7 +1,7 @@
 // What a study shows, as rows: those that the controls choose.
 function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Float32Array(bytes.buffer);
+  return new Float64Array(bytes.buffer);
 }
 
 function visible() {
@@ -83,8 +83,8 @@ function cellRows(metric) {
       return {
         rule: each.rule,
         cell,
-        alpha: short(alpha, 3),
-        second: short(second, 3),
+        alpha,
+        second,
         final,
         diverged,
         said: diverged ? "diverged" : short(final),
