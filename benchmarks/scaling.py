@@ -29,11 +29,12 @@ from saddleback import GES, features, problems
 from saddleback.log import Log, collect
 from saddleback.sweep import Store, Summing, cluster, read_study, run_tasks, tasks_of, threads
 from saddleback.sweep.progress import short, span
+from saddleback.sweep.read import SHARE
 
 MACHINES, CORES = 100, 2
 """The cluster that is computed: so many machines like this one."""
 
-TURNS = 3
+TURNS = 2
 """Times that each way is tried; the best counts."""
 
 STUDY = """
@@ -157,7 +158,7 @@ def study_tasks(folder):
     """The tasks of a study, of some seconds each."""
     path = folder / "study.toml"
     path.write_text(STUDY)
-    study = read_study(path)
+    study = read_study(path, share=400_000_000)
     return study, tasks_of(study, folder)
 
 
@@ -183,7 +184,7 @@ def projected(study, log):
     threads_ = MACHINES * CORES
     settings, steps = 1_000_000, 1_000_000
     work = settings * steps / study["rate"]
-    tasks = settings * steps / 400e6
+    tasks = settings * steps / SHARE
     each = work / tasks
     lines = [
         f"a study of {settings:,} settings with {steps:,} steps each:",

@@ -31,7 +31,7 @@ def command(source: Path, out: Path | None) -> None:
     is_result = source.is_file()
     target = out or (source.with_suffix(".html") if is_result else source / "report.html")
     apart(target, [source])
-    if target.suffix not in (".html", ".htm"):
+    if target.suffix not in (".html", ".htm") and not target.is_dir():
         raise click.UsageError(f"--out {target}: a page is a file that ends in .html.")
     click.echo(f"saddleback report: {source} -> {target}", err=True)
     from saddleback.report import check_path, ready
