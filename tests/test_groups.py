@@ -225,7 +225,8 @@ def test_another_column_or_behaviour_is_something_else(tmp_path):
 def test_an_id_in_two_groups_is_refused_as_in_one_pass(tmp_path):
     paths = files(tmp_path / "a")
     table = pq.read_table(paths[4])
-    ids = pa.array(np.repeat([0, 99], 7))  # of 14 rows; 0 is in the first file too
+    first = pq.read_table(paths[0])["episode_id"][0].as_py()
+    ids = pa.array(np.repeat([first, 999], 7))
     place = table.column_names.index("episode_id")
     pq.write_table(table.set_column(place, "episode_id", ids), paths[4])
     with pytest.raises(InvalidParameter, match="1 episode id is in several files"):
