@@ -99,7 +99,8 @@ def _told(found: Plan, workers: int) -> str:
             f"tasks          {found.tasks:,}, {each} each, the longest {span(found.longest)}",
             f"time           about {span(wall)} in {workers} thread{'s' if workers > 1 else ''}, "
             f"at {short(found.rate)} learner-steps/s each",
-            f"memory         about {short(found.memory)}B for each thread, besides about 0.3 GB",
+            f"memory         about {short(found.memory)}B for each thread, and "
+            f"{short(found.shared)}B for all",
             f"disk           about {short(found.disk)}B",
         ]
     )

@@ -25,6 +25,12 @@ LEARNER = 4 * 8
 ROW = 120
 """Bytes of a row of results in memory."""
 
+SAMPLE = 2000
+"""Steps behind estimated metrics while calibrating: they take as long to measure."""
+
+PROCESS, SYSTEM = 320_000_000, 4
+"""Bytes of the process itself; and matrices of p² numbers for each rule, to measure with."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -42,8 +48,8 @@ class Plan:
         Seconds of the longest task, on one thread.
     rate
         Learner-steps in a second of one thread.
-    memory
-        Bytes for each thread, besides the process itself.
+    memory, shared
+        Bytes for each thread; and for all together, the process itself among them.
     disk
         Bytes of the store.
 
@@ -51,7 +57,7 @@ class Plan:
     --------
     >>> small = Plan(
     ...     learners=10, learner_steps=10_000, tasks=1, seconds=0.5, longest=0.5, rate=20_000.0,
-    ...     memory=5_000, disk=12_000,
+    ...     memory=5_000, disk=12_000, shared=300_000_000,
     ... )  # fmt: skip
     >>> small.learner_steps / small.rate == small.seconds
     True
@@ -65,6 +71,7 @@ class Plan:
     rate: float
     memory: int
     disk: int
+    shared: int
 
 
 def plan(study: Study, folder: Path) -> Plan:
@@ -89,7 +96,7 @@ def plan(study: Study, folder: Path) -> Plan:
     kinds = [_kind(study, part, sizes[part.case]) for part in parts]
     enough = max(LEAST, LONG / len(set(kinds)))
     known: dict[Kind, tuple[float, float, float, float]] = {}
-    learners = steps = disk = memory = 0
+    learners = steps = disk = memory = all_rows = 0
     seconds = longest = 0.0
     for part, kind in zip(parts, kinds, strict=True):
         if kind not in known:
@@ -106,7 +113,11 @@ def plan(study: Study, folder: Path) -> Plan:
         seconds += long
         longest = max(longest, long)
         memory = max(memory, settings * p * LEARNER + rows * ROW)
-    return Plan(learners, steps, len(parts), seconds, longest, steps / seconds, memory, disk)
+        all_rows += rows
+    shared = PROCESS + all_rows * ROW + 8 * SYSTEM * len(study.rules) * sum(p * p for p in sizes)
+    return Plan(
+        learners, steps, len(parts), seconds, longest, steps / seconds, memory, disk, shared
+    )
 
 
 Kind = tuple[str | None, str | None, str, int, bool]
@@ -123,13 +134,14 @@ def _calibrate(
 ) -> tuple[float, float, float, float]:
     """Return seconds of a learner-step and of a run, bytes of an empty shard and of each row."""
     case, where = study.cases[part.case], str(folder.resolve())
-    count = 1 if case.unit == "episodes" else 200
+    least = len(case.points)  # so that measuring takes as long each time
+    count = min(case.count, max(least, 1 if case.unit == "episodes" else 200))
     part = replace(part, case=0, run=0, runs=1)
     before: tuple[int, float] | None = None
     while True:
         points = np.unique(np.linspace(0, count, len(case.points)).astype(int))
         small = replace(case, count=count, points=tuple(points.tolist()))
-        only = replace(study, cases=(small,))
+        only = replace(study, cases=(small,), sample=min(study.sample, SAMPLE))
         text = json.dumps(only.plain())
         compute(text, part, where, versions())  # kernels are compiled, and systems solved, once
         taken = np.inf
@@ -139,10 +151,13 @@ def _calibrate(
             taken = min(taken, time.perf_counter() - begun)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]
-        if before is not None and (taken - before[1] >= enough or count >= case.count):
-            # What takes the same however long it learns, as measuring does, is paid once.
-            slope = max(1e-12, (taken - before[1]) / max(1, steps - before[0]))
-            fixed = max(0.0, taken - slope * steps)
+        long = before is not None and taken - before[1] >= enough
+        if long or count >= case.count:
+            slope, fixed = taken / steps, 0.0
+            if before is not None and count < case.count:
+                # What takes the same however long it learns, as measuring does, is paid once.
+                slope = (taken - before[1]) / (steps - before[0])
+                fixed = max(0.0, taken - slope * steps)
             empty = len(packed(rows.slice(0, 0)))
             return slope, fixed, empty, (len(content) - empty) / len(rows)
         before = (steps, taken)
