@@ -9,6 +9,6 @@ from saddleback.commands._work import typed
 
 def made(seed: int) -> dict[str, Any]:
     """Return command, versions and seed, as plain data."""
-    from saddleback.sweep.store import versions
+    from saddleback._versions import versions
 
     return {"command": typed(), "versions": versions(), "seed": seed}

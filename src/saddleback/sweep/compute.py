@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from saddleback._versions import versions
 from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.sweep.run import Task
-from saddleback.sweep.store import digest, packed, same_versions, versions
+from saddleback.sweep.store import digest, packed, same_versions
 from saddleback.sweep.study import Metrics, Part, Study, measures
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from saddleback._versions import versions
 from saddleback.engine import as_source
 from saddleback.sweep.compute import compute
-from saddleback.sweep.store import packed, versions
+from saddleback.sweep.store import packed
 from saddleback.sweep.study import Part, Study
 
 LONG, LEAST = 0.5, 0.05

@@ -17,24 +17,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from saddleback._versions import versions
 from saddleback.errors import InvalidParameter
 from saddleback.sweep.lock import Lock
 
 SCHEMA = 2
 """Version of the layout of a store."""
-
-PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
-"""Whose versions a manifest names."""
 
 PARTS = {"study", "hash", "suffix", "command", "versions"}
 """What a manifest must say, besides its schema."""
@@ -239,14 +234,6 @@ def facts_of(path: Path) -> dict[str, Any]:
     """Return the facts that a shard says of itself."""
     found: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"saddleback"])
     return found
-
-
-def versions() -> dict[str, str]:
-    """Versions on which results may depend."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
-
-
-_version = cache(version)  # of what is loaded, whatever is installed meanwhile
 
 
 def same_versions(wanted: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from saddleback._typing import FloatArray, OffsetArray
+from saddleback._versions import versions
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import Statistics, load_statistics
 from saddleback.evaluation.setting import Setting
@@ -34,7 +35,7 @@ from saddleback.log.marks import mark
 from saddleback.rules import Rule
 from saddleback.sweep.place import Place
 from saddleback.sweep.run import Done, Task, run_tasks
-from saddleback.sweep.store import Store, same_versions, versions
+from saddleback.sweep.store import Store, same_versions
 from saddleback.system.storage import rule_words
 
 ROWS = 2_000_000
