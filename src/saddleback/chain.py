@@ -8,8 +8,6 @@ ends the episode, has expected visits per episode n = start + Pᵀn.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.errors import Undefined
@@ -68,6 +66,10 @@ def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArr
 
     ``exits`` marks states from which an episode may end.
     """
+    # Loaded when a chain is looked at: a log has none, and this is a tenth of the time to start.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     count, label = connected_components(csr_array(P), connection="strong")
     leaves = np.zeros(count, dtype=bool)
     source, sink = np.nonzero(P)

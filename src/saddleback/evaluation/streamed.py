@@ -24,7 +24,6 @@ from saddleback.log import Log
 from saddleback.log.log import Progress
 from saddleback.rules import GES, Rule
 from saddleback.system import System
-from saddleback.theory import step_sizes
 
 BOUND = 1e6
 """A learner that goes so many times beyond the solution has diverged."""
@@ -140,6 +139,8 @@ class Streamed(Estimator):
             return self._grid(system)
         assert self.statistics_ is not None
         steps = int(self.statistics_.steps.sum()) * passes
+        from saddleback.theory import step_sizes  # loaded when step sizes are looked for
+
         advice = step_sizes(self._noisy(log, system), steps=steps)
         return np.array([advice.alpha]), np.array([advice.beta or advice.alpha])
 
