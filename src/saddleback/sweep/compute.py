@@ -17,6 +17,7 @@ from saddleback._versions import versions
 from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
+from saddleback.rules import Rule
 from saddleback.sweep.run import Task
 from saddleback.sweep.store import digest, packed, same_versions
 from saddleback.sweep.study import Metrics, Part, Study, measures
@@ -35,13 +36,20 @@ def compute(plain: str, part: Part, folder: str, wanted: Mapping[str, str]) -> b
     """Do one part of a study; return the content of its shard."""
     same_versions(wanted)
     study = _study(plain)
-    case = study.cases[part.case]
     with _LOCK:  # files are imported, and systems solved, once
         problem = _problem(plain, part.case, folder)
         chosen = {
             study.rule(r): _metrics(plain, part.case, folder, r)
             for r in range(part.rule, part.rules)
         }
+    return work(study, part, problem, chosen)
+
+
+def work(
+    study: Study, part: Part, problem: Problem | Source, chosen: Mapping[Rule, Metrics]
+) -> bytes:
+    """Do one part of a study, with its problem, rules and metrics at hand."""
+    case = study.cases[part.case]
     alpha, beta = study.step_sizes(part)
     tables = []
     learners = steps = diverged = 0

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saddleback._versions import versions
 from saddleback.engine import as_source
-from saddleback.sweep.compute import compute
+from saddleback.sweep.compute import work
 from saddleback.sweep.store import packed
-from saddleback.sweep.study import Part, Study
+from saddleback.sweep.study import Part, Study, measures
 
 LONG, LEAST = 0.5, 0.05
 """Seconds that a calibration takes for all kinds of tasks together, and at least for each."""
@@ -134,21 +133,28 @@ def _calibrate(
     study: Study, part: Part, folder: Path, enough: float
 ) -> tuple[float, float, float, float]:
     """Return seconds of a learner-step and of a run, bytes of an empty shard and of each row."""
-    case, where = study.cases[part.case], str(folder.resolve())
+    case = study.cases[part.case]
+    problem, sample = case.build(folder), min(study.sample, SAMPLE)
+    chosen = {
+        rule: measures(problem, rule, study.metrics, sample, study.seed)
+        for rule in map(study.rule, range(part.rule, part.rules))
+    }
     least = len(case.points)  # so that measuring takes as long each time
     count = min(case.count, max(least, 1 if case.unit == "episodes" else 200))
     part = replace(part, case=0, run=0, runs=1)
     before: tuple[int, float] | None = None
+    warm = False
     while True:
         points = np.unique(np.linspace(0, count, len(case.points)).astype(int))
         small = replace(case, count=count, points=tuple(points.tolist()))
-        only = replace(study, cases=(small,), sample=min(study.sample, SAMPLE))
-        text = json.dumps(only.plain())
-        compute(text, part, where, versions())  # kernels are compiled, and systems solved, once
+        only = replace(study, cases=(small,))
+        if not warm:
+            work(only, part, problem, chosen)  # kernels are compiled
+            warm = True
         taken = np.inf
         for _ in range(2):  # the better of two: others use this machine too
             begun = time.perf_counter()
-            content = compute(text, part, where, versions())
+            content = work(only, part, problem, chosen)
             taken = min(taken, time.perf_counter() - begun)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]
@@ -162,4 +168,4 @@ def _calibrate(
             empty = len(packed(rows.slice(0, 0)))
             return slope, fixed, empty, (len(content) - empty) / len(rows)
         before = (steps, taken)
-        count = min(case.count, count * int(np.clip(2 * enough / taken, 2, 100)))
+        count = min(case.count, 8 * count)
