@@ -12,7 +12,7 @@ import saddleback as sb
 PAGES = Path(__file__).parents[1] / "docs" / "api"
 ROOMS = (
     "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
-    "rules", "sweep", "system", "theory", "verdict",
+    "report", "rules", "sweep", "system", "theory", "verdict",
 )  # fmt: skip
 """Packages whose names are public, besides those that `saddleback` itself has."""
 
@@ -67,3 +67,30 @@ def test_every_name_one_calls_shows_how(thing):
 def test_every_rule_has_its_equation():
     for name, rule in sb.rules.NAMED.items():
         assert re.search(r"^ {4,}.*[←=]", inspect.getdoc(rule), re.MULTILINE), name
+
+
+NO_EQUATION = {
+    "Bootstrap", "Experience", "Form", "Log", "Stream", "Trace", "Verdict", "as_target", "collect",
+    "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
+    "checks.typical_problem", "evaluation.default_rule", "features.Active", "features.Custom",
+    "features.Features", "features.Given", "features.OneHot", "features.Tiles", "log.Behaviour",
+    "log.Card", "log.Finding", "log.Observed", "log.Piece", "log.Target", "log.from_minari",
+    "log.to_minari", "policies.check_coverage", "policies.pump", "policies.table",
+    "problems.from_gymnasium", "problems.make", "problems.random_mdp", "problems.random_walk",
+    "report.evaluation_page", "report.explorer_page", "report.read_results", "report.study_page",
+    "report.write", "rules.each_rule", "rules.is_rule", "rules.make", "rules.tabulate",
+    "sweep.Case", "sweep.Plan", "sweep.Store", "sweep.Study", "sweep.plan", "sweep.read_study",
+    "sweep.run_study", "sweep.summary", "system.load", "system.save", "theory.Advice",
+    "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "verdict.Evaluation",
+    "verdict.Diagnosis", "verdict.Estimate", "verdict.Gate", "verdict.Improvement",
+    "verdict.Logged", "verdict.Ranking",
+    "verdict.of_statistics", "errors.SaddlebackError",
+}  # fmt: skip
+"""Records, files, contracts and collections: what computes nothing that a formula would say."""
+
+
+@pytest.mark.parametrize("thing", list(called()))
+def test_every_name_that_computes_has_its_equation(thing, request):
+    name = request.node.callspec.id
+    told = re.split(r"^Examples$", inspect.getdoc(thing), flags=re.MULTILINE)[0]
+    assert bool(re.search(r"[=←≤≥√Σ]", told)) != (name in NO_EQUATION)

@@ -18,7 +18,7 @@ import saddleback as sb
 from saddleback.commands import group
 from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import page as page_module
-from saddleback.report import read_study, study, study_page, write
+from saddleback.report import read_results, study, study_page, write
 from saddleback.sweep import Store, packed, run_study, run_tasks, threads
 
 EVIL = "<img src=x onerror='window.hacked=1'>(0.5)"
@@ -65,11 +65,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def path(folder):
-    return write(study_page(read_study(folder)), folder.parent / "study.html")
+    return write(study_page(read_results(folder)), folder.parent / "study.html")
 
 
 def test_arrays_are_the_rows(folder):
-    found = read_study(folder)
+    found = read_results(folder)
     assert found.metrics == ("mspbe", "norm")
     assert [(each.problem, each.rule) for each in found.learned] == [
         (problem, rule) for problem in ("star & more", "walk") for rule in RULES
@@ -99,7 +99,7 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
     study = {"paper-some": made.study()}
     with Store.open(tmp_path / "s", study, "saddleback paper x") as store, threads(1) as place:
         run_tasks(made.tasks(), store, place)
-    wanted, found = made.results(store), read_study(tmp_path / "s")
+    wanted, found = made.results(store), read_results(tmp_path / "s")
     assert [each.rule for each in found.learned] == list(rules)
     assert {each.problem for each in found.learned} == {"paper-some"}
     assert [each.lam for each in found.learned] == [0.5, 0.5]
@@ -114,7 +114,7 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
 
 
 def test_best_settings_have_students_interval(folder):
-    each = read_study(folder).learned[0]
+    each = read_results(folder).learned[0]
     found = study.best(each, "mspbe", np.arange(len(each.points)))
     i, j = each.best("mspbe")
     ends = each.final("mspbe")[:, i, j]
@@ -126,7 +126,7 @@ def test_best_settings_have_students_interval(folder):
 
 
 def test_too_much_is_thinned_and_then_refused(folder, monkeypatch):
-    found = read_study(folder)
+    found = read_results(folder)
     assert study.thinning(found) == 1
     monkeypatch.setattr(study, "ROOM", 10_000)
     stride = study.thinning(found)
@@ -155,7 +155,7 @@ def settle(page):
 
 def test_what_is_shown_is_what_the_store_says(visit, path, folder):
     page = visit(path)
-    found = {(each.problem, each.rule): each for each in read_study(folder).learned}
+    found = {(each.problem, each.rule): each for each in read_results(folder).learned}
     for problem, metric in (("star & more", "mspbe"), ("walk", "norm")):
         page.select_option("#problem", problem)
         page.select_option("#metric", metric)
@@ -198,11 +198,11 @@ def test_rules_may_have_grids_of_their_own(visit, tmp_path):
     table = [row for row in table if row["rule"] != EVIL or row["alpha"] != row["beta"]]
     with Store.open(tmp_path / "s", {}, "") as store:
         store.put("some", packed(pa.Table.from_pylist(table)))
-    found = {each.rule: each for each in read_study(tmp_path / "s").learned}
+    found = {each.rule: each for each in read_results(tmp_path / "s").learned}
     assert (found["GES(0)"].second, found["GES(0)"].seconds.tolist()) == ("β", [0.0])
     assert found["GES(0.9)"].second == "β/α"
     assert found["GES(0)"].diverged.shape == (6, 1)
-    page = visit(write(study_page(read_study(tmp_path / "s")), tmp_path / "x.html"))
+    page = visit(write(study_page(read_results(tmp_path / "s")), tmp_path / "x.html"))
     by_rule = {row["rule"]: row for row in rows_of(page, "best")}
     assert by_rule["GES(0)"]["β"] == "0"
     assert by_rule["GES(0)"]["β/α"] == ""
@@ -265,7 +265,7 @@ def test_the_distribution_counts_what_ends_at_or_below(visit, path, folder):
     settle(page)
     page.click("section:has(#grid-title) summary")
     found = rows_of(page, "steps")
-    for each in read_study(folder).learned:
+    for each in read_results(folder).learned:
         if each.problem == "walk":
             ends = each.mean_final("mspbe").ravel()
             mine = [row for row in found if row["rule"] == each.rule]
@@ -406,7 +406,7 @@ lam = 0.0
 def test_a_sweep_is_read_as_it_is_written(tmp_path):
     (tmp_path / "x.toml").write_text(SWEEP)
     store = run_study(tmp_path / "x.toml", tmp_path / "s")
-    found = read_study(tmp_path / "s")
+    found = read_results(tmp_path / "s")
     assert set(found.metrics) == {"norm", "mspbe"}
     assert [each.rule for each in found.learned] == ["GTD2(0)", "TD(0)"]
     assert [each.diverged.shape for each in found.learned] == [(2, 2), (2, 1)]
@@ -417,5 +417,5 @@ def test_a_sweep_is_read_as_it_is_written(tmp_path):
     assert '"units": {"random_walk": "episodes"}' in text or '"random_walk":"episodes"' in text
     assert "Unfinished" not in text
     store.path("p000-0001-run00000").unlink()
-    half = study_page(read_study(tmp_path / "s"))
+    half = study_page(read_results(tmp_path / "s"))
     assert "<strong>Unfinished:</strong> 1 of 2 tasks are done." in half

@@ -24,7 +24,7 @@ from saddleback.errors import InvalidParameter, InvalidShape, NeverEnds
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class FiniteMDP:
-    """A finite MDP with known dynamics.
+    """A finite MDP with known dynamics: q^π(s,a) = R(s,a) + γ Σ_s' p(s'|s,a) v^π(s').
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def check_coverage(target: FloatArray, behaviour: FloatArray, acting: BoolArray)
 
 
 def uniform(actions: int) -> Policy:
-    """Every action alike.
+    """Every action alike: π(a|s) = 1/K.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def uniform(actions: int) -> Policy:
 
 
 def always(action: int, actions: int) -> Policy:
-    """One action, whatever is observed.
+    """One action whatever is observed: π(a|s) = 1.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def always(action: int, actions: int) -> Policy:
 
 
 def mixture(policy: Policy, other: Policy, share: float) -> Policy:
-    """Follow ``other`` with probability ``share``, else ``policy``; with `uniform`, ε-greedy.
+    """π = (1 − share)·policy + share·other; with `uniform` as the other, ε-greedy.
 
     Examples
     --------

@@ -18,6 +18,8 @@ from saddleback.mdp import FiniteMDP
 class Problem:
     """How good is the target policy π, judged from data of the behaviour policy μ?
 
+    Values are sought as q^π ≈ Φθ (or v^π), with rows of Φ weighted by ξ(s,a) = d(s)μ(a|s).
+
     Parameters
     ----------
     mdp

@@ -46,8 +46,8 @@ def command(source: Path, out: Path | None) -> None:
 
         click.echo(f"wrote {write(evaluation_page(result), target)}")
         return
-    from saddleback.report import read_study, study_page, write
+    from saddleback.report import read_results, study_page, write
 
-    study = read_study(source)
+    study = read_results(source)
     check_path(target)
     click.echo(f"wrote {write(study_page(study, source.name), target)}")

@@ -14,7 +14,7 @@ from saddleback.errors import InvalidParameter
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Step sizes c / (t + offset)^power for a number or an array of scales c.
+    """Step sizes α_t = c / (t + offset)^power for a number or an array of scales c.
 
     Without an offset the first steps are by far the largest, and a c they can bear may be too small
     for all that follow.
@@ -45,7 +45,7 @@ StepSize: TypeAlias = ArrayLike | Schedule
 
 
 def inverse_sqrt(c: ArrayLike) -> Schedule:
-    """Return the schedule c/√t.
+    """Return the schedule α_t = c/√t.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def inverse_sqrt(c: ArrayLike) -> Schedule:
 
 
 def inverse(c: ArrayLike) -> Schedule:
-    """Return the schedule c/t.
+    """Return the schedule α_t = c/t.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def default_rule() -> Rule:
 
 @dataclass(eq=False, kw_only=True)
 class Estimator(ABC):
-    """The value of a target policy, learned from a log with linear features.
+    """The value of a target policy, learned from a log: Q(s,a) = φ(s,a)ᵀθ, V̂ = start_ᵀθ.
 
     Parameters
     ----------

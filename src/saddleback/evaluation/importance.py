@@ -1,14 +1,10 @@
 """Importance sampling: the value of a policy as a weighted mean over the episodes of a log.
 
-With ρ_t = π(A_t|S_t)/μ(A_t|S_t), w_t = ρ_0 ⋯ ρ_t, T steps to an episode, and n episodes,
-
-    IS    = 1/n Σ_i w_{T−1} Σ_t γ^t R_t            WIS   = Σ_i w_{T−1} Σ_t γ^t R_t / Σ_i w_{T−1}
-    PDIS  = 1/n Σ_i Σ_t γ^t w_t R_t                PDWIS = Σ_t γ^t (Σ_i w_t R_t / Σ_i w_t)
-
-(Precup, Sutton & Singh 2000). IS and PDIS are unbiased: a ratio has mean 1 given the past, so
-E[w_{T−1} R_t] = E[w_t R_t] = E_π[R_t]. WIS and PDWIS are consistent, and vary less. In PDWIS an
-episode that ended before step t keeps its last weight, with R = 0: it goes on without reward in a
-state that it never leaves. (Left out instead, each step would be a mean over longer episodes only.)
+Weights are products of ρ_t = π(A_t|S_t)/μ(A_t|S_t) (Precup, Sutton & Singh 2000). IS and PDIS are
+unbiased: a ratio has mean 1 given the past, so E[w_{T−1} R_t] = E[w_t R_t] = E_π[R_t]. WIS and
+PDWIS are consistent, and vary less. In PDWIS an episode that ended before step t keeps its last
+weight, with R = 0: it goes on without reward in a state that it never leaves. (Left out instead,
+each step would be a mean over longer episodes only.)
 
 Every row counts, also the last of a truncated episode. Nothing is bootstrapped: with truncated
 episodes all these estimate the value of as many steps as were logged, and say so.
@@ -72,6 +68,11 @@ def importance_sampling(
     progress: Progress | None = None,
 ) -> dict[str, Trajectories]:
     """Weigh the episodes of a log for target policies: IS, PDIS, WIS and PDWIS.
+
+    With w_t = ρ_0 ⋯ ρ_t, means over the n episodes or means weighted by w:
+
+        IS   = 1/n Σ_i w_{T−1} Σ_t γ^t R_t        WIS   = Σ_i w_{T−1} Σ_t γ^t R_t / Σ_i w_{T−1}
+        PDIS = 1/n Σ_i Σ_t γ^t w_t R_t            PDWIS = Σ_t γ^t (Σ_i w_t R_t / Σ_i w_t)
 
     Parameters
     ----------

@@ -1,15 +1,11 @@
 """Doubly robust estimates: importance sampling of what a linear Q does not explain.
 
-With w_t = ρ_0 ⋯ ρ_t, any Q, V(s) = Σ_a π(a|s)Q(s,a), and V = 0 past the end of an episode,
-
-    DR  = 1/n Σ_i [V(S_0) + Σ_t γ^t w_t y_t]       y_t = R_t − Q(S_t,A_t) + γV(S_{t+1})
-    WDR = 1/n Σ_i V(S_0) + Σ_t γ^t (Σ_i w_t y_t / Σ_i w_t)
-
-(Jiang & Li 2016, with weights by decision; Thomas & Brunskill 2016). DR is unbiased for any Q that
-does not depend on the episode, and varies the less the better Q is; WDR is consistent. So Q is
-cross-fitted: episodes are dealt into folds by their ids, and the Q of a fold is the fixed point of
-the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g = 0, all from one pass. (M = Σφφᵀ is not kept by
-folds. It only says in which directions θ is sought and in which units a ridge is meant.)
+DR is that of Jiang & Li 2016, with weights by decision, WDR of Thomas & Brunskill 2016. DR is
+unbiased for any Q that does not depend on the episode, and varies the less the better Q is; WDR is
+consistent. So Q is cross-fitted: episodes are dealt into folds by their ids, and the Q of a fold is
+the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g = 0, all from one pass. (M =
+Σφφᵀ is not kept by folds. It only says in which directions θ is sought and in which units a ridge
+is meant.)
 
 On truncated episodes Q is a control variate like elsewhere, and the estimand an H-step value; or,
 with ``beyond``, Q stands for what was not logged, and the estimand is V^π as far as Q is right.
@@ -60,6 +56,11 @@ def doubly_robust(
     progress: Progress | None = None,
 ) -> dict[str, Trajectories]:
     """Weigh the episodes of a log for target policies with the help of Q: DR and WDR.
+
+    With w_t = ρ_0 ⋯ ρ_t, V(s) = Σ_a π(a|s)Q(s,a), and V = 0 past the end of an episode,
+
+        DR  = 1/n Σ_i [V(S_0) + Σ_t γ^t w_t y_t]        y_t = R_t − Q(S_t,A_t) + γV(S_{t+1})
+        WDR = 1/n Σ_i V(S_0) + Σ_t γ^t (Σ_i w_t y_t / Σ_i w_t)
 
     Parameters
     ----------

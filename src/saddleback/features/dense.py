@@ -64,7 +64,7 @@ class _Box(ABC):
 
 @dataclass(frozen=True)
 class Fourier(_Box):
-    """cos(π c·x) for all c in {0, …, order}ᵈ (Konidaris et al. 2011).
+    """φ_c = cos(π c·x) for all c in {0, …, order}ᵈ (Konidaris et al. 2011).
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Fourier(_Box):
 
 @dataclass(frozen=True)
 class Polynomial(_Box):
-    """Π_d x_d^{c_d} for all c in {0, …, degree}ᵈ.
+    """φ_c = Π_d x_d^{c_d} for all c in {0, …, degree}ᵈ.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class Polynomial(_Box):
 
 @dataclass(frozen=True)
 class RBF(_Box):
-    """exp(−‖x − centre‖² / 2w²) for a grid of centres, w their distance, and a constant 1.
+    """φ_k = exp(−‖x − x_k‖² / 2w²) for a grid of centres x_k, w their distance, and a constant 1.
 
     Examples
     --------

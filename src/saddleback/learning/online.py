@@ -98,6 +98,12 @@ def learn(
 ) -> Run | list[Run]:
     """Run one rule or several on-line, on experience of the behaviour policy.
 
+    At each step, for every setting of the step sizes, from the old θ and ω,
+
+        θ ← θ + Δθ(α, δ_t, e_t, ω)        ω ← ω + Δω(β, δ_t, e_t, ω)
+
+    with Δθ and Δω of the rule's form (`Coefficients`).
+
     Parameters
     ----------
     rule

@@ -68,6 +68,10 @@ def estimate_behaviour(
 ) -> Behaviour:
     """Estimate μ from the actions of a log whose propensities are missing.
 
+    By counts, with n(s, a) of the cell that s is in, and q(a) the share of a in the log,
+
+        μ̂(a|s) = (n(s, a) + prior·q(a)) / (n(s) + prior)
+
     Parameters
     ----------
     log

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from saddleback.report.page import check_path as check_path
     from saddleback.report.page import ready as ready
     from saddleback.report.page import write as write
-    from saddleback.report.results import read_study as read_study
+    from saddleback.report.results import read_results as read_results
     from saddleback.report.study import study_page as study_page
 
 _HOME = {
     "evaluation_page": "evaluation", "explorer_page": "explorer", "check_path": "page",
-    "ready": "page", "write": "page", "read_study": "results", "study_page": "study",
+    "ready": "page", "write": "page", "read_results": "results", "study_page": "study",
 }  # fmt: skip
 
-__all__ = [
-    "check_path", "evaluation_page", "explorer_page", "read_study", "ready", "study_page", "write",
-]  # fmt: skip
+__all__ = ["evaluation_page", "explorer_page", "read_results", "study_page", "write"]
 
 
 def __getattr__(name: str) -> Any:

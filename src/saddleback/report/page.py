@@ -105,7 +105,15 @@ def in_json(data: Any) -> str:
 
 
 def write(text: str, path: Path) -> Path:
-    """Write a page, or say why that cannot be."""
+    """Write a page, or say why that cannot be.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write("<!doctype html>", Path(folder) / "page.html").name
+    'page.html'
+    """
     check_path(path)
     try:
         path.write_text(text, encoding="utf-8")

@@ -88,13 +88,31 @@ class Study:
     tasks: int
 
 
-def read_study(folder: Path) -> Study:
+def read_results(folder: Path) -> Study:
     """Read a store of a sweep, or of an experiment of the paper.
 
     Raises
     ------
     InvalidParameter
         Where there is none, or it is empty, damaged, newer, or of another kind.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from saddleback.sweep import run_study
+    >>> text = '''
+    ... steps = 500
+    ... grid = {alpha = [0.1, 0.2], ratio = [1.0]}
+    ... problem = [{name = "two_state"}]
+    ... rule = [{name = "GES", lam = 0.5}]
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "s.toml").write_text(text)
+    ...     _ = run_study(Path(folder) / "s.toml", Path(folder) / "results")
+    ...     found = read_results(Path(folder) / "results")
+    >>> each = found.learned[0]
+    >>> each.rule, each.alphas.tolist(), each.mean_final("mspbe").shape
+    ('GES(0.5)', [0.1, 0.2], (2, 1))
     """
     inner = sorted(each.parent for each in folder.glob("*/manifest.json"))
     if inner and not (folder / "manifest.json").exists():

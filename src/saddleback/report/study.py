@@ -41,7 +41,7 @@ def study_page(study: Study, name: str = "") -> str:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from saddleback.report import read_study
+    >>> from saddleback.report import read_results
     >>> from saddleback.sweep import Store, packed
     >>> import pyarrow as pa
     >>> rows = {"run": [0, 0], "rule": ["GES(0.5)"] * 2, "point": [0, 9], "alpha": [0.1] * 2,
@@ -49,7 +49,7 @@ def study_page(study: Study, name: str = "") -> str:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store.open(Path(folder) / "s", {"seed": 0}, command="") as store:
     ...         store.put("walk-run00", packed(pa.table(rows)))
-    ...     text = study_page(read_study(Path(folder) / "s"))
+    ...     text = study_page(read_results(Path(folder) / "s"))
     >>> "GES(0.5)" in text
     True
     """

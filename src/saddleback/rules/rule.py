@@ -15,6 +15,10 @@ from saddleback.rules.traces import Trace
 class Rule:
     """One learning rule: a trace, a form and a bootstrap, and for ETD an emphasis.
 
+    The trace says κ, the bootstrap b and w, the form what Δθ and Δω are made of (`Coefficients`):
+
+        e_t = γ_t κ_t e_{t−1} + w_t φ_t        δ_t = R_t + γ_{t+1} b_tᵀθ − φ_tᵀθ
+
     Two rules are equal when their choices are. ``str`` gives the algorithm's name where there is
     one, ``repr`` always the composition.
 

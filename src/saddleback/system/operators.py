@@ -22,7 +22,7 @@ from saddleback.system.spectra import pseudo_inverse
 
 
 def bellman(problem: Problem, values: ArrayLike) -> FloatArray:
-    """B^π applied to values given for each row of Φ.
+    """B^π q = r + γP^π q, the Bellman operator, on values q given for each row of Φ.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def lambda_operator(
     *,
     form: Literal["resolvent", "series"] = "resolvent",
 ) -> FloatArray:
-    """B_κ of the rule's trace, applied to values given for each row of Φ.
+    """B_κ q = q + (I − γP_κ)⁻¹ (B^π q − q) of the rule's trace, on values for each row of Φ.
 
     Parameters
     ----------

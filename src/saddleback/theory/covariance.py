@@ -112,7 +112,9 @@ def _of_batches(system: System) -> FloatArray:
 def newey_west(series: ArrayLike, lags: int | None = None) -> FloatArray:
     """Long-run covariance of a series [T, k]: autocovariances with triangular weights.
 
-    Newey and West (1987), with ⌊4 (T/100)^(2/9)⌋ lags if none are given.
+        Σ̂ = Γ_0 + Σ_{l=1}^{L} (1 − l/(L+1)) (Γ_l + Γ_lᵀ)        Γ_l = 1/T Σ_t h_t h_{t−l}ᵀ
+
+    of h less its mean. Newey and West (1987), with L = ⌊4 (T/100)^(2/9)⌋ lags if none are given.
 
     Examples
     --------

@@ -29,7 +29,11 @@ def small_step_floor(
     alpha: float,
     beta: float | None = None,
 ) -> float:
-    """E‖θ − θ*‖² in the long run, to first order in the step sizes.
+    """E‖θ − θ*‖² in the long run, to first order in the step sizes: the trace of C's θ-block in
+
+        G C + C Gᵀ + α Σ = 0        G = [[td·A, −T], [r·dual·A, −r·W]]        r = β/α
+
+    (T and W as in `MeanStability`; Σ from `noise_covariance`).
 
     Parameters
     ----------

@@ -1,7 +1,5 @@
 """The primal-dual gap of the saddle point (Appendix E of the paper), and the run it speaks of.
 
-    ε(θ, ω) = max_ω' Ψ(θ, ω') − min_θ' Ψ(θ', ω)        Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω
-
 Over all θ' the minimum is −∞ unless Aᵀω = 0, so the statement E ε ≤ C√(5/T) needs compact sets,
 here the balls ‖θ‖ ≤ R_θ and ‖ω‖ ≤ R_ω, with iterates projected onto them; independent samples; and
 iterates averaged with the step sizes as weights. In coordinates where both balls have radius 1 the
@@ -38,7 +36,9 @@ def primal_dual_gap(
     theta_radius: float | None = None,
     omega_radius: float | None = None,
 ) -> FloatArray:
-    """ε(θ, ω), over all θ', ω' or over balls about 0; θ, ω […, p].
+    """The gap ε, over all θ', ω' or over balls about 0; θ, ω […, p].
+
+        ε(θ, ω) = max_ω' Ψ(θ, ω') − min_θ' Ψ(θ', ω)        Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω
 
     Examples
     --------

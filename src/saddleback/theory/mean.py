@@ -53,6 +53,13 @@ class Pair(NamedTuple):
 class MeanStability:
     """What the expected update of a system's rule does, for each pair of step sizes.
 
+    It converges from everywhere iff, on the range of G,
+
+        spectral radius of I + diag(α, β) G < 1        G = [[td·A, −T], [dual·A, −W]]
+        T = saddle·Aᵀ + correction·C                   W = gram·M + shrink·I
+
+    with the numbers of the rule's form (`Coefficients`); G = A for a semi-gradient rule.
+
     Parameters
     ----------
     system

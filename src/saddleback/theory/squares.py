@@ -38,6 +38,10 @@ RESIDUAL = 1e-8
 class MeanSquare:
     """Second moments of a rule with constant step sizes on a finite problem.
 
+    Over the events i → j of the noise chain, which have probability q and move z to Tz,
+
+        S_j ← Σ q T S_i Tᵀ        S_j = E[z zᵀ·1{j}],   z = (θ − θ*, ω, 1)
+
     Attributes
     ----------
     alpha, beta

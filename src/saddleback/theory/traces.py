@@ -66,6 +66,8 @@ def _radius(K: FloatArray) -> float:
 def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
     """Largest λ below which the trace of the rule has a finite second moment on this problem.
 
+        λ_max = 1/√radius of γ²[p μ κ²] at λ = 1        (`trace_radius`)
+
     Parameters
     ----------
     problem

@@ -67,6 +67,10 @@ def evaluate(
 ) -> Evaluation:
     """Estimate the value of target policies at the start states of a log, and judge the answer.
 
+    The first estimate is the closed form, with x̄ the mean of E_π φ over the start states,
+
+        V̂ = x̄ᵀθ̂        Âθ̂ + b̂ = 0
+
     Parameters
     ----------
     log

@@ -1,11 +1,8 @@
 """Many candidate policies against one baseline, with lower bounds that hold for all at once.
 
-With T candidates, each bound is Student's at level 1 − α/T (Bonferroni), less the gap:
-
-    improvement ≥ d − t_{n−1, 1−α/T}·s − gap
-
-so that with probability 1 − α none of them claims too much, as far as the gaps are known. Only what
-is usable can be the best.
+With T candidates, each bound is Student's at level 1 − α/T (Bonferroni), less the gap, so that with
+probability 1 − α none claims too much, as far as the gaps are known. Only what is usable can be the
+best.
 """
 
 from __future__ import annotations
@@ -143,6 +140,10 @@ class Ranking:
 
 def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:
     """Rank the targets of an evaluation against the logged policy, or against a number.
+
+    With T targets, d the difference to the baseline and s its standard error,
+
+        improvement ≥ d − t_{n−1, 1−α/T}·s − gap    for all targets, with probability 1 − α
 
     Parameters
     ----------
