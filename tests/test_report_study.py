@@ -104,10 +104,13 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
     assert {each.problem for each in found.learned} == {"paper-some"}
     assert [each.lam for each in found.learned] == [0.5, 0.5]
     for index, each in enumerate(found.learned):
-        assert np.array_equal(each.mean_final("mspbe"), wanted.final(index, "mspbe"))
-        assert np.array_equal(each.diverged, wanted.diverged(index))
+        columns = len(each.seconds)
+        assert columns == (1 if each.rule == "Expected Sarsa" else 2)  # there β does nothing
+        assert np.array_equal(each.mean_final("mspbe"), wanted.final(index, "mspbe")[:, :columns])
+        assert np.array_equal(each.diverged, wanted.diverged(index)[:, :columns])
         assert each.best("mspbe") == wanted.best(index, "mspbe")
     assert found.learned[1].diverged.any()
+    assert (found.done, found.tasks, found.missing) == (3, 3, ())
     text = study_page(found)
     assert "saddleback paper x" in text
     assert "Seeds: 5;" in text
@@ -273,6 +276,31 @@ def test_the_distribution_counts_what_ends_at_or_below(visit, path, folder):
             for row in mine:
                 count = (ends <= float(row["value"]) * (1 + 1e-5)).sum()
                 assert int(row["count"]) == count
+                assert float(row["share"]) == count / ends.size
+
+
+def test_settings_that_end_at_nothing_count(visit, tmp_path):
+    """No logarithm is taken of 0, and the setting is not lost."""
+    table = [row for row in rows("walk", 0).to_pylist() if row["rule"] == "GES(0)"]
+    for row in table:
+        row["norm"] *= row["alpha"] > 0.01
+    with Store.open(tmp_path / "s", {}, "") as store:
+        store.put("some", packed(pa.Table.from_pylist(table)))
+    page = visit(write(study_page(read_results(tmp_path / "s")), tmp_path / "x.html"))
+    page.select_option("#metric", "norm")
+    settle(page)
+    page.click("section:has(#grid-title) summary")
+    found = [(float(row["value"]) > 0, row["count"]) for row in rows_of(page, "steps")]
+    assert found == [(k > 2, str(k)) for k in range(1, 7)]
+    assert lines(page, "grid") == 1
+    ticks = page.locator("#grid .role-axis-label text").all_text_contents()
+    assert "100%" in ticks
+    assert "0: a logarithmic axis cannot show it" in page.inner_text("#curves-words")
+    assert page.locator("#curves").is_hidden()
+    page.select_option("#y-axis", "linear")
+    settle(page)
+    assert page.inner_text("#curves-words") == "Least ‖θ‖ at the end: GES(0), 0."
+    assert lines(page) == 1
 
 
 def test_a_cell_lights_its_curve_and_a_rule_all_its_charts(visit, path):
@@ -296,6 +324,14 @@ def test_a_cell_lights_its_curve_and_a_rule_all_its_charts(visit, path):
     assert own != first
     assert "rgb(253, 231, 37)" in own  # the least of a rule is the brightest
     assert page.inner_text("#scale-low") == "least of the rule"
+    page.click("section:has(#curves-title) summary")
+    curves = rows_of(page, "curves")
+    chosen = [row for row in curves if row["setting"] == "chosen"]
+    assert {(row["rule"], row["alpha"], row["second"]) for row in chosen} == {
+        ("GES(0.9)", "0.4", "1")
+    }
+    assert [int(row["point"]) for row in chosen] == list(range(0, 100, 10))
+    assert sum(row["setting"] == "best" for row in curves) == len(RULES) * len(POINTS)
     page.locator("label.rule").nth(0).hover()
     page.wait_for_selector("#maps figure.lit")
     page.wait_for_function("""[...document.querySelectorAll('#grid .mark-line path')]
@@ -359,7 +395,11 @@ def test_bad_stores(folder, tmp_path):
     Store.load(copy).put("other", packed(rows("walk", 0).slice(0, 0)))
     assert "holds no rows of results" in refused(copy)
     manifest = copy / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": 99}))
+    sound = json.loads(manifest.read_text())
+    for broken in ({"study": [1]}, {"study": STUDY | {"cases": 5}}, {"versions": None}):
+        manifest.write_text(json.dumps(sound | broken))
+        assert "manifest.json is not the manifest of a store, or is damaged" in refused(copy)
+    manifest.write_text(json.dumps(sound | {"schema": 99}))
     assert "schema 99" in refused(copy)
     manifest.write_text("{")
     assert "damaged" in refused(copy)
@@ -418,4 +458,20 @@ def test_a_sweep_is_read_as_it_is_written(tmp_path):
     assert "Unfinished" not in text
     store.path("p000-0001-run00000").unlink()
     half = study_page(read_results(tmp_path / "s"))
-    assert "<strong>Unfinished:</strong> 1 of 2 tasks are done." in half
+    assert (
+        "<strong>Unfinished:</strong> 1 of 2 tasks are done; there is nothing yet of TD(0) on "
+        in half
+    )
+
+
+def test_problems_without_results_are_named(tmp_path):
+    text = SWEEP + '[[problem]]\nname = "boyan_chain"\n'
+    (tmp_path / "x.toml").write_text(text)
+    store = run_study(tmp_path / "x.toml", tmp_path / "s")
+    for name in ("p001-0000-run00000", "p001-0001-run00000", "p000-0001-run00000"):
+        store.path(name).unlink()
+    half = study_page(read_results(tmp_path / "s"))
+    assert (
+        "1 of 4 tasks are done; there is nothing yet of TD(0) on random_walk, boyan_chain. The"
+        in half
+    )

@@ -79,13 +79,14 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All results of a store, how they were made, and how many of the tasks are done."""
+    """All results of a store, how they were made, how many tasks are done, and what is missing."""
 
     manifest: Mapping[str, Any]
     metrics: tuple[str, ...]
     learned: tuple[Learned, ...]
     done: int
     tasks: int
+    missing: tuple[str, ...]
 
 
 def read_results(folder: Path) -> Study:
@@ -141,17 +142,37 @@ def read_results(folder: Path) -> Study:
         raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
     study = dict(store.manifest["study"])
     learned = tuple(_learned(table, metrics, study))
-    return Study(store.manifest, tuple(metrics), learned, len(names), _tasks(study, len(names)))
+    tasks, wanted = _whole(study, len(names))
+    absent = _missing(wanted, learned)
+    return Study(store.manifest, tuple(metrics), learned, len(names), tasks, absent)
 
 
-def _tasks(study: Mapping[str, Any], done: int) -> int:
-    """Return how many tasks a study has; experiments of the paper do not say."""
-    if "cases" not in study:
-        return done
-    try:
-        return sum(1 for _ in Sweep.of(study).parts())
-    except (KeyError, TypeError, ValueError):
-        return done
+def _whole(study: Mapping[str, Any], done: int) -> tuple[int, dict[str, list[str]]]:
+    """Return how many tasks a study has, and the rules of its problems, as far as it says.
+
+    A sweep says so. Comparisons of the paper have a task for each run of each of their cases.
+    """
+    if "cases" in study:
+        whole = Sweep.of(study)
+        rules = [str(whole.rule(k)) for k in range(len(whole.rules))]
+        return sum(1 for _ in whole.parts()), {case.label: rules for case in whole.cases}
+    cases = {name: each for name, each in study.items() if isinstance(each, dict)}
+    if not cases or any("runs" not in each for each in cases.values()):
+        return done, {}
+    return sum(each["runs"] for each in cases.values()), {
+        name: list(each["rules"]) for name, each in cases.items()
+    }
+
+
+def _missing(wanted: Mapping[str, list[str]], learned: tuple[Learned, ...]) -> tuple[str, ...]:
+    """Name the problems without any results, and the rules without any on the others."""
+    there = {(each.problem, each.rule) for each in learned}
+    found = []
+    for problem, rules in wanted.items():
+        none = [rule for rule in rules if (problem, rule) not in there]
+        whole = none == rules
+        found += [problem] if whole else [f"{rule} on {problem}" for rule in none]
+    return tuple(found)
 
 
 def _with_problem(table: pa.Table, name: str) -> pa.Table:
@@ -199,10 +220,18 @@ def _array(
         values[metric] = full
     gone = np.full((shape[0], *shape[2:]), -1, dtype=np.int64)
     np.maximum.at(gone, (at_run, at_alpha, at_second), rows["diverged_at"])
+    if len(seconds) > 1 and all(map(_alike, (gone, *values.values()))):  # a rule without ω
+        seconds, gone = np.array([np.nan]), gone[..., :1]
+        values = {metric: each[..., :1] for metric, each in values.items()}
     second = "β/α" if by_ratio else "β"
     return Learned(
         problem, rule, lam, alphas, seconds, second, points, runs, values, gone
     )  # fmt: skip
+
+
+def _alike(values: FloatArray | IntArray) -> bool:
+    """Whether the second step size makes no difference, to the last bit."""
+    return np.array_equal(np.broadcast_to(values[..., :1], values.shape), values, equal_nan=True)
 
 
 def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:

@@ -79,12 +79,25 @@ def study_page(study: Study, name: str = "") -> str:
         heading=_title(manifest, name), problems=problems,
         metrics=data["metrics"], rules=data["rules"], lams=[f"{lam:.12g}" for lam in lams],
         settings=sum(each.diverged.size for each in study.learned),
-        runs=max(len(each.runs) for each in study.learned), manifest=manifest,
+        runs=_runs([len(each.runs) for each in study.learned]), manifest=manifest,
         choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
         seeds=", ".join(sorted(_seeds(manifest.get("study")))), stride=stride,
         key="(c, k), c the number of the problem" if "cases" in manifest.get("study", {}) else "k",
-        done=study.done, tasks=study.tasks,
+        done=study.done, tasks=study.tasks, missing=study.missing,
     )  # fmt: skip
+
+
+def _runs(counts: Sequence[int]) -> str:
+    """How many runs each rule has on each problem, in words.
+
+    Examples
+    --------
+    >>> _runs([1, 1]), _runs([10, 10]), _runs([3, 10])
+    ('1 run each', '10 runs each', '3 to 10 runs each')
+    """
+    low, high = min(counts), max(counts)
+    words = f"{high}" if low == high else f"{low} to {high}"
+    return f"{words} run{'' if high == 1 else 's'} each"
 
 
 def thinning(study: Study) -> int:

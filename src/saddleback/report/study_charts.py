@@ -91,15 +91,16 @@ def _map() -> Plain:
 
 def _grid() -> Plain:
     return chart(
-        "How many settings of each rule end at or below a value", 300,
+        "Which share of the settings of each rule ends at or below a value", 300,
         params=[{"name": "lit", "value": ""}],
         data={"name": "steps", "values": []},
         mark={"type": "line", "interpolate": "step-after", "clip": True, "strokeWidth": 2.2},
         encoding={
             "x": _axis("value", "", type="log", nice=False),
-            "y": {"field": "count", "type": "quantitative", "title": "settings at or below"},
+            "y": _axis("share", "settings at or below", domain=[0, 1]) | {
+                "axis": {"format": ".0%", "tickCount": 5}},
             **BY_RULE, "opacity": LIT,
             "tooltip": [{"field": "rule"}, {"field": "value", "format": ".4g"},
-                        {"field": "count"}],
+                        {"field": "count"}, {"field": "of"}],
         },
     )  # fmt: skip

@@ -31,7 +31,7 @@ from saddleback.sweep.lock import Lock
 SCHEMA = 2
 """Version of the layout of a store."""
 
-PARTS = {"study", "hash", "suffix", "command", "versions"}
+PARTS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
 """What a manifest must say, besides its schema."""
 
 SUMS = "SHA256SUMS"
@@ -116,12 +116,16 @@ class Store:
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             schema = int(manifest["schema"])
-            if schema == SCHEMA and not set(manifest) >= PARTS:
-                raise KeyError
+            whole = schema != SCHEMA or (
+                all(isinstance(manifest[name], kind) for name, kind in PARTS.items())
+                and manifest["hash"] == digest(manifest["study"])
+            )
         except (ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
             raise InvalidParameter(
                 f"{path} is not the manifest of a store, or is damaged. Choose another folder."
-            ) from None
+            )
         if schema > SCHEMA:
             raise InvalidParameter(
                 f"{path} has schema {schema}, written by a newer saddleback; this one reads "

@@ -43,14 +43,14 @@ async function drawCurves() {
     type = byId("y-axis").value,
     log = type === "log";
   const spec = withRules(structuredClone(held.charts.curves));
-  shown.curves = curveRows(metric, log);
-  const again = pickedRows(metric, log),
-    ends = shown.curves.flatMap((row) => [row.low, row.high]);
+  shown.curves = curveRows(metric);
+  const best = drawable(shown.curves, "best"),
+    ends = best.flatMap((row) => [row.low, row.high]);
   const low = Math.min(...ends),
     high = Math.max(...ends);
-  spec.data.values = structuredClone(shown.curves);
-  spec.layer[2].data.values = again;
-  const points = shown.curves.map((row) => row.point),
+  spec.data.values = structuredClone(best);
+  spec.layer[2].data.values = structuredClone(drawable(shown.curves, "chosen"));
+  const points = best.map((row) => row.point),
     none = !ends.length;
   const up = log ? [low / 1.2, high * 1.2] : [Math.min(0, low), high * 1.04 || 1];
   const across = [Math.min(...points), Math.max(...points)];
@@ -61,14 +61,15 @@ async function drawCurves() {
   spec.params[0].value = lit;
   byId("curves").hidden = none;
   if (!none) await draw("curves", spec);
-  const best = bestRows(metric)
+  const order = bestRows(metric)
     .filter((row) => finite(row["at the end"]))
     .sort((x, y) => x["at the end"] - y["at the end"]);
-  byId("curves-words").textContent = best.length
-    ? `Least ${held.metrics[metric]} at the end: ${best[0].rule}, ${short(best[0]["at the end"], 3)}` +
-      (best.length > 1
-        ? `; most: ${best.at(-1).rule}, ${short(best.at(-1)["at the end"], 3)}.`
-        : ".")
+  byId("curves-words").textContent = order.length
+    ? `Least ${held.metrics[metric]} at the end: ${order[0].rule}, ${short(order[0]["at the end"], 3)}` +
+      (order.length > 1
+        ? `; most: ${order.at(-1).rule}, ${short(order.at(-1)["at the end"], 3)}`
+        : "") +
+      (none ? ": a logarithmic axis cannot show it." : ".")
     : "Every setting that is chosen diverged: there is no curve.";
 }
 
@@ -141,19 +142,23 @@ async function drawGrid() {
   const metric = byId("metric").value,
     spec = withRules(structuredClone(held.charts.grid));
   shown.steps = stepRows(metric);
-  const ends = shown.steps.map((row) => row.value).sort((x, y) => x - y);
-  const far = ends.length
-    ? Math.max(100 * ends[Math.floor(0.9 * (ends.length - 1))], ends[0] * 2)
-    : 1;
-  const within = shown.steps.filter((row) => row.value <= far);
+  const ends = shown.steps
+    .map((row) => row.value)
+    .filter((value) => value > 0)
+    .sort((x, y) => x - y);
+  const near = ends.length ? ends[0] / 1.2 : 1,
+    far = ends.length ? Math.max(100 * ends[Math.floor(0.9 * (ends.length - 1))], ends[0] * 2) : 2;
+  const within = shown.steps
+    .filter((row) => row.value <= far)
+    .map((row) => ({ ...row, value: Math.max(row.value, near) })); // 0 is left of any such axis
   const last = within
     .filter((row, k) => k + 1 === within.length || within[k + 1].rule !== row.rule)
     .map((row) => ({ ...row, value: far }));
   spec.data.values = [...structuredClone(within), ...last];
   spec.params[0].value = lit;
-  Object.assign(spec.encoding.x, axis("log", [ends[0], far], `${held.metrics[metric]} at the end`));
-  byId("grid").hidden = !ends.length;
-  if (ends.length) await draw("grid", spec);
+  Object.assign(spec.encoding.x, axis("log", [near, far], `${held.metrics[metric]} at the end`));
+  byId("grid").hidden = !within.length;
+  if (within.length) await draw("grid", spec);
   const half = visible()
     .map((each) => ({
       rule: each.rule,

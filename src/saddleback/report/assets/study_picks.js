@@ -41,9 +41,10 @@ async function pick(rule, cell) {
   const metric = byId("metric").value;
   for (const map of maps)
     map.view.signal("picked", picked && map.rule === rule ? cell : -1).runAsync();
+  shown.curves = curveRows(metric);
   if (views.curves)
     await views.curves
-      .data("picked", pickedRows(metric, byId("y-axis").value === "log"))
+      .data("picked", structuredClone(drawable(shown.curves, "chosen")))
       .runAsync();
   sayPicked();
 }

@@ -33,31 +33,30 @@ function finite(x) {
   return x !== null && Number.isFinite(x);
 }
 
-// What is shown, as rows.
-function curveRows(metric, log) {
+// Curves as rows: of the best setting of each rule, then of the one that was chosen.
+function curveRows(metric) {
+  return [...bestCurves(metric), ...pickedCurve(metric)];
+}
+
+function bestCurves(metric) {
   return visible().flatMap((each) => {
     const best = each.best[metric];
     if (!best) return [];
     return best.points
       .map((point, k) => ({
         rule: each.rule,
+        setting: "best",
         ...ofCell(each, best.cell),
         point,
         middle: best.middle[k],
         low: best.low[k],
         high: best.high[k],
       }))
-      .filter(
-        (row) =>
-          finite(row.middle) &&
-          finite(row.high) &&
-          (!log || row.low > 0) &&
-          (byId("x-axis").value !== "log" || row.point > 0),
-      );
+      .filter((row) => finite(row.middle) && finite(row.high));
   });
 }
 
-function pickedRows(metric, log) {
+function pickedCurve(metric) {
   if (!picked) return [];
   const each = held.learned.find(
     (one) => one.problem === byId("problem").value && one.rule === picked.rule,
@@ -66,13 +65,23 @@ function pickedRows(metric, log) {
   const values = unpack(each.curves[metric]),
     size = each.diverged.length;
   return each.points
-    .map((point, k) => ({ rule: each.rule, point, middle: values[k * size + picked.cell] }))
-    .filter(
-      (row) =>
-        finite(row.middle) &&
-        (!log || row.middle > 0) &&
-        (byId("x-axis").value !== "log" || row.point > 0),
-    );
+    .map((point, k) => ({
+      rule: each.rule,
+      setting: "chosen",
+      ...ofCell(each, picked.cell),
+      point,
+      middle: values[k * size + picked.cell],
+    }))
+    .filter((row) => finite(row.middle));
+}
+
+// Those rows of curves that the axes can show.
+function drawable(rows, setting) {
+  const [x, y] = ["x-axis", "y-axis"].map((name) => byId(name).value === "log");
+  return rows.filter(
+    (row) =>
+      row.setting === setting && (!x || row.point > 0) && (!y || (row.low ?? row.middle) > 0),
+  );
 }
 
 function cellRows(metric) {
@@ -96,13 +105,14 @@ function cellRows(metric) {
 function stepRows(metric) {
   return visible().flatMap((each) => {
     const ends = each.final[metric]
-      .filter((x, cell) => finite(x) && x > 0 && !each.diverged[cell])
+      .filter((x, cell) => finite(x) && !each.diverged[cell])
       .sort((x, y) => x - y);
     return ends.map((value, k) => ({
       rule: each.rule,
       value,
       count: k + 1,
       of: each.diverged.length,
+      share: (k + 1) / each.diverged.length,
     }));
   });
 }
