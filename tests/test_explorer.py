@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,11 @@ def test_a_minute_with_the_teacher(visit, path):
         said[k] = [page.inner_text(f"#word-{place}") for place in ("one", "two")]
     works, fails = "✓ converges with these steps", "✕ diverges with these steps"
     assert said == {0: [works] * 2, 1: [fails, works], 2: [fails] * 2, 3: [fails, works]}
+    for place, words in (
+        ("one", "updates diverge"),
+        ("two", "updates along A alone would diverge"),
+    ):
+        assert f"Off-line {words} for every α" in page.inner_text(f"#a-{place}")
 
 
 def test_what_the_teacher_says_is_true():
@@ -176,9 +183,20 @@ def test_the_numbers_can_be_taken_away(visit, path):
     page = visit(path)
     page.click("summary")
     assert page.locator("#numbers tbody tr").count() == 2 + 2 + 2 + 4
-    with page.expect_download() as caught:
-        page.click("#csv")
-    lines = caught.value.path().read_text().splitlines()
-    assert caught.value.suggested_filename == "iterates.csv"
-    assert lines[0] == "rule,step,mspbe"
-    assert lines[1].startswith("Expected Sarsa(0.5),0,")
+    found = {}
+    for name in ("eigenvalues", "for-every-γ", "iterates"):
+        with page.expect_download() as caught:
+            page.click(f"[data-csv={name}]")
+        assert caught.value.suggested_filename == f"{name}.csv"
+        with caught.value.path().open(newline="", encoding="utf-8") as file:
+            found[name] = list(csv.DictReader(file))
+    assert len(found["eigenvalues"]) == 2 + 2 + 2 + 4
+    system = sb.System.exact(MAKE["two_state"](0.99), sb.GES(0.5))
+    run = sb.iterate(system, alpha=0.2, beta=0.2, steps=1000, theta0=1.0)
+    last = found["iterates"][-1]
+    assert (last["rule"], last["step"]) == ("GES(0.5)", "1000")
+    assert [float(last[f"θ_{k}"]) for k in (1, 2)] == pytest.approx(run.theta.tolist())
+    assert float(last["mspbe"]) == pytest.approx(float(run.curves["mspbe"][-1]), rel=1e-6)
+    far = found["for-every-γ"][-1]
+    exact = sb.System.exact(MAKE["two_state"](float(far["γ"])), sb.GES(0.5)).spectrum
+    assert min(abs(exact - complex(float(far["real part"]), 0))) < 1e-10

@@ -178,6 +178,11 @@ def test_what_lies_beyond_the_picture_has_an_arrow(visit, results, tmp_path):
     page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
     assert page.locator("#forest-0 svg").text_content().count("▶") == 1
     assert "An arrow points to what lies beyond" in page.inner_text("#figure-forest-0 figcaption")
+    inside = changed["estimates"][0]["value"]
+    changed["estimates"][-1] |= {"value": inside, "low": -1e5, "high": 1e5}
+    both = visit(write(evaluation_page(changed), tmp_path / "both.html"))
+    assert re.findall("[◀▶]", both.locator("#forest-0 svg").text_content()) == ["◀", "▶"]
+    assert "An arrow points to what lies beyond" in both.inner_text("#figure-forest-0 figcaption")
     path = write(evaluation_page(results["good"]), tmp_path / "good.html")
     assert "▶" not in visit(path).locator("#forest-0 svg").text_content()
 

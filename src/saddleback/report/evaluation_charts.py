@@ -7,7 +7,7 @@ import math
 from saddleback.evaluation.weighted import threshold
 from saddleback.report.figures import Plain, axis, decades, figure
 from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
-from saddleback.verdict.words import Row
+from saddleback.verdict.words import Row, ceilinged
 
 MOST = 600
 """Most eigenvalues that are drawn of Â, and of its resamples: those with the largest real parts."""
@@ -203,7 +203,10 @@ def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
     ceiling = result["lambda_ceiling"].get(name)
     layers: list[Plain] = [{"mark": {"type": "line", "color": COLOURS[0], "point": DOT}}]
     if ceiling is not None and ceiling <= 1:
-        words += f" The trace has a bounded variance up to λ = {ceiling:.2f}, the dashed line."
+        own = verdict is not None and ceilinged(verdict)
+        whose = "The trace has" if own else "An importance trace (GES, GQ) would have"
+        words += f" {whose} a bounded variance up to λ = {ceiling:.2f}, the dashed line"
+        words += "." if own else f"; that of {result['rule']} has no such limit."
         layers.append(
             {"data": {"values": [{"at": ceiling}]},
              "mark": {"type": "rule", "strokeDash": [5, 4], "color": COLOURS[1], "aria": False},

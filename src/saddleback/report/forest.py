@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from saddleback.report.figures import Plain, axis, figure
-from saddleback.report.theme import COLOURS, MUTED, PAPER, chart
+from saddleback.report.theme import COLOURS, MUTED, chart
 from saddleback.verdict.words import Row, trusted
 
 KINDS = {
@@ -38,7 +38,12 @@ def forest(
                 "low": low, "high": high, "estimand": "V^π", "ess": None, "k_hat": None,
                 "label": "V^π, as far as the gap holds"}  # fmt: skip
         rows.insert(1 + bool(given and given[0][0] == "logged"), wide)
-    rows = [each | {"place": at} for at, each in enumerate(rows) if each["value"] is not None]
+    logged = None if result.get("logged") is None else result["logged"]["value"]
+    rows = [
+        each | {"place": at, "logged": logged}
+        for at, each in enumerate(rows)
+        if each["value"] is not None
+    ]
     if not rows:
         return None
     ends = [
@@ -52,7 +57,8 @@ def forest(
     if any(each["kind"] == "void" for each in rows):
         words += " Hollow: void, since a few episodes carry the weight."
     low, high = min(known) - pad, max(known) + pad
-    if any(not low <= each["value"] <= high for each in rows):
+    spread = [each[part] for each in rows for part in ("value", "low", "high")]
+    if any(not low <= each <= high for each in spread if each is not None):
         words += " An arrow points to what lies beyond the picture."
     if refused:
         grey = "The answer is refused: these numbers are shown in grey, and none is to be used."
@@ -63,7 +69,7 @@ def forest(
 def _forest(low: float, high: float, count: int) -> Plain:
     scale = {"domain": [low, high], "nice": False, "zero": False}
     x = {"x": axis("value", "value of the policy", scale=scale, axis={"tickCount": 10})}
-    y = {"y": {"field": "place", "type": "ordinal", "axis": None}}
+    y = {"y": {"field": "place", "type": "ordinal", "axis": None, "scale": {"type": "band"}}}
     by_kind = {"field": "kind", "type": "nominal", "legend": None,
                "scale": {"domain": list(KINDS), "range": list(KINDS.values())}}  # fmt: skip
     colour = {"color": by_kind}
@@ -76,9 +82,11 @@ def _forest(low: float, high: float, count: int) -> Plain:
         "Forest plot: a value and an interval for each estimate", 46 * count,
         view={"stroke": None},
         layer=[
-            {"transform": [{"filter": "datum.kind === 'logged'"}],
+            {"transform": [{"filter": "isValid(datum.logged)"}],
              "mark": {"type": "rule", "strokeDash": [5, 4], "color": COLOURS[1], "aria": False},
-             "encoding": x},
+             "encoding": {"x": axis("logged", "value of the policy", scale=scale),
+                          "y": y["y"] | {"bandPosition": 0.45},
+                          "y2": {"field": "place", "bandPosition": 1}}},  # below the label
             {"mark": {"type": "rule", "strokeWidth": 3, "clip": True, "aria": False,
                       "yOffset": 8},
              "encoding": y | colour | dash | {
@@ -86,16 +94,17 @@ def _forest(low: float, high: float, count: int) -> Plain:
             {"mark": {"type": "point", "size": 90, "strokeWidth": 2, "clip": True, "opacity": 1,
                       "yOffset": 8},
              "encoding": x | y | colour | tooltip | {"fill": hollow | by_kind}},
-            {"transform": [
-                {"filter": f"datum.value < {low} || datum.value > {high}"},
-                {"calculate": f"datum.value < {low} ? {low} : {high}", "as": "edge"},
-                {"calculate": f"datum.value < {low} ? '◀' : '▶'", "as": "arrow"}],
-             "mark": {"type": "text", "yOffset": 8, "fontSize": 14, "aria": False, "color": MUTED},
-             "encoding": y | {"x": axis("edge", "value of the policy", scale=scale),
-                              "text": {"field": "arrow"}}},
-            *({"mark": {"type": "text", "align": "left", "yOffset": -9, "aria": False,
-                        "limit": {"expr": "width"}} | halo,
-               "encoding": y | {"x": {"value": 2}, "text": {"field": "label"}}}
-              for halo in ({"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}, {})),
+            *({"transform": [{"filter": beyond}],
+               "mark": {"type": "text", "text": arrow, "align": side, "yOffset": 8, "fontSize": 16,
+                        "aria": False},
+               "encoding": y | colour | {"x": {"value": place}}}
+              for beyond, arrow, side, place in (
+                  (f"datum.value < {low} || isValid(datum.low) && datum.low < {low}",
+                   "◀", "left", 0),
+                  (f"datum.value > {high} || isValid(datum.high) && datum.high > {high}",
+                   "▶", "right", {"expr": "width"}))),
+            {"mark": {"type": "text", "align": "left", "yOffset": -9, "aria": False,
+                      "limit": {"expr": "width"}},
+             "encoding": y | {"x": {"value": 2}, "text": {"field": "label"}}},
         ],
     )  # fmt: skip

@@ -34,7 +34,7 @@ DRAWS, LARGEST = 20, 1000
 NOTES = {
     "SUPPORT": "the log has no probabilities of its actions",
     "PROPENSITIES": "the log has no probabilities of its actions",
-    "CEILING": "no ceiling: there is no importance trace, or no ratio",
+    "CEILING": "this rule has no importance trace, or the log no ratios: no ceiling",
     "STABILITY": "left out: too few blocks of episodes, or too many features (--bootstrap 20)",
 }
 """Why a gate could not be checked."""

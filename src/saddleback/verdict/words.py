@@ -155,7 +155,8 @@ def _table(plain: dict[str, Any], target: str, verdict: dict[str, Any] | None) -
 def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
     """What was looked at, in a line or two, and which policy it really was."""
     cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
-    parts = [f"λ ceiling {ceiling:.2g}"] if ceiling else []
+    whose = "" if ceilinged(verdict) else " of GES"
+    parts = [f"λ ceiling{whose} {ceiling:.2g}"] if ceiling else []
     parts += [
         f"coverage {verdict['evidence']['coverage']:.1%}",
         f"gap {_short(verdict['gap'])}",
@@ -168,6 +169,11 @@ def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
         how = f"blocks of episodes drawn {cloud['draws']} times"
         yield from _wrap("  ", f"bootstrap [{low}, {high}] of the fixed point, {how}", "    ")
     yield from _wrap("  policy as evaluated: ", policy_words(verdict["policy"]), "    ")
+
+
+def ceilinged(verdict: dict[str, Any]) -> bool:
+    """Whether the λ ceiling is one of the rule's own trace, and not only of other rules'."""
+    return any(gate["code"] == "CEILING" and gate["value"] is not None for gate in verdict["gates"])
 
 
 def policy_words(policy: dict[str, Any]) -> str:
@@ -227,7 +233,7 @@ def _number(value: float | None, places: int | None) -> str:
         return "none"
     if places is None or places > 6 or abs(value) >= 1e7:
         return f"{value:.4g}"
-    return f"{value:.{places}f}"
+    return f"{value:z.{places}f}"  # z: no −0
 
 
 def _short(value: float | None) -> str:

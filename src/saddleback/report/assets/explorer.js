@@ -41,11 +41,14 @@ function locus(name, rule, lam) {
     const count = held.problems[name].phi[0].length > 8 ? 24 : 60;
     loci.set(
       key,
-      range(count + 1).flatMap((k) =>
-        eigenvalues(system(held.problems[name], rule, (0.999 * k) / count, lam).A).map(
-          ([re, im]) => ({ re, im }),
-        ),
-      ),
+      range(count + 1).flatMap((k) => {
+        const gamma = (0.999 * k) / count;
+        return eigenvalues(system(held.problems[name], rule, gamma, lam).A).map(([re, im]) => ({
+          gamma,
+          re,
+          im,
+        }));
+      }),
     );
   }
   return loci.get(key);
@@ -91,10 +94,12 @@ function say(place) {
   byId(`word-${place}`).textContent = works
     ? "✓ converges with these steps"
     : "✕ diverges with these steps";
+  const would = form.dual ? " along A alone would" : "",
+    mended = form.dual && lead >= 0 ? "; ω, the second weights, mends that" : "";
   byId(`a-${place}`).textContent =
     lead < 0
-      ? `Rightmost eigenvalue of A: ${short(lead)}. Off-line updates converge for α < ${short(offline)}.`
-      : `Rightmost eigenvalue of A: +${short(lead)}. Off-line updates diverge for every α.`;
+      ? `Rightmost eigenvalue of A: ${short(lead)}. Off-line updates${would} converge for α < ${short(offline)}.`
+      : `Rightmost eigenvalue of A: +${short(lead)}. Off-line updates${would} diverge for every α${mended}.`;
   const end = iterates[iterates.length - 1],
     how = form.dual ? `at this β/α for α < ${short(limit)}` : `for α < ${short(limit)}`;
   byId(`step-${place}`).textContent =
@@ -182,22 +187,36 @@ function showIterates(both) {
     `Weights ${i + 1} (across) and ${j + 1} (up) of ${problem.basis.length}, from the circle; + is the fixed point of ${state.rules.two.name}.`;
 }
 
-function showNumbers() {
-  const rows = Object.values(state.rules).flatMap((each) =>
-    [
-      ["A", each.spectrum],
-      ["update", each.map],
-    ].flatMap(([of, list]) =>
-      list.map(([re, im]) => ({
-        rule: each.name,
-        of,
-        "real part": re,
-        "imaginary part": im,
-        modulus: Math.hypot(re, im),
-      })),
-    ),
+function eachRule(rows) {
+  return Object.values(state.rules).flatMap((each) =>
+    rows(each).map((row) => ({ rule: each.name, ...row })),
   );
-  fillTable(byId("numbers"), rows);
+}
+
+function complex([re, im]) {
+  return { "real part": re, "imaginary part": im, modulus: Math.hypot(re, im) };
+}
+
+// What the charts show, as rows, by the name of a file.
+const tables = {
+  eigenvalues: () =>
+    eachRule((each) => [
+      ...each.spectrum.map((z) => ({ of: "A", ...complex(z) })),
+      ...each.map.map((z) => ({ of: "update", ...complex(z) })),
+    ]),
+  "for-every-γ": () =>
+    eachRule((each) => each.locus.map(({ gamma, re, im }) => ({ γ: gamma, ...complex([re, im]) }))),
+  iterates: () =>
+    eachRule((each) =>
+      each.iterates.map(({ step, mspbe, theta }) => {
+        const all = weights(held.problems[state.problem], theta);
+        return { step, mspbe, ...Object.fromEntries(all.map((x, k) => [`θ_${k + 1}`, x])) };
+      }),
+    ),
+};
+
+function showNumbers() {
+  fillTable(byId("numbers"), tables.eigenvalues());
   byId("python").textContent = python();
 }
 
@@ -275,16 +294,10 @@ async function begin() {
       refresh();
     });
   }
-  byId("csv").addEventListener("click", () =>
-    download(
-      "iterates.csv",
-      asCsv(
-        Object.values(state.rules).flatMap((each) =>
-          each.iterates.map(({ step, mspbe }) => ({ rule: each.name, step, mspbe })),
-        ),
-      ),
-    ),
-  );
+  for (const button of document.querySelectorAll("[data-csv]")) {
+    const name = button.dataset.csv;
+    button.addEventListener("click", () => download(`${name}.csv`, asCsv(tables[name]())));
+  }
   await follow(1);
   document.body.dataset.ready = "yes";
 }
