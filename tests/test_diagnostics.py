@@ -645,6 +645,14 @@ def test_what_the_logged_policy_cannot_do_is_counted():
     assert found.verdicts[0].evidence.uncovered == pytest.approx(0.8 * sure)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_actions_that_were_never_taken_are_counted(whole):
+    """With all of μ it is known that they might have been, else not."""
+    found = gate(bandit(0, 600, [0.7, 0.3, 0.0], whole=whole), [0.3, 0.2, 0.5], "SUPPORT")
+    assert found.value == pytest.approx(0.5)
+    assert found.level == "refused"
+
+
 # The policy that was evaluated.
 
 

@@ -17,7 +17,6 @@ TYPED = (
     (r"actions=\[…\]", "--actions …"),
     (r"estimate_behaviour\(log\)( can estimate (it|them all))?", r"--estimate-behaviour counts"),
     (r"use DM only \(allow_uncovered\)", "evaluate all the same (--allow-uncovered)"),
-    (r"\(blocks=1\)", "(--blocks 1)"),
     (r"method 'svrg'", "--method svrg"),
     (r"Log\(…, behaviour=function\)", "Log(…, behaviour=function) in Python"),
 )

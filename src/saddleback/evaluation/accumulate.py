@@ -233,5 +233,5 @@ def _room(p: int, count: int, blocks: int) -> None:
         raise InvalidParameter(
             f"Statistics: {p:,} features, {blocks} blocks and {count} pairs of rule and target "
             f"need {need / 2**30:.1f} GB of sums, more than {MEMORY / 2**30:.0f} GB. Use fewer "
-            "blocks (blocks=1), rules or features."
+            "features, targets, rules or blocks."
         )

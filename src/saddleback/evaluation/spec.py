@@ -32,8 +32,8 @@ def features_of(
         states[:N]   given   module.py:name
 
     Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
-    ``tiles:8x8`` for up to two columns, else ``hash`` with 3000 features over all actions. The box
-    is the range of the log unless it is given. The card may be None if `boxed`.
+    ``tiles:8x8`` where these are at most 3000 features over all actions, else ``hash`` with so many.
+    The box is the range of the log unless it is given. The card may be None if `boxed`.
 
     Examples
     --------
@@ -94,7 +94,8 @@ def _usual(log: Log, card: Card) -> str:
         seen = next(log.pieces()).observations
         if (seen % 1 == 0).all():
             return "states"
-    return "tiles:8x8" if log.dimensions <= 2 else f"hash:{max(64, MOST // log.n_actions)}"
+    each = MOST // log.n_actions
+    return "tiles:8x8" if 8 * 9**log.dimensions <= each else f"hash:{max(64, each)}"
 
 
 def _whole(words: str, text: str, default: int) -> int:

@@ -56,6 +56,12 @@ def calibration(seen: Portrait, rows: int) -> tuple[float, float] | None:
     return max(z for z, _ in found), max(share for _, share in found)
 
 
+def uncovered(seen: Portrait) -> float:
+    """Σ of π on actions that could not be taken; without all of μ also on those never taken."""
+    never = 0.0 if seen.known.any() else float(seen.chances[~np.isfinite(seen.least)].sum())
+    return max(float(seen.shape[2]), never)
+
+
 def of_ratios(sums: FloatArray, least: FloatArray, rows: int) -> tuple[float, float]:
     """Return how far ratios are from what they should be: z, and the share of rows.
 

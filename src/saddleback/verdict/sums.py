@@ -17,7 +17,7 @@ from saddleback.rules import Importance, Rule
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gap import Gap, of_trace, unmet, unseen
 from saddleback.verdict.logged import Logged
-from saddleback.verdict.looks import Policy, calibration
+from saddleback.verdict.looks import Policy, calibration, uncovered
 from saddleback.verdict.spectrum import Spectrum, spectrum
 from saddleback.verdict.support import ENOUGH, SMALLEST, Support
 from saddleback.verdict.verdict import Verdict
@@ -132,7 +132,7 @@ def known(
         "limit_share": share,
         "episodes": episodes,
         "steps": steps,
-        "uncovered": None if wrong is None else float(portrait.shape[2]) / steps,
+        "uncovered": None if wrong is None else uncovered(portrait) / steps,
         "calibration_z": None if wrong is None else wrong[0],
         "miscalibrated": None if wrong is None else wrong[1],
         "trace_ratio": _trace_ratio(sums, rule, target),
