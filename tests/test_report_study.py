@@ -114,6 +114,7 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
     text = study_page(found)
     assert "saddleback paper x" in text
     assert "Seeds: 5;" in text
+    assert study_page(found).count("1 problem: 9 settings, 3 runs each.") == 1
 
 
 def test_best_settings_have_students_interval(folder):
@@ -213,6 +214,97 @@ def test_rules_may_have_grids_of_their_own(visit, tmp_path):
     assert by_rule["GES(0.9)"]["from"] == ""  # one run has no interval
 
 
+def odd(changed, tmp_path):
+    """A store whose rows a function changed, or left out."""
+    table = [row for row in map(changed, rows("walk", 0).to_pylist()) if row is not None]
+    with Store.open(tmp_path / "s", {"seed": 1}, "") as store:
+        store.put("some", packed(pa.Table.from_pylist(table)))
+    return write(study_page(read_results(tmp_path / "s")), tmp_path / "x.html")
+
+
+def test_only_what_a_problem_has_can_be_chosen(visit, folder, tmp_path):
+    """The λ of another problem would leave nothing, and nothing is not divergence."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    table = [row for row in rows("third", 0).to_pylist() if row["rule"] == "GES(0)"]
+    with Store.open(copy, STUDY, "") as store:
+        store.put("third", packed(pa.Table.from_pylist(table)))
+    page = visit(write(study_page(read_results(copy)), tmp_path / "x.html"))
+    page.select_option("#lam", "0.9")
+    settle(page)
+    page.select_option("#problem", "third")
+    settle(page)
+    assert page.locator("#lam option").all_inner_texts() == ["all", "0"]
+    assert page.input_value("#lam") == ""
+    assert page.inner_text("#curves-words").startswith("Least MSPBE at the end: GES(0), ")
+    page.uncheck('[data-rule="GES(0)"]')
+    settle(page)
+    assert (
+        page.inner_text("#curves-words") == page.inner_text("#grid-words") == "No rule is chosen."
+    )
+
+
+def test_a_learner_that_reaches_nothing_spoils_no_chart(visit, tmp_path):
+    def vanish(row):
+        if row["rule"] == "GES(0)" and row["point"]:
+            row["mspbe"] *= 0.0 if row["point"] > 100 else 1e-200
+        return row
+
+    page = visit(odd(vanish, tmp_path))
+    assert "A curve that leaves the picture below goes to 0." in page.inner_text("#curves-words")
+    ticks = page.locator("#curves .role-axis-label text").all_text_contents()
+    powers = [int(tick[2:].replace("−", "-")) for tick in ticks if tick.startswith("1e")]
+    assert min(powers) == -16
+    assert lines(page) == 3
+    assert page.inner_text("#scale-high").endswith("and more, logarithmic")
+    fills = page.locator("#map-1 .mark-rect").first.locator("path")
+    assert len(set(fills.evaluate_all("all => all.map((each) => getComputedStyle(each).fill)"))) > 2
+    assert lines(page, "grid") == 3
+
+
+def test_a_chosen_curve_is_seen_where_no_setting_is_good(visit, tmp_path):
+    def lose(row):
+        row["diverged_at"] = 95
+        if row["point"] >= 100:
+            row["mspbe"] = row["norm"] = np.inf
+        return row
+
+    page = visit(odd(lose, tmp_path))
+    assert "Every setting of these rules diverged" in page.inner_text("#curves-words")
+    assert page.locator("#curves").is_hidden()
+    assert page.locator("#scale").is_hidden()
+    page.select_option("#pick-rule", "1")
+    page.wait_for_function("document.getElementById('picked-words').textContent[0] === 'G'")
+    page.wait_for_selector("#curves .mark-line path")
+    assert page.locator("#curves").is_visible()
+
+
+def test_rules_without_a_second_step_size_have_no_column_for_it(visit, tmp_path):
+    def semi(row):
+        if row["rule"] == "GES(0)":
+            if row["beta"] != row["alpha"]:
+                return None
+            row["beta"] = np.nan
+        return row
+
+    page = visit(odd(semi, tmp_path))
+    best = rows_of(page, "best")
+    assert list(best[0])[5:8] == ["to", "α", "β/α"]
+    assert best[0]["β/α"] == ""
+    page.select_option("#pick-rule", "1")
+    page.wait_for_function("document.getElementById('picked-words').textContent[0] === 'G'")
+    assert page.locator("#pick-second").is_disabled()
+    assert "β" not in page.inner_text("#picked-words")
+
+
+def test_print_says_what_is_shown_and_cuts_nothing(visit, path):
+    page = visit(path, width=688)
+    page.emulate_media(media="print")
+    assert page.inner_text("#shown-words") == "Shown: problem star & more, MSPBE, λ all."
+    for name in ("best", "gone"):
+        assert page.evaluate(f"document.getElementById('{name}').scrollWidth") <= 688
+
+
 def test_diverged_cells_are_crossed_and_never_coloured(visit, path):
     page = visit(path)
     for k in range(len(RULES)):
@@ -252,14 +344,21 @@ def test_controls_work_by_keyboard(visit, path):
     page.keyboard.press("ArrowDown")
     settle(page)
     assert "100" in page.text_content("#curves svg")
-    page.focus("#pick-alpha")
+    assert page.locator("#pick-alpha").is_disabled()
+    page.focus("#pick-rule")
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("document.getElementById('picked-words').textContent.includes('0.1')")
-    assert page.inner_text("#picked-words").startswith("GES(0), α = 0.1, β/α = 0.25: MSPBE at the")
+    said = "document.getElementById('picked-words').textContent"
+    page.wait_for_function(f"{said}.startsWith('GES(0), α = ')")  # its best setting
+    best = rows_of(page, "best")[0]
+    assert f"α = {best['α']}, β/α = {best['β/α']}: MSPBE at the" in page.inner_text("#picked-words")
+    page.focus("#pick-alpha")
+    page.keyboard.press("End")
+    page.wait_for_function(f"{said}.includes('α = 0.4, ')")
     assert lines(page) == 3
-    page.focus("#pick-none")
-    page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('picked-words').textContent[0] === 'N'")
+    page.focus("#pick-rule")
+    page.keyboard.press("ArrowUp")
+    page.wait_for_function(f"{said} === 'No setting is chosen.'")
+    assert lines(page) == 2
 
 
 def test_the_distribution_counts_what_ends_at_or_below(visit, path, folder):
@@ -313,7 +412,7 @@ def test_a_cell_lights_its_curve_and_a_rule_all_its_charts(visit, path):
     assert "α = 0.4, β/α = 1: diverged in 1 of 3 runs, first at update 95" in page.inner_text(
         "#picked-words"
     )
-    assert page.input_value("#pick-rule") == "1"
+    assert page.input_value("#pick-rule") == "2"
     widths = boxes.evaluate_all("all => all.map((each) => getComputedStyle(each).strokeWidth)")
     assert widths == ["0px"] * 5 + ["2px"]
     fill = "all => all.map((each) => getComputedStyle(each).fill)"
@@ -327,9 +426,8 @@ def test_a_cell_lights_its_curve_and_a_rule_all_its_charts(visit, path):
     page.click("section:has(#curves-title) summary")
     curves = rows_of(page, "curves")
     chosen = [row for row in curves if row["setting"] == "chosen"]
-    assert {(row["rule"], row["alpha"], row["second"]) for row in chosen} == {
-        ("GES(0.9)", "0.4", "1")
-    }
+    assert {(row["rule"], row["α"], row["β/α"]) for row in chosen} == {("GES(0.9)", "0.4", "1")}
+    assert {(row["problem"], row["metric"]) for row in curves} == {("star & more", "mspbe")}
     assert [int(row["point"]) for row in chosen] == list(range(0, 100, 10))
     assert sum(row["setting"] == "best" for row in curves) == len(RULES) * len(POINTS)
     page.locator("label.rule").nth(0).hover()

@@ -32,8 +32,8 @@ def features_of(
         states[:N]   given   module.py:name
 
     Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
-    ``tiles:8x8`` where these are at most 3000 features over all actions, else ``hash`` with so many.
-    The box is the range of the log unless it is given. The card may be None if `boxed`.
+    ``tiles:8x8`` where these are at most 3000 features over all actions, else ``hash`` with as
+    many. The box is the range of the log unless it is given. The card may be None if `boxed`.
 
     Examples
     --------

@@ -36,7 +36,8 @@ class Learned:
     problem, rule, lam
         Where, what, and its λ if it is known.
     alphas, seconds, second
-        The grid: step sizes of θ, and of ω as β or β/α, which ``second`` says.
+        The grid: step sizes of θ, and of ω as β or β/α, which ``second`` says; nothing, and NaN,
+        for a rule without ω.
     points, runs
         Where it was measured, and which runs.
     values
@@ -223,7 +224,7 @@ def _array(
     if len(seconds) > 1 and all(map(_alike, (gone, *values.values()))):  # a rule without ω
         seconds, gone = np.array([np.nan]), gone[..., :1]
         values = {metric: each[..., :1] for metric, each in values.items()}
-    second = "β/α" if by_ratio else "β"
+    second = "" if np.isnan(seconds).all() else "β/α" if by_ratio else "β"
     return Learned(
         problem, rule, lam, alphas, seconds, second, points, runs, values, gone
     )  # fmt: skip

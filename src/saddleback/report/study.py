@@ -64,20 +64,20 @@ def study_page(study: Study, name: str = "") -> str:
         "charts": charts(),
         "metrics": {name: NAMES.get(name, name) for name in metrics},
         "units": {name: unit(study.manifest.get("study"), name) for name in problems},
-        "rules": {name: look(names, k) for k, name in enumerate(names)},
+        "rules": looks(names),
         "learned": [table(each, study.metrics, stride) for each in study.learned],
     }
     sections = [
         ("curves-title", "Curves"), ("maps-title", "Step sizes"), ("grid-title", "Distribution"),
         ("best-title", "Best settings"), ("gone-title", "Divergence"), ("again", "Reproduction"),
     ]  # fmt: skip
-    lams = sorted({each.lam for each in study.learned if each.lam is not None})
     manifest = study.manifest
     return page(
         "study.html", ("study_rows.js", "study_picks.js", "study.js"), data,
         title=f"Study: {_title(manifest, name)}", kind="study", sections=sections,
         heading=_title(manifest, name), problems=problems,
-        metrics=data["metrics"], rules=data["rules"], lams=[f"{lam:.12g}" for lam in lams],
+        metrics=data["metrics"], rules=data["rules"],
+        zeta=any(name.startswith("ABQ") for name in names), schedule=_schedule(manifest),
         settings=sum(each.diverged.size for each in study.learned),
         runs=_runs([len(each.runs) for each in study.learned]), manifest=manifest,
         choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
@@ -119,14 +119,28 @@ def unit(study: Any, problem: str) -> str:
     return "episodes" if any("episodes" in each for each in known) else "steps"
 
 
-def look(names: Sequence[str], k: int) -> dict[str, Any]:
-    """Colour and dashes of a rule: by its family, and by which of the family it is."""
+def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour and dashes of each rule: a colour for a family, dashes for those in it.
+
+    While any are left, no two rules look the same.
+
+    Examples
+    --------
+    >>> found = looks([f"GES(0.{k})" for k in range(8)])
+    >>> len({(each["colour"], str(each["dash"])) for each in found.values()})
+    8
+    """
     families = list(dict.fromkeys(name.partition("(")[0] for name in names))
-    family = names[k].partition("(")[0]
-    at = families.index(family)
-    which = [name for name in names if name.partition("(")[0] == family].index(names[k])
-    dash = (at // len(COLOURS) + which) % len(DASHES)
-    return {"colour": COLOURS[at % len(COLOURS)], "dash": DASHES[dash], "family": family}
+    kinds, colours, taken = len(DASHES), len(COLOURS), set()
+    found = {}
+    for name in names:
+        family = name.partition("(")[0]
+        first = families.index(family)
+        ways = [((first + n // kinds) % colours, n % kinds) for n in range(colours * kinds)]
+        own = next((way for way in ways if way not in taken), ways[0])
+        taken.add(own)
+        found[name] = {"colour": COLOURS[own[0]], "dash": DASHES[own[1]], "family": family}
+    return found
 
 
 def table(each: Learned, metrics: Sequence[str], stride: int) -> dict[str, Any]:
@@ -188,6 +202,12 @@ def _title(manifest: Any, name: str) -> str:
     study = manifest.get("study") or {}
     said = (study.get(key) for key in ("title", "experiment", "name"))
     return str(next(filter(None, said), name or "A study"))
+
+
+def _schedule(manifest: Any) -> str:
+    """Name the schedule of the step sizes, where they are not constant."""
+    said = manifest["study"].get("schedule", "constant")
+    return "" if said == "constant" else str(said)
 
 
 def _seeds(study: Any) -> set[str]:

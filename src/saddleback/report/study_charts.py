@@ -73,9 +73,10 @@ def _map() -> Plain:
             {"transform": [{"filter": "isValid(datum.final) && datum.diverged === 0"}],
              "mark": {"type": "rect", "aria": False},
              "encoding": {
-                 "color": {"field": "final", "type": "quantitative", "legend": None,
-                           "scale": {"type": "log", "scheme": "viridis", "reverse": True,
-                                     "clamp": True, "domain": [0.1, 1]}},
+                 "color": {"field": "shade", "type": "quantitative", "legend": None,
+                           "scale": {"type": "log", "reverse": True, "clamp": True,
+                                     "scheme": {"name": "viridis", "extent": [0.2, 1]},
+                                     "domain": [0.1, 1]}},
                  "tooltip": tooltip}},
             {"transform": [{"filter": "datum.diverged > 0"}],
              "mark": {"type": "text", "text": "✕", "color": BAD, "fontSize": 11, "aria": False},

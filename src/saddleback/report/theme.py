@@ -9,7 +9,7 @@ INK, MUTED, GRID, PAPER = "var(--ink)", "var(--muted)", "var(--grid)", "var(--pa
 COLOURS = tuple(f"var(--c{k})" for k in range(1, 7))
 """Six colours that can be told apart, each at least 3 : 1 against the page in either theme."""
 
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [8, 2, 2, 2, 2, 2])
 """Dash patterns, for more lines than there are colours, and for eyes that see none."""
 
 BAD = "var(--bad)"

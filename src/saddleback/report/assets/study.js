@@ -38,54 +38,85 @@ function axis(type, domain, title) {
   return { title, scale: { type, nice: false, domain }, axis: ticks };
 }
 
+// How far the axis of a metric reaches: over the best curves, and over the one that was chosen as
+// far as a thousand times beyond them.
+function reach(rows, log) {
+  const ends = (setting) =>
+    rows
+      .filter((row) => row.setting === setting)
+      .flatMap((row) => [row.low ?? row.middle, row.high ?? row.middle]);
+  const best = ends("best"),
+    chosen = ends("chosen"),
+    all = [...best, ...chosen];
+  if (!all.length) return null;
+  const most = best.length ? 1000 * Math.max(...best) : Infinity,
+    high = Math.max(...all.filter((x) => x <= most));
+  if (!log) return [Math.min(0, ...all), high * 1.04 || 1];
+  const low = floorOf(all);
+  return high > 0 ? [low / 1.2, high * 1.2] : null;
+}
+
+// Rows as the axes show them; 0 has no logarithm, and stands below the picture.
+function drawn(rows, setting, log, [low]) {
+  const later = byId("x-axis").value === "log";
+  const up = (x) => (log && x !== undefined ? Math.max(x, low / 10) : x);
+  return rows
+    .filter((row) => row.setting === setting && (!later || row.point > 0))
+    .map((row) => ({ ...row, middle: up(row.middle), low: up(row.low), high: up(row.high) }));
+}
+
 async function drawCurves() {
   const metric = byId("metric").value,
     type = byId("y-axis").value,
     log = type === "log";
   const spec = withRules(structuredClone(held.charts.curves));
   shown.curves = curveRows(metric);
-  const best = drawable(shown.curves, "best"),
-    ends = best.flatMap((row) => [row.low, row.high]);
-  const low = Math.min(...ends),
-    high = Math.max(...ends);
-  spec.data.values = structuredClone(best);
-  spec.layer[2].data.values = structuredClone(drawable(shown.curves, "chosen"));
-  const points = best.map((row) => row.point),
-    none = !ends.length;
-  const up = log ? [low / 1.2, high * 1.2] : [Math.min(0, low), high * 1.04 || 1];
-  const across = [Math.min(...points), Math.max(...points)];
-  for (const layer of spec.layer) {
-    Object.assign(layer.encoding.y, axis(type, up, held.metrics[metric]));
-    Object.assign(layer.encoding.x, axis(byId("x-axis").value, across, unit()));
+  const up = reach(shown.curves, log);
+  byId("curves").hidden = up === null;
+  if (up !== null) {
+    const best = drawn(shown.curves, "best", log, up),
+      chosen = drawn(shown.curves, "chosen", log, up),
+      points = [...best, ...chosen].map((row) => row.point);
+    spec.data.values = best;
+    spec.layer[2].data.values = chosen;
+    const across = [Math.min(...points), Math.max(...points)];
+    for (const layer of spec.layer) {
+      Object.assign(layer.encoding.y, axis(type, up, held.metrics[metric]));
+      Object.assign(layer.encoding.x, axis(byId("x-axis").value, across, unit()));
+    }
+    spec.params[0].value = lit;
+    await draw("curves", spec);
   }
-  spec.params[0].value = lit;
-  byId("curves").hidden = none;
-  if (!none) await draw("curves", spec);
+  byId("curves-words").textContent = curveWords(metric, up);
+}
+
+function curveWords(metric, up) {
+  if (!visible().length) return "No rule is chosen.";
   const order = bestRows(metric)
     .filter((row) => finite(row["at the end"]))
     .sort((x, y) => x["at the end"] - y["at the end"]);
-  byId("curves-words").textContent = order.length
-    ? `Least ${held.metrics[metric]} at the end: ${order[0].rule}, ${short(order[0]["at the end"], 3)}` +
-      (order.length > 1
-        ? `; most: ${order.at(-1).rule}, ${short(order.at(-1)["at the end"], 3)}`
-        : "") +
-      (none ? ": a logarithmic axis cannot show it." : ".")
-    : "Every setting that is chosen diverged: there is no curve.";
+  if (!order.length) return "Every setting of these rules diverged: there is no best one.";
+  const say = (row) => `${row.rule}, ${short(row["at the end"], 3)}`,
+    most = order.length > 1 ? `; most: ${say(order.at(-1))}` : "",
+    own = metric === "mspbe" && order.length > 1 ? " Each rule's MSPBE is that of its own system." : "",
+    below =
+      up && byId("y-axis").value === "log" && shown.curves.some((row) => row.middle < up[0])
+        ? " A curve that leaves the picture below goes to 0."
+        : "";
+  const none = up === null ? ": a logarithmic axis cannot show it" : "";
+  return `Least ${held.metrics[metric]} at the end: ${say(order[0])}${most}${none}.${own}${below}`;
 }
 
 // Colours reach from the least to where the worst fifth begins.
 function colours(cells) {
   const ends = cells
     .map((row) => row.final)
-    .filter(finite)
+    .filter((x) => finite(x) && x > 0)
     .sort((x, y) => x - y);
-  if (!ends.length) return { type: "linear", domain: [0, 1] };
-  const log = ends[0] > 0,
+  if (!ends.length) return { type: "linear", domain: [0, 1], none: !cells.some((row) => finite(row.final)) };
+  const low = floorOf(ends),
     high = ends[Math.floor(0.8 * (ends.length - 1))];
-  return {
-    type: log ? "log" : "linear",
-    domain: [ends[0], Math.max(high, log ? ends[0] * 1.01 : ends[0] + 1e-12)],
-  };
+  return { type: "log", domain: [low, Math.max(high, low * 1.01)], none: false };
 }
 
 async function drawMaps() {
@@ -94,10 +125,11 @@ async function drawMaps() {
   shown.cells = cellRows(metric);
   const own = byId("colours").value === "own",
     whole = colours(shown.cells);
+  byId("scale").hidden = whole.none;
   byId("scale-low").textContent = own ? "least of the rule" : short(whole.domain[0], 3);
   byId("scale-high").textContent = own
     ? "the worst fifth of its settings"
-    : `${short(whole.domain[1], 3)} and more`;
+    : `${short(whole.domain[1], 3)} and more, ${whole.type === "log" ? "logarithmic" : "linear"}`;
   for (const map of maps.splice(0)) {
     map.view.finalize();
     delete views[map.name];
@@ -121,13 +153,18 @@ async function drawMaps() {
   for (const [k, each] of seen.entries()) {
     const spec = structuredClone(held.charts.map),
       name = `map-${k}`;
-    spec.data.values = shown.cells
-      .filter((row) => row.rule === each.rule)
-      .map((row) => ({ ...row, x: short(row.alpha), y: short(row.second) }));
+    const mine = shown.cells.filter((row) => row.rule === each.rule),
+      { type, domain } = own ? colours(mine) : whole,
+      label = (x) => (each.second ? short(x) : "");
+    spec.data.values = mine.map((row) => {
+      const { alpha, second } = ofCell(each, row.cell);
+      const shade = finite(row.final) ? Math.max(row.final, domain[0]) : null;
+      return { ...row, x: short(alpha), y: label(second), shade };
+    });
     spec.encoding.x.scale = { domain: each.alphas.map((x) => short(x)) };
-    spec.encoding.y.scale = { domain: [...each.seconds].reverse().map((x) => short(x)) };
-    spec.encoding.y.title = each.second;
-    Object.assign(spec.layer[0].encoding.color.scale, own ? colours(spec.data.values) : whole);
+    spec.encoding.y.scale = { domain: [...each.seconds].reverse().map(label) };
+    spec.encoding.y.title = each.second || null;
+    Object.assign(spec.layer[0].encoding.color.scale, { type, domain });
     spec.params[0].value = picked && picked.rule === each.rule ? picked.cell : -1;
     const view = await draw(name, spec);
     view.addEventListener("click", (event, item) => {
@@ -146,8 +183,12 @@ async function drawGrid() {
     .map((row) => row.value)
     .filter((value) => value > 0)
     .sort((x, y) => x - y);
-  const near = ends.length ? ends[0] / 1.2 : 1,
-    far = ends.length ? Math.max(100 * ends[Math.floor(0.9 * (ends.length - 1))], ends[0] * 2) : 2;
+  const least = visible().map((each) => shown.steps.find((row) => row.rule === each.rule)),
+    near = floorOf(ends) / 1.2,
+    far = Math.max(
+      100 * (ends[Math.floor(0.9 * (ends.length - 1))] ?? 1),
+      ...least.map((row) => 2 * (row?.value ?? 0)), // so that no rule is missing
+    );
   const within = shown.steps
     .filter((row) => row.value <= far)
     .map((row) => ({ ...row, value: Math.max(row.value, near) })); // 0 is left of any such axis
@@ -159,24 +200,57 @@ async function drawGrid() {
   Object.assign(spec.encoding.x, axis("log", [near, far], `${held.metrics[metric]} at the end`));
   byId("grid").hidden = !within.length;
   if (within.length) await draw("grid", spec);
-  const half = visible()
+  byId("grid-words").textContent = survivors();
+}
+
+function survivors() {
+  const kept = visible()
     .map((each) => ({
       rule: each.rule,
       kept: each.diverged.filter((x) => !x).length,
       of: each.diverged.length,
     }))
-    .sort((x, y) => x.kept - y.kept);
-  byId("grid-words").textContent = half.length
-    ? `Fewest settings survive with ${half[0].rule}: ${half[0].kept} of ${half[0].of}.`
-    : "";
+    .sort((x, y) => x.kept / x.of - y.kept / y.of);
+  if (!kept.length) return "No rule is chosen.";
+  return kept[0].kept < kept[0].of
+    ? `The smallest share of settings survives with ${kept[0].rule}: ${kept[0].kept} of ${kept[0].of}.`
+    : "No setting diverged.";
 }
 
 function drawTables() {
   const metric = byId("metric").value;
-  Object.assign(shown, { best: bestRows(metric), gone: goneRows(), diverged: divergedRows() });
-  for (const name of ["best", "gone"]) fillTable(byId(name), shown[name]);
+  const best = bestRows(metric);
+  for (const [name, rows] of [
+    ["best", best],
+    ["gone", goneRows()],
+  ])
+    fillTable(byId(name), rows);
+  shown.best = best.map((row) => ({ ...about(metric), ...row }));
+  shown.diverged = divergedRows();
   for (const table of document.querySelectorAll("table[data-rows]"))
     if (table.closest("details").open) fillTable(table, shown[table.dataset.rows]);
+}
+
+// The λ of the rules on the chosen problem.
+function listLambdas() {
+  const list = byId("lam"),
+    before = list.value,
+    here = held.learned.filter((each) => each.problem === byId("problem").value);
+  const found = [...new Set(here.map((each) => each.lam).filter((lam) => lam !== null))].sort(
+    (x, y) => x - y,
+  );
+  list.replaceChildren(
+    ...["", ...found.map(String)].map((lam) => {
+      const option = document.createElement("option");
+      option.value = lam;
+      option.textContent = lam === "" ? "all" : short(Number(lam), 12);
+      return option;
+    }),
+  );
+  list.value = found.map(String).includes(before) ? before : "";
+  const say = (name) => byId(name).selectedOptions[0].textContent;
+  byId("shown-words").textContent =
+    `Shown: problem ${say("problem")}, ${say("metric")}, λ ${say("lam")}.`;
 }
 
 let busy = Promise.resolve();
@@ -184,6 +258,7 @@ let busy = Promise.resolve();
 function refresh() {
   busy = busy.then(async () => {
     document.body.dataset.ready = "no";
+    listLambdas();
     listPicks();
     await drawCurves();
     await drawMaps();
@@ -212,7 +287,6 @@ function begin() {
     byId(name).addEventListener("input", refresh);
   for (const name of ["pick-rule", "pick-alpha", "pick-second"])
     byId(name).addEventListener("input", fromLists);
-  byId("pick-none").addEventListener("click", () => pick(null));
   for (const details of document.querySelectorAll("details")) {
     const table = details.querySelector("table[data-rows]");
     if (table)

@@ -1,51 +1,44 @@
 // One setting, chosen by mouse in a map or by the lists above them.
-function listPicks() {
-  const seen = visible(),
-    list = byId("pick-rule");
-  const fill = (place, values, now) => {
-    place.replaceChildren(
-      ...values.map((each, k) => {
-        const option = document.createElement("option");
-        option.value = String(k);
-        option.textContent = each;
-        return option;
-      }),
-    );
-    place.value = String(Math.max(0, now));
-  };
-  if (picked && !seen.some((each) => each.rule === picked.rule)) picked = null;
-  fill(
-    list,
-    seen.map((each) => each.rule),
-    seen.findIndex((each) => picked && each.rule === picked.rule),
+function fill(list, values, now) {
+  list.replaceChildren(
+    ...values.map((each, k) => {
+      const option = document.createElement("option");
+      option.value = String(k);
+      option.textContent = each;
+      return option;
+    }),
   );
-  const each = seen[Number(list.value)];
-  if (!each) return;
-  const cell = picked ? picked.cell : 0;
+  list.value = String(Math.max(0, now));
+  list.disabled = !values.length;
+}
+
+function listPicks() {
+  const seen = visible();
+  if (picked && !seen.some((each) => each.rule === picked.rule)) picked = null;
+  const at = seen.findIndex((each) => picked && each.rule === picked.rule),
+    each = seen[at];
+  fill(byId("pick-rule"), ["none", ...seen.map((one) => one.rule)], at + 1);
+  const columns = each ? each.seconds.length : 1;
   fill(
     byId("pick-alpha"),
-    each.alphas.map((x) => short(x, 3)),
-    Math.floor(cell / each.seconds.length),
+    each ? each.alphas.map((x) => short(x, 3)) : [],
+    each && Math.floor(picked.cell / columns),
   );
   fill(
     byId("pick-second"),
-    each.seconds.map((x) => short(x, 3)),
-    cell % each.seconds.length,
+    each && each.second ? each.seconds.map((x) => short(x, 3)) : [],
+    each && picked.cell % columns,
   );
-  byId("pick-second-name").textContent = each.second;
+  byId("pick-second-name").textContent = (each && each.second) || "β";
 }
 
 async function pick(rule, cell) {
   picked = rule === null ? null : { rule, cell };
   listPicks();
-  const metric = byId("metric").value;
   for (const map of maps)
     map.view.signal("picked", picked && map.rule === rule ? cell : -1).runAsync();
-  shown.curves = curveRows(metric);
-  if (views.curves)
-    await views.curves
-      .data("picked", structuredClone(drawable(shown.curves, "chosen")))
-      .runAsync();
+  await drawCurves();
+  drawTables();
   sayPicked();
 }
 
@@ -60,22 +53,26 @@ function sayPicked() {
   const { alpha, second } = ofCell(each, picked.cell),
     metric = byId("metric").value,
     final = each.final[metric][picked.cell];
-  const gone = each.diverged[picked.cell];
+  const gone = each.diverged[picked.cell],
+    beside = each.second ? `, ${each.second} = ${short(second, 4)}` : "";
   byId("picked-words").textContent =
-    `${each.rule}, α = ${short(alpha, 4)}, ${each.second} = ${short(second, 4)}: ` +
+    `${each.rule}, α = ${short(alpha, 4)}${beside}: ` +
     (gone
       ? `diverged in ${gone} of ${each.runs} runs, first at update ${each.first[picked.cell].toLocaleString("en")}.`
       : `${held.metrics[metric]} at the end ${short(final)}.`);
 }
 
-function fromLists() {
-  const each = visible()[Number(byId("pick-rule").value)];
-  if (!each) return;
-  const column = Math.min(Number(byId("pick-second").value), each.seconds.length - 1);
-  pick(
+// A rule is chosen with its best setting, if it has one.
+function fromLists(event) {
+  const each = visible()[Number(byId("pick-rule").value) - 1];
+  if (!each) return pick(null);
+  if (event.target.id === "pick-rule") {
+    const best = each.best[byId("metric").value];
+    return pick(each.rule, best ? best.cell : 0);
+  }
+  return pick(
     each.rule,
-    Math.min(Number(byId("pick-alpha").value), each.alphas.length - 1) * each.seconds.length +
-      column,
+    Number(byId("pick-alpha").value) * each.seconds.length + Number(byId("pick-second").value),
   );
 }
 

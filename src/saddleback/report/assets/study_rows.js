@@ -25,6 +25,22 @@ function ofCell(each, cell) {
   };
 }
 
+// The step sizes of a cell as columns: those of all rules that are seen, empty where a rule has none.
+function steps(each, cell) {
+  const { alpha, second } = cell === null ? {} : ofCell(each, cell),
+    names = [...new Set(visible().map((one) => one.second))].filter(Boolean);
+  return {
+    α: alpha ?? null,
+    ...Object.fromEntries(
+      names.map((name) => [name, name === each.second ? (second ?? null) : null]),
+    ),
+  };
+}
+
+function about(metric) {
+  return { problem: byId("problem").value, ...(metric ? { metric } : {}) };
+}
+
 function unit() {
   return held.units[byId("problem").value];
 }
@@ -44,9 +60,10 @@ function bestCurves(metric) {
     if (!best) return [];
     return best.points
       .map((point, k) => ({
+        ...about(metric),
         rule: each.rule,
         setting: "best",
-        ...ofCell(each, best.cell),
+        ...steps(each, best.cell),
         point,
         middle: best.middle[k],
         low: best.low[k],
@@ -66,34 +83,31 @@ function pickedCurve(metric) {
     size = each.diverged.length;
   return each.points
     .map((point, k) => ({
+      ...about(metric),
       rule: each.rule,
       setting: "chosen",
-      ...ofCell(each, picked.cell),
+      ...steps(each, picked.cell),
       point,
       middle: values[k * size + picked.cell],
     }))
     .filter((row) => finite(row.middle));
 }
 
-// Those rows of curves that the axes can show.
-function drawable(rows, setting) {
-  const [x, y] = ["x-axis", "y-axis"].map((name) => byId(name).value === "log");
-  return rows.filter(
-    (row) =>
-      row.setting === setting && (!x || row.point > 0) && (!y || (row.low ?? row.middle) > 0),
-  );
+// The least that a logarithmic axis shows: what is smaller, or 0, leaves the picture below.
+function floorOf(values) {
+  const some = values.filter((x) => finite(x) && x > 0);
+  return some.length ? Math.max(Math.min(...some), 1e-16 * Math.max(...some)) : 1;
 }
 
 function cellRows(metric) {
   return visible().flatMap((each) =>
     each.diverged.map((diverged, cell) => {
-      const { alpha, second } = ofCell(each, cell),
-        final = diverged ? null : each.final[metric][cell];
+      const final = diverged ? null : each.final[metric][cell];
       return {
+        ...about(metric),
         rule: each.rule,
         cell,
-        alpha,
-        second,
+        ...steps(each, cell),
         final,
         diverged,
         said: diverged ? "diverged" : short(final),
@@ -108,6 +122,7 @@ function stepRows(metric) {
       .filter((x, cell) => finite(x) && !each.diverged[cell])
       .sort((x, y) => x - y);
     return ends.map((value, k) => ({
+      ...about(metric),
       rule: each.rule,
       value,
       count: k + 1,
@@ -121,14 +136,12 @@ function bestRows(metric) {
   return visible().map((each) => {
     const best = each.best[metric],
       gone = each.diverged.filter((x) => x > 0).length;
-    const at = best ? ofCell(each, best.cell) : {};
     return {
       rule: each.rule,
       "at the end": best ? best.mean : null,
       from: best && best.half !== null ? best.mean - best.half : null,
       to: best && best.half !== null ? best.mean + best.half : null,
-      α: at.alpha ?? null,
-      [each.second]: at.second ?? null,
+      ...steps(each, best ? best.cell : null),
       runs: each.runs,
       settings: each.diverged.length,
       diverged: gone,
@@ -157,16 +170,13 @@ function divergedRows() {
   return visible().flatMap((each) =>
     range(each.diverged.length)
       .filter((cell) => each.diverged[cell] > 0)
-      .map((cell) => {
-        const { alpha, second } = ofCell(each, cell);
-        return {
-          rule: each.rule,
-          α: alpha,
-          [each.second]: second,
-          "runs that diverged": each.diverged[cell],
-          runs: each.runs,
-          "first at update": each.first[cell],
-        };
-      }),
+      .map((cell) => ({
+        ...about(),
+        rule: each.rule,
+        ...steps(each, cell),
+        "runs that diverged": each.diverged[cell],
+        runs: each.runs,
+        "first at update": each.first[cell],
+      })),
   );
 }
