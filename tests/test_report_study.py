@@ -96,7 +96,7 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
         "paper-some", lambda: problem, rules, grid, 300, "steps", (0, 10, 50, 100, 200, 300), 3, 5,
         0.0, lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
     )  # fmt: skip
-    study = {"paper-some": made.study()}
+    study = {"experiment": "x", "choices": {"runs": 9}, "paper-some": made.study()}
     with Store.open(tmp_path / "s", study, "saddleback paper x") as store, threads(1) as place:
         run_tasks(made.tasks(), store, place)
     wanted, found = made.results(store), read_results(tmp_path / "s")

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
+from saddleback.checks import named_rules
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store
 from saddleback.sweep import Study as Sweep
@@ -143,26 +144,30 @@ def read_results(folder: Path) -> Study:
         raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
     study = dict(store.manifest["study"])
     learned = tuple(_learned(table, metrics, study))
-    tasks, wanted = _whole(study, len(names))
+    done, tasks, wanted = _whole(study, names)
     absent = _missing(wanted, learned)
-    return Study(store.manifest, tuple(metrics), learned, len(names), tasks, absent)
+    return Study(store.manifest, tuple(metrics), learned, done, tasks, absent)
 
 
-def _whole(study: Mapping[str, Any], done: int) -> tuple[int, dict[str, list[str]]]:
-    """Return how many tasks a study has, and the rules of its problems, as far as it says.
+def _whole(study: Mapping[str, Any], names: list[str]) -> tuple[int, int, dict[str, list[str]]]:
+    """Return how many tasks are done, of how many, and the rules of all problems.
 
-    A sweep says so. Comparisons of the paper have a task for each run of each of their cases.
+    As far as a study says: a sweep does, and a comparison of the paper has a task for each run.
     """
     if "cases" in study:
         whole = Sweep.of(study)
         rules = [str(whole.rule(k)) for k in range(len(whole.rules))]
-        return sum(1 for _ in whole.parts()), {case.label: rules for case in whole.cases}
-    cases = {name: each for name, each in study.items() if isinstance(each, dict)}
-    if not cases or any("runs" not in each for each in cases.values()):
-        return done, {}
-    return sum(each["runs"] for each in cases.values()), {
-        name: list(each["rules"]) for name, each in cases.items()
-    }
+        tasks = sum(1 for _ in whole.parts())
+        return len(names), tasks, {case.label: rules for case in whole.cases}
+    cases = {
+        name: each for name, each in study.items()
+        if isinstance(each, dict) and {"rules", "runs"} <= set(each)
+    }  # fmt: skip
+    if not cases:
+        return len(names), len(names), {}
+    done = sum(_case(name) in cases for name in names)
+    wanted = {name: list(each["rules"]) for name, each in cases.items()}
+    return done, sum(each["runs"] for each in cases.values()), wanted
 
 
 def _missing(wanted: Mapping[str, list[str]], learned: tuple[Learned, ...]) -> tuple[str, ...]:
@@ -180,8 +185,12 @@ def _with_problem(table: pa.Table, name: str) -> pa.Table:
     """Return the rows of a shard with the problem in a column."""
     if "problem" in table.column_names:
         return table
-    case = re.sub(r"-run\d+$", "", name)
-    return table.append_column("problem", pa.array([case] * table.num_rows))
+    return table.append_column("problem", pa.array([_case(name)] * table.num_rows))
+
+
+def _case(name: str) -> str:
+    """The case that a shard of the paper's experiments belongs to."""
+    return re.sub(r"-run\d+$", "", name)
 
 
 def _learned(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Iterator[Learned]:
@@ -192,7 +201,10 @@ def _learned(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> I
         here = at_problem == i
         for j in dict.fromkeys(at_rule[here].tolist()):
             mine = {name: each[here & (at_rule == j)] for name, each in column.items()}
-            yield _array(problem, rules[j], _lam(study, problem, rules[j]), mine, metrics)
+            said = _said(study, problem, rules[j])
+            if _alone(said):
+                mine["beta"] = np.full_like(mine["beta"], np.nan)
+            yield _array(problem, rules[j], _lam(said), mine, metrics)
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
@@ -221,18 +233,10 @@ def _array(
         values[metric] = full
     gone = np.full((shape[0], *shape[2:]), -1, dtype=np.int64)
     np.maximum.at(gone, (at_run, at_alpha, at_second), rows["diverged_at"])
-    if len(seconds) > 1 and all(map(_alike, (gone, *values.values()))):  # a rule without ω
-        seconds, gone = np.array([np.nan]), gone[..., :1]
-        values = {metric: each[..., :1] for metric, each in values.items()}
     second = "" if np.isnan(seconds).all() else "β/α" if by_ratio else "β"
     return Learned(
         problem, rule, lam, alphas, seconds, second, points, runs, values, gone
     )  # fmt: skip
-
-
-def _alike(values: FloatArray | IntArray) -> bool:
-    """Whether the second step size makes no difference, to the last bit."""
-    return np.array_equal(np.broadcast_to(values[..., :1], values.shape), values, equal_nan=True)
 
 
 def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:
@@ -252,19 +256,33 @@ def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:
     return found, inverse
 
 
-def _lam(study: Mapping[str, Any], problem: str, rule: str) -> float | None:
-    """λ of a rule, from its name or from what the study says of it.
+def _said(study: Mapping[str, Any], problem: str, rule: str) -> str:
+    """What a study says a rule is; the experiments of the paper have names of their own."""
+    case = study.get(problem)
+    known = case.get("rules") if isinstance(case, dict) else None
+    return str(known[rule]) if isinstance(known, dict) and rule in known else rule
+
+
+def _alone(said: str) -> bool:
+    """Whether a rule moves θ alone, so that β does nothing, whatever a grid gave it.
 
     Examples
     --------
-    >>> _lam({}, "walk", "GES(0.5)"), _lam({}, "walk", "GES")
-    (0.5, None)
-    >>> _lam({"zero": {"rules": {"GTB corr.": "Rule(trace=TreeBackup(lam=0.99), …)"}}},
-    ...      "zero", "GTB corr.")
-    0.99
+    >>> _alone("ExpectedSarsa(0.5)"), _alone("GES(0.5)"), _alone("Rule(form=SemiGradient(), …)")
+    (True, False, True)
     """
-    case = study.get(problem)
-    known = case.get("rules") if isinstance(case, dict) else None
-    said = str(known[rule]) if isinstance(known, dict) and rule in known else rule
+    name = said.partition("(")[0]
+    alone = {str(rule).partition("(")[0] for rule in named_rules() if not rule.form.has_dual}
+    return name in alone or "SemiGradient" in said
+
+
+def _lam(said: str) -> float | None:
+    """λ of a rule, or its ζ.
+
+    Examples
+    --------
+    >>> _lam("GES(0.5)"), _lam("GES"), _lam("Rule(trace=TreeBackup(lam=0.99), …)")
+    (0.5, None, 0.99)
+    """
     found = re.search(r"(?:lam=|zeta=|^\w[\w ]*\()([\d.]+(?:e-?\d+)?)", said)
     return float(found.group(1)) if found else None
