@@ -172,6 +172,53 @@ def test_charts_follow_their_controls_by_keyboard(visit, results, tmp_path):
     assert np.allclose(pairs, [each for each in wanted if each[0] >= 0.01])
 
 
+def test_axes_show_what_is_near_nothing(visit, results, tmp_path):
+    """Steps at which no episode counts, and eigenvalues close to the axis."""
+    changed = json.loads(json.dumps(results["good"]))
+    name = next(iter(changed["ess_by_step"]))
+    changed["ess_by_step"][name][-3:] = [0.0] * 3
+    cloud = changed["verdicts"][0]["spectrum"]
+    cloud["values"] = [[-1e-7, 0.0], [-1.0, 0.0]]
+    page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
+    assert "leaves out the steps at which none counts" in page.inner_text(
+        "#figure-ess-0 figcaption"
+    )
+    page.select_option("#ess-0-axis", "log")
+    page.wait_for_function("document.querySelectorAll('#ess-0 .mark-line path').length === 1")
+    page.wait_for_timeout(100)
+    line = page.locator("#ess-0 .mark-line path").get_attribute("d")
+    heights = [float(y) for y in re.findall(r"[ML][\d.-]+,([\d.-]+)", line)]
+    assert len(heights) == len(changed["ess_by_step"][name]) - 3
+    assert max(heights) > min(heights) + 50
+    tick = "document.querySelector('#spectrum-0 svg').textContent.includes('−0.01')"
+    assert not page.evaluate(tick)
+    page.select_option("#spectrum-0-axis", "symlog")
+    page.wait_for_function(tick)
+
+
+def test_a_tail_is_too_heavy_where_its_estimates_are_void(results):
+    """With few episodes the limit of k-hat is below ½."""
+    changed = json.loads(json.dumps(results["good"]))
+    for each in changed["estimates"]:
+        each["k_hat"] = each["k_hat"] and 0.4
+    assert "k-hat is 0.40: light." in evaluation_page(changed)
+    changed["episodes"] = 25
+    text = evaluation_page(changed)
+    assert "k-hat is 0.40: too heavy." in text
+    assert "up to 0.28, the dashed line" in text
+
+
+def test_nothing_covered_is_said_and_drawn(visit, results, tmp_path):
+    changed = json.loads(json.dumps(results["good"]))
+    parts = changed["verdicts"][0]["support"]["parts"]
+    parts[0]["coverage"] = 0.0
+    page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
+    said = page.inner_text("#figure-coverage-0 figcaption")
+    assert said.endswith(f"Least covered: {parts[0]['where']}, 0%.")
+    texts = page.locator("#coverage-0 .mark-text text").all_text_contents()
+    assert "0%" in texts
+
+
 def test_what_lies_beyond_the_picture_has_an_arrow(visit, results, tmp_path):
     changed = json.loads(json.dumps(results["good"]))
     changed["estimates"][-1] |= {"value": 1e6, "low": 1e5, "high": 1e7, "k_hat": 2.0}

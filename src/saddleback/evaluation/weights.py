@@ -50,14 +50,15 @@ def tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
     --------
     >>> tail(np.log([1.0, 1.0, 6.0])).round(3)
     array([[2.25 , 0.333],
-           [0.375, 0.667],
            [0.375, 1.   ]])
     """
     n, share = len(log_weights), shares(log_weights)
     if not n or np.isnan(share).any():
         return np.zeros((0, 2))
     ordered = np.sort(share[share > 0])[::-1] * n
-    rank = np.unique(np.geomspace(1, len(ordered), most).round().astype(np.int64))
+    last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1) + 1  # of equal weights
+    rank = np.geomspace(1, len(ordered), most).round().astype(np.int64)
+    rank = last[np.unique(np.searchsorted(last, rank))]
     return np.column_stack([ordered[rank - 1], rank / n])
 
 

@@ -40,12 +40,15 @@ def effective(
     words = f"Of {n:,} episodes {last:,.0f} count after the last step"
     words += f"; fewer than half from step {half} on." if half else "."
     words += " The dashed line is all of them."
+    if any(row["ess"] <= 0 for row in rows):
+        words += " A logarithmic axis leaves out the steps at which none counts."
     spec = chart(
         "Effective number of episodes at each step", 220,
         layer=[
             {"mark": {"type": "line", "color": COLOURS[0], "point": len(rows) < 40 and DOT},
              "encoding": {
-                 "x": axis("step", "step of the episode", scale={"nice": False, "zero": False}),
+                 "x": axis("step", "step of the episode", scale={"nice": False, "zero": False},
+                           axis={"tickMinStep": 1, "format": ",d"}),
                  "y": axis("ess", "effective episodes", scale={"zero": True}),
                  "tooltip": [{"field": "step"}, {"field": "ess", "format": ".1f"}]}},
             {"data": {"values": [{"n": n}]},
@@ -53,7 +56,8 @@ def effective(
              "encoding": {"y": {"field": "n", "type": "quantitative"}}},
         ],
     )  # fmt: skip
-    return figure(k, "ess", "Effective sample size by step", words, spec, rows, axis=True)
+    ways = {"linear": "linear", "log": "logarithmic"}
+    return figure(k, "ess", "Effective sample size by step", words, spec, rows, axis="y", ways=ways)
 
 
 def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]) -> Plain | None:
@@ -68,26 +72,43 @@ def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
     limit = threshold(result["episodes"])
     words = "Too few different weights for k-hat."
     if shape is not None:
-        grade = "light" if shape <= 0.5 else "usable" if shape <= limit else "too heavy"
+        grade = "too heavy" if shape > limit else "light" if shape <= 0.5 else "usable"
         words = (
-            f"k-hat is {shape:.2f}: {grade}. Up to 0.5 weights have a variance, up to {limit:.2f} "
-            "weighted estimates can be used, beyond it they are void."
+            f"k-hat is {shape:.2f}: {grade}. With so many episodes weighted estimates can be used "
+            f"up to {limit:.2f}, the dashed line; a tail that falls less steeply makes them void."
         )
     rows = [{"weight": w, "share": share} for w, share in pairs if w >= LIGHTEST]
+    if len(rows) < len(pairs):
+        words += f" Weights below {LIGHTEST:g} are not drawn."
     log = {"type": "log", "nice": False}
+    reach = [0.7 * rows[0]["share"], 1.2 * rows[-1]["share"]]
     spec = chart(
         "Share of episodes whose weight is at least so large, both on logarithmic axes", 220,
-        mark={"type": "line", "color": COLOURS[3], "point": {"filled": True, "size": 25,
-                                                            "color": COLOURS[3]}},
         encoding={
             "x": axis("weight", "weight of an episode, in means", scale=log,
                        axis={"format": "~g", "values": decades(rows, "weight")}),
-            "y": axis("share", "share with at least that", scale=log,
+            "y": axis("share", "share with at least that", scale=log | {"domain": reach},
                        axis={"format": "~g", "values": decades(rows, "share")}),
             "tooltip": [{"field": "weight", "format": ".4g"}, {"field": "share", "format": ".4g"}],
         },
+        layer=[
+            {"mark": {"type": "line", "color": COLOURS[3],
+                      "point": {"filled": True, "size": 25, "color": COLOURS[3]}}},
+            {"data": {"values": steepness(rows, limit, result["episodes"])},
+             "mark": {"type": "line", "color": MUTED, "strokeDash": [5, 4], "clip": True,
+                      "aria": False}},
+        ],
     )  # fmt: skip
     return figure(k, "tail", "Tail of the ratios", words, spec, rows)
+
+
+def steepness(rows: list[Plain], shape: float, n: int) -> list[Plain]:
+    """Return two points of w^(−1/k), from where the tail begins that k-hat is fitted to."""
+    fitted = min(0.2, 3 / math.sqrt(n))
+    first = next((row for row in rows if row["share"] >= fitted), rows[-1])
+    far = rows[0]["weight"]
+    falls = (far / first["weight"]) ** (-1 / shape)
+    return [first, {"weight": far, "share": first["share"] * falls}]
 
 
 def coverage(
@@ -103,14 +124,16 @@ def coverage(
     rows = [each | {"order": at} for at, each in enumerate(parts)]
     most = max(sum(each["column"] == name for each in parts) for name in columns)
     words = (
-        f"{support['coverage']:.1%} of what the policy does rests on at least 10 rows. Weakest: "
-        f"{verdict['weakest']}."  # type: ignore[index]
+        f"{support['coverage']:.1%} of what the policy does rests on at least 10 rows. Least "
+        f"covered: {worst['where']}, {worst['coverage']:.0%}."
     )
     grade = (
         "datum.coverage >= 0.95 ? 'covered' : datum.coverage >= 0.75 ? 'doubtful' : 'not covered'"
     )
-    where = {"field": "where", "type": "nominal", "sort": {"field": "order"}, "title": None,
-             "axis": {"labelLimit": 150}}  # fmt: skip
+    where = {"field": "where", "type": "nominal", "sort": {"field": "order", "op": "min"},
+             "title": None, "axis": {"labelLimit": 200}}  # fmt: skip
+    x = axis("coverage", "share covered", scale={"domain": [0, 1.15], "nice": False},
+             axis={"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]})  # fmt: skip
     spec = chart(
         "Share of the policy's probability that rests on enough rows, by part of a column",
         22 * most, params=[{"name": "column", "value": worst["column"]}],
@@ -118,9 +141,7 @@ def coverage(
         layer=[
             {"mark": {"type": "bar", "height": {"band": 0.7}},
              "encoding": {
-                 "x": axis("coverage", "share covered", scale={"domain": [0, 1]},
-                            axis={"format": ".0%", "tickCount": 5}),
-                 "y": where,
+                 "x": x, "y": where,
                  "color": {"field": "grade", "type": "nominal", "scale": {
                      "domain": ["covered", "doubtful", "not covered"],
                      "range": ["var(--good)", "var(--doubt)", BAD]},
@@ -129,6 +150,8 @@ def coverage(
                              {"field": "share", "title": "share of the policy", "format": ".1%"},
                              {"field": "coverage", "format": ".1%"},
                              {"field": "rows", "title": "rows of the log", "format": ","}]}},
+            {"mark": {"type": "text", "align": "left", "dx": 4, "aria": False},
+             "encoding": {"x": x, "y": where, "text": {"field": "coverage", "format": ".0%"}}},
         ],
     )  # fmt: skip
     return figure(
@@ -144,25 +167,28 @@ def spectrum(
     if cloud is None:
         return None
     per_draw = max(1, MOST // max(1, cloud["draws"]))
-    rows = [
+    rows = [{"of": "Â", "draw": 0, "re": re, "im": im} for re, im in cloud["values"][:MOST]]
+    rows += [
         {"of": "resample", "draw": at + 1, "re": re, "im": im}
         for at, draw in enumerate(cloud["cloud"][:MOST])
         for re, im in draw[:per_draw]
     ]
-    rows += [{"of": "Â", "draw": 0, "re": re, "im": im} for re, im in cloud["values"][:MOST]]
     words = (
         f"Â is {cloud['word']}: {cloud['stable']} of {cloud['draws']} resamples of the episodes "
         "have all eigenvalues left of the axis."
     )
-    if len(cloud["values"]) > MOST or per_draw < len(cloud["cloud"][0]):
-        words += " Of many eigenvalues those with the largest real parts are drawn."
+    drawn = min(per_draw, len(cloud["cloud"][0]))
+    if drawn < len(cloud["values"]):
+        words += f" Of each resample the {drawn} with the largest real parts are drawn."
     scale = {"domain": ["Â", "resample"]}
     left, right = (edge(each["re"] for each in rows) for edge in (min, max))
     wide = max(right, 0.0) - min(left, 0.0) or 1.0
     up = max(0.05 * wide, 1.1 * max(abs(each["im"]) for each in rows))
     across = [min(left, 0.0) - 0.04 * wide, max(right, 0.0) + 0.06 * wide]
+    close = max(1e-9 * wide, min((abs(each["re"]) for each in rows if each["re"]), default=wide))
     spec = chart(
         "Eigenvalues of Â and of its resamples in the complex plane", 260,
+        usermeta={"constant": close},
         layer=[
             {"mark": {"type": "point", "filled": True, "opacity": 1, "strokeWidth": 1},
              "encoding": {
@@ -176,7 +202,7 @@ def spectrum(
                  "shape": {"field": "of", "type": "nominal",
                            "scale": scale | {"range": ["circle", "diamond"]},
                            "legend": {"title": None, "orient": "top"}},
-                 "size": {"condition": {"test": "datum.of === 'Â'", "value": 50}, "value": 18},
+                 "size": {"condition": {"test": "datum.of === 'Â'", "value": 90}, "value": 12},
                  "tooltip": [{"field": "of"}, {"field": "re", "title": "real", "format": ".4g"},
                              {"field": "im", "title": "imaginary", "format": ".4g"}]}},
             {"data": {"values": [{"zero": 0}]},
@@ -184,7 +210,8 @@ def spectrum(
              "encoding": {"x": {"field": "zero", "type": "quantitative"}}},
         ],
     )  # fmt: skip
-    return figure(k, "spectrum", "Spectrum of Â", words, spec, rows)
+    ways = {"linear": "linear", "symlog": "logarithmic from 0"}
+    return figure(k, "spectrum", "Spectrum of Â", words, spec, rows, axis="x", ways=ways)
 
 
 def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]) -> Plain | None:
@@ -198,8 +225,9 @@ def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
     words = f"Over λ the value moves by {moved:.3g}."
     if verdict is not None and verdict["high"] is not None and math.isfinite(verdict["high"]):
         wide = verdict["high"] - verdict["low"]
-        than = "less" if moved < wide else "more"
+        than = "more" if moved > wide else "no more"
         words += f" That is {than} than the width of its interval, {wide:.3g}."
+    flat = {} if moved else {"domain": [values[0] - 1, values[0] + 1]}
     ceiling = result["lambda_ceiling"].get(name)
     layers: list[Plain] = [{"mark": {"type": "line", "color": COLOURS[0], "point": DOT}}]
     if ceiling is not None and ceiling <= 1:
@@ -216,7 +244,7 @@ def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
         "Value of the closed form along λ", 220, layer=layers,
         encoding={
             "x": axis("λ", "λ", scale={"domain": [0, 1]}),
-            "y": axis("value", "value", scale={"zero": False}),
+            "y": axis("value", "value", scale={"zero": False} | flat),
             "tooltip": [{"field": "λ"}, {"field": "value", "format": ".5g"}],
         },
     )  # fmt: skip

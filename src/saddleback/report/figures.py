@@ -14,7 +14,8 @@ def figure(
     """Return what template and script need of a figure of the k-th policy."""
     return {
         "id": f"{kind}-{k}", "kind": kind, "title": title, "words": words, "spec": spec,
-        "rows": rows, "file": f"{kind}-{k}.csv", "columns": (), "column": "", "axis": False, **more,
+        "rows": rows, "file": f"{kind}-{k}.csv", "columns": (), "column": "", "axis": "",
+        "ways": {}, **more,
     }  # fmt: skip
 
 
@@ -24,14 +25,19 @@ def axis(field: str, title: str, **more: Any) -> Plain:
 
 
 def decades(rows: list[Plain], field: str) -> list[float]:
-    """Powers of ten within the range of a field, for the ticks of a logarithmic axis.
+    """Ticks of a logarithmic axis: powers of ten; where these are few, also twice and five times.
 
     Examples
     --------
     >>> decades([{"x": 0.02}, {"x": 150.0}], "x")
     [0.1, 1.0, 10.0, 100.0]
+    >>> decades([{"x": 53.0}, {"x": 240.0}], "x")
+    [100.0, 200.0]
     """
     found = [each[field] for each in rows]
-    low, high = (math.log10(edge) for edge in (min(found), max(found)))
-    between = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
-    return [10.0**k for k in between]
+    low, high = min(found), max(found)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [times * 10.0**k for k in powers for times in (1, 2, 5)]
+    within = [each for each in ticks if low * (1 - 1e-9) <= each <= high * (1 + 1e-9)]
+    tens = [each for each in within if math.isclose(math.log10(each) % 1, 0, abs_tol=1e-9)]
+    return tens if len(tens) > 2 else within

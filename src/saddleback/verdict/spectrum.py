@@ -127,7 +127,7 @@ def spectrum(
                 theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
                 start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
                 drawn = float(theta @ start)
-            found.append((_ordered(A)[:KEPT], drawn))
+            found.append((_ordered(A)[:KEPT] / float(weight @ sums.steps), drawn))  # as Â: a mean
         return found
 
     whole = pool.submit(_ordered, sums.system(rule, target).A[np.ix_(at, at)])

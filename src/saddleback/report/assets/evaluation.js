@@ -7,9 +7,26 @@ async function drawFigure(name, change = (spec) => spec) {
   );
 }
 
+// An axis of another type. Of 0 there is no logarithm: such rows are left out.
 function setAxis(spec, axis, type) {
-  if (type === "log") spec.layer[0].encoding[axis].scale = { type: "log", nice: false };
+  const encoded = spec.layer[0].encoding[axis];
+  if (type === "log") {
+    spec.layer[0].transform = [{ filter: `datum['${encoded.field}'] > 0` }];
+    encoded.scale = { type, nice: false };
+  } else if (type === "symlog") {
+    Object.assign(encoded.scale, { type, ...spec.usermeta });
+    encoded.axis = { values: powers(encoded.scale), format: "~g" };
+  }
   return spec;
+}
+
+// Ticks of an axis that is logarithmic to both sides of 0: every second power of ten.
+function powers({ domain: [low, high], constant }) {
+  const least = Math.ceil(Math.log10(constant)),
+    most = Math.floor(Math.log10(Math.max(-low, high))),
+    by = Math.max(1, Math.ceil((most - least) / 4));
+  const tens = range(Math.floor((most - least) / by) + 1).map((k) => 10 ** (most - k * by));
+  return [...tens.map((x) => -x), 0, ...tens].filter((x) => x >= low && x <= high);
 }
 
 async function begin() {
