@@ -200,3 +200,54 @@ def test_the_numbers_can_be_taken_away(visit, path):
     far = found["for-every-γ"][-1]
     exact = sb.System.exact(MAKE["two_state"](float(far["γ"])), sb.GES(0.5)).spectrum
     assert min(abs(exact - complex(float(far["real part"]), 0))) < 1e-10
+
+
+def put(page, **values):
+    """Move sliders to values; α and β are logarithms."""
+    for name, value in values.items():
+        page.locator(f"#{name}").evaluate(
+            "(slider, to) => { slider.value = to; slider.dispatchEvent(new Event('input')); }",
+            value if name in ("gamma", "lam") else float(np.log10(value)),
+        )
+    page.wait_for_timeout(100)
+
+
+def test_words_hold_for_what_is_set(visit, path):
+    """Also where steps are as small, or ratios as bad, as the sliders allow."""
+    page = visit(path)
+    page.locator(".step").nth(3).click()
+    page.wait_for_function("window.explorer.state.problem === 'baird'")
+    assert "a pair of eigenvalues crosses" in page.inner_text("#tour-words")
+    put(page, gamma=0.99, alpha=0.1, beta=0.005)
+    assert page.inner_text("#tour-words") == "Moved by hand. A button goes back to its step."
+    assert "no α helps at this β/α." in page.inner_text("#step-two")
+    assert "no α helps." in page.inner_text("#step-one")
+    put(page, alpha=1e-4)
+    system = sb.System.exact(MAKE["baird"](0.99), sb.TD(0.0))
+    off = float(MeanStability(system).radius(1e-4)) - 1
+    assert f"multiplied by 1 + {off:.1e}".replace("e-0", "e−") in page.inner_text("#step-one")
+
+
+def test_the_code_that_is_shown_prints_the_numbers_that_are_shown(visit, path, capsys):
+    page = visit(path)
+    exec(page.inner_text("#python"), {})
+    printed = capsys.readouterr().out.splitlines()
+    for place, radius, mspbe in (("one", *printed[1:3]), ("two", *printed[4:6])):
+        shown = page.evaluate(f"window.explorer.state.rules.{place}")
+        assert float(radius) == pytest.approx(shown["radius"], abs=1e-9)
+        last = shown["iterates"][-1]
+        if last["step"] == 1000:
+            assert float(mspbe) == pytest.approx(last["mspbe"], rel=1e-6)
+        else:
+            assert float(mspbe) > 1e50  # both stopped on the way
+
+
+def test_captions_of_tables_come_and_go(visit, path):
+    page = visit(path)
+    page.click("summary")
+    caption = page.locator("#numbers caption")
+    first = caption.text_content()
+    page.select_option("#problem", "baird_paper")
+    page.wait_for_function("document.querySelector('#numbers caption').textContent.includes('60')")
+    page.select_option("#problem", "two_state")
+    page.wait_for_function(f"document.querySelector('#numbers caption').textContent === '{first}'")

@@ -8,7 +8,7 @@ import logs
 import looks
 import saddleback as sb
 from saddleback.paper.comparison import Comparison, Grid
-from saddleback.report import evaluation_page, explorer_page, read_study, study_page, write
+from saddleback.report import evaluation_page, explorer_page, read_results, study_page, write
 from saddleback.sweep import Store, run_tasks, threads
 
 PAGES = ("explorer", "evaluation", "study")
@@ -49,7 +49,7 @@ def compared(folder):
     study = {"two-state": made.study()}
     with Store.open(folder, study, "saddleback paper two-state") as store, threads(1) as place:
         run_tasks(made.tasks(), store, place)
-    return read_study(folder)
+    return read_results(folder)
 
 
 @pytest.mark.parametrize("name", PAGES)

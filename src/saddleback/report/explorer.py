@@ -137,7 +137,7 @@ def explorer_page() -> str:
         "tour": TOUR,
     }  # fmt: skip
     return page(
-        "explorer.html", ("algebra.js", "triad.js", "explorer.js"), data,
+        "explorer.html", ("algebra.js", "triad.js", "explorer_words.js", "explorer.js"), data,
         title="The deadly triad, moved by hand", kind="explorer", sections=(),
         problems={name: title for name, (title, *_) in found.items()}, tour=TOUR,
     )  # fmt: skip
@@ -169,9 +169,9 @@ TOUR: tuple[dict[str, Any], ...] = (
     {
         "title": "4. Baird's star",
         "words": "The same on state values: a pair of eigenvalues crosses the axis near γ = 0.88. "
-        "TD(0) spirals out, TDC(0) comes in. Move λ up to bring the pair back.",
+        "TD(0) runs away, TDC(0) comes in, slowly. Move λ up to bring the pair back.",
         "set": {"problem": "baird", "one": "TD", "two": "TDC", "gamma": 0.95, "lam": 0.0,
-                "alpha": 0.1, "beta": 0.2, "steps": 1000},
+                "alpha": 0.5, "beta": 1.0, "steps": 10000},
     },
 )  # fmt: skip
 """What a teacher shows in a minute."""

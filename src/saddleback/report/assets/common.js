@@ -86,13 +86,10 @@ function fillTable(table, all) {
   const rows = all.slice(0, READ),
     caption = table.querySelector("caption"),
     names = columnsOf(all);
-  if (all.length > READ || table.dataset.rows)
-    caption.textContent =
-      all.length > READ
-        ? `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`
-        : all.length
-          ? ""
-          : "There are none.";
+  table.dataset.title ??= caption.textContent;
+  const many = `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`,
+    none = table.dataset.rows && !all.length ? "There are none." : "";
+  caption.textContent = `${table.dataset.title} ${all.length > READ ? many : none}`.trim();
   const head = document.createElement("thead"),
     body = document.createElement("tbody");
   const add = (parent, cell, kind, number) => {

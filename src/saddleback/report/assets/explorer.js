@@ -9,10 +9,6 @@ function value(name) {
   return name === "alpha" || name === "beta" ? Number((10 ** x).toPrecision(3)) : x;
 }
 
-function title(rule, lam) {
-  return rule.traced ? `${rule.title}(${short(lam, 3)})` : `${rule.title}(0)`;
-}
-
 // Only rules for the values that the problem's features describe.
 function listRules() {
   const values = held.problems[byId("problem").value].values;
@@ -85,29 +81,6 @@ function compute() {
   }
 }
 
-function say(place) {
-  const { name, spectrum, offline, radius, limit, form, iterates } = state.rules[place];
-  const lead = spectrum[0][0],
-    works = radius < 1;
-  byId(`name-${place}`).textContent = name;
-  byId(`card-${place}`).className = `card ${works ? "good" : "bad"}`;
-  byId(`word-${place}`).textContent = works
-    ? "✓ converges with these steps"
-    : "✕ diverges with these steps";
-  const would = form.dual ? " along A alone would" : "",
-    mended = form.dual && lead >= 0 ? "; ω, the second weights, mends that" : "";
-  byId(`a-${place}`).textContent =
-    lead < 0
-      ? `Rightmost eigenvalue of A: ${short(lead)}. Off-line updates${would} converge for α < ${short(offline)}.`
-      : `Rightmost eigenvalue of A: +${short(lead)}. Off-line updates${would} diverge for every α${mended}.`;
-  const end = iterates[iterates.length - 1],
-    how = form.dual ? `at this β/α for α < ${short(limit)}` : `for α < ${short(limit)}`;
-  byId(`step-${place}`).textContent =
-    `An error is multiplied by ${short(radius, 5)} a step in the end; ` +
-    `${limit > 0 ? `it converges ${how}` : "no α helps"}. ` +
-    `MSPBE after ${end.step.toLocaleString("en")} steps: ${short(end.mspbe, 3)}.`;
-}
-
 // Weights as the problem has them, from those on the span of its features.
 function weights(problem, theta) {
   return problem.basis.map(
@@ -164,84 +137,41 @@ function showIterates(both) {
     const w = weights(problem, theta);
     return { x: w[i], y: w[j] };
   };
-  const marks = [
-    { what: "start", ...at(problem.theta0) },
-    { what: "fixed point", ...at(state.rules.two.star) },
-  ];
-  const near = ({ x, y }) => Math.abs(x) + Math.abs(y) < 1e6;
-  const path = both.flatMap(([rule, each]) =>
-    each.iterates
-      .map(({ step, theta }) => ({ step, rule, name: each.name, ...at(theta) }))
-      .filter(near),
-  );
-  for (const axis of ["x", "y"]) {
-    const [low, high] = [
-      Math.min(...marks.map((m) => m[axis])),
-      Math.max(...marks.map((m) => m[axis])),
+  const { one, two } = state.rules,
+    marks = [
+      { what: "start", ...at(problem.theta0) },
+      { what: "fixed point", ...at(one.star) },
+      { what: "fixed point", ...at(two.star) },
     ];
-    const pad = Math.max(0.5, high - low);
+  const room = {};
+  for (const axis of ["x", "y"]) {
+    const ends = marks.map((mark) => mark[axis]),
+      [low, high] = [Math.min(...ends), Math.max(...ends)],
+      pad = Math.max(0.5, high - low);
+    room[axis] = [low - pad, high + pad];
     views.path.signal(`${axis}0`, low - pad).signal(`${axis}1`, high + pad);
   }
+  // A path ends where it has left the picture far behind: a line of a million pixels has no dashes.
+  const far = (point) =>
+    ["x", "y"].some((axis) => {
+      const [low, high] = room[axis];
+      return Math.abs(point[axis] - (low + high) / 2) > 20 * (high - low);
+    });
+  const path = both.flatMap(([rule, each]) => {
+    const points = each.iterates.map(({ step, theta }) => ({
+      step,
+      rule,
+      name: each.name,
+      ...at(theta),
+    }));
+    const gone = points.findIndex(far);
+    return gone < 0 ? points : points.slice(0, gone);
+  });
   views.path.data("path", path).data("marks", marks);
+  const same = Math.hypot(marks[1].x - marks[2].x, marks[1].y - marks[2].y) < 1e-6;
   byId("path-words").textContent =
-    `Weights ${i + 1} (across) and ${j + 1} (up) of ${problem.basis.length}, from the circle; + is the fixed point of ${state.rules.two.name}.`;
-}
-
-function eachRule(rows) {
-  return Object.values(state.rules).flatMap((each) =>
-    rows(each).map((row) => ({ rule: each.name, ...row })),
-  );
-}
-
-function complex([re, im]) {
-  return { "real part": re, "imaginary part": im, modulus: Math.hypot(re, im) };
-}
-
-// What the charts show, as rows, by the name of a file.
-const tables = {
-  eigenvalues: () =>
-    eachRule((each) => [
-      ...each.spectrum.map((z) => ({ of: "A", ...complex(z) })),
-      ...each.map.map((z) => ({ of: "update", ...complex(z) })),
-    ]),
-  "for-every-γ": () =>
-    eachRule((each) => each.locus.map(({ gamma, re, im }) => ({ γ: gamma, ...complex([re, im]) }))),
-  iterates: () =>
-    eachRule((each) =>
-      each.iterates.map(({ step, mspbe, theta }) => {
-        const all = weights(held.problems[state.problem], theta);
-        return { step, mspbe, ...Object.fromEntries(all.map((x, k) => [`θ_${k + 1}`, x])) };
-      }),
-    ),
-};
-
-function showNumbers() {
-  fillTable(byId("numbers"), tables.eigenvalues());
-  byId("python").textContent = python();
-}
-
-function python() {
-  const { one, two } = state.rules,
-    name = state.problem;
-  const made = {
-    two_state: "two_state(γ, rewards=[[1, -1], [0.5, 2]])",
-    baird: 'baird(γ, features="classic")',
-    baird_paper: "baird(γ)",
-    random_walk: 'random_walk(γ, features="dependent", target_right=0.9)',
-    random_mdp: "random_mdp(γ, rng=1)",
-  }[name].replace("γ", String(state.gamma));
-  const rule = (each) =>
-    held.rules[each.rule].traced ? `sb.${each.rule}(${state.lam})` : `sb.${each.rule}()`;
-  return [
-    "import saddleback as sb",
-    "",
-    `problem = sb.problems.${made}`,
-    ...[one, two].flatMap((each) => [
-      `system = sb.System.exact(problem, ${rule(each)})`,
-      "print(system.spectrum)",
-      `sb.iterate(system, alpha=${state.alpha}, ${each.form.dual ? `beta=${state.beta}, ` : ""}steps=${state.steps}, theta0=1.0)`,
-    ]),
-  ].join("\n");
+    `Weights ${i + 1} (across) and ${j + 1} (up) of ${problem.basis.length}, from the circle; ` +
+    (same ? "+ is the fixed point of both." : `each + is the fixed point of one of the two.`);
 }
 
 let drawing = null,
@@ -291,6 +221,7 @@ async function begin() {
     byId(name).addEventListener("input", () => {
       for (const button of document.querySelectorAll(".step"))
         button.setAttribute("aria-pressed", "false");
+      byId("tour-words").textContent = "Moved by hand. A button goes back to its step.";
       refresh();
     });
   }
