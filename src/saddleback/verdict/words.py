@@ -132,7 +132,7 @@ def rows(
         if k == 0 and verdict is not None:
             what += "  <- refused" if verdict["trust"] == REFUSED else "  <- suggested"
         if each["ess"] is not None:
-            what += f", ESS {each['ess']:,.0f}"
+            what += f"{', ' * bool(what)}ESS {each['ess']:,.0f}"
             what += "" if trusted(each, plain) else ": void"
         found.append((each["method"], _number(each["value"], _places(each)), _reach(each), what))
         if each["note"] != "ok":
