@@ -121,6 +121,17 @@ class Noise:
         return U, V, B
 
 
+def _room(rule: Rule, nodes: int, rank: int) -> None:
+    """Refuse moments that are too many, with the least there can be before nodes are explored."""
+    size = nodes * (2 * rank) ** 2
+    if size > LARGEST:
+        raise InvalidParameter(
+            f"the exact second moments of {rule} here are {nodes} × {2 * rank}² = {size:,} numbers "
+            f"or more, more than {LARGEST:,}. Use fewer nodes, or small_step_floor, which needs "
+            "only the covariance of the noise."
+        )
+
+
 def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     """Build the chain of a rule on a finite problem, with about so many nodes at most.
 
@@ -138,6 +149,8 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     if trace_radius(problem, rule) >= 1.0:
         raise Undefined(above_ceiling(rule))
     t, c = terms(rule, problem), rule.form.coefficients
+    met = problem.Phi[problem.weights > 0]
+    _room(rule, int((problem.visits > 0).sum()), int(np.linalg.matrix_rank(met)))
     found = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))
     source, target, here, there = (
         np.array([getattr(event, name) for event in found.events])
@@ -155,13 +168,7 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     if not basis.size:
         raise Undefined(f"{rule} never moves here: all features that are met are 0.")
     count = len(found.nodes)
-    size = count * (2 * basis.shape[1]) ** 2
-    if size > LARGEST:
-        raise InvalidParameter(
-            f"the exact second moments of {rule} here are {count} × {2 * basis.shape[1]}² = "
-            f"{size:,} numbers, more than {LARGEST:,}. Use fewer nodes, or small_step_floor, which "
-            "needs only the covariance of the noise."
-        )
+    _room(rule, count, basis.shape[1])
     P = np.zeros((count, count))
     np.add.at(P, (source, target), q)
     weight = chain.long_run(P, found.start)[0]
