@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pages import DOCS, PAGES, STORIES, Terminal, agrees, blocks, commands, printed
+from saddleback.sweep import StudyError, read_study
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,6 +41,25 @@ def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
                 assert agrees(said, wanted), f"{where}: {command}\n" + "\n".join(said)
                 ran += 1
     assert ran, "a story without code"
+
+
+def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch):
+    """The study of the page runs; with the mistakes it names, it is refused in these words."""
+    page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
+    study = re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
+    said = re.search(r"^\$ saddleback sweep study.toml\nerror: (.*?)^```", page, re.DOTALL | re.M)[
+        1
+    ]
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(
+        "import saddleback as sb\ndef chain(length): return sb.problems.two_state(1 - 1 / length)\n"
+    )
+    Path("study.toml").write_text(study, encoding="utf-8")
+    assert len(read_study(Path("study.toml")).rules) == 4
+    Path("study.toml").write_text(study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "))
+    with pytest.raises(StudyError) as raised:
+        read_study(Path("study.toml"))
+    assert f"{raised.value}\n" == said
 
 
 def test_the_ellipsis_stands_for_lines_only_where_it_is():

@@ -126,6 +126,7 @@ def changed(old, new):
         ("seed = 1", "checkpoints = [-1]", "2: checkpoints lists -1, but two_state has steps 0 to 100."),
         ("[grid]", "[[grid]]", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
+        ("alpha = [0.1, 0.2]", "beta = [0.1]\nxyzzy = 1", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "alpha = []", "5: alpha must list numbers, each once, got []."),
         ("alpha = [0.1, 0.2]", "alpha = [0.1, 0.1]", "5: alpha must list numbers, each once, got [0.1, 0.1]."),
         ("alpha = [0.1, 0.2]", "alpha = ['x']", "5: alpha must list numbers, each once, got ['x']."),
@@ -139,22 +140,24 @@ def changed(old, new):
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0.0, 1.0] }", "5: alpha " + SHORT),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 'a', powers = [0, 1] }", "5: alpha " + SHORT),
         ("alpha = [0.1, 0.2]", "alpha = { scale = -1, powers = [0, 1] }", "5: alpha must be above 0 and finite, got -1.0."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, power = [0, 1] }", "5: unknown key 'power' in alpha. Did you mean 'powers'? Known: scale, powers."),
         ("ratio = [1.0]", "ratio = [-1.0]", "6: ratio must be above 0 and finite, got -1.0."),
         ("ratio = [1.0]", "ratio = [1.0]\nbeta = [0.1]", "7: give beta or ratio (β/α), not both."),
         ("ratio = [1.0]", "", "4: rules with two step sizes need ratio = [1.0, …] (β/α), or beta."),
         ("ratio = [1.0]", "ratio = 1.0\nschedule = 'invers'", "7: unknown schedule 'invers'. Did you mean 'inverse'?"),
         ("ratio = [1.0]", "ratio = 1.0\nschedule = ['a']", "7: schedule must be a name, got ['a']."),
-        ("ratio = [1.0]", "ratio = 1.0\nalpa = 1.0", "7: unknown key 'alpa'. Did you mean 'alpha'? Known: alpha, beta"),
+        ("ratio = [1.0]", "ratio = 1.0\nalpa = 1.0", "7: unknown key 'alpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta"),
         ("[[problem]]", "[problem]", "7: write each problem as a table of its own, [[problem]]."),
         ('name = "two_state"', "", "7: " + TWO),
         ('name = "two_state"', 'name = "two_state"\nmake = "toy.py:good"', "7: " + TWO),
         ('name = "two_state"', 'name = "two_sate"', "7: unknown problem 'two_sate'. Did you mean 'two_state'?"),
         ('name = "two_state"', "name = 5", "7: problem must be a name, got 5."),
-        ('name = "two_state"', 'name = "two_state"\ngama = 0.5', "7: two_state: unknown parameter 'gama'. Did you mean 'gamma'?"),
-        ('name = "two_state"', 'name = "two_state"\ngamma = 2', "7: FiniteMDP: gamma must be a number in [0, 1], got 2."),
+        ('name = "two_state"', 'name = "two_state"\ngama = 0.5', "9: unknown key 'gama' in [[problem]] two_state. Did you mean 'gamma'? Known: name, make, label, steps, episodes, each, gamma, rewards."),
+        ('name = "two_state"', 'name = "two_state"\ngamma = 2', "9: FiniteMDP: gamma must be a number in [0, 1], got 2."),
         ('name = "two_state"', 'name = "two_state"\nsteps = 5\nepisodes = 5', "10: " + LONG),
         ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
         ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "7: two_state has no episodes; give steps instead."),
+        ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
         ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma lists nothing."),
@@ -179,8 +182,8 @@ def changed(old, new):
         ('name = "GES"', 'name = "Sarsa"', "9: Sarsa(0) on two_state: Sarsa(0) evaluates the behaviour policy"),
         ("lam = [0.0, 0.5]", "", "9: GES: give its parameter 'lam'."),
         ("lam = [0.0, 0.5]", "lam = []", "11: lam lists nothing."),
-        ("lam = [0.0, 0.5]", "lam = 2", "9: Importance: lam must be a number in [0, 1], got 2."),
-        ("lam = [0.0, 0.5]", "lamb = 0", "9: GES: unknown parameter 'lamb'. Did you mean 'lam'? Takes lam."),
+        ("lam = [0.0, 0.5]", "lam = 2", "11: Importance: lam must be a number in [0, 1], got 2."),
+        ("lam = [0.0, 0.5]", "lamb = 0", "11: unknown key 'lamb' in [[rule]] GES. Did you mean 'lam'? Known: name, lam."),
         ("lam = [0.0, 0.5]", "lam = [0.5, 0.5]", "9: GES(0.5) is there twice."),
         ("lam = [0.0, 0.5]", "lam = 0\n[[rule]]\nname = 'GES'\nlam = 0.0", "12: GES(0) is there twice."),
         ('"GES"\nlam = [0.0, 0.5]', '"TDRC"\nlam = 0\n[[rule]]\nname = "TDRC"\nlam = 0\neta = 1.0', "12: TDRC(0) is there twice."),
@@ -188,6 +191,24 @@ def changed(old, new):
 )  # fmt: skip
 def test_bad_studies(folder, old, new, message):
     assert any(message in line for line in complaints(folder, changed(old, new)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 100", "stpes = 100", "1: unknown key 'stpes'. Did you mean 'steps'? Known: title, seed"),
+        ("[grid]", "[gird]", "4: unknown key 'gird'. Did you mean 'grid'? Known: title, seed"),
+        ("alpha = [0.1, 0.2]", "alhpa = [0.1]", "5: unknown key 'alhpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta, ratio, schedule."),
+        ("ratio = [1.0]", "ration = [1.0]", "6: unknown key 'ration' in [grid]. Did you mean 'ratio'?"),
+        ("[[problem]]", "[[problm]]", "7: unknown key 'problm'. Did you mean 'problem'?"),
+        ('name = "two_state"', 'nmae = "two_state"', "8: unknown key 'nmae' in [[problem]]. Did you mean 'name'?"),
+        ('name = "GES"', 'nmae = "GES"', "10: unknown key 'nmae' in [[rule]]. Did you mean 'name'?"),
+        ("lam = [0.0, 0.5]", "lmbda = 0.5", "11: unknown key 'lmbda' in [[rule]] GES."),
+    ],
+)  # fmt: skip
+def test_a_misspelt_key_is_named_and_not_what_is_missing_for_it(folder, old, new, message):
+    (said,) = complaints(folder, changed(old, new))
+    assert said.startswith(message)
 
 
 def test_all_that_is_wrong_is_said_at_once_and_once(folder):

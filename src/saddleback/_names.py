@@ -12,17 +12,37 @@ from saddleback.errors import InvalidParameter, UnknownName
 Built = TypeVar("Built")
 
 
-def known(kind: str, name: Any, names: Iterable[str]) -> str:
-    """Return ``name`` if it is one of ``names``; otherwise suggest the nearest."""
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of ``names`` that was likely meant, whatever its case; None if none is near.
+
+    Examples
+    --------
+    >>> nearest("alhpa", ["alpha", "beta"]), nearest("xyzzy", ["alpha", "beta"])
+    ('alpha', None)
+    """
+    by_lower = {candidate.lower(): candidate for candidate in names}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[close[0]] if close else None
+
+
+def known(kind: str, name: Any, names: Iterable[str], where: str = "") -> str:
+    """Return ``name`` if it is one of ``names``; otherwise suggest the nearest.
+
+    Parameters
+    ----------
+    kind, name, names
+        What it is a name of, the name, and those there are.
+    where
+        Where it stands, in words that follow it.
+    """
     names = list(names)
     if not isinstance(name, str):
         raise UnknownName(f"{kind} must be a name, got {name!r}. Known: {', '.join(names)}.")
     if name in names:
         return name
-    by_lower = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    hint = f" Did you mean {by_lower[close[0]]!r}?" if close else ""
-    raise UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+    close = nearest(name, names)
+    hint = f" Did you mean {close!r}?" if close else ""
+    raise UnknownName(f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.")
 
 
 def build(

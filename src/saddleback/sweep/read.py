@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -15,7 +16,7 @@ import numpy as np
 from saddleback import _names
 from saddleback.engine import FiniteSource, as_source
 from saddleback.errors import InvalidParameter, SaddlebackError
-from saddleback.rules import Rule, make
+from saddleback.rules import NAMED, Rule, make
 from saddleback.sweep.places import Place, lines
 from saddleback.sweep.study import (
     METRICS,
@@ -44,6 +45,9 @@ KEYS = (
     "title", "seed", "runs", "steps", "episodes", "checkpoints", "metrics", "sample", "theta0",
     "grid", "problem", "rule",
 )  # fmt: skip
+GRID = ("alpha", "beta", "ratio", "schedule")
+PROBLEM = ("name", "make", "label", "steps", "episodes", "each")
+"""Keys of the whole file, of [grid], and of a problem besides its own parameters."""
 
 
 class StudyError(InvalidParameter):
@@ -98,11 +102,11 @@ class _Reader:
     def __init__(self, path: Path, text: str, given: dict[str, Any]) -> None:
         self._path, self._given, self._lines = path, given, lines(text)
         self._wrong: list[tuple[int, str]] = []
+        self._meant: set[str] = set()  # by keys of the whole file that are misspelt
 
     def study(self, share: int) -> Study:
         top = self._given
-        for key in top:
-            self._try((key,), _names.known, "key", key, KEYS)
+        self._meant = self._keys((), top, KEYS, "")
         metrics = self._metrics()
         seed = self._whole(("seed",), top.get("seed", 0), 0)
         runs = self._whole(("runs",), top.get("runs", 1), 1)
@@ -128,12 +132,30 @@ class _Reader:
             place = place[:-1]
         self._wrong.append((self._lines.get(place, 1), what))
 
+    def _keys(
+        self, place: Place, table: Mapping[str, Any], known: Iterable[str], where: str
+    ) -> set[str]:
+        """Complain of keys that are not known; return what was meant by them.
+
+        What is missing because its key is misspelt is not complained of once more.
+        """
+        known, meant = list(dict.fromkeys(known)), set()
+        for key in table:
+            if key not in known:
+                self._try((*place, key), _names.known, "key", key, known, where)
+                meant.add(_names.nearest(key, known) or key)
+        return meant
+
     def _try(self, place: Place, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Return what it returns; None if it complains, which is written down."""
+        """Return what it returns; None if it complains, which is written down.
+
+        A complaint about one of the keys there, such as "GES: lam must be …", has the key's line.
+        """
         try:
             return act(*given, **named)
         except SaddlebackError as error:
-            self._say(place, str(error))
+            key = re.match(r"\w+: (\w+) must", str(error))
+            self._say((*place, key[1]) if key else place, str(error))
         except Exception as error:  # of a function that is not ours
             self._say(place, f"{type(error).__name__}: {error}.")
         return None
@@ -157,7 +179,7 @@ class _Reader:
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
             self._say((name,), f"write each {name} as a table of its own, [[{name}]].")
             return []
-        if not found:
+        if not found and name not in self._meant:
             self._say((), f"there is no {name}: add at least one [[{name}]].")
         return found
 
@@ -175,17 +197,17 @@ class _Reader:
         self, rules: list[tuple[Place, Any]]
     ) -> tuple[tuple[float, ...], tuple[float, ...], bool, str]:
         grid = self._given.get("grid", {})
-        if not isinstance(grid, dict) or "alpha" not in grid:
-            self._say(("grid",), "the step sizes are missing: [grid] with alpha = [0.1, …].")
+        whole = isinstance(grid, dict)
+        meant = self._keys(("grid",), grid, GRID, " in [grid]") if whole else set()
+        if not whole or "alpha" not in grid:
+            if not {"alpha", "grid"} & (meant | self._meant):
+                self._say(("grid",), "the step sizes are missing: [grid] with alpha = [0.1, …].")
             return (), (), True, "constant"
-        for key in grid:
-            known = ("alpha", "beta", "ratio", "schedule")
-            self._try(("grid", key), _names.known, "key", key, known)
         if "beta" in grid and "ratio" in grid:
             self._say(("grid", "beta"), "give beta or ratio (β/α), not both.")
         which = "beta" if "beta" in grid else "ratio"
         dual = any(make(*rule[:1], **rule[1]).form.has_dual for _, rule in rules)
-        if dual and which not in grid:
+        if dual and which not in grid and not meant & {"beta", "ratio"}:
             self._say(("grid",), "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
         schedule = grid.get("schedule", "constant")
         self._try(("grid", "schedule"), _names.known, "schedule", schedule, SCHEDULES)
@@ -195,6 +217,8 @@ class _Reader:
     def _sizes(self, place: Place, given: Any) -> tuple[float, ...]:
         """Numbers listed, or scale · 2^j for j between two powers."""
         if isinstance(given, dict):
+            if self._keys(place, given, ("scale", "powers"), f" in {place[-1]}"):
+                return ()
             scale, powers = given.get("scale"), given.get("powers")
             if not (
                 set(given) == {"scale", "powers"}
@@ -225,8 +249,10 @@ class _Reader:
             place: Place = ("rule", k)
             parameters = dict(given)
             name = parameters.pop("name", None)
-            if name is None:
+            meant = self._own(place, given, name, NAMED, ("name",), "[[rule]]")
+            if name is None and "name" not in meant:
                 self._say(place, 'the rule has no name: name = "GES".')
+            if name is None or meant:
                 continue
             self._none_empty(place, parameters)
             for each in _spread(parameters):
@@ -237,6 +263,23 @@ class _Reader:
                     said.add(str(rule))
                     found.append((place, (name, each)))
         return found
+
+    def _own(
+        self,
+        place: Place,
+        table: Mapping[str, Any],
+        name: Any,
+        makers: Mapping[str, Callable[..., Any]],
+        keys: tuple[str, ...],
+        where: str,
+    ) -> set[str]:
+        """Complain of keys that the rule or problem does not have; return what was meant."""
+        if name is not None and not (isinstance(name, str) and name in makers):
+            return set()  # said later, and who knows what it would take
+        these = makers.values() if name is None else [makers[name]]
+        takes = [key for each in these for key in inspect.signature(each).parameters]
+        said = f" in {where}" + ("" if name is None else f" {name}")
+        return self._keys(place, table, [*keys, *takes], said)
 
     def _none_empty(self, place: Place, lists: Mapping[str, Any]) -> None:
         for key, value in lists.items():
@@ -249,8 +292,12 @@ class _Reader:
             place: Place = ("problem", k)
             rest = dict(given)
             name, maker, label = (rest.pop(key, None) for key in ("name", "make", "label"))
-            if (name is None) == (maker is None):
+            meant = set()
+            if maker is None:
+                meant = self._own(place, given, name, PROBLEMS, PROBLEM, "[[problem]]")
+            if (name is None) == (maker is None) and not meant & {"name", "make"}:
                 self._say(place, 'give name = "two_state", or make = "module.py:function".')
+            if (name is None) == (maker is None) or meant:
                 continue
             length = {str(key): rest.pop(key) for key in ("steps", "episodes") if key in rest}
             unit, count = self._length(place, length)
@@ -258,6 +305,10 @@ class _Reader:
             if not isinstance(each, dict) or not all(isinstance(v, list) for v in each.values()):
                 self._say((*place, "each"), "each lists values: each = { gamma = [0.9, 0.99] }.")
                 continue
+            if maker is None:
+                within: Place = (*place, "each")
+                if self._own(within, each, name, PROBLEMS, (), "each of"):
+                    continue
             self._none_empty((*place, "each"), each)
             for one in _spread(each):
                 said = ", ".join(f"{key}={value}" for key, value in one.items())
@@ -335,7 +386,8 @@ class _Reader:
         given, where = (own, place) if own else (shared, ())
         if len(given) != 1:
             where = (*where, "episodes") if given else where
-            self._say(where, "say how long to learn: steps = 50_000, or episodes = 500.")
+            if given or not self._meant & {"steps", "episodes"}:
+                self._say(where, "say how long to learn: steps = 50_000, or episodes = 500.")
             return "steps", 1
         unit, count = next(iter(given.items()))
         return unit, self._whole((*where, unit), count, 1)
