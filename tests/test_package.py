@@ -215,6 +215,9 @@ def test_every_claim_gets_a_verdict(tmp_path):
         assert part in done.stdout
     page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     assert page.count("| **") > 40
+    assert "**A quick run" in page
+    assert "numbers and verdicts are not to be quoted" in flat(done.stdout)
+    assert "The paper's claims, by a quick run" in done.stdout
     assert "Off-line Expected Sarsa(λ) can be unstable" in page
     assert "| GTB(λ) | ΦᵀΞ(I−γλP^μ)⁻¹(γP^π−I)Φ | ` 0.216 -0.259;" in page
     assert len(list(tmp_path.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3

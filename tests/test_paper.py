@@ -5,6 +5,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +22,9 @@ from saddleback.paper.car import (
     from_experience,
     half_inverse,
 )
+from saddleback.paper.claims import YES, Claim
 from saddleback.paper.comparison import chosen_rules, family, rule_names
+from saddleback.paper.reproduction import page
 from saddleback.paper.table1_matrices import matrices, printed_holds
 from saddleback.paper.table1_rows import Choices, rows
 from saddleback.paper.truth import Once, Truth
@@ -39,11 +42,12 @@ def test_the_usual_rules_if_none_is_named():
 
 
 def test_any_rule_by_name_with_its_parameters_filled_in():
-    names = ("ABQ", "GTB corr.", "ExpectedSarsa", "TDRC", "GTD", "GTD2", "TDC")
+    names = ("ABQ", "GTB corr.", "GTB reg.", "ExpectedSarsa", "TDRC", "GTD", "GTD2", "TDC")
     found = chosen_rules(names, 0.3, 0.4)
     assert tuple(found) == names
     assert found["ABQ"] == sb.ABQ(0.4)
     assert found["GTB corr."].trace == sb.TreeBackup(0.3)
+    assert found["GTB reg."] == sb.Rule(sb.TreeBackup(0.3), RegularisedCorrection(1.0), Expected())
     # Rules of state values in their version for state-action pairs.
     assert found["GTD2"] == sb.GES(0.3)
     assert found["TDC"] == sb.GQ(0.3)
@@ -248,3 +252,31 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
         with plots.style():
             written = options.save(plots.column(1, 1.0, gap=0)[0], "x")
         assert {path.suffix for path in written} == kinds
+
+
+def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
+    claims = [Claim("it works", "it does", YES)]
+    quick, full = (
+        "\n".join(page(claims, Options(tmp_path, quick=q, seed=q * 3))) for q in (True, False)
+    )
+    assert "**A quick run, from little data" in quick.split("\n| |")[0]
+    assert "are not to be quoted.**" in quick
+    assert "Written by `saddleback paper all --seed 3 --quick` from" in quick
+    assert "1 are reproduced, 0 in part and 0 not (in a quick run)." in quick
+    assert "quick" not in full
+    assert "Written by `saddleback paper all` from" in full
+    paper.run("stability", Options(tmp_path, quick=True))
+    assert "are not to be quoted" in " ".join(capsys.readouterr().out.split())
+    paper.run("stability", Options(tmp_path))
+    assert "quoted" not in capsys.readouterr().out
+
+
+def test_the_page_in_the_documentation_is_of_a_full_run():
+    found = (Path(__file__).parents[1] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert "quick" not in found
+    assert "Written by `saddleback paper all` from" in found
+
+
+def test_the_help_says_what_quick_leaves_out():
+    said = " ".join(saddleback("paper", "--help").stdout.split())
+    assert "With --quick figures are PNG only" in said

@@ -65,7 +65,8 @@ def command(
 ) -> None:
     """Run an experiment of the paper and draw its figures as PNG and PDF.
 
-    Results are kept run by run: interrupted, it continues where it was.
+    Results are kept run by run: interrupted, it continues where it was. With
+    --quick figures are PNG only, and numbers and verdicts not to be quoted.
 
     \b
     EXPERIMENT is one of

@@ -18,6 +18,11 @@ from rich.console import Console
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, run_tasks, telling, threads
 
+QUICK = (
+    "A quick run, from little data, to see that it works: its numbers and verdicts are not to be "
+    "quoted."
+)
+
 PACKED = 0.35
 """Share of the size of results that their shards take on disk."""
 
@@ -51,6 +56,15 @@ class Options:
     seed: int = 0
     quick: bool = False
     workers: int = 2
+
+    def spoken(self, experiment: str) -> str:
+        """Return the command that runs an experiment with these options, but for where and how."""
+        words = ["saddleback", "paper", experiment]
+        for name in ("runs", "episodes", "lam", "zeta"):
+            value = getattr(self, name)
+            words += [f"--{name}", f"{value:g}"] if value is not None else []
+        words += ["--seed", str(self.seed)] if self.seed else []
+        return " ".join([*words, *["--quick"] * self.quick])
 
     def save(self, figure: Any, name: str) -> list[Path]:
         """Write a figure; quickly, as a coarse picture only."""
@@ -121,5 +135,7 @@ def run(name: str, options: Options) -> None:
     console = Console()
     for table in tables:
         console.print(table)
+    if options.quick:
+        console.print(QUICK, style="bold")
     for path in paths:
         console.print(f"  {path}", highlight=False)

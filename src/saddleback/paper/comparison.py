@@ -26,9 +26,11 @@ from saddleback.rules import (
     Expected,
     ExpectedSarsa,
     Importance,
+    RegularisedCorrection,
     Retrace,
     Rule,
     Saddle,
+    Trace,
     TreeBackup,
     make,
 )
@@ -192,7 +194,7 @@ def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
 
 def rule_names() -> list[str]:
     """Names by which rules can be asked for."""
-    return list(dict.fromkeys([*family(0.0, 0.0), *NAMED]))
+    return list(dict.fromkeys([*family(0.0, 0.0), *regularised(0.0, 0.0), *NAMED]))
 
 
 def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rule]:
@@ -202,11 +204,12 @@ def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rul
     for those: the same trace and form, with the expected bootstrap.
     """
     usual = family(lam, zeta)
+    ours = usual | regularised(lam, zeta)
     found = {}
     for name in names or usual:
         known("rule", name, rule_names())
-        if name in usual:
-            rule = usual[name]
+        if name in ours:
+            rule = ours[name]
         else:
             takes = inspect.signature(NAMED[name]).parameters
             rule = make(name, **({"lam": lam} if "lam" in takes else {}))
@@ -221,15 +224,27 @@ def family(lam: float, zeta: float) -> dict[str, Rule]:
     The paper compares GES and GTB (saddle) with GQ and ABQ (correction): trace and form change
     together. Here they are untangled.
     """
-    traces = {
-        "GES": Importance(lam), "ABQ": ActionDependent(zeta), "GTB": TreeBackup(lam),
-        "GRetrace": Retrace(lam),
-    }  # fmt: skip
     found = {}
-    for name, trace in traces.items():
+    for name, trace in _traces(lam, zeta).items():
         saddle, correction = ("ABQ saddle", name) if name == "ABQ" else (name, f"{name} corr.")
         found[saddle] = Rule(trace, Saddle(), Expected())
         found["GQ" if name == "GES" else correction] = Rule(trace, Correction(), Expected())
     first = ["GES", "GQ", "ABQ", "GTB", "GRetrace"]
     ordered = {name: found[name] for name in first}
     return ordered | {"Expected Sarsa": ExpectedSarsa(lam)} | found
+
+
+def regularised(lam: float, zeta: float) -> dict[str, Rule]:
+    """The regularised correction (η = 1), TDRC's, with each bounded trace."""
+    bounded = {k: trace for k, trace in _traces(lam, zeta).items() if k != "GES"}
+    return {
+        f"{name} reg.": Rule(trace, RegularisedCorrection(1.0), Expected())
+        for name, trace in bounded.items()
+    }
+
+
+def _traces(lam: float, zeta: float) -> dict[str, Trace]:
+    return {
+        "GES": Importance(lam), "ABQ": ActionDependent(zeta), "GTB": TreeBackup(lam),
+        "GRetrace": Retrace(lam),
+    }  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from saddleback.paper import Options, table1
+from saddleback.paper import QUICK, Options, table1
 from saddleback.paper.claims import NO, PART, YES, Claim, every_claim
 from saddleback.paper.table1_matrices import matrices
 from saddleback.paper.table1_rows import Choices
@@ -22,9 +22,13 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Collect the claims, write the page."""
     claims = every_claim(options)
     path = options.out / "reproduction.md"
-    lines = page(claims) + table_of_matrices(table1.chosen(options))
+    lines = page(claims, options) + table_of_matrices(table1.chosen(options))
     write_whole(path, "\n".join(lines).encode())
-    table = Table(title="The paper's claims", box=box.SIMPLE, title_justify="left")
+    table = Table(
+        title="The paper's claims" + ", by a quick run" * options.quick,
+        box=box.SIMPLE,
+        title_justify="left",
+    )
     table.add_column("claim")
     table.add_column("verdict", no_wrap=True)
     for claim in claims:
@@ -32,23 +36,25 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [table], [path]
 
 
-def page(claims: list[Claim]) -> list[str]:
+def page(claims: list[Claim], options: Options) -> list[str]:
     """Lay the claims out in Markdown."""
     counts = {verdict: sum(c.verdict == verdict for c in claims) for verdict in (YES, PART, NO)}
     lines = [
         "# What reproduces, and what does not",
         "",
-        "Written by `saddleback paper all` from its results; do not edit. Each claim of *On",
+        *([f"**{QUICK}** Those of `saddleback paper all`, without `--quick`, are.", ""]
+          if options.quick else []),
+        f"Written by `{options.spoken('all')}` from its results; do not edit. Each claim of *On",
         "Convergence of Gradient Expected Sarsa(λ)* stands beside our measurement. The choices",
         "that fill gaps in the protocol are in the recipes, `src/saddleback/paper/`; the",
         "statements of the theory are treated one by one in [theory.md](theory.md).",
         "",
         f"Of {len(claims)} claims {counts[YES]} are reproduced, {counts[PART]} in part and "
-        f"{counts[NO]} not.",
+        f"{counts[NO]} not{' (in a quick run)' * options.quick}.",
         "",
         "| | claim | what we found | verdict |",
         "| --- | --- | --- | --- |",
-    ]
+    ]  # fmt: skip
     lines += [f"| {n} | {c.claim} | {c.found} | **{c.verdict}** |" for n, c in enumerate(claims, 1)]
     shown = list(dict.fromkeys(c.figure for c in claims if c.figure))
     lines += ["", "## Figures", ""]
