@@ -41,6 +41,7 @@ autodoc_type_aliases = {
 }  # fmt: skip
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # "alpha, beta" are told of once
 napoleon_attr_annotations = False
 
 # Types in signatures may be private or of other libraries; names in prose must be in the reference.

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 
@@ -9,12 +10,23 @@ import pytest
 
 import saddleback as sb
 
-PAGES = Path(__file__).parents[1] / "docs" / "api"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = DOCS / "api"
 ROOMS = (
     "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
-    "report", "rules", "sweep", "system", "theory", "verdict",
+    "problems.clinic", "report", "rules", "sweep", "system", "theory", "verdict",
 )  # fmt: skip
 """Packages whose names are public, besides those that `saddleback` itself has."""
+
+INTERNAL = {
+    "engine": "streams and kernels, free to change for speed; what one needs of it, saddleback has",
+    "evaluation.svrg": "SVRG without its checks; saddleback.SVRG has them",
+    "paper": "recipes of one paper's experiments, run by `saddleback paper`",
+    "paper.claims": "the same",
+    "plots": "the look of our own figures",
+    "commands": "the command line, whose contract is its help and its JSON",
+}
+"""Packages that are not public though other packages import from them, and why."""
 
 DIRECTIVE = re.compile(
     r"^\.\. (?:auto(?:function|class|exception|data)|py:data):: saddleback\.(\S+)$", re.MULTILINE
@@ -41,13 +53,54 @@ def public():
     return names
 
 
-def test_every_module_that_is_public_is_walked():
+def rooms():
+    """Every package and module that lists its names, or is a package, without ``saddleback.``."""
+    for found in pkgutil.walk_packages(sb.__path__, "saddleback."):
+        if found.name.rpartition(".")[2] == "__main__":
+            continue
+        if found.ispkg or hasattr(importlib.import_module(found.name), "__all__"):
+            yield found.name.removeprefix("saddleback.")
+
+
+def test_every_package_is_public_or_internal_for_a_reason():
+    assert set(rooms()) == set(ROOMS) | set(INTERNAL)
+    assert not set(ROOMS) & set(INTERNAL)
     modules = {name for name in sb.__all__ if inspect.ismodule(getattr(sb, name))}
     assert modules <= set(ROOMS)
 
 
+def test_the_principles_say_which_packages_are_public():
+    page = (DOCS / "principles.md").read_text(encoding="utf-8")
+    told = re.search(r"^## What is public\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]
+    public_, internal = told.split("Internal")
+    named = re.compile(r"`saddleback\.([\w.]+)`")
+    assert set(named.findall(public_)) == set(ROOMS)
+    packages = {name for name in INTERNAL if "." not in name}
+    assert set(named.findall(internal)) - {"SVRG"} == packages
+
+
+IMPORTED = re.compile(r"^(?:>>> )?from saddleback\.([\w.]+) import (.+)$", re.MULTILINE)
+
+
+def test_pages_import_public_names_only():
+    """What a page shows may be relied upon."""
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+        for room, names in IMPORTED.findall(page.read_text(encoding="utf-8")):
+            assert room in ROOMS, page
+            listed = importlib.import_module(f"saddleback.{room}").__all__
+            assert set(names.split(", ")) <= set(listed), page
+
+
 def test_the_reference_has_every_public_name_and_no_other():
     assert set(shown()) == set(public())
+
+
+def test_values_in_the_reference_are_those_of_the_library():
+    told = re.compile(r"^\.\. py:data:: saddleback\.(\S+)\n   :value: (.+)$", re.MULTILINE)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.glob("*.md"))
+    found = dict(told.findall(text))
+    assert found == {name: repr(public()[name]) for name in found}
+    assert "system.LARGEST" in found
 
 
 def called():
@@ -73,9 +126,10 @@ NO_EQUATION = {
     "Bootstrap", "Experience", "Form", "Log", "Stream", "Trace", "Verdict", "as_target", "collect",
     "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
     "checks.typical_problem", "evaluation.default_rule", "features.Active", "features.Custom",
-    "features.Features", "features.Given", "features.OneHot", "features.Tiles", "log.Behaviour",
+    "features.Features", "features.Given", "features.OneHot", "log.Behaviour",
     "log.Card", "log.Finding", "log.Observed", "log.Piece", "log.Target", "log.from_minari",
     "log.to_minari", "policies.check_coverage", "policies.pump", "policies.table",
+    "problems.Simulation",
     "problems.from_gymnasium", "problems.make", "problems.random_mdp", "problems.random_walk",
     "report.evaluation_page", "report.explorer_page", "report.read_results", "report.study_page",
     "report.write", "rules.each_rule", "rules.is_rule", "rules.make", "rules.tabulate",

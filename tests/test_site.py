@@ -1,5 +1,7 @@
 """The documentation as it is built: without a warning, and without the network."""
 
+import html
+import itertools
 import re
 import subprocess
 import sys
@@ -45,6 +47,44 @@ def test_equations_keep_their_lines(site):
         "<em>"
         not in re.search(r'id="saddleback.GES".*?</dl>', rules, re.DOTALL)[0].split("<dd>")[1]
     )
+
+
+DESCRIBED = re.compile(
+    r'<dl class="py (?:data|attribute|property)">\s*<dt[^>]*id="(saddleback\.[^"]+)".*?</dt>\s*'
+    r"<dd>(.*?)</dd>",
+    re.DOTALL,
+)
+
+
+def test_fields_and_constants_have_words_of_their_own(site):
+    """Not those of their type, such as ``int([x]) -> integer``, nor of a named tuple."""
+    told = {
+        name: html.unescape(" ".join(re.sub(r"<[^>]+>", "", text).split()))
+        for page in site.values()
+        for name, text in DESCRIBED.findall(page)
+    }
+    assert "Most features p" in told["saddleback.system.LARGEST"]
+    assert "semi-gradient" in told["saddleback.rules.Coefficients.td"]
+    assert "heart rate" in told["saddleback.problems.clinic.SIGNS"]
+    types = {kind.__doc__.split(".")[0] for kind in (int, float, str, tuple, list, dict)}
+    for name, text in told.items():
+        assert text, name
+        assert "Alias for field number" not in text, name
+        assert not any(" ".join(said.split())[:30] in text for said in types), name
+
+
+def test_parameters_that_share_a_description_have_it_once(site):
+    theory = site["api/theory.html"]
+    assert "<strong>alpha, beta</strong> – Constant step sizes;" in theory
+    for page in site.values():
+        told = re.findall(r"<li><p><strong>[^<]+</strong> – (.*?)</li>\s*(?=<li>)", page, re.DOTALL)
+        assert not [a for a, b in itertools.pairwise(told) if a == b]
+
+
+def test_every_name_has_its_own_address(site):
+    for name, page in site.items():
+        assert not re.findall(r'id="(saddleback\.[^"]*saddleback[^"]*)"', page), name
+    assert 'id="saddleback.rules.NAMED"' in site["api/rules.html"]
 
 
 def test_names_in_docstrings_are_links(site):

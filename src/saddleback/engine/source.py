@@ -103,12 +103,15 @@ def as_source(owner: str, given: Problem | Source) -> Source:
 class Simulation:
     """A simulator with features of its observations and two policies.
 
+    `mountain_car` and `from_gymnasium` make them; `learn`, `collect` and `System.estimate` take
+    them where a `Problem` would do.
+
     Attributes
     ----------
     name
         What is simulated.
     simulator
-        ``simulator(rng)`` returns an object whose ``take(n)`` is a `Trajectory`.
+        ``simulator(rng)`` returns an object whose ``take(n)`` makes n steps.
     features
         Features of an observation.
     target, behaviour
@@ -120,6 +123,13 @@ class Simulation:
     values
         Whether action values or state values are learned. For action values each feature comes
         once for each action, and with ``shared`` once more for all of them.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> car = problems.mountain_car()
+    >>> car.name, car.p, car.gamma, car.target.shape
+    ('mountain_car', 972, 0.99, (2, 3))
     """
 
     name: str

@@ -27,6 +27,15 @@ MOST = 1 << 31
 class Tiles:
     """Binary features of observations in a box: one active tile in each tiling.
 
+    In tiling i of n, an observation o lies in the tile with coordinates k, of b + 1 along each of
+    the D dimensions (b is ``bins``), which is feature number j:
+
+        k_d = min(b, ⌊b (o_d − low_d)/(high_d − low_d) + (i(1 + 2d) mod n)/n⌋)
+        j = i (b + 1)^D + Σ_d k_d (b + 1)^(D − 1 − d)
+
+    and φ_j(o) = 1, all others are 0. With ``table`` the number j is hashed, and tiles that meet in
+    one place add up.
+
     Parameters
     ----------
     low, high

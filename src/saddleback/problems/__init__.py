@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from saddleback import _names
+from saddleback.engine import Simulation
 from saddleback.problem import Problem
 from saddleback.problems.baird import baird
 from saddleback.problems.boyan_chain import boyan_chain
@@ -35,6 +36,7 @@ def make(name: str, **parameters: Any) -> Problem:
 
 __all__ = [
     "NAMED",
+    "Simulation",
     "baird",
     "boyan_chain",
     "from_gymnasium",

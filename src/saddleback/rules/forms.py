@@ -31,11 +31,17 @@ class Coefficients(NamedTuple):
     """
 
     td: float = 0.0
+    """Of δe in Δθ: the semi-gradient."""
     saddle: float = 0.0
+    """Of (φ − γ'b)u in Δθ, with u = eᵀω: the descent of the saddle point."""
     correction: float = 0.0
+    """Of γ'x u in Δθ, taken away: the gradient correction."""
     dual: float = 0.0
+    """Of δe in Δω: what ω learns."""
     gram: float = 0.0
+    """Of (φᵀω)φ in Δω, taken away: M in the mean."""
     shrink: float = 0.0
+    """Of ω itself in Δω, taken away: the regulariser."""
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,11 @@ class Pair(NamedTuple):
     """
 
     alpha: float
+    """Step size of θ."""
     beta: float
+    """Step size of ω."""
     radius: float
+    """Spectral radius of the mean update; below 1 it converges."""
 
 
 class MeanStability:
