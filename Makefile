@@ -9,7 +9,7 @@ BIN := .venv/bin
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint docs bench advice traces coverage verdicts peers figures clean
+.PHONY: paper test lint docs bench advice states traces coverage verdicts peers figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -43,17 +43,22 @@ bench: .venv/ready
 advice: .venv/ready
 	$(BIN)/python benchmarks/advice.py
 
+# Which rule for state values: tables, results/states.json and states.md.
+states: .venv/ready
+	$(BIN)/python benchmarks/states.py
+
 # Which trace solves best for the value of a policy: a table and results/traces.json.
 traces: .venv/ready
 	$(BIN)/python benchmarks/traces.py
 
 # How often 95 % intervals cover what they say: a table and results/coverage.json.
 coverage: .venv/ready
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/intervals.py
 
 # How often verdicts are right, where the truth is known: a table and results/verdicts.json.
 verdicts: .venv/ready
 	$(BIN)/python benchmarks/verdicts.py
+
 # Beside other tools, on the same logs; INSTALL=--install first makes environments for them.
 peers: .venv/ready
 	$(BIN)/python benchmarks/peers $(INSTALL)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from machine import told
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -54,6 +55,7 @@ def measure(problem, rule, steps, seed):
 
 def main():
     """Measure, print, draw, write."""
+    print(told())
     out = Path("results")
     out.mkdir(exist_ok=True)
     cases = [

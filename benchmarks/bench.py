@@ -10,7 +10,6 @@ import bisect
 import ctypes
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+from machine import machine, told
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -261,12 +261,13 @@ def memory():
 
 def main():
     """Measure everything, print a table, write the file."""
+    print(told())
     out = Path("results")
     out.mkdir(exist_ok=True)
     ges = sb.GES(0.99)
     p, stream = prepared(ges)
     result = {
-        "machine": {"processor": platform.processor(), "cores": os.cpu_count()},
+        "machine": machine(),
         "steps": STEPS,
     }
 

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from machine import machine, told
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -103,6 +104,7 @@ def judged(path, words):
 
 def main():
     """Measure, print, write."""
+    print(told())
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for episodes in EPISODES:
@@ -143,6 +145,7 @@ def main():
         console.print(f"saddleback evaluate, {paper.rows:,} rows, {name}: {each:.1f} s")
     Path("results").mkdir(exist_ok=True)
     content = {
+        "machine": machine(),
         "logs": found,
         "evaluate_s": seconds,
         "lstd0_s": min(times),

@@ -24,6 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from machine import machine, told
 
 from saddleback import GES, features, problems
 from saddleback.log import Log, collect
@@ -216,6 +217,7 @@ def projected(study, log):
 
 def main():
     """Measure, compute, print, write."""
+    print(told())
     with tempfile.TemporaryDirectory() as name, dask_cluster() as address:
         folder = Path(name)
         study, tasks = study_tasks(folder)
@@ -248,12 +250,16 @@ def main():
         long = each["seconds"]["--workers 1"] / each["tasks"]
         words = f"{label}, {each['tasks']} tasks of {long:.1f} s, {unit.replace('_', '-')}"
         lines.append(f"| {words} | {' | '.join(said)} |")
-    told = projected(found, log)
-    print("\n".join([*lines, "", f"on {MACHINES} machines of {CORES} cores like this one:", *told]))
+    computed = projected(found, log)
+    print(
+        "\n".join(
+            [*lines, "", f"on {MACHINES} machines of {CORES} cores like this one:", *computed]
+        )
+    )
     Path("results").mkdir(exist_ok=True)
-    words = {"study": found, "log": log, "projected": told}
+    words = {"machine": machine(), "study": found, "log": log, "projected": computed}
     Path("results/scaling.json").write_text(json.dumps(words, indent=1))
-    Path("results/scaling.md").write_text("\n".join([*lines, "", *told]) + "\n")
+    Path("results/scaling.md").write_text("\n".join([told(), "", *lines, "", *computed]) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+from machine import machine, told
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -108,6 +109,7 @@ def measure(made, episodes, logs):
 
 def main():
     """Measure, print, write."""
+    print(told())
     car = mountain_car()
     cases = {
         "MountainCar, 500 episodes": ([car], 500, 20),
@@ -137,7 +139,7 @@ def main():
     for name, (v, q) in geometric.items():
         print(f"geometric mean over cases  {name:28} {v:.4f} / {q:.4f}")
     Path("results").mkdir(exist_ok=True)
-    content = {"cases": results, "geometric mean": geometric}
+    content = {"machine": machine(), "cases": results, "geometric mean": geometric}
     Path("results/traces.json").write_text(json.dumps(content, indent=1))
 
 

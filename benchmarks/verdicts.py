@@ -18,6 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from machine import machine, told
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -93,6 +94,7 @@ def row(each):
 
 def main():
     """Judge, print, write."""
+    print(told())
     begun = time.perf_counter()
     jobs = [(kind, FIRST + k) for kind in KINDS for k in range(SEEDS)]
     with ProcessPoolExecutor(2) as pool:
@@ -120,7 +122,8 @@ def main():
     print(f"usable by statistics alone but missed {alone:.1%} (at most 8 %)")
     print(f"{time.perf_counter() - begun:.0f} s")
     Path("results").mkdir(exist_ok=True)
-    Path("results/verdicts.json").write_text(json.dumps({"rows": rows, "each": found}, indent=1))
+    content = {"machine": machine(), "rows": rows, "each": found}
+    Path("results/verdicts.json").write_text(json.dumps(content, indent=1))
     Path("results/verdicts.md").write_text("\n".join(lines) + "\n")
 
 

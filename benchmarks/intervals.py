@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gymnasium
 import numpy as np
+from machine import machine, told
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -146,6 +147,7 @@ def share(job):
 
 def main():
     """Measure, print, write."""
+    print(told())
     results, begun = {}, time.perf_counter()
     with ProcessPoolExecutor(2) as pool:
         jobs = [
@@ -169,6 +171,7 @@ def main():
     Console(width=170).print(table)
     print(f"{time.perf_counter() - begun:.0f} s")
     Path("results").mkdir(exist_ok=True)
+    content = {"machine": machine(), **content}
     Path("results/coverage.json").write_text(json.dumps(content, indent=1, ensure_ascii=False))
 
 

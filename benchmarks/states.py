@@ -1,0 +1,207 @@
+"""Which rule for state values, off-policy? TD, GTD2, TDC, TDRC and ETD where the truth is known.
+
+Run by ``make states``; writes ``results/states.json`` and ``results/states.md``. First Baird's star
+with the step sizes of Sutton & Barto, expected and in single runs. Then every rule with its best
+step sizes: chosen on one half of the runs, judged on the other, so that it gains nothing by luck.
+λ = 0 throughout.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from machine import machine, told
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import saddleback as sb
+
+STAR = np.array([1, 1, 1, 1, 1, 1, 10, 1.0])
+"""First weights on Baird's star, as in Sutton & Barto."""
+
+RULES = {
+    "TD(0)": sb.TD(0.0),
+    "GTD2(0)": sb.GTD2(0.0),
+    "TDC(0)": sb.TDC(0.0),
+    "TDRC(0)": sb.TDRC(0.0),
+    "TDRC(0), β = α": sb.TDRC(0.0),
+    "ETD(0)": sb.ETD(0.0),
+}
+ALPHAS, RATIOS = 2.0 ** np.arange(-14, 1), 2.0 ** np.arange(-5, 6)
+STEPS, RUNS = 20_000, 40
+LONG, MANY = 200_000, 50
+SHOWN = (0.25, 0.5, 0.75)
+
+
+def star(gamma):
+    """Baird's star with its classic features and first weights."""
+    return sb.problems.baird(gamma, features="classic"), STAR
+
+
+def cases():
+    """Problems with their first weights, by what they are called."""
+    walk = {"target_right": 0.6, "behaviour_right": 0.4}
+    found = {f"Baird's star, γ = {gamma:g}": [star(gamma)] for gamma in (0.99, 0.9)}
+    for kind in ("tabular", "inverted", "dependent"):
+        found[f"random walk, {kind}"] = [(sb.problems.random_walk(features=kind, **walk), 0.0)]
+    found["Boyan's chain"] = [(sb.problems.boyan_chain(target_skip=0.7, behaviour_skip=0.4), 0.0)]
+    made = [sb.problems.random_mdp(0.9, rng=k, values="state", off_policy=0.6) for k in range(20)]
+    found["20 random MDPs"] = [(problem, 0.0) for problem in made]
+    return found
+
+
+def at_fixed_steps(gamma, rule):
+    """RMS value error after long, in expectation and over runs, at α = .005 and β = .05."""
+    problem, theta0 = star(gamma)
+    system = sb.System.exact(problem, sb.TD(0.0))  # the same weighting of states for all
+    metrics = {"mse": system.mse_absolute, "mspbe": system.mspbe}
+    given = {"alpha": 0.005, "beta": 0.05, "theta0": theta0, "steps": LONG, "metrics": metrics}
+    run = sb.learn(rule, problem, runs=MANY, rng=0, record=LONG, threads=2, **given)
+    expected = sb.iterate(sb.System.exact(problem, rule), record=LONG, **given)
+    error = np.sqrt(run.curves["mse"][-1])
+    return {
+        "expected": float(np.sqrt(expected.curves["mse"][-1])),
+        "quartiles": np.quantile(error, SHOWN, method="nearest").tolist(),
+        "range": [float(error.min()), float(error.max())],
+        "mspbe": float(np.median(run.curves["mspbe"][-1])),
+        "diverged": int((~run.ok).sum()),
+    }
+
+
+def at_best_steps(name, problem, theta0, seed):
+    """Value errors of runs with the best pair over those of the first weights, and what diverged.
+
+    The error is the root of the mean square over the last tenth of the run.
+    """
+    rule = RULES[name]
+    ratios = RATIOS if rule.form.has_dual and "β = α" not in name else np.ones(1)
+    alpha, ratio = (grid.ravel() for grid in np.meshgrid(ALPHAS, ratios))
+    system = sb.System.exact(problem, sb.TD(0.0))
+    points = np.linspace(0.9 * STEPS, STEPS, 5).astype(int)
+    run = sb.learn(
+        rule, problem, alpha=alpha, beta=alpha * ratio, theta0=theta0, steps=STEPS, runs=RUNS,
+        rng=seed, threads=2, record=points, metrics={"mse": system.mse_absolute},
+    )  # fmt: skip
+    first = system.mse_absolute(np.broadcast_to(theta0, problem.p))
+    error = np.sqrt(run.curves["mse"].mean(axis=0) / first)
+    half = RUNS // 2
+    chosen = int(error[:half].mean(axis=0).argmin())
+    return error[half:, chosen], float((~run.ok).mean()), [alpha[chosen], ratio[chosen]]
+
+
+def least(problem, theta0):
+    """The least error that any weights have, over that of the first."""
+    system = sb.System.exact(problem, sb.TD(0.0))
+    weight = np.sqrt(problem.weights)
+    truth = problem.truth
+    best = np.linalg.lstsq(weight[:, None] * problem.Phi, weight * truth, rcond=None)[0]
+    first = system.mse_absolute(np.broadcast_to(theta0, problem.p))
+    return float(np.sqrt(system.mse_absolute(best) / first))
+
+
+def fixed():
+    """Baird's star with given step sizes: what was found, and the rows of its table."""
+    names = [name for name in RULES if "=" not in name]
+    found, rows = {}, []
+    for gamma in track((0.99, 0.9), "Baird's star", transient=True):
+        found[f"{gamma:g}"] = {name: at_fixed_steps(gamma, RULES[name]) for name in names}
+        for name, each in found[f"{gamma:g}"].items():
+            low, middle, high = (f"{value:.3g}" for value in each["quartiles"])
+            ends = (f"{value:.3g}" for value in each["range"])
+            rows.append(
+                [f"{gamma:g}", name, f"{each['diverged']}", f"{each['expected']:.5g}", middle,
+                 f"{low} to {high}", " to ".join(ends), f"{each['mspbe']:.1e}"]
+            )  # fmt: skip
+    return found, rows
+
+
+def tuned():
+    """Each rule with its best step sizes on all problems: what was found, and its two tables."""
+    found, errors, gone = {}, [], []
+    for case, several in track(cases().items(), "tuning", transient=True):
+        found[case] = {}
+        for name in RULES:
+            each = [at_best_steps(name, *one, seed) for seed, one in enumerate(several)]
+            # Over runs of one problem, or over the medians of several problems.
+            error = each[0][0] if len(each) == 1 else np.array([np.median(e) for e, *_ in each])
+            found[case][name] = {
+                "quartiles": np.quantile(error, SHOWN, method="nearest").tolist(),
+                "diverged": float(np.mean([lost for _, lost, _ in each])),
+                "pairs": [pair for *_, pair in each],
+                "errors": [float(np.median(e)) for e, *_ in each],
+            }
+        least_of = float(np.median([least(*one) for one in several]))
+        found[case]["least"] = least_of
+        rows = [found[case][name] for name in RULES]
+        errors.append([case, *map(cell, rows), f"{least_of:.2g}" if least_of > 1e-9 else "0"])
+        gone.append([case, *(f"{row['diverged']:.0%}" for row in rows)])
+    return found, errors, gone
+
+
+def cell(each):
+    """Median and quartiles."""
+    low, middle, high = (f"{value:.2g}" for value in each["quartiles"])
+    return f"{middle} ({low}–{high})"
+
+
+def shown(console, title, headings, rows):
+    """Print a table; return it in Markdown."""
+    table = Table(title=title, box=box.SIMPLE, title_justify="left")
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    lines = [title, "", *(f"| {' | '.join(row)} |" for row in [headings, *rows]), ""]
+    return [*lines[:3], "| --- " * len(headings) + "|", *lines[3:]]
+
+
+def wins(found):
+    """On how many of the random problems a rule is nearer than another, by its median."""
+    errors = {name: np.array(found["20 random MDPs"][name]["errors"]) for name in RULES}
+    return [
+        [
+            name,
+            *("" if other == name else str(int((mine < errors[other]).sum())) for other in RULES),
+        ]
+        for name, mine in errors.items()
+    ]
+
+
+def main():
+    """Measure, print, write."""
+    console = Console(width=180)
+    console.print(told(), highlight=False)
+    given, rows = fixed()
+    lines = shown(
+        console,
+        f"Baird's star, α = .005, β = .05, {LONG:,} steps, {MANY} runs: RMS value error",
+        ["γ", "rule", "diverged", "expected", "median", "quartiles", "all runs", "MSPBE, median"],
+        rows,
+    )
+    best, rows, gone = tuned()
+    lines += shown(
+        console,
+        f"Value error over that of θ₀ after {STEPS:,} steps, best step sizes: median (quartiles)",
+        ["problem", *RULES, "least possible"],
+        rows,
+    )
+    lines += shown(console, "Share of settings and runs that diverged", ["problem", *RULES], gone)
+    lines += shown(
+        console,
+        "On how many of 20 random MDPs the rule of the row is nearer than that of the column",
+        ["", *RULES],
+        wins(best),
+    )
+    Path("results").mkdir(exist_ok=True)
+    content = {"machine": machine(), "fixed": given, "tuned": best}
+    Path("results/states.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    Path("results/states.md").write_text("\n".join([told(), "", *lines]))
+
+
+if __name__ == "__main__":
+    main()
