@@ -1,6 +1,8 @@
 """Every page of the documentation says what its code prints, and its links lead somewhere."""
 
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,8 @@ def alone():
 
 
 @pytest.mark.parametrize(("code", "output"), list(alone()))
-def test_code_prints_what_the_page_says(code, output):
+def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert printed(code, {"__name__": "page"}) == output
 
 
@@ -62,6 +65,32 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
     assert f"{raised.value}\n" == said
 
 
+@pytest.mark.parametrize(
+    ("page", "status", "told"),
+    [
+        (ROOT / "README.md", 0, "Trust: USABLE."),
+        (DOCS / "logs.md", 4, "COVERAGE 94.9% of what the target does rests on at least 10 rows"),
+    ],
+    ids=["README.md", "logs.md"],
+)
+def test_the_first_commands_run_on_the_file_that_the_code_writes(
+    page, status, told, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    code = next(block.code for block in blocks(page) if block.kind == "python")
+    printed(code, {"__name__": "page"})
+    assert [path.name for path in tmp_path.iterdir()] == ["car.parquet"]
+    terminal = Terminal(tmp_path)
+    block = next(each for each in blocks(page) if "$ saddleback check car.parquet" in each.code)
+    typed = [command for command, _ in commands(block) if "car.parquet" in command]
+    assert [command.split()[1] for command in typed] == ["check", "evaluate"]
+    terminal.type(typed[0])
+    assert terminal.status == 0
+    said = " ".join(" ".join(terminal.type(typed[1])).split())
+    assert terminal.status == status
+    assert told in said
+
+
 def test_the_ellipsis_stands_for_lines_only_where_it_is():
     assert agrees(["a", "b", "c"], ["a", "…"])
     assert agrees(["a", "b", "c"], ["…", "b", "c"])
@@ -79,6 +108,85 @@ def test_every_figure_that_is_shown_is_made_by_make_figures():
     }
     assert shown == {path.stem for path in (DOCS / "figures").glob("*.png")}
     assert shown <= made
+
+
+FIGURE = re.compile(r"!\[[^\]]*\]\([\w./]*figures/([\w-]+)\.png\)")
+DRAWN = re.compile(r"`(?:saddleback paper|make) ([\w-]+)`")
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *STORIES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_every_figure_has_its_command_beside_it(page):
+    """In the paragraph before or after; the figure's name begins with that of what draws it."""
+    parts = page.read_text(encoding="utf-8").split("\n\n")
+    for at, part in enumerate(parts):
+        for figure in FIGURE.findall(part):
+            beside = DRAWN.findall(" ".join(parts[max(at - 1, 0) : at + 2]).replace("\n", " "))
+            assert any(figure.startswith(name) for name in beside), figure
+
+
+@pytest.mark.parametrize("page", [*PAGES, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_imports_comes_with_saddleback_or_the_page_says_how(page):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = {re.match(r"[\w-]+", need)[0] for need in project["dependencies"]} | {"saddleback"}
+    told = " ".join(re.findall(r"`pip install ([^`]+)`", page.read_text(encoding="utf-8")))
+    for block in blocks(page):
+        if block.kind == "python":
+            for name in re.findall(r"^(?:import|from) (\w+)", block.code, re.MULTILINE):
+                assert name in ours | sys.stdlib_module_names or name in told.split(), name
+
+
+def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
+    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    targets = re.findall(r"^(\w+): \.venv/ready\n((?:\t.*\n)+)", made, re.MULTILINE)
+    scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
+    scripts = {target: names for target, names in scripts.items() if names}
+    assert set(scripts) >= {"bench", "advice", "states", "traces", "coverage", "verdicts"}
+    for target, names in scripts.items():
+        assert f"| `make {target}` |" in page
+        for name in names:
+            text = (ROOT / "benchmarks" / name).read_text(encoding="utf-8")
+            assert re.search(r"^    (?:console\.)?print\(told\(\)", text, re.MULTILINE), name
+    assert "scaling.md" in page
+    from benchmarks.machine import told
+
+    assert re.fullmatch(r".+, \d+ cores, \d{4}-\d\d-\d\d; python \S+, .*numpy \S+, .*", told())
+
+
+def table_after(page, heading):
+    """Rows of the first table below a heading, cells without markup."""
+    text = page.read_text(encoding="utf-8").split(f"\n{heading}\n")[1]
+    rows = re.search(r"^\|.*\n\|[ -:|]+\n((?:\|.*\n)+)", text, re.MULTILINE)[1]
+    return [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in rows.splitlines()]
+
+
+def test_the_advice_on_learners_is_what_its_table_shows():
+    rows = table_after(DOCS / "choosing.md", "## Learners, off-policy")
+    errors = {row[0]: (float(row[1]), float(row[3])) for row in rows}
+    assert list(errors.values()) == sorted(errors.values(), key=lambda each: each[0])
+    advised = [name for name in errors if name.endswith(", regularised")]
+    assert len(advised) == 3
+    for name in advised:
+        for half in (0, 1):
+            others = (error[half] for other, error in errors.items() if other not in advised)
+            assert errors[name][half] <= min(others), name
+
+
+def test_the_advice_on_state_values_is_what_its_tables_show():
+    page = DOCS / "choosing.md"
+    text = page.read_text(encoding="utf-8")
+    diverged = re.search(r"runs that diverged:\n\n(.*?)\n\n", text, re.DOTALL)[1].splitlines()
+    for row in diverged[2:]:
+        _, _, gtd2, tdc, tdrc, tied, _ = (cell.strip(" %") for cell in row.strip("|").split("|"))
+        assert int(tied) <= min(int(gtd2), int(tdc), int(tdrc)), row
+    star = {(row[0], row[1]): row for row in table_after(page, "## State values")}
+    for gamma in (".99", ".9"):  # equal in the mean, and one of them scatters
+        gtd2, tdc = star[gamma, "GTD2(0)"], star[gamma, "TDC(0)"]
+        assert abs(float(gtd2[3]) / float(tdc[3]) - 1) < 1e-3
+        low, high = (float(end) for end in tdc[6].split(" to "))
+        assert low < float(gtd2[4]) < high
 
 
 def test_links_lead_somewhere():

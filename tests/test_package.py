@@ -228,7 +228,8 @@ def test_every_claim_gets_a_verdict(tmp_path):
     assert "holds no results" in flat(done.stderr)
 
 
-def test_the_readme_says_what_its_code_prints(capsys):
+def test_the_readme_says_what_its_code_prints(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     log, known, fast, family, own = blocks[:5]
     for program in (log, known):

@@ -255,7 +255,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
 
 
 def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
-    claims = [Claim("it works", "it does", YES)]
+    claims = [Claim("it works", "it does", YES, figure="two-state-paper-zero-curves")]
     quick, full = (
         "\n".join(page(claims, Options(tmp_path, quick=q, seed=q * 3))) for q in (True, False)
     )
@@ -264,6 +264,7 @@ def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
     assert "Written by `saddleback paper all --seed 3 --quick` from" in quick
     assert "1 are reproduced, 0 in part and 0 not (in a quick run)." in quick
     assert "quick" not in full
+    assert "Claims 1; `saddleback paper two-state` draws this:" in full
     assert "Written by `saddleback paper all` from" in full
     paper.run("stability", Options(tmp_path, quick=True))
     assert "are not to be quoted" in " ".join(capsys.readouterr().out.split())

@@ -17,6 +17,11 @@ from saddleback.paper.table1_matrices import matrices
 from saddleback.paper.table1_rows import Choices
 from saddleback.sweep.store import write_whole
 
+EXPERIMENTS = (
+    "stability", "theorem1", "two-state", "baird", "step-size", "theory", "mountain-car",
+)  # fmt: skip
+"""Those that draw; a figure's name begins with that of its experiment."""
+
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Collect the claims, write the page."""
@@ -60,7 +65,9 @@ def page(claims: list[Claim], options: Options) -> list[str]:
     lines += ["", "## Figures", ""]
     for figure in shown:
         numbers = ", ".join(str(n) for n, c in enumerate(claims, 1) if c.figure == figure)
-        lines += [f"Claims {numbers}:", "", f"![{figure}](figures/{figure}.png)", ""]
+        experiment = next(name for name in EXPERIMENTS if figure.startswith(name))
+        lines += [f"Claims {numbers}; `saddleback paper {experiment}` draws this:", ""]
+        lines += [f"![{figure}](figures/{figure}.png)", ""]
     return lines
 
 
