@@ -24,6 +24,7 @@ from saddleback.sweep.study import (
     SCHEDULES,
     Case,
     Study,
+    Unmeasurable,
     file_mark,
     mean_length,
     measures,
@@ -221,15 +222,17 @@ class _Reader:
                 return ()
             scale, powers = given.get("scale"), given.get("powers")
             if not (
-                set(given) == {"scale", "powers"}
-                and _is_number(scale)
+                _is_number(scale)
                 and isinstance(powers, list)
                 and len(powers) == 2
                 and all(map(_is_whole, powers))
-                and -POWER <= powers[0] <= powers[1] <= POWER
+                and all(-POWER <= power <= POWER for power in powers)
             ):
                 said = "{ scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0"
                 self._say(place, f"{place[-1]} lists numbers, or in short: {said}.")
+                return ()
+            if powers[0] > powers[1]:
+                self._say(place, f"{place[-1]}: powers go up, [{powers[1]}, {powers[0]}].")
                 return ()
             given = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
         listed = given if isinstance(given, list) else [given]
@@ -386,7 +389,9 @@ class _Reader:
         given, where = (own, place) if own else (shared, ())
         if len(given) != 1:
             where = (*where, "episodes") if given else where
-            if given or not self._meant & {"steps", "episodes"}:
+            if given:
+                self._say(where, "give steps or episodes, not both.")
+            elif not self._meant & {"steps", "episodes"}:
                 self._say(where, "say how long to learn: steps = 50_000, or episodes = 500.")
             return "steps", 1
         unit, count = next(iter(given.items()))
@@ -407,6 +412,8 @@ class _Reader:
                 as_source("study", problem).streamer([rule])
                 # A sample of one step shows whether it can be measured at all.
                 measures(problem, rule, metrics, min(sample, 20), seed)
+            except Unmeasurable as error:  # by any rule: said once
+                self._say(("metrics",), f"{case.label}: {error}")
             except SaddlebackError as error:
                 self._say(place, f"{rule} on {case.label}: {error}")
 

@@ -231,6 +231,10 @@ class Part:
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
 
+class Unmeasurable(InvalidParameter):
+    """A metric that a problem does not have, whatever the rule."""
+
+
 def measures(
     problem: Problem | Source, rule: Rule, names: tuple[str, ...], sample: int, seed: int
 ) -> Metrics:
@@ -246,7 +250,7 @@ def measures(
         found["mspbe"] = System.estimate(problem, rule, steps=sample, rng=rng).mspbe
     missing = [name for name in names if name not in found]
     if missing:
-        raise InvalidParameter(
+        raise Unmeasurable(
             f"{missing[0]} cannot be measured there: true values are not known. Leave it out."
         )
     return {name: found[name] for name in names}
