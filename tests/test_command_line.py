@@ -171,7 +171,7 @@ def test_answers_fit_80_columns(tmp_path, monkeypatch):
 def test_a_file_that_cannot_be_written_is_a_sentence(sums, tmp_path):
     done = run("merge", sums / "day0.stats", "--out", tmp_path / "none" / "all.stats")
     assert done.exit_code == 2
-    assert "No such file or directory" in " ".join(done.stderr.split())
+    assert f"there is no folder {tmp_path / 'none'}." in " ".join(done.stderr.split())
 
 
 def test_merge_says_in_json_what_it_wrote(sums, tmp_path):
@@ -274,20 +274,90 @@ def test_how_to_complete_is_documented():
         assert f"_SADDLEBACK_COMPLETE={shell}_source saddleback" in page
 
 
+HOW = "--target uniform --gamma 0.9"
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "target"),
     [
-        "stats log.parquet --target uniform --gamma 0.9 --out log.parquet",
-        "evaluate log.parquet --target uniform --gamma 0.9 --save log.parquet",
-        "evaluate log.parquet --target uniform --gamma 0.9 --report log.parquet",
-        "merge log.parquet --out log.parquet",
-        "report log.parquet --out log.parquet",
+        (f"stats log.parquet {HOW} --out log.parquet", "log.parquet"),
+        (f"evaluate log.parquet {HOW} --save log.parquet", "log.parquet"),
+        (f"evaluate log.parquet {HOW} --report log.parquet", "log.parquet"),
+        ("merge log.parquet --out log.parquet", "log.parquet"),
+        ("report log.parquet --out log.parquet", "log.parquet"),
+        # A folder or a pattern stands for its files.
+        (f"stats *.parquet {HOW} --out log.parquet", "log.parquet"),
+        (f"evaluate . {HOW} --save log.parquet", "log.parquet"),
+        (f"evaluate deep/.. {HOW} --save deep/../log.parquet", "deep/../log.parquet"),
+        # Policies and features are read, too.
+        ("evaluate log.parquet --target pi.py:f --gamma 0.9 --save pi.py", "pi.py"),
+        ("stats log.parquet --target new=pi.py:f --gamma 0.9 --out pi.py", "pi.py"),
+        (f"evaluate log.parquet {HOW} --features phi.py:f --report phi.py", "phi.py"),
     ],
 )
-def test_what_is_read_is_not_written_over(words, tmp_path, monkeypatch):
+def test_what_is_read_is_not_written_over(words, target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "log.parquet").write_bytes(b"precious")
+    (tmp_path / "deep").mkdir()
+    for name in ("log.parquet", "pi.py", "phi.py"):
+        (tmp_path / name).write_bytes(b"precious")
     done = run(*words.split())
     assert done.exit_code == 2
-    assert "log.parquet is what is read: write to another file." in " ".join(done.stderr.split())
-    assert (tmp_path / "log.parquet").read_bytes() == b"precious"
+    assert f"{target} is what is read: write to another file." in " ".join(done.stderr.split())
+    for name in ("log.parquet", "pi.py", "phi.py"):
+        assert (tmp_path / name).read_bytes() == b"precious"
+
+
+WRITES = ["evaluate log --save", "evaluate log --report", "stats log --out", "merge log --out",
+          "explorer --out", "report log --out"]  # fmt: skip
+"""Options that name a file to write; the log is never read."""
+
+
+@pytest.mark.parametrize("words", WRITES)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "cannot write '.': give the file a name."),
+        ("deep", "cannot write deep: it is a folder. Name a file, such as deep/new"),
+        ("no/deeper/x.html", "there is no folder no/deeper. Make it first."),
+        ("/dev/null/x.html", "cannot write /dev/null/x.html: "),
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_any_work(
+    words, name, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "log").write_bytes(b"not looked at")
+    more = HOW.split() if "log" in words and "report log" not in words else []
+    more = [] if words.startswith("merge") else more
+    done = run(*words.split(), name, *more)
+    assert done.exit_code == 2
+    assert said in " ".join(done.stderr.split())
+    assert "Usage" not in done.stderr
+    assert {path.name for path in tmp_path.rglob("*")} == {"deep", "log"}
+
+
+def test_pages_end_in_html_and_two_results_are_two_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("manifest.json", "both.html"):
+        (tmp_path / name).write_bytes(b"precious")
+    for words, said in (
+        ("explorer --out manifest.json", "a page is a file that ends in .html"),
+        (f"evaluate log {HOW} --report manifest.json", "a page is a file that ends in .html"),
+        (f"evaluate log {HOW} --save both.html --report both.html", "named for two things"),
+        (f"evaluate log {HOW} --save both.html --report ./both.html", "named for two things"),
+    ):
+        done = run(*words.split())
+        assert done.exit_code == 2
+        assert said in " ".join(done.stderr.split())
+        assert (tmp_path / "both.html").read_bytes() == b"precious"
+        assert (tmp_path / "manifest.json").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("name", ["visits.parquet", "policy.py", "result.json", "report.html"])
+def test_a_quickstart_writes_over_nothing_of_others(name, tmp_path):
+    (tmp_path / name).write_bytes(b"precious")
+    done = run("quickstart", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert f"{name} is not of a quickstart" in " ".join(done.stderr.split())
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"precious"]

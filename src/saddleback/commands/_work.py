@@ -1,4 +1,4 @@
-"""Options that say where work is done, and what is said when it is interrupted."""
+"""Where work is done and written to, and what is said when it is interrupted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
+
+from saddleback._files import matching, within, writable
+from saddleback.errors import InvalidParameter
 
 
 def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,13 +38,45 @@ def one_place(workers: int | None, dask: str | None) -> None:
         raise click.UsageError("Give --workers or --dask, not both.")
 
 
-def apart(out: str | os.PathLike[str] | None, inputs: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to write over what is read."""
-    if out is None or not os.path.exists(out):
-        return
-    for each in inputs:
-        if os.path.exists(each) and os.path.samefile(each, out):
-            raise click.UsageError(f"{out} is what is read: write to another file.")
+PAGE = (".html", ".htm")
+"""What the name of a page ends in."""
+
+
+def check_outputs(
+    *files: str | os.PathLike[str] | None,
+    page: Path | None = None,
+    read: Iterable[str | os.PathLike[str]] = (),
+    own: Iterable[str | None] = (),
+) -> None:
+    """Refuse, before any work, to write over what is read, or where nothing can be written.
+
+    Parameters
+    ----------
+    files, page
+        What is to be written, None if it is not; the name of a page ends in .html.
+    read
+        What is read; folders and patterns stand for the files of a log.
+    own
+        Policies and features: ``[NAME=]module.py:name`` is read from a file, too.
+    """
+    inputs = [file for name in read for each in matching(str(name)) for file in within(each)]
+    inputs += [file for word in own if word is not None for file in _modules(word)]
+    outs = [Path(each) for each in (*files, page) if each is not None]
+    for out in outs:
+        if any(os.path.exists(each) and out.exists() and out.samefile(each) for each in inputs):
+            raise InvalidParameter(f"{out} is what is read: write to another file.")
+    if page is not None and page.name and page.suffix not in PAGE and not page.is_dir():
+        raise InvalidParameter(f"cannot write {page}: a page is a file that ends in .html.")
+    if len({out.resolve() for out in outs}) < len(outs):
+        raise InvalidParameter(f"{outs[0]} is named for two things: write to two files.")
+    for out in outs:
+        writable(out, ".html" if out == page else "")
+
+
+def _modules(word: str) -> list[str]:
+    """Return the Python file that a word names, with a name before it or not."""
+    path = word.rpartition(":")[0]
+    return [each for each in (path, path.partition("=")[2]) if each.endswith(".py")]
 
 
 def typed() -> str:

@@ -22,7 +22,7 @@ from saddleback.commands._logs import (
     threads,
 )
 from saddleback.commands._logs import as_json as json_text
-from saddleback.commands._work import apart
+from saddleback.commands._work import check_outputs
 from saddleback.commands.stats import parse_rule
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 )  # fmt: skip
 @click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
 @click.option(
-    "--save", type=click.Path(dir_okay=False), metavar="FILE", help="Keep the result, as JSON."
+    "--save", type=click.Path(path_type=Path), metavar="FILE", help="Keep the result, as JSON."
 )
 @click.option(
     "--report", type=click.Path(path_type=Path), metavar="FILE",
@@ -76,7 +76,7 @@ def command(
     path: bool,
     draws: int | None,
     lower_is_better: bool,
-    save: str | None,
+    save: Path | None,
     report: Path | None,
     quiet: bool,
     as_json: bool,
@@ -95,19 +95,16 @@ def command(
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --save car.json
       saddleback evaluate week.stats --json --report week.html
     """
-    apart(save, options["files"])
-    apart(report, options["files"])
+    own = (*options["targets"], options["features"])
+    check_outputs(save, page=report, read=options["files"], own=own)
     if report is not None:
-        from saddleback.report import check_path, ready
+        from saddleback.report import ready
 
         ready()
-        check_path(report)
         path = True
     from saddleback.evaluation import load_statistics
     from saddleback.verdict import of_statistics
 
-    if save is not None and not Path(save).parent.is_dir():
-        raise click.UsageError(f"--save {save}: there is no folder {Path(save).parent}.")
     chosen = None if rule is None else parse_rule(rule)
     sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
     if sums:
@@ -179,7 +176,7 @@ FOR_STATISTICS = (
 
 
 def _say(
-    found: Evaluation, card: Card | None, save: str | None, report: Path | None, as_json: bool
+    found: Evaluation, card: Card | None, save: Path | None, report: Path | None, as_json: bool
 ) -> None:
     """Print and keep the result; the exit status says what it is worth."""
     from saddleback.commands._made import made
@@ -193,7 +190,7 @@ def _say(
         result["warnings"] = list(dict.fromkeys(map(as_typed, said)))
     click.echo(json_text(result) if as_json else told(result))
     if save is not None:
-        Path(save).write_text(json_text(result), encoding="utf-8")
+        save.write_text(json_text(result), encoding="utf-8")
     if report is not None:
         from saddleback.report import evaluation_page, write
 

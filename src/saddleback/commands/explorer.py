@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from saddleback.commands._work import check_outputs
+
 
 @click.command()
 @click.option(
@@ -23,11 +25,11 @@ def command(out: Path) -> None:
       saddleback explorer
       saddleback explorer --out lecture.html
     """
+    check_outputs(page=out)
     click.echo(f"saddleback explorer -> {out}", err=True)
-    from saddleback.report import check_path, ready
+    from saddleback.report import ready
 
     ready()
-    check_path(out)
     from saddleback.report import explorer_page, write
 
     click.echo(f"wrote {write(explorer_page(), out)}")

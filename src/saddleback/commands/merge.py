@@ -10,7 +10,7 @@ import click
 
 from saddleback.commands._logs import announce
 from saddleback.commands._logs import as_json as json_text
-from saddleback.commands._work import apart
+from saddleback.commands._work import check_outputs
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Statistics
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
-@click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Add statistics of several logs up; refused if they differ in setting, or overlap.
@@ -30,7 +28,7 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
       saddleback merge day1.stats day2.stats --out week.stats
       saddleback merge week1.stats week2.stats --out month.stats --json
     """
-    apart(out, files)
+    check_outputs(out, read=files)
     if not as_json:
         announce("adding up", files)
     from saddleback.evaluation import load_statistics, save_statistics

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from saddleback.errors import InvalidParameter
+
 POLICY = '''\
 """A candidate policy: treat earlier, with low doses."""
 
@@ -40,15 +42,19 @@ def command(out: Path) -> None:
     from saddleback.problems.clinic import DOSES, SIGNS, clinic
 
     prepare(out)
-    log, policy, result = (out / name for name in ("visits.parquet", "policy.py", "result.json"))
-    if policy.exists() and policy.read_text(encoding="utf-8") != POLICY:
-        raise click.UsageError(f"{policy} is not of a quickstart: choose another folder, --out.")
+    log, policy, result, page = (
+        out / name for name in ("visits.parquet", "policy.py", "result.json", "report.html")
+    )
+    ours = policy.exists() and policy.read_text(encoding="utf-8", errors="replace") == POLICY
+    for each in (log, policy, result, page):
+        if each.exists() and not ours:
+            raise InvalidParameter(f"{each} is not of a quickstart: choose another folder, --out.")
     Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES).write(log, gamma=0.97)
     policy.write_text(POLICY, encoding="utf-8")
     obs = ",".join(SIGNS)
     _run("1. Is the log sound?", "check", str(log), "--obs", obs, "--quiet")
     pages = _pages()
-    look = ("--report", str(out / "report.html")) if pages else ()
+    look = ("--report", str(page)) if pages else ()
     _run(
         "2. What would the candidate have been worth, and can that be trusted?",
         "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier", "--features", "rbf:64",
@@ -58,14 +64,13 @@ def command(out: Path) -> None:
     click.echo(_meaning(result))
     click.echo(f"\nAgain, with every check:\n$ saddleback explain {result}")
     if pages:
-        click.echo(f"\nAnd as a page, to open in a browser: {out / 'report.html'}")
+        click.echo(f"\nAnd as a page, to open in a browser: {page}")
     else:
         click.echo("\nAnd as a page for the browser, with pip install 'saddleback[report]'.")
 
 
 def _pages() -> bool:
     """Whether pages for the browser can be written."""
-    from saddleback.errors import InvalidParameter
     from saddleback.report import ready
 
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from saddleback.commands._work import apart
+from saddleback.commands._work import check_outputs
 
 
 @click.command()
@@ -30,18 +30,16 @@ def command(source: Path, out: Path | None) -> None:
     """
     is_result = source.is_file()
     target = out or (source.with_suffix(".html") if is_result else source / "report.html")
-    apart(target, [source])
-    if target.suffix not in (".html", ".htm") and not target.is_dir():
-        raise click.UsageError(f"--out {target}: a page is a file that ends in .html.")
+    if source.exists():  # else it is what is to be said
+        check_outputs(page=target, read=[source])
     click.echo(f"saddleback report: {source} -> {target}", err=True)
-    from saddleback.report import check_path, ready
+    from saddleback.report import ready
 
     ready()
     if is_result:
         from saddleback.commands.explain import read_result
 
         result = read_result(source)
-        check_path(target)
         from saddleback.report import evaluation_page, write
 
         click.echo(f"wrote {write(evaluation_page(result), target)}")
@@ -49,5 +47,4 @@ def command(source: Path, out: Path | None) -> None:
     from saddleback.report import read_results, study_page, write
 
     study = read_results(source)
-    check_path(target)
     click.echo(f"wrote {write(study_page(study, source.name), target)}")

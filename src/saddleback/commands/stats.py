@@ -19,7 +19,7 @@ from saddleback.commands._logs import (
     target_options,
 )
 from saddleback.commands._logs import threads as cores
-from saddleback.commands._work import apart, one_place, resumable, typed, work_options
+from saddleback.commands._work import check_outputs, one_place, resumable, typed, work_options
 from saddleback.commands.merge import plainly
 from saddleback.commands.typed import tell
 
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     "--blocks", default=20, show_default=True, type=click.IntRange(min=1),
     help="Blocks of episodes in which sums are kept.",
 )  # fmt: skip
-@click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @work_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -80,7 +78,6 @@ def command(
     from saddleback.evaluation.spec import boxed, features_of
     from saddleback.log.as_logged import reserved
     from saddleback.log.findings import refuse
-    from saddleback.paper import prepare
     from saddleback.sweep import Summing, cluster, sum_groups, telling, threads
     from saddleback.verdict.gap import without_trace
 
@@ -88,8 +85,7 @@ def command(
         raise click.UsageError("Say for which policy: --target module.py:function.")
     reserved(named(targets))
     one_place(workers, dask)
-    apart(out, options["files"])
-    prepare(out.parent)
+    check_outputs(out, read=options["files"], own=(*targets, features))
     log = open_log(options)
     rate = discount(log, gamma)
     chosen = [parse_rule(each) for each in rules] or [default_rule()]

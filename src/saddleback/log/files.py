@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from saddleback._files import matching, within
 from saddleback.errors import InvalidParameter
 from saddleback.log.findings import Finding, LogError
 from saddleback.log.layout import Layout, resolve
@@ -119,14 +119,11 @@ def _files(names: Sequence[str]) -> list[Part]:
     found: list[Finding] = []
     paths: list[str] = []
     for name in names:
-        matches = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
+        matches = matching(name)
         if not matches:
             found.append(Finding("E190", f"no file matches {name!r}."))
         for match in matches:
-            if not os.path.isdir(match):
-                paths.append(match)
-                continue
-            inside = sorted(map(str, Path(match).glob("*.parquet")))
+            inside = within(match)
             if not inside:
                 found.append(Finding("E190", f"the folder {match} holds no *.parquet files."))
             paths += inside

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from saddleback import __version__
+from saddleback._files import writable
 from saddleback._plain import plain
 from saddleback.errors import InvalidParameter
 
@@ -124,18 +125,7 @@ def write(text: str, path: Path) -> Path:
 
 def check_path(path: Path) -> None:
     """Refuse, before any work, a path that no page can be written to."""
-    if path.is_dir():
-        raise InvalidParameter(f"cannot write {path}: it is a folder. Name a file, {path}.html.")
-    if not path.parent.is_dir():
-        raise InvalidParameter(f"cannot write {path}: there is no folder {path.parent}.")
-    there = path.exists()
-    try:
-        with path.open("ab"):
-            pass
-        if not there:
-            path.unlink()
-    except OSError as error:
-        raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
+    writable(path, ".html")
 
 
 def _asset(name: str) -> str:
