@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback._plain import plain
+from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from saddleback.log import Behaviour, Log
@@ -67,6 +69,24 @@ def announce(verb: str, files: Sequence[str]) -> None:
     click.echo(f"{verb} {files[0]}{more} …", err=True)
 
 
+def kind_of(path: str | os.PathLike[str]) -> str | None:
+    """Say what kind of file this is if it is a log or statistics, whole or cut short."""
+    try:
+        with open(path, "rb") as file:
+            first = file.read(4)
+        if first == b"PAR1":
+            return "a log"
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as found:
+                return "statistics" if "met.npy" in found.namelist() else None
+    except zipfile.BadZipFile:
+        pass
+    except OSError:
+        return None
+    named = os.path.splitext(path)[1] == ".stats"
+    return "statistics" if named or first == b"PK\3\4" else None
+
+
 LOG_OPTIONS = (
     "files",
     "obs",
@@ -83,6 +103,12 @@ LOG_OPTIONS = (
 def open_log(options: dict[str, Any]) -> Log:
     """Open the log that the options describe, taking them out of ``options``."""
     given = {name: options.pop(name) for name in LOG_OPTIONS}
+    for name in given["files"]:
+        if kind_of(name) == "statistics":
+            raise InvalidParameter(
+                f"{name} holds statistics, not a log: saddleback evaluate, rank and merge read "
+                "them."
+            )
     from saddleback.log import Log, estimate_behaviour
 
     columns = {}

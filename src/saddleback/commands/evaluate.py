@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from saddleback.commands._logs import (
     TARGET_OPTIONS,
     corner,
     discount,
+    kind_of,
     log_options,
     named,
     open_log,
@@ -106,7 +106,7 @@ def command(
     from saddleback.verdict import of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
-    sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
+    sums = [name for name in options["files"] if kind_of(name) == "statistics"]
     if sums:
         only_for_logs(len(options["files"]), FOR_STATISTICS)
         found = of_statistics(

@@ -8,12 +8,16 @@ from typing import Any
 
 import click
 
-from saddleback.commands._logs import announce
+from saddleback.commands._logs import announce, kind_of
+from saddleback.errors import InvalidParameter
+
+SCHEMA = 1
+"""Version of saved results that is read."""
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-def command(file: str) -> None:
+@click.argument("file", type=click.Path(path_type=Path))
+def command(file: Path) -> None:
     """Tell a saved result again, with everything that was looked at.
 
     FILE is what saddleback evaluate --save or --json wrote. Nothing is computed anew.
@@ -23,8 +27,8 @@ def command(file: str) -> None:
       saddleback evaluate visits.parquet --target new.py:probs --save new.json
       saddleback explain new.json
     """
-    found = read_result(Path(file))
-    announce("reading", [file])
+    announce("reading", [str(file)])
+    found = read_result(file)
     from saddleback.verdict.words import explained
 
     click.echo(explained(found))
@@ -32,31 +36,32 @@ def command(file: str) -> None:
 
 def read_result(path: Path) -> dict[str, Any]:
     """Return a saved result, or say what the file is instead."""
+    give = "give what saddleback evaluate --save wrote."
+    kind = kind_of(path)
+    if kind is not None:
+        raise InvalidParameter(
+            f"{path} holds {kind}, not a result: saddleback evaluate {path} --report FILE."
+        )
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise click.UsageError(
-            f"{path} is not JSON ({error}): give what saddleback evaluate --save wrote."
-        ) from None
-    kind = found.get("kind") if isinstance(found, dict) else None
-    if kind != "saddleback evaluation":
-        raise click.UsageError(
-            f"{path} holds {kind or 'something else'}: give what saddleback evaluate --save wrote."
+    except OSError as error:
+        raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidParameter(f"{path} is not JSON ({error}): {give}") from None
+    said = found.get("kind") if isinstance(found, dict) else None
+    if said != "saddleback evaluation":
+        what = said if isinstance(said, str) and len(said) < 80 else "something else"
+        raise InvalidParameter(f"{path} holds {what or 'something else'}: {give}")
+    schema = found.get("schema")
+    if type(schema) is int and schema > SCHEMA:
+        raise InvalidParameter(
+            f"{path} has schema {schema}, written by a newer saddleback; this one reads {SCHEMA}. "
+            "Update it: pip install --upgrade saddleback."
         )
-    if found.get("schema") != 1:
-        raise click.UsageError(
-            f"{path} has schema {found.get('schema')}, this saddleback reads 1: use a newer one."
-        )
-    missing = [name for name in NEEDED if found.get(name) is None]
-    if missing:
-        raise click.UsageError(
-            f"{path} is damaged: it says nothing of {missing[0]}. Evaluate again with --save."
-        )
+    from saddleback.verdict.saved import damage
+
+    known = type(schema) is int and schema == SCHEMA
+    wrong = damage(found) if known else f"its schema is {schema!r}, not {SCHEMA}"
+    if wrong is not None:
+        raise InvalidParameter(f"{path} is damaged: {wrong}. Evaluate again with --save.")
     return dict(found)
-
-
-NEEDED = (
-    "gamma", "features", "p", "rule", "actions", "steps", "episodes", "propensities",
-    "lambda_ceiling", "estimates", "paths", "verdicts", "warnings",
-)  # fmt: skip
-"""What every result has."""

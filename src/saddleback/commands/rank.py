@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import zipfile
 from typing import Any
 
 import click
 
 from saddleback.commands._logs import as_json as json_text
-from saddleback.commands._logs import log_options, target_options
+from saddleback.commands._logs import kind_of, log_options, target_options
 from saddleback.commands.evaluate import of_log, only_for_logs
 from saddleback.commands.stats import parse_rule
 
@@ -68,7 +67,7 @@ def command(
                 f"--baseline {baseline}: write logged, or a number to beat."
             ) from None
     chosen = None if rule is None else parse_rule(rule)
-    sums = [name for name in options["files"] if zipfile.is_zipfile(name)]
+    sums = [name for name in options["files"] if kind_of(name) == "statistics"]
     if sums:
         only_for_logs(len(options["files"]), FOR_STATISTICS)
         found = of_statistics(

@@ -223,9 +223,8 @@ def _reach(each: dict[str, Any]) -> str:
 def _places(each: dict[str, Any]) -> int | None:
     """Decimals to show: two digits of half the width of the interval."""
     low, high = each["low"], each["high"]
-    if low is None or high is None or not high > low:
-        return None
-    return max(0, 1 - math.floor(math.log10((high - low) / 2)))
+    half = 0.0 if low is None or high is None else (high - low) / 2
+    return max(0, 1 - math.floor(math.log10(half))) if 0 < half < math.inf else None
 
 
 def _number(value: float | None, places: int | None) -> str:
