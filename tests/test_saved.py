@@ -1,8 +1,10 @@
 """Files that were changed: results, statistics and systems are told from damaged ones."""
 
 import copy
+import io
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -12,7 +14,10 @@ from saddleback.commands._logs import as_json
 from saddleback.commands.explain import read_result
 from saddleback.errors import InvalidParameter
 from saddleback.problems import clinic
-from saddleback.report import evaluation_page
+from saddleback.evaluation.storage import packed_statistics
+from saddleback.report import evaluation_page, read_results, study_page
+from saddleback.sweep import run_study
+from saddleback.system.storage import pack
 from saddleback.verdict.saved import RESULT, damage
 from saddleback.verdict.words import explained
 
@@ -129,3 +134,132 @@ def test_what_is_not_json_is_said_to_be_none(text, tmp_path):
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give what saddleback evaluate"):
         read_result(path)
+
+
+@pytest.fixture(scope="module")
+def content():
+    """Small statistics as words and arrays, with their hash among them."""
+    walk = sb.problems.random_walk(0.9, target_right=0.6)
+    log = sb.collect(walk, episodes=30, rng=0)
+    sums = sb.Statistics.of(
+        log, sb.GES(0.5), {"new": walk.target}, features=sb.features.OneHot(5), gamma=0.9, blocks=4
+    )
+    with np.load(io.BytesIO(packed_statistics(sums))) as file:
+        return dict(file)
+
+
+def changed(array):
+    """An array with other numbers, and of other shapes."""
+    yield np.full_like(array, 1 if array.dtype.kind == "b" else 7)
+    if array.ndim:
+        yield from (array[:-1], np.concatenate([array, array[:1]]), array[None])
+    if array.dtype.kind == "f":
+        yield np.full_like(array, np.nan)
+        yield array.astype(np.float32)
+
+
+def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
+    path, text = tmp_path / "day.stats", str(content["words"])
+    with path.open("wb") as file:
+        np.savez(file, **content)
+    assert sb.load_statistics(path).episodes.sum() == 30
+    words = json.loads(text)
+    texts = {json.dumps(words) for _ in mutations(words)} - {text}
+    others = [content | {"words": np.array(each)} for each in sorted(texts)]
+    others += [
+        content | {name: other}
+        for name, array in content.items()
+        for other in ((np.array(""),) if array.dtype.kind == "U" else changed(array))
+    ]
+    others += [{n: a for n, a in content.items() if n != name} for name in content]
+    assert len(others) > 300
+    for other in others:
+        with path.open("wb") as file:
+            np.savez(file, **other)
+        with pytest.raises(InvalidParameter, match="damaged|has schema"):
+            sb.load_statistics(path)
+
+
+def test_arrays_of_wrong_shapes_are_no_statistics(content, tmp_path):
+    """Even where the hash is right, as of a writer that went wrong."""
+    arrays = {name: each for name, each in content.items() if name not in ("words", "digest")}
+    words = json.loads(str(content["words"]))
+    for name, array in arrays.items():
+        with (tmp_path / "day.stats").open("wb") as file:
+            pack(file, words, arrays | {name: array[None]})
+        with pytest.raises(InvalidParameter, match="is not statistics saved by saddleback"):
+            sb.load_statistics(tmp_path / "day.stats")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "rank", "merge"])
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda c: c | {"steps": c["steps"][:-1]}, "damaged: its content is not what was written."),
+        (lambda c: {**c, "words": np.array('{"schema": 3}')}, "written by an older saddleback"),
+        (lambda c: {**c, "words": np.array('{"schema": 5}')}, "written by a newer saddleback"),
+        (lambda c: {"met": np.array([{}], dtype=object)}, "or is damaged."),
+        (lambda c: b"", "is not statistics saved by saddleback, or is damaged."),
+        (lambda c: b"PK\3\4 cut short", "is not statistics saved by saddleback, or is damaged."),
+    ],
+)  # fmt: skip
+def test_damaged_statistics(command, damage, complaint, content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    other = damage(content)
+    with (tmp_path / "day.stats").open("wb") as file:
+        file.write(other) if isinstance(other, bytes) else np.savez(file, **other)
+    out = ("--out", "all.stats") if command == "merge" else ()
+    said_ = said(run(command, "day.stats", *out))
+    assert complaint in said_
+    assert "pickle" not in said_
+    assert not (tmp_path / "all.stats").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("check day.stats", "day.stats holds statistics, not a log: saddleback evaluate, rank and"),
+        ("stats day.stats --target uniform --gamma 0.9 --out x", "holds statistics, not a log"),
+        ("report day.stats", "saddleback evaluate day.stats --report FILE."),
+        ("explain day.stats", "day.stats holds statistics, not a result: saddleback evaluate"),
+        ("report log.parquet", "log.parquet holds a log, not a result: saddleback evaluate log"),
+        ("merge log.parquet --out x", "log.parquet is not statistics saved by saddleback, or is"),
+        ("analyse day.npz", "day.npz is not a system saved by saddleback, or is damaged."),
+    ],
+)
+def test_files_are_called_what_they_are(words, complaint, content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "day.stats").open("wb") as file:
+        np.savez(file, **content)
+    sb.collect(sb.problems.mountain_car(), episodes=1, rng=0, out="log.parquet")
+    (tmp_path / "day.npz").write_bytes(b"\x80\x04K\x01.")
+    assert complaint in said(run(*words.split()))
+
+
+STUDY = """
+title = "small"
+steps = 50
+grid = {alpha = [0.1, 0.2], ratio = [1.0]}
+problem = [{name = "two_state"}]
+rule = [{name = "GES", lam = 0.5}]
+"""
+
+
+def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
+    monkeypatch.setattr("saddleback.report.study.page", lambda *_, **shown: str(shown))
+    study, out = tmp_path / "s.toml", tmp_path / "s"
+    study.write_text(STUDY)
+    run_study(study, out)
+    path = out / "manifest.json"
+    plain = json.loads(path.read_text())
+    refused = 0
+    for _ in mutations(plain):
+        path.write_text(json.dumps(plain))
+        try:
+            found = read_results(out)
+        except InvalidParameter:
+            refused += 1
+            continue
+        study_page(found, "s")
+        run_study(study, out, say=str)
+    assert refused > 100

@@ -21,7 +21,7 @@ from saddleback.evaluation.tally import Tally
 from saddleback.log import Finding
 from saddleback.system.storage import pack, read, rule_from, rule_words, write
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the layout of the file."""
 
 PLAIN = ("steps", "episodes", "squares", "ids", "prints", "unfinished")
@@ -104,13 +104,15 @@ def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
     setting = Setting(**(given | lists | {"rules": tuple(map(rule_from, given["rules"]))}))
     p, met = setting.p, arrays["met"]
     lead = (len(setting.targets), len(setting.rules), setting.blocks)
+    for name, expected in _shapes(setting, len(met), len(arrays["ids"])).items():
+        _validate.shape(name, arrays[name], expected)
     A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
     starts, visits, mass = np.zeros((lead[0], lead[2], p)), np.zeros(p), np.zeros((lead[0], p))
     A[..., met[:, None], met], b[..., met] = arrays["A"], arrays["b"]
     M[np.ix_(met, met)], starts[..., met] = arrays["M"], arrays["starts"]
     visits[met], mass[:, met] = arrays["visits"], arrays["mass"]
-    for name, array in (("A", A), ("b", b), ("M", M), ("starts", starts)):
-        _validate.finite(name, array)
+    for name in ("A", "b", "M", "starts"):
+        _validate.finite(name, arrays[name])
     plain = {name: arrays[name] for name in PLAIN}
     portraits = tuple(map(Portrait, *(arrays[name] for name in PORTRAIT)))
     return Statistics(
@@ -119,3 +121,15 @@ def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
         estimated=words["estimated"],
         findings=tuple(Finding(code, message) for code, message in words["findings"]),
     )  # fmt: skip
+
+
+def _shapes(setting: Setting, met: int, episodes: int) -> dict[str, tuple[int | str, ...]]:
+    """Return the shape of each array."""
+    T, R, B, K = len(setting.targets), len(setting.rules), setting.blocks, len(setting.actions)
+    return {
+        "A": (T, R, B, met, met), "b": (T, R, B, met), "M": (met, met), "starts": (T, B, met),
+        "visits": (met,), "mass": (T, met), "steps": (B,), "episodes": (B,), "squares": (T,),
+        "prints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
+        "beyond": (1,), "lengths": ("n", 2), "chances": (T, K), "shape": (T, 3),
+        "ratios": (T, 4, 1, K), "known": (T, 2, 1, K), "least": (T, K),
+    }  # fmt: skip

@@ -144,7 +144,7 @@ class Study:
         }
         cases = tuple(Case(**(each | {"points": tuple(each["points"])})) for each in plain["cases"])
         rules = tuple((name, parameters) for name, parameters in plain["rules"])
-        return cls(**(lists | {"cases": cases, "rules": rules}))
+        return cls(**({"title": ""} | lists | {"cases": cases, "rules": rules}))
 
     def rule(self, index: int) -> Rule:
         """Return one of the rules."""

@@ -1,7 +1,12 @@
-"""A system on disk: plain arrays in an ``.npz`` file, and its rule in words. Nothing is pickled."""
+"""A system on disk: plain arrays in an ``.npz`` file, and its rule in words. Nothing is pickled.
+
+The file holds a hash of all that it says, so that what was changed since is not taken for ours.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import zipfile
@@ -14,18 +19,20 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from saddleback import _validate, rules
+from saddleback._files import writable
 from saddleback.engine import Moments
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.rules import Rule
 from saddleback.system.system import System
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout of the file."""
 
 Built = TypeVar("Built")
 
 DAMAGE = (
-    KeyError, ValueError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+    LookupError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError,
+    RecursionError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What reading a damaged file may raise; complaints of our own are among them."""
 
@@ -63,9 +70,10 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
 
 def write(path: Path, words: dict[str, Any], arrays: dict[str, Any], squeeze: bool = True) -> None:
     """Write arrays and what is said of them, whole or not at all."""
+    writable(path)
     aside = path.with_name(f".{path.name}.part")
     try:
-        with aside.open("wb") as file:
+        with aside.open("w+b") as file:
             pack(file, words, arrays, squeeze)
             file.flush()
             os.fsync(file.fileno())
@@ -80,9 +88,23 @@ def write(path: Path, words: dict[str, Any], arrays: dict[str, Any], squeeze: bo
 def pack(
     file: IO[bytes], words: dict[str, Any], arrays: dict[str, Any], squeeze: bool = True
 ) -> None:
-    """Write arrays and what is said of them to an open file."""
+    """Write arrays and what is said of them to an open file, which is read again for its hash."""
     save = np.savez_compressed if squeeze else np.savez
     save(file, words=np.array(json.dumps(words)), **arrays)
+    with zipfile.ZipFile(file, "a") as whole:
+        text = io.BytesIO()
+        np.save(text, np.array(_digest(whole)))
+        whole.writestr(DIGEST, text.getvalue())
+
+
+DIGEST = "digest.npy"
+
+
+def _digest(whole: zipfile.ZipFile) -> str:
+    """Return a hash of the names, sizes and checksums of all that is in the file."""
+    each = (f"{one.filename} {one.file_size} {one.CRC}" for one in whole.infolist())
+    listed = sorted(line for line in each if not line.startswith(f"{DIGEST} "))
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()
 
 
 def load(path: str | os.PathLike[str]) -> System:
@@ -109,19 +131,33 @@ def read(
 ) -> Built:
     """Read arrays and what is said of them, and build what they are."""
     try:
-        with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        words = json.loads(str(arrays.pop("words")))
+        with Path(path).open("rb") as raw:
+            with zipfile.ZipFile(raw) as whole:
+                digest = _digest(whole)
+            raw.seek(0)
+            with np.load(raw, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        words, written = json.loads(str(arrays.pop("words"))), str(arrays.pop("digest", None))
         found = words["schema"]
+        if type(found) is not int:
+            raise InvalidParameter(f"its schema is {found!r}")
         if found == schema:
+            if digest != written:
+                raise InvalidParameter("its content is not what was written")
             return build(arrays, words)
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
     except DAMAGE as error:
+        ours = f": {error}".rstrip(".") if isinstance(error, SaddlebackError) else ""
         raise InvalidParameter(
-            f"{path} is not {what} saved by saddleback, or is damaged ({error})."
+            f"{path} is not {what} saved by saddleback, or is damaged{ours}."
         ) from None
-    raise InvalidParameter(f"{path} has schema {found}; this version reads {schema}.")
+    by, fix = ("a newer", "Update it: pip install --upgrade saddleback.")
+    if found < schema:
+        by, fix = ("an older", "Make the file again.")
+    raise InvalidParameter(
+        f"{path} has schema {found}, written by {by} saddleback; this one reads {schema}. {fix}"
+    )
 
 
 def _system(arrays: dict[str, Any], words: dict[str, Any]) -> System:
