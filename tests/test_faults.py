@@ -473,6 +473,22 @@ def test_hashes_with_a_torn_last_line(store, cut):
     assert "was damaged" not in sweep(path, "--out", out).stderr
 
 
+@pytest.mark.parametrize("text", [None, "", "gone\n"])
+@pytest.mark.parametrize("command", ["sweep", "report"])
+def test_shards_without_their_hashes_are_kept(store, command, text):
+    path, whole, out = store
+    (out / "SHA256SUMS").unlink() if text is None else (out / "SHA256SUMS").write_text(text)
+    words = (path, "--out", out) if command == "sweep" else (out,)
+    done = CliRunner().invoke(group, [command, *map(str, words)])
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert f"error: {out}/SHA256SUMS is missing or damaged" in said
+    assert shards(out) == shards(whole)
+    fix = re.search(r"write it again: (.*); else", said)[1]
+    subprocess.run(["bash", "-c", fix], check=True)
+    assert "nothing was left to do" in sweep(path, "--out", out).stderr
+
+
 def test_damage_is_named_also_when_the_run_fails(store, monkeypatch):
     path, _, out = store
     flipped(out / "shards" / "p001-0000-run00000.parquet", 50)

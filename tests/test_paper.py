@@ -109,6 +109,16 @@ def test_bad_input_is_refused_before_any_work(message, arguments, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_the_page_of_claims_needs_results(tmp_path):
+    done = saddleback("paper", "reproduction", "--quick", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert (
+        f"{tmp_path} has no results of table1 yet: run saddleback paper table1 --quick --out "
+        f"{tmp_path} first, or all experiments."
+    ) in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
 def test_results_that_the_disk_cannot_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
     with pytest.raises(InvalidParameter, match=r"has room for 0\.005 GB\. Make room, or choose"):

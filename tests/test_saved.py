@@ -13,8 +13,8 @@ from saddleback.commands import group
 from saddleback.commands._logs import as_json
 from saddleback.commands.explain import read_result
 from saddleback.errors import InvalidParameter
-from saddleback.problems import clinic
 from saddleback.evaluation.storage import packed_statistics
+from saddleback.problems import clinic
 from saddleback.report import evaluation_page, read_results, study_page
 from saddleback.sweep import run_study
 from saddleback.system.storage import pack
@@ -176,7 +176,7 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
     for other in others:
         with path.open("wb") as file:
             np.savez(file, **other)
-        with pytest.raises(InvalidParameter, match="damaged|has schema"):
+        with pytest.raises(InvalidParameter, match=r"damaged|has schema"):
             sb.load_statistics(path)
 
 

@@ -102,8 +102,10 @@ def changed(old, new):
         ("runs = 2", "runs = 0", "3: runs must be a whole number from 1 to 1,000,000,000,000, got 0."),
         ("runs = 2", "runs = '2'", "3: runs must be a whole number from 1 to 1,000,000,000,000, got '2'."),
         ("seed = 1", "sample = 0", "2: sample must be a whole number from 1 to 1,000,000,000,000, got 0."),
-        ("seed = 1", "theta0 = 'a'", "2: theta0 must be a number, got 'a'."),
-        ("seed = 1", "theta0 = inf", "2: theta0 must be a number, got inf."),
+        ("seed = 1", "theta0 = 'a'", "2: theta0 must be a number up to 1e+100, got 'a'."),
+        ("seed = 1", "theta0 = inf", "2: theta0 must be a number up to 1e+100, got inf."),
+        ("seed = 1", "theta0 = -1e308", "2: theta0 must be a number up to 1e+100, got -1e+308."),
+        ("seed = 1", "theta0 = 1" + 400 * "0", "2: theta0 must be a number up to 1e+100, got 1000"),
         ("seed = 1", "sead = 1", "2: unknown key 'sead'. Did you mean 'seed'? Known: title, seed"),
         ("seed = 1", "xyzzy = 1", "2: unknown key 'xyzzy'. Known: title, seed"),
         ("steps = 100", "", "1: " + LONG),
@@ -135,9 +137,11 @@ def changed(old, new):
         ("alpha = [0.1, 0.2]", "alpha = [nan]", "5: alpha must be above 0 and finite, got nan."),
         ("alpha = [0.1, 0.2]", "alpha = inf", "5: alpha must be above 0 and finite, got inf."),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0 }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: alpha: powers go up, [0, 1]."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: alpha " + SHORT),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: powers of alpha must go up, from -1000 at least to 1000 at most, got [1, 0]."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: powers of alpha must go up, from -1000 at least to 1000 at most, got [0, 3000]."),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0.0, 1.0] }", "5: alpha " + SHORT),
+        ("alpha = [0.1, 0.2]", "alpha = 1" + 400 * "0", "5: alpha must be above 0 and finite, got 1000"),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1" + 400 * "0" + ", powers = [0, 1] }", "5: alpha " + SHORT),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 'a', powers = [0, 1] }", "5: alpha " + SHORT),
         ("alpha = [0.1, 0.2]", "alpha = { scale = -1, powers = [0, 1] }", "5: alpha must be above 0 and finite, got -1.0."),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, power = [0, 1] }", "5: unknown key 'power' in alpha. Did you mean 'powers'? Known: scale, powers."),
@@ -150,13 +154,13 @@ def changed(old, new):
         ("[[problem]]", "[problem]", "7: write each problem as a table of its own, [[problem]]."),
         ('name = "two_state"', "", "7: " + TWO),
         ('name = "two_state"', 'name = "two_state"\nmake = "toy.py:good"', "7: " + TWO),
-        ('name = "two_state"', 'name = "two_sate"', "7: unknown problem 'two_sate'. Did you mean 'two_state'?"),
-        ('name = "two_state"', "name = 5", "7: problem must be a name, got 5."),
+        ('name = "two_state"', 'name = "two_sate"', "8: unknown problem 'two_sate'. Did you mean 'two_state'?"),
+        ('name = "two_state"', "name = 5", "8: problem must be a name, got 5."),
         ('name = "two_state"', 'name = "two_state"\ngama = 0.5', "9: unknown key 'gama' in [[problem]] two_state. Did you mean 'gamma'? Known: name, make, label, steps, episodes, each, gamma, rewards."),
         ('name = "two_state"', 'name = "two_state"\ngamma = 2', "9: FiniteMDP: gamma must be a number in [0, 1], got 2."),
         ('name = "two_state"', 'name = "two_state"\nsteps = 5\nepisodes = 5', "10: give steps or episodes, not both."),
         ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
-        ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "7: two_state has no episodes; give steps instead."),
+        ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "9: two_state has no episodes; give steps instead."),
         ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
         ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH),
@@ -164,8 +168,8 @@ def changed(old, new):
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: 'two_state gamma=0.5' is there twice: give it another label."),
         ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: 'two_state' is there twice: give it another label."),
         ('name = "two_state"', 'name = "random_mdp"', "7: random_mdp is drawn at random: say which, rng = 0."),
-        ('name = "two_state"', "make = 5", "7: make = 5: write path/to/module.py:function."),
-        ('name = "two_state"', 'make = "toy.py"', "7: make = 'toy.py': write path/to/module.py:function."),
+        ('name = "two_state"', "make = 5", "8: make = 5: write path/to/module.py:function."),
+        ('name = "two_state"', 'make = "toy.py"', "8: make = 'toy.py': write path/to/module.py:function."),
         ('name = "two_state"', 'make = "toy.py:goof"', "'goof'. Did you mean 'good'?"),
         ('name = "two_state"', 'make = "toy.py:divides"', "7: ZeroDivisionError: division by zero."),
         ('name = "two_state"', 'make = "toy.py:number"', "7: study: problem must be a Problem, got 5."),
@@ -176,13 +180,14 @@ def changed(old, new):
         ('name = "two_state"', 'make = "toy.py:good"\nfar = inf', "parameters are numbers, texts, true, false, and lists and tables of them; got {'far': inf}."),
         ("[[rule]]", "[rule]", "9: write each rule as a table of its own, [[rule]]."),
         ('name = "GES"', "", '9: the rule has no name: name = "GES".'),
-        ('name = "GES"', "name = 3", "9: rule must be a name, got 3."),
-        ('name = "GES"', 'name = "GSE"', "9: unknown rule 'GSE'. Did you mean 'GES'?"),
+        ('name = "GES"', "name = 3", "10: rule must be a name, got 3."),
+        ('name = "GES"', 'name = "GSE"', "10: unknown rule 'GSE'. Did you mean 'GES'?"),
         ('name = "GES"', 'name = "TD"', "9: TD(0) on two_state: TD(0) learns state values but the problem's features describe action values"),
         ('name = "GES"', 'name = "Sarsa"', "9: Sarsa(0) on two_state: Sarsa(0) evaluates the behaviour policy"),
         ("lam = [0.0, 0.5]", "", "9: GES: give its parameter 'lam'."),
         ("lam = [0.0, 0.5]", "lam = []", "11: lam lists nothing."),
         ("lam = [0.0, 0.5]", "lam = 2", "11: Importance: lam must be a number in [0, 1], got 2."),
+        ("lam = [0.0, 0.5]", "lam = 1" + 400 * "0", "11: Importance: lam must be a number in [0, 1], got 1000"),
         ("lam = [0.0, 0.5]", "lamb = 0", "11: unknown key 'lamb' in [[rule]] GES. Did you mean 'lam'? Known: name, lam."),
         ("lam = [0.0, 0.5]", "lam = [0.5, 0.5]", "9: GES(0.5) is there twice."),
         ("lam = [0.0, 0.5]", "lam = 0\n[[rule]]\nname = 'GES'\nlam = 0.0", "12: GES(0) is there twice."),
@@ -216,7 +221,7 @@ def test_all_that_is_wrong_is_said_at_once_and_once(folder):
         "runs = 2\n", ""
     )
     said = complaints(folder, text)
-    assert [line.split(":")[0] for line in said] == ["1", "3", "9"]
+    assert [line.split(":")[0] for line in said] == ["1", "3", "10"]
     assert complaints(folder, "") == [
         "1: the step sizes are missing: [grid] with alpha = [0.1, …].",
         "1: there is no problem: add at least one [[problem]].",
@@ -625,3 +630,9 @@ def test_a_store_grows_to_the_same_bits_in_any_order(tmp_path):
     one, other = (Store.load(tmp_path / name).table() for name in ("one", "other"))
     assert bits(one) == bits(other)
     assert one["run"] == other["run"]  # shards are read in the order of their names
+
+
+def test_an_empty_address_is_no_cluster(tmp_path):
+    done = sweep(written(tmp_path), "--dask", "")
+    assert done.exit_code == 2
+    assert "--dask is empty: give the address of a scheduler" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ def _real(owner: str, name: str, value: Any, low: float, high: float, allowed: s
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     number = isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool
-    if not number or not math.isfinite(value) or not low <= value <= high:
+    real = number and abs(value) <= sys.float_info.max
+    if not real or not low <= value <= high:
         raise InvalidParameter(f"{owner}: {name} must be {allowed}, got {value!r}.")
     return float(value)
 

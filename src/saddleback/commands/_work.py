@@ -33,9 +33,11 @@ def work_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def one_place(workers: int | None, dask: str | None) -> None:
-    """Refuse two places to work."""
+    """Refuse two places to work, and none."""
     if dask is not None and workers is not None:
         raise click.UsageError("Give --workers or --dask, not both.")
+    if dask is not None and not dask.strip():
+        raise click.UsageError("--dask is empty: give the address of a scheduler, tcp://HOST:8786.")
 
 
 PAGE = (".html", ".htm")

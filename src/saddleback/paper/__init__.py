@@ -125,6 +125,18 @@ def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Op
     return store
 
 
+def results_of(name: str, options: Options) -> Store:
+    """Return the store of an experiment, which must have been run."""
+    folder = options.out / name
+    if not (folder / "manifest.json").exists():
+        words = ["saddleback", "paper", name, *(["--quick"] if options.quick else [])]
+        raise InvalidParameter(
+            f"{options.out} has no results of {name} yet: run {shlex.join(words)} --out "
+            f"{shlex.quote(str(options.out))} first, or all experiments."
+        )
+    return Store.load(folder)
+
+
 def _recipe(name: str) -> Any:
     return importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
 

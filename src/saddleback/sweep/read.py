@@ -6,6 +6,7 @@ import inspect
 import itertools
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 
 from saddleback import _names
 from saddleback.engine import FiniteSource, as_source
-from saddleback.errors import InvalidParameter, SaddlebackError
+from saddleback.errors import InvalidParameter, SaddlebackError, UnknownName
 from saddleback.rules import NAMED, Rule, make
 from saddleback.sweep.places import Place, lines
 from saddleback.sweep.study import (
@@ -38,6 +39,9 @@ POINTS = 21
 
 MOST, MOST_POINTS = 10**12, 10**5
 """Largest counts that are taken seriously, and most checkpoints."""
+
+LARGEST = 1e100
+"""Largest number, whose square is one, too."""
 
 POWER = 1000
 """Largest power of two in a grid."""
@@ -150,13 +154,15 @@ class _Reader:
     def _try(self, place: Place, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Return what it returns; None if it complains, which is written down.
 
-        A complaint about one of the keys there, such as "GES: lam must be …", has the key's line.
+        The line is that of the key which the complaint names, if it names one.
         """
         try:
             return act(*given, **named)
         except SaddlebackError as error:
-            key = re.match(r"\w+: (\w+) must", str(error))
-            self._say((*place, key[1]) if key else place, str(error))
+            keys = [str(each[-1]) for each in self._lines if each[:-1] == place]
+            blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
+            blamed = ["name"] if isinstance(error, UnknownName) else blamed
+            self._say((*place, *blamed[:1]), str(error))
         except Exception as error:  # of a function that is not ours
             self._say(place, f"{type(error).__name__}: {error}.")
         return None
@@ -170,9 +176,9 @@ class _Reader:
         return least
 
     def _number(self, place: Place, value: Any) -> float:
-        if _is_number(value) and np.isfinite(value):
+        if _is_number(value) and abs(value) <= LARGEST:
             return float(value)
-        self._say(place, f"{place[-1]} must be a number, got {value!r}.")
+        self._say(place, f"{place[-1]} must be a number up to {LARGEST:g}, got {_brief(value)}.")
         return 0.0
 
     def _tables(self, name: str) -> list[dict[str, Any]]:
@@ -223,16 +229,17 @@ class _Reader:
             scale, powers = given.get("scale"), given.get("powers")
             if not (
                 _is_number(scale)
+                and abs(scale) <= LARGEST
                 and isinstance(powers, list)
                 and len(powers) == 2
                 and all(map(_is_whole, powers))
-                and all(-POWER <= power <= POWER for power in powers)
             ):
                 said = "{ scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0"
                 self._say(place, f"{place[-1]} lists numbers, or in short: {said}.")
                 return ()
-            if powers[0] > powers[1]:
-                self._say(place, f"{place[-1]}: powers go up, [{powers[1]}, {powers[0]}].")
+            if not -POWER <= powers[0] <= powers[1] <= POWER:
+                where = f"go up, from -{POWER} at least to {POWER} at most"
+                self._say(place, f"powers of {place[-1]} must {where}, got {_brief(powers)}.")
                 return ()
             given = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
         listed = given if isinstance(given, list) else [given]
@@ -240,8 +247,8 @@ class _Reader:
             self._say(place, f"{place[-1]} must list numbers, each once, got {_brief(given)}.")
             return ()
         for each in listed:
-            if not 0 < each < np.inf:
-                self._say(place, f"{place[-1]} must be above 0 and finite, got {each}.")
+            if not 0 < each <= sys.float_info.max:
+                self._say(place, f"{place[-1]} must be above 0 and finite, got {_brief(each)}.")
                 return ()
         return tuple(map(float, listed))
 

@@ -44,10 +44,10 @@ def run_tasks(
     store: Store,
     place: Place,
     done: Done = lambda task, fresh: None,
-) -> None:
+) -> int:
     """Do the tasks a store is missing; results do not depend on where and how many at a time.
 
-    Whatever ends this, nothing new begins, and what is finished is kept.
+    Returns how many they were. Whatever ends this, nothing new begins, and what is done is kept.
 
     Examples
     --------
@@ -58,9 +58,8 @@ def run_tasks(
     >>> tasks = [Task(f"t{i}", lambda i=i: packed(pa.table({"i": [i]}))) for i in range(3)]
     >>> with tempfile.TemporaryDirectory() as folder, threads(2) as place:
     ...     with Store.open(Path(folder) / "s", {"n": 3}, command="") as store:
-    ...         run_tasks(tasks, store, place)
-    ...         store.table()["i"].to_pylist()
-    [0, 1, 2]
+    ...         run_tasks(tasks, store, place), store.table()["i"].to_pylist()
+    (3, [0, 1, 2])
     """
     missing = []
     for task in tasks:
@@ -75,7 +74,7 @@ def run_tasks(
             for task in itertools.islice(queue, max(0, place.width() - len(running))):
                 running[place.executor.submit(task.work)] = task
             if not running:
-                return
+                return len(missing)
             ended = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
             if not ended:
                 done(None, False)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -55,6 +56,15 @@ class Store:
         self.folder, self.manifest = folder, manifest
         self.set_aside: list[str] = []
         self._lock, self._sums = lock, _read_sums(folder / SUMS)
+        found = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
+        if found and not any(name in self._sums for name in found):
+            self.close()
+            raise InvalidParameter(
+                f"{folder / SUMS} is missing or damaged: nothing says whether the {len(found):,} "
+                "shards are whole. If you trust them, write it again: cd "
+                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}; else choose another "
+                "folder."
+            )
 
     @classmethod
     def open(
@@ -108,6 +118,8 @@ class Store:
         """Open a store for reading."""
         try:
             return cls(folder, cls._read(folder / "manifest.json"))
+        except FileNotFoundError:
+            raise InvalidParameter(f"{folder} holds no results: {_absent(folder)}") from None
         except OSError as error:
             raise InvalidParameter(f"{folder} holds no results: {error.strerror}.") from None
 
@@ -255,6 +267,14 @@ def digest(study: Mapping[str, Any]) -> str:
     """Hash of what a study chose; its title is no choice."""
     chosen = {name: value for name, value in study.items() if name != "title"}
     return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _absent(folder: Path) -> str:
+    """Say why a folder is no store, and which one may have been meant."""
+    if not folder.exists():
+        return "there is no such folder."
+    said = "it has no manifest.json, which saddleback sweep and saddleback paper write."
+    return said + (f" Did you mean {folder.parent}?" * (folder.parent / "manifest.json").exists())
 
 
 def _same_study(

@@ -74,5 +74,7 @@ def run_study(
             many = f"{len(tasks):,} task{'s' if len(tasks) > 1 else ''}"
             say(f"{chosen.title}: {many} on {place.words}")
         with telling("sweep", tasks, store, "learner-steps", say is None, place.note) as done:
-            run_tasks(tasks, store, place, done)
+            missing = run_tasks(tasks, store, place, done)
+        if say is not None and not missing:
+            say(f"nothing was left to do: {folder} has them all.")
     return store

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from saddleback.paper import Options, baird, mountain_car, small, step_size, two_state
+from saddleback.paper import (
+    Options,
+    baird,
+    mountain_car,
+    results_of,
+    small,
+    step_size,
+    two_state,
+)
 from saddleback.paper.claims.claim import Claim, listed, verdict
 from saddleback.paper.comparison import Results
-from saddleback.sweep import Store
 
 FOUR = ("GES", "GQ", "ABQ", "GTB")
 """The rules that the paper compares."""
@@ -15,7 +22,7 @@ FOUR = ("GES", "GQ", "ABQ", "GTB")
 
 def schedule_claims(options: Options) -> list[Claim]:
     """Constant steps against c/√t."""
-    store = Store.load(options.out / "step-size")
+    store = results_of("step-size", options)
     cases = step_size.plan(step_size.chosen(options), options.seed)
     found = {}
     for (kind, lam, name), case in cases.items():
@@ -42,12 +49,12 @@ def comparison_claims(options: Options) -> list[Claim]:
     cases: dict[str, tuple[Results, str]] = {}
     for name, recipe in (("two-state", two_state), ("baird", baird)):
         c = small.chosen(recipe.COMPARISON, options)
-        store = Store.load(options.out / name)
+        store = results_of(name, options)
         for title, case in small.plan(name, recipe.make, c, options).items():
             if case.name.startswith("paper"):
                 cases[title] = (case.results(store), "error")
     plans = mountain_car.plan(mountain_car.chosen(options), options)
-    store = Store.load(options.out / "mountain-car")
+    store = results_of("mountain-car", options)
     cases["MountainCar"] = (plans[0].results(store), "mse")
     claims: list[Claim] = []
     lead: dict[str, float] = {}

@@ -6,14 +6,13 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.mdp import FiniteMDP
-from saddleback.paper import Options, table1
+from saddleback.paper import Options, results_of, table1
 from saddleback.paper.claims.claim import Claim, verdict
 from saddleback.paper.table1_matrices import printed_holds
 from saddleback.paper.table1_rows import rows
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES
-from saddleback.sweep import Store
 from saddleback.system import System
 from saddleback.theory import MeanStability, mean_square, projected_descent, theorem2
 
@@ -112,7 +111,7 @@ def _worst_factors(system: System) -> tuple[float, float, float]:
 
 def table_claims(options: Options) -> list[Claim]:
     """Each row of Table 1, from its store."""
-    store = Store.load(options.out / "table1")
+    store = results_of("table1", options)
     c = table1.chosen(options)
     claims = []
     for n, row in enumerate(rows(c.lam)):
