@@ -184,7 +184,13 @@ def test_analyse_of_a_saved_system(tmp_path):
         ("GTD takes no --lam", ("random_walk", "--rule", "GTD", "--lam", "0.1")),
         ("--seed is for random_mdp", ("two_state", "--seed", "1")),
         ("cannot read none.npz", ("none.npz",)),
-        ("learns action values but the problem", ("random_walk", "--rule", "GES")),
+        (
+            "GES(0) learns action values, and random_walk has features for state values. Choose "
+            "another --rule: TD, GTD",
+            ("random_walk", "--rule", "GES"),
+        ),
+        ("Choose another --rule: GES, GQ, ABQ", ("two_state", "--rule", "TD")),
+        (". is a folder: name a problem, two_state, baird", (".",)),
     ],
 )
 def test_bad_questions(message, arguments, tmp_path):
@@ -223,9 +229,17 @@ def test_every_claim_gets_a_verdict(tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
     for figure in re.findall(r"figures/(.*?)\.png", page):
         assert (tmp_path / f"{figure}.png").exists()
+    said = done.stderr.replace(str(tmp_path), "results")
+    assert max(map(len, said.splitlines())) <= 80
+    done = saddleback("paper", "reproduction", "--quick", "--json", "--out", str(tmp_path))
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["schema"], found["quick"]) == ("saddleback reproduction", 1, True)
+    assert len(found["claims"]) == page.count("| **") == sum(found["counts"].values())
+    for each in found["claims"]:
+        assert f"| {each['claim']} | {each['found']} | **{each['verdict']}** |" in page
     done = saddleback("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
     assert done.returncode == 2
-    assert "holds no results" in flat(done.stderr)
+    assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
 
 
 def test_the_readme_says_what_its_code_prints(capsys, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The paper's experiments from inside: rules by name, sizes, what is shared, what is drawn."""
 
+import io
 import json
 import shutil
 import threading
@@ -10,11 +11,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import saddleback as sb
 from saddleback import paper, plots
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
-from saddleback.paper import Options, mountain_car, table1, theorem1, two_state
+from saddleback.paper import Options, grids, mountain_car, table1, theorem1, two_state
 from saddleback.paper.car import (
     Effort,
     Objective,
@@ -89,6 +91,7 @@ def test_rules_on_the_command_line(tmp_path):
         ("unknown rule 'GQS'. Did you mean 'GQ'?", ("two-state", "--rule", "GES", "--rule", "GQS")),
         ("--rule is for the comparisons", ("table1", "--rule", "GES")),
         ("--rule is for the comparisons", ("all", "--rule", "GES")),
+        ("--json prints the claims: it is for reproduction and all", ("baird", "--json")),
         ("ETD(0.99) learns state values", ("mountain-car", "--rule", "ETD")),
         ("--runs 10000000: the results of baird would", ("baird", "--runs", "10000000")),
         ("memory has room for", ("all", "--runs", str(10**30))),
@@ -244,6 +247,25 @@ def test_the_fair_version_of_table_1_has_its_offsets(tmp_path):
         assert printed.offset == 0
         assert fair.error <= printed.error
         assert len(row.offsets(c)) == (3 if "t" in row.steps and row.slow else 1)
+
+
+@pytest.mark.parametrize("recipe", [two_state.small, mountain_car])
+def test_tables_of_comparisons_fit_80_columns(recipe):
+    """With the longest numbers that there are, nothing is cut."""
+    grid = SimpleNamespace(alphas=(9.77e-5,), ratios=(9.77e-5,))
+    results = SimpleNamespace(
+        comparison=SimpleNamespace(rules=family(0.0, 0.0), grid=grid),
+        arrays={"diverged_at": np.zeros((1, 1, 1, 11, 11))},
+        diverged=lambda _: np.ones((11, 11)), best=lambda *_: (0, 0),
+        final=lambda *_: np.full((1, 1), 2.5e-12),
+    )  # fmt: skip
+    metrics = recipe.METRICS | {"mspbe_paper": "by Â of μ"}
+    said = io.StringIO()
+    Console(file=said, width=80).print(grids.tabulate(results, "title", metrics))
+    lines = said.getvalue().splitlines()
+    assert sum(line.rstrip().endswith("2.5e-12  9.77e-05, 9.77e-05") for line in lines) == 9
+    caption = " ".join(" ".join(lines).split())
+    assert "the last tenth of the checkpoints. div.: settings that diverged in a run." in caption
 
 
 def test_quickly_every_figure_is_drawn_too(tmp_path):

@@ -22,6 +22,9 @@ EXPERIMENTS = {
     "reproduction": "every claim beside what we found, as a page",
 }
 
+WORDS = {"experiment": (*EXPERIMENTS, "all")}
+"""What a shell may complete."""
+
 COMPARED = ("two-state", "baird", "mountain-car")
 """Experiments that compare rules."""
 
@@ -51,6 +54,7 @@ COMPARED = ("two-state", "baird", "mountain-car")
     "--out", type=click.Path(path_type=Path),
     help="Folder for figures and results.  [default: results, or results-quick]",
 )  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the claims and verdicts as JSON.")
 def command(
     experiment: str,
     runs: int | None,
@@ -62,11 +66,13 @@ def command(
     quick: bool,
     threads: int,
     out: Path | None,
+    as_json: bool,
 ) -> None:
     """Run an experiment of the paper and draw its figures as PNG and PDF.
 
-    Results are kept run by run: interrupted, it continues where it was. With
-    --quick figures are PNG only, and numbers and verdicts not to be quoted.
+    Results are kept run by run: interrupted, it continues where it was. Without EXPERIMENT all of
+    them run, at full size, into results/: some minutes on two cores. With --quick figures are PNG
+    only, and numbers and verdicts not to be quoted.
 
     \b
     EXPERIMENT is one of
@@ -91,6 +97,7 @@ def command(
       saddleback paper mountain-car --quick
       saddleback paper two-state --rule GES --rule TDRC --out results/tdrc
       saddleback paper baird --runs 30 --seed 7 --out results/baird
+      saddleback paper reproduction --json
     """
     known("experiment", experiment, [*EXPERIMENTS, "all"])
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
@@ -98,8 +105,13 @@ def command(
         raise InvalidParameter(
             f"--rule is for the comparisons, {', '.join(COMPARED)}, not for {experiment!r}."
         )
+    if as_json and "reproduction" not in chosen:
+        raise InvalidParameter(
+            f"--json prints the claims: it is for reproduction and all, not for {experiment!r}."
+        )
     folder = out or Path("results-quick" if quick else "results")
-    click.echo(f"saddleback paper: {', '.join(chosen)} -> {folder}/", err=True)
+    what = f"all {len(chosen)} experiments" if experiment == "all" else experiment
+    click.echo(f"saddleback paper: {what} -> {folder}/", err=True)
 
     # One thread for linear algebra: runs are spread over threads already, and bits stay the same.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -119,4 +131,6 @@ def command(
     check(chosen, options)
     for name in chosen:
         click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
-        run(name, options)
+        run(name, options, err=as_json)
+    if as_json:
+        click.echo((folder / "reproduction.json").read_text(encoding="utf-8"))

@@ -141,10 +141,13 @@ def _recipe(name: str) -> Any:
     return importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
 
 
-def run(name: str, options: Options) -> None:
-    """Run one experiment: print its tables, write its figures, say where they are."""
+def run(name: str, options: Options, err: bool = False) -> None:
+    """Run one experiment: print its tables, write its figures, say where they are.
+
+    With ``err`` all that goes to standard error.
+    """
     tables, paths = _recipe(name).run(options)
-    console = Console()
+    console = Console(stderr=err)
     for table in tables:
         console.print(table)
     if options.quick:

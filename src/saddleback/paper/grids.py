@@ -45,7 +45,7 @@ COLUMNS = 3
 
 def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
     """For each rule the best final value of each metric, where, and how many settings diverged."""
-    table = Table(title=title, box=box.SIMPLE, title_justify="left")
+    table = Table(title=title, box=box.SIMPLE, title_justify="left", padding=(0, 1, 0, 0))
     table.add_column("rule", no_wrap=True)
     table.add_column("div.", justify="right", min_width=4)
     for label in metrics.values():
@@ -63,6 +63,7 @@ def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
             *(_short(results.final(index, metric).min()) for metric in metrics),
             f"{grid.alphas[i]:.3g}, {grid.ratios[j]:.3g}",
         )
+    table.caption_justify = "left"
     table.caption = (
         f"Best of {settings} settings: mean over runs and the last tenth of the checkpoints. div.: "
         f"settings that diverged in a run. The pair is the best by {metrics[first]}."

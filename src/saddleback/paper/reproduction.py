@@ -6,7 +6,10 @@ stores of the other experiments, or are computed exactly on the spot.
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -22,13 +25,16 @@ EXPERIMENTS = (
 )  # fmt: skip
 """Those that draw; a figure's name begins with that of its experiment."""
 
+VERDICTS = (YES, PART, NO)
+
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
-    """Collect the claims, write the page."""
+    """Collect the claims, write the page, and the claims as plain data beside it."""
     claims = every_claim(options)
-    path = options.out / "reproduction.md"
+    path, beside = options.out / "reproduction.md", options.out / "reproduction.json"
     lines = page(claims, options) + table_of_matrices(table1.chosen(options))
     write_whole(path, "\n".join(lines).encode())
+    write_whole(beside, json.dumps(plainly(claims, options), indent=1, ensure_ascii=False).encode())
     table = Table(
         title="The paper's claims" + ", by a quick run" * options.quick,
         box=box.SIMPLE,
@@ -38,12 +44,22 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     table.add_column("verdict", no_wrap=True)
     for claim in claims:
         table.add_row(claim.claim, claim.verdict)
-    return [table], [path]
+    return [table], [path, beside]
+
+
+def plainly(claims: list[Claim], options: Options) -> dict[str, Any]:
+    """Return the claims as plain data, for JSON."""
+    return {
+        "kind": "saddleback reproduction", "schema": 1, "quick": options.quick,
+        "seed": options.seed,
+        "counts": {verdict: sum(c.verdict == verdict for c in claims) for verdict in VERDICTS},
+        "claims": [asdict(claim) for claim in claims],
+    }  # fmt: skip
 
 
 def page(claims: list[Claim], options: Options) -> list[str]:
     """Lay the claims out in Markdown."""
-    counts = {verdict: sum(c.verdict == verdict for c in claims) for verdict in (YES, PART, NO)}
+    counts = {verdict: sum(c.verdict == verdict for c in claims) for verdict in VERDICTS}
     lines = [
         "# What reproduces, and what does not",
         "",
