@@ -89,7 +89,9 @@ def test_help_has_examples_fits_80_columns_and_loads_nothing_heavy(command):
         "check some.parquet", "evaluate some.parquet", "rank some.parquet",
         "stats some.parquet --out some.stats", "merge one.stats two.stats --out both.stats",
         "analyse two_state", "paper stability", "quickstart", "sweep study.toml",
-        "sweep study.toml --plan", "explorer", "report results/study",
+        "sweep study.toml --plan", "explorer", "report results/study", "explain some.json",
+        "check some.parquet --json", "evaluate some.parquet --json", "analyse two_state --json",
+        "merge one.stats --out both.stats --json", "sweep study.toml --json",
     ],
 )  # fmt: skip
 def test_the_first_line_comes_before_anything_heavy(words):
@@ -179,13 +181,50 @@ def test_merge_says_in_json_what_it_wrote(sums, tmp_path):
     out = tmp_path / "all.stats"
     done = run("merge", *files, "--out", out, "--json")
     assert done.exit_code == 0
-    assert done.stderr == ""
+    assert done.stderr == f"adding up {files[0]} and 1 more …\n"
     found = json.loads(done.stdout)
     merged = sb.load_statistics(out)
     assert found["episodes"] == 80 == merged.episodes.sum()
     assert found["steps"] == merged.steps.sum()
     assert (found["rules"], found["targets"], found["p"]) == (["GES(0)"], ["new"], merged.p)
     assert "-> " in run("merge", *files, "--out", out).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("check day.parquet --json", "check"), ("check nix.parquet --json", "check"),
+        ("analyse two_state --json", "analysis"),
+        ("sweep study.toml --quiet --json", "sweep"), ("sweep study.toml --plan --json", "plan"),
+    ],
+)  # fmt: skip
+def test_json_says_what_it_is(words, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sb.collect(sb.problems.mountain_car(), episodes=2, rng=0, out="day.parquet")
+    Path("study.toml").write_text(
+        "steps = 50\ngrid = {alpha = [0.1], ratio = [1.0]}\n"
+        '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.5\n'
+    )
+    found = json.loads(run(*words.split()).stdout)
+    assert (found["kind"], found["schema"]) == (f"saddleback {kind}", 1)
+
+
+def test_what_is_wrong_with_a_log_is_said_as_typed_in_json_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = clinic.clinic(20, rng=0)
+    rows["reward"][7] = float("nan")
+    pq.write_table(pa.table(rows), "bad.parquet")
+    done = run("check", "bad.parquet", "--obs", "hr,bp,lactate", "--json")
+    messages = [each["message"] for each in json.loads(done.stdout)["findings"]]
+    assert any("--drop-bad" in each for each in messages)
+    assert "drop_bad=" not in done.stdout
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "much"])
+def test_a_baseline_is_a_number(number, sums):
+    done = run("rank", sums / "day0.stats", f"--baseline={number}")
+    assert done.exit_code == 2
+    assert f"--baseline {number}: write logged, or a number to beat." in done.stderr
 
 
 def complete(line, shell="bash", **environment):
@@ -197,11 +236,17 @@ def complete(line, shell="bash", **environment):
     return done.stdout.split()
 
 
+NEAR = ["plain,pi.py", "plain,plots/"]
+"""What is offered of the folder besides words."""
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
         ("saddleback ev", ["plain,evaluate"]),
         ("saddleback paper the", ["plain,theorem1", "plain,theory"]),
+        ("saddleback paper al", ["plain,all"]),
+        ("saddleback report r", ["file,r"]),
         ("saddleback paper baird --rule GT", ["plain,GTB", "plain,GTD", "plain,GTD2"]),
         ("saddleback analyse random", ["plain,random_walk", "plain,random_mdp"]),
         ("saddleback analyse some", ["file,some"]),
@@ -209,13 +254,19 @@ def complete(line, shell="bash", **environment):
         ("saddleback merge day", ["file,day"]),
         ("saddleback evaluate a.parquet --target un", ["plain,uniform"]),
         ("saddleback evaluate a.parquet --target pol", ["file,pol"]),
+        ("saddleback evaluate a.parquet --target p", ["plain,pump:", *NEAR]),
+        ("saddleback stats a.parquet --features p", ["plain,polynomial:", *NEAR]),
         ("saddleback stats a.parquet --features po", ["plain,polynomial:"]),
         ("saddleback stats a.parquet --rule Ex", ["plain,ExpectedSarsa"]),
         ("saddleback evaluate a.parquet --time-limit t", ["plain,task"]),
         ("saddleback rank a.parquet --lower-", ["plain,--lower-is-better"]),
     ],
 )
-def test_completion(line, offered):
+def test_completion(line, offered, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pi.py").write_text("")
+    (tmp_path / "page.html").write_text("")
+    (tmp_path / "plots").mkdir()
     assert complete(line) == offered
 
 

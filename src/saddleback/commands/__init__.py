@@ -52,7 +52,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"saddleback.commands.{cmd_name}")
         module.command.short_help = COMMANDS[cmd_name]  # what a shell shows beside the name
-        return completed(module.command, experiment=getattr(module, "EXPERIMENTS", ()))
+        return completed(module.command, **getattr(module, "WORDS", {}))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

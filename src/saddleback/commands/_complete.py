@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Iterable
 from functools import partial
 
@@ -18,23 +20,32 @@ RULES = (
 """Names of `saddleback.rules.NAMED`, likewise."""
 
 WORDS: dict[str, Iterable[str]] = {
-    "source": PROBLEMS,
     "rule": RULES,
     "rules": RULES,
     "learner": RULES,
-    "targets": ("uniform", "logged", "columns", "always:"),
+    "targets": ("uniform", "logged", "columns", "always:", "pump:"),
     "features": ("tiles:", "hash:", "rbf:", "fourier:", "polynomial:", "states", "given"),
 }
-FILES = ("source", "targets", "features")
-"""Parameters that may also be files."""
+FILES = {"source": ".npz", "targets": ".py", "features": ".py"}
+"""Parameters that may also be files, and what those end in."""
 
 
 def offer(
-    known: Iterable[str], or_file: bool, context: click.Context, begun: str
+    known: Iterable[str], ending: str | None, context: click.Context, begun: str
 ) -> list[CompletionItem]:
-    """Return those of the known words that begin so, or else files."""
-    found = [CompletionItem(word) for word in known if word.startswith(begun)]
-    return found or ([CompletionItem(begun, type="file")] if or_file else [])
+    """Return those of the known words that begin so, and files.
+
+    A shell that is told to look for files itself forgets the words: beside words we look.
+    """
+    found = [word for word in known if word.startswith(begun)]
+    if ending is None:
+        return [CompletionItem(word) for word in found]
+    if not found:
+        return [CompletionItem(begun, type="file")]
+    near = sorted(glob.glob(f"{glob.escape(begun)}*"))
+    found += [name for name in near if name.endswith(ending)]
+    found += [f"{name}/" for name in near if os.path.isdir(name)]
+    return [CompletionItem(word) for word in found]
 
 
 def completed(command: click.Command, **more: Iterable[str]) -> click.Command:
@@ -42,6 +53,6 @@ def completed(command: click.Command, **more: Iterable[str]) -> click.Command:
     for parameter in command.params:
         known = (WORDS | more).get(str(parameter.name))
         if known:
-            ask = partial(offer, known, parameter.name in FILES)
+            ask = partial(offer, known, FILES.get(str(parameter.name)))
             parameter.shell_complete = ask  # type: ignore[method-assign]
     return command

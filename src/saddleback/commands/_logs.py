@@ -25,7 +25,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def announced(**options: Any) -> Any:
-        if not (options.get("quiet") or options.get("as_json")):
+        if not options.get("quiet"):
             announce("reading", options["files"])
         return command(**options)
 
@@ -157,8 +157,8 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "targets",
                 multiple=True,
                 metavar="[NAME=]POLICY",
-                help="module.py:function, columns[:PREFIX], uniform, always:ACTION, logged; again "
-                "for several.",
+                help="module.py:function, columns[:PREFIX], uniform, always:ACTION, "
+                "pump:PROBABILITY, logged; again for several.",
             ),
             click.option("--gamma", type=float, help="Discount.  [default: the log's own]"),
             click.option(

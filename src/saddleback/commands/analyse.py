@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
+
+from saddleback.commands._complete import PROBLEMS
+from saddleback.commands._logs import as_json as json_text
+from saddleback.errors import InvalidParameter
+
+KIND = "saddleback analysis"
+
+WORDS = {"source": PROBLEMS}
+"""What a shell may complete."""
 
 
 @click.command()
@@ -44,13 +52,11 @@ def command(
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback analyse random_mdp --rule GQ --steps 100000 --json
     """
-    if not as_json:
-        click.echo(f"analysing {source} …", err=True)
+    click.echo(f"analysing {source} …", err=True)
     from saddleback.paper import prepare
     from saddleback.theory import analyse
 
-    if not as_json:
-        prepare(out)
+    about: tuple[Any, ...]
     if source.endswith(".npz"):
         from saddleback.system import load
 
@@ -58,13 +64,15 @@ def command(
             if given is not None:
                 raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
         system = load(source)
-        title, found = f"{system.rule}, {Path(source).name}", analyse(system, steps=steps)
+        title, about = f"{system.rule}, {Path(source).name}", (system,)
     else:
         problem, chosen = _named(source, rule, lam, gamma, seed)
-        title = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}"
-        found = analyse(problem, chosen, steps=steps)
+        title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+    if not as_json:
+        prepare(out)
+    found = analyse(*about, steps=steps)
     if as_json:
-        click.echo(json.dumps({"title": title} | found.as_dict(), ensure_ascii=False, indent=1))
+        click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | found.as_dict()))
         return
 
     from rich.console import Console
@@ -88,6 +96,12 @@ def _named(
     from saddleback._names import known
 
     options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
+    if source not in problems.NAMED and Path(source).exists():
+        what = "a folder" if Path(source).is_dir() else "a file"
+        raise InvalidParameter(
+            f"{source} is {what}: name a problem, {', '.join(problems.NAMED)}, or give a system, "
+            "FILE.npz."
+        )
     known("problem", source, problems.NAMED)
     if source == "random_mdp":
         options["rng"] = seed or 0
@@ -104,7 +118,24 @@ def _named(
         options["values"] = chosen.values
     if chosen.bootstrap.on_policy_only and source == "random_mdp":
         options["off_policy"] = 0.0
-    return problems.make(source, **options), chosen
+    problem = problems.make(source, **options)
+    if chosen.values != problem.values:
+        every = (name for name in rules.NAMED if _values(name) == problem.values)
+        raise InvalidParameter(
+            f"{chosen} learns {chosen.values} values, and {source} has features for "
+            f"{problem.values} values. Choose another --rule: {', '.join(every)}."
+        )
+    return problem, chosen
+
+
+def _values(name: str) -> str:
+    """Which values a rule learns."""
+    import inspect
+
+    from saddleback import rules
+
+    takes = inspect.signature(rules.NAMED[name]).parameters
+    return rules.make(name, **{n: 0.0 for n in ("lam", "zeta") if n in takes}).values
 
 
 def _table(title: str, found: Any) -> Any:

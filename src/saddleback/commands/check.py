@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import log_options, open_log, reading
-from saddleback.commands.typed import tell
+from saddleback.commands.typed import as_typed, tell
+
+if TYPE_CHECKING:
+    from saddleback.log import Finding
 
 
 @click.command()
@@ -43,16 +47,15 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     except LogError as error:
         if not as_json:
             raise
-        found = [{"code": f.code, "message": f.message} for f in error.findings]
-        click.echo(json_text({"findings": found}))
+        click.echo(json_text(HEAD | {"findings": _plain(error.findings)}))
         sys.exit(2)
     if as_json:
         plain = {name: getattr(card, name) for name in card.__dataclass_fields__}
         plain |= {
             "low": card.low.tolist(), "high": card.high.tolist(),
-            "findings": [{"code": f.code, "message": f.message} for f in card.findings],
+            "findings": _plain(card.findings),
         }  # fmt: skip
-        click.echo(json_text(plain))
+        click.echo(json_text(HEAD | plain))
     else:
         for line in card.text.splitlines():
             click.echo("\n".join(textwrap.wrap(line, 79, subsequent_indent="  ")))
@@ -69,4 +72,12 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
         sys.exit(2)
 
 
+HEAD = {"kind": "saddleback check", "schema": 1}
+"""With which its JSON begins."""
+
 KINDS = ("error", "warning")
+
+
+def _plain(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    """Return findings as plain data, with options as they are typed."""
+    return [{"code": each.code, "message": as_typed(each.message)} for each in findings]

@@ -29,8 +29,7 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
       saddleback merge week1.stats week2.stats --out month.stats --json
     """
     check_outputs(out, read=files)
-    if not as_json:
-        announce("adding up", files)
+    announce("adding up", files)
     from saddleback.evaluation import load_statistics, save_statistics
 
     merged = reduce(lambda one, other: one.merge(other), map(load_statistics, files))

@@ -24,7 +24,7 @@ def earlier(signs):
 @click.command()
 @click.option(
     "--out", default="saddleback-quickstart", show_default=True, metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path), help="Where to write the files.",
+    type=click.Path(path_type=Path), help="Where to write the files.",
 )  # fmt: skip
 def command(out: Path) -> None:
     """Make a log up, check it, evaluate a policy on it, and tell what it means.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -63,9 +64,9 @@ def command(
         try:
             number = float(baseline)
         except ValueError:
-            raise click.UsageError(
-                f"--baseline {baseline}: write logged, or a number to beat."
-            ) from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise click.UsageError(f"--baseline {baseline}: write logged, or a number to beat.")
     chosen = None if rule is None else parse_rule(rule)
     sums = [name for name in options["files"] if kind_of(name) == "statistics"]
     if sums:

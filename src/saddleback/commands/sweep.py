@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._work import one_place, resumable, typed, work_options
 from saddleback.commands.typed import tell
 
@@ -69,7 +69,8 @@ def command(
         )  # fmt: skip
     rows = summary(store.table(), chosen.metrics)
     if as_json:
-        click.echo(json.dumps({"out": str(folder), "best": rows}, ensure_ascii=False, indent=1))
+        head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
+        click.echo(json_text(head | {"best": rows}))
         return
     from rich.console import Console
 
@@ -83,7 +84,8 @@ def command(
 def _plan_json(found: Plan, workers: int) -> str:
     from dataclasses import asdict
 
-    return json.dumps(asdict(found) | {"workers": workers}, indent=1)
+    head = {"kind": "saddleback plan", "schema": 1}
+    return json_text(head | asdict(found) | {"workers": workers})
 
 
 def _told(found: Plan, workers: int) -> str:

@@ -47,7 +47,8 @@ def run_tasks(
 ) -> int:
     """Do the tasks a store is missing; results do not depend on where and how many at a time.
 
-    Returns how many they were. Whatever ends this, nothing new begins, and what is done is kept.
+    Returns how many they were. Whatever ends this, nothing new begins, and what is finished is
+    kept.
 
     Examples
     --------
