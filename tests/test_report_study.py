@@ -478,7 +478,7 @@ def test_the_command_writes_beside_the_results_or_where_it_is_told(folder, tmp_p
 
 
 def test_bad_stores(folder, tmp_path):
-    assert "holds no results: there is no such folder." in refused(tmp_path / "none")
+    assert "holds no results: there is no such file or folder." in refused(tmp_path / "none")
     assert "it has no manifest.json, which saddleback sweep" in refused(tmp_path)
     assert f"Did you mean {folder}?" in refused(folder / "shards")
     assert f"choose one of them, {folder}" in refused(folder.parent)

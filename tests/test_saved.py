@@ -220,6 +220,7 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
     [
         ("check day.stats", "day.stats holds statistics, not a log: saddleback evaluate, rank and"),
         ("stats day.stats --target uniform --gamma 0.9 --out x", "holds statistics, not a log"),
+        ("evaluate nix.stats", "cannot read nix.stats: No such file or directory."),
         ("report day.stats", "saddleback evaluate day.stats --report FILE."),
         ("explain day.stats", "day.stats holds statistics, not a result: saddleback evaluate"),
         ("report log.parquet", "log.parquet holds a log, not a result: saddleback evaluate log"),

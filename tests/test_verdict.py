@@ -17,6 +17,7 @@ from saddleback.features import Custom, Fourier, OneHot
 from saddleback.verdict import Gate, Improvement, Verdict
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS
+from saddleback.verdict.saved import damage
 from saddleback.verdict.words import explained, statements, told
 
 GOOD = Evidence(
@@ -414,6 +415,7 @@ def test_words_are_the_same_from_a_result_and_from_its_json(results, name):
     for saved in (json.loads(json.dumps(live)), json.loads(as_json(live))):
         assert told(saved) == told(live)
         assert explained(saved) == explained(live)
+        assert damage(saved) is None
     for plain, verdict in zip(live["verdicts"], results[name].verdicts, strict=True):
         again = Verdict.from_dict(json.loads(as_json(plain)))
         assert again.trust == verdict.trust

@@ -87,6 +87,14 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
     return "statistics" if named or first == b"PK\3\4" else None
 
 
+def statistics_in(files: Sequence[str]) -> list[str]:
+    """Return those of the files that hold statistics, or would by their name if they were there."""
+    return [
+        name for name in files
+        if kind_of(name) == "statistics" or (name.endswith(".stats") and not os.path.exists(name))
+    ]  # fmt: skip
+
+
 LOG_OPTIONS = (
     "files",
     "obs",

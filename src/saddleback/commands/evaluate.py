@@ -13,11 +13,11 @@ from saddleback.commands._logs import (
     TARGET_OPTIONS,
     corner,
     discount,
-    kind_of,
     log_options,
     named,
     open_log,
     reading,
+    statistics_in,
     target_options,
     threads,
 )
@@ -106,7 +106,7 @@ def command(
     from saddleback.verdict import of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
-    sums = [name for name in options["files"] if kind_of(name) == "statistics"]
+    sums = statistics_in(options["files"])
     if sums:
         only_for_logs(len(options["files"]), FOR_STATISTICS)
         found = of_statistics(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from saddleback.commands._logs import as_json as json_text
-from saddleback.commands._logs import kind_of, log_options, target_options
+from saddleback.commands._logs import log_options, statistics_in, target_options
 from saddleback.commands.evaluate import of_log, only_for_logs
 from saddleback.commands.stats import parse_rule
 
@@ -68,7 +68,7 @@ def command(
         if not math.isfinite(number):
             raise click.UsageError(f"--baseline {baseline}: write logged, or a number to beat.")
     chosen = None if rule is None else parse_rule(rule)
-    sums = [name for name in options["files"] if kind_of(name) == "statistics"]
+    sums = statistics_in(options["files"])
     if sums:
         only_for_logs(len(options["files"]), FOR_STATISTICS)
         found = of_statistics(

@@ -272,7 +272,7 @@ def digest(study: Mapping[str, Any]) -> str:
 def _absent(folder: Path) -> str:
     """Say why a folder is no store, and which one may have been meant."""
     if not folder.exists():
-        return "there is no such folder."
+        return "there is no such file or folder."
     said = "it has no manifest.json, which saddleback sweep and saddleback paper write."
     return said + (f" Did you mean {folder.parent}?" * (folder.parent / "manifest.json").exists())
 
