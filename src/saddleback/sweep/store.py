@@ -55,8 +55,9 @@ class Store:
     def __init__(self, folder: Path, manifest: Mapping[str, Any], lock: Lock | None = None) -> None:
         self.folder, self.manifest = folder, manifest
         self.set_aside: list[str] = []
-        self._lock, self._sums = lock, _read_sums(folder / SUMS)
+        # Shards are listed before hashes are read: another process may be adding both.
         found = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
+        self._lock, self._sums = lock, _read_sums(folder / SUMS)
         if found and not any(name in self._sums for name in found):
             self.close()
             raise InvalidParameter(
