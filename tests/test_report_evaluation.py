@@ -244,6 +244,14 @@ def test_csv_cannot_begin_a_formula(visit, results, tmp_path):
     assert '"\'=HYPERLINK(""http://x"";""y"")"' in caught.value.path().read_text()
 
 
+def test_a_path_without_values_is_not_drawn(results):
+    changed = json.loads(json.dumps(results["good"]))
+    assert 'id="path-0"' in evaluation_page(changed)
+    for each in changed["paths"].values():
+        each["lambda"] = [[lam, None] for lam, _ in each["lambda"]]
+    assert 'id="path-0"' not in evaluation_page(changed)
+
+
 def test_what_was_not_made_is_not_shown(results):
     page = evaluation_page(results["without ratios"])
     for kind in ("ess", "tail", "path"):

@@ -15,7 +15,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-NUMBER, POSITIVE, WHOLE = "a number", "a number above 0", "a whole number"
+NUMBER, POSITIVE = "a number", "a number above 0"
+WHOLE, COUNT = "a whole number", "a whole number above 0"
 TEXT, FLAG = "text", "true or false"
 
 
@@ -54,8 +55,8 @@ def _is(value: Any, kind: str) -> bool:
         return isinstance(value, str)
     if kind == FLAG or isinstance(value, bool):
         return kind == FLAG and isinstance(value, bool)
-    if kind == WHOLE:
-        return isinstance(value, int)
+    if kind in (WHOLE, COUNT):
+        return isinstance(value, int) and (kind == WHOLE or value > 0)
     real = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
     return real and (kind == NUMBER or value > 0)
 

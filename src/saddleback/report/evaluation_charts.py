@@ -216,10 +216,10 @@ def spectrum(
 
 def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]) -> Plain | None:
     """Draw the value along λ."""
-    along = result["paths"].get(name, {}).get("lambda")
-    if not along:
-        return None
+    along = result["paths"].get(name, {}).get("lambda", ())
     rows = [{"λ": lam, "value": value} for lam, value in along if value is not None]
+    if not rows:
+        return None
     values = [each["value"] for each in rows]
     moved = max(values) - min(values)
     words = f"Over λ the value moves by {moved:.3g}."

@@ -84,7 +84,7 @@ class Logged:
         spread = 0.0
         if count > 1:
             mean = float(total.sum() / count)
-            square = float(squares.sum() - count * mean**2) / (count - 1)
+            square = float(squares.sum() - count * mean * mean) / (count - 1)
             spread = _spread(float(np.sqrt(max(0.0, square))), mean)
         if count < sums.episodes.sum():  # some were cut short: V̂_μ stands for what was not logged
             if own is None:

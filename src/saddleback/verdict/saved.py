@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saddleback._shape import FLAG, NUMBER, POSITIVE, TEXT, WHOLE, Maybe, wrong
+from saddleback._shape import COUNT, FLAG, NUMBER, POSITIVE, TEXT, WHOLE, Maybe, wrong
 
 MAYBE = Maybe(NUMBER)
 ENDS = {"low": MAYBE, "high": MAYBE}
@@ -64,7 +64,7 @@ CARD = {
 
 RESULT = {
     "gamma": NUMBER, "features": TEXT, "p": WHOLE, "rule": TEXT, "actions": [TEXT],
-    "observations?": [TEXT], "steps": WHOLE, "episodes": WHOLE, "fingerprint?": TEXT,
+    "observations?": [TEXT], "steps": COUNT, "episodes": COUNT, "fingerprint?": TEXT,
     "propensities": TEXT, "lambda_ceiling": {...: MAYBE}, "estimates": [ESTIMATE, ...],
     "paths": {...: {...: [(NUMBER, MAYBE)]}}, "warnings": [TEXT], "logged?": Maybe(LOGGED),
     "verdicts": [VERDICT], "ess_by_step?": {...: [NUMBER]}, "tails?": {...: [(NUMBER, POSITIVE)]},
