@@ -28,12 +28,7 @@ import pyarrow.parquet as pq
 from saddleback._versions import versions
 from saddleback.errors import InvalidParameter
 from saddleback.sweep.lock import Lock
-
-SCHEMA = 2
-"""Version of the layout of a store."""
-
-PARTS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
-"""What a manifest must say, besides its schema."""
+from saddleback.sweep.manifest import absent, new_manifest, read_manifest, same_study
 
 SUMS = "SHA256SUMS"
 
@@ -102,13 +97,10 @@ class Store:
         """Return the manifest, which is written if there is none."""
         path = folder / "manifest.json"
         if path.exists():
-            manifest = cls._read(path)
-            _same_study(folder, manifest["study"], study, fix)
+            manifest = read_manifest(path)
+            same_study(folder, manifest["study"], study, fix)
         else:
-            manifest = {
-                "schema": SCHEMA, "study": study, "hash": digest(study), "suffix": suffix,
-                "command": command, "versions": versions(),
-            }  # fmt: skip
+            manifest = new_manifest(study, command, suffix)
             write_whole(path, (json.dumps(manifest, indent=1) + "\n").encode())
         for part in (folder / "shards").glob(".*.part"):  # what a dead process left
             part.unlink()
@@ -118,38 +110,11 @@ class Store:
     def load(cls, folder: Path) -> Self:
         """Open a store for reading."""
         try:
-            return cls(folder, cls._read(folder / "manifest.json"))
+            return cls(folder, read_manifest(folder / "manifest.json"))
         except FileNotFoundError:
-            raise InvalidParameter(f"{folder} holds no results: {_absent(folder)}") from None
+            raise InvalidParameter(f"{folder} holds no results: {absent(folder)}") from None
         except OSError as error:
             raise InvalidParameter(f"{folder} holds no results: {error.strerror}.") from None
-
-    @staticmethod
-    def _read(path: Path) -> dict[str, Any]:
-        try:
-            manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            schema = int(manifest["schema"])
-            whole = schema != SCHEMA or (
-                all(isinstance(manifest[name], kind) for name, kind in PARTS.items())
-                and manifest["hash"] == digest(manifest["study"])
-            )
-        except (ValueError, KeyError, TypeError):
-            whole = False
-        if not whole:
-            raise InvalidParameter(
-                f"{path} is not the manifest of a store, or is damaged. Choose another folder."
-            )
-        if schema > SCHEMA:
-            raise InvalidParameter(
-                f"{path} has schema {schema}, written by a newer saddleback; this one reads "
-                f"{SCHEMA}. Update it: pip install --upgrade saddleback."
-            )
-        if schema < SCHEMA:
-            raise InvalidParameter(
-                f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
-                "into another folder."
-            )
-        return manifest
 
     def __enter__(self) -> Self:
         return self
@@ -172,7 +137,7 @@ class Store:
 
     def expect(self, part: str, study: Mapping[str, Any]) -> None:
         """Refuse results whose study differs from this in a part."""
-        _same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
+        same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
 
     def path(self, name: str) -> Path:
         """Where the shard of a task is, or will be."""
@@ -262,65 +227,6 @@ def same_versions(wanted: Mapping[str, str]) -> None:
                 f"a worker has {name} {here[name]}, and {version_} is wanted: results would not be "
                 "the same to the bit. Install the same versions everywhere."
             )
-
-
-def digest(study: Mapping[str, Any]) -> str:
-    """Hash of what a study chose; its title is no choice."""
-    chosen = {name: value for name, value in study.items() if name != "title"}
-    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _absent(folder: Path) -> str:
-    """Say why a folder is no store, and which one may have been meant."""
-    if not folder.exists():
-        return "there is no such file or folder."
-    said = "it has no manifest.json, which saddleback sweep and saddleback paper write."
-    return said + (f" Did you mean {folder.parent}?" * (folder.parent / "manifest.json").exists())
-
-
-def _same_study(
-    folder: Path,
-    there: Mapping[str, Any],
-    wanted: Mapping[str, Any],
-    fix: str = "Choose another folder with --out.",
-) -> None:
-    """Refuse to mix studies, naming the first choice in which they differ."""
-    same = {"title": None}
-    found = _difference({**there, **same}, json.loads(json.dumps({**wanted, **same})))
-    if found is not None:
-        name, one, other = found
-        raise InvalidParameter(
-            f"{folder} holds another study: there {name} is {one}, here {other}. Nothing was "
-            f"changed. {fix}"
-        )
-
-
-def _difference(there: Any, wanted: Any) -> tuple[str, str, str] | None:
-    """Where two studies first differ, and what each says there."""
-    for name in sorted(set(there) | set(wanted)):
-        one, other = _named(there.get(name)), _named(wanted.get(name))
-        if isinstance(one, dict) and isinstance(other, dict):
-            inner = _difference(one, other)
-            if inner is not None:
-                return f"{name}: {inner[0]}", *inner[1:]
-            if isinstance(there.get(name), list) and list(one) != list(other):
-                return f"the order of {name}", _said(list(one)), _said(list(other))
-        elif one != other:
-            return name, _said(one), _said(other)
-    return None
-
-
-def _named(value: Any) -> Any:
-    """Return a list of tables by their labels or numbers."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return {str(each.get("label", k)): each for k, each in enumerate(value)}
-    return value
-
-
-def _said(value: Any) -> str:
-    """Put a choice in words."""
-    said = repr(value)
-    return "nothing" if value is None else said if len(said) <= 60 else f"{said[:57]}..."
 
 
 def write_whole(path: Path, content: bytes) -> None:
