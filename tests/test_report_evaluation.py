@@ -244,6 +244,34 @@ def test_csv_cannot_begin_a_formula(visit, results, tmp_path):
     assert '"\'=HYPERLINK(""http://x"";""y"")"' in caught.value.path().read_text()
 
 
+@pytest.mark.parametrize("episodes", [2, 10, 11])
+def test_few_episodes_make_a_page(episodes):
+    """Weights are never enough then, and there is no line that they could follow."""
+    walk = sb.problems.random_walk(0.9, target_right=0.6)
+    features = sb.features.OneHot(walk.mdp.n_states)
+    log = sb.collect(walk, episodes=episodes, rng=0)
+    found = sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True)
+    assert "the dashed line; a tail" not in evaluation_page(found.as_dict())
+
+
+def test_all_eigenvalues_are_drawn(results):
+    changed = json.loads(json.dumps(results["good"]))
+    changed["verdicts"][0]["spectrum"]["values"] = [[-0.001 * k, 0.0] for k in range(1, 801)]
+    page = evaluation_page(changed)
+    found = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+    rows = [row for row in found["figures"]["spectrum-0"]["rows"] if row["of"] == "Â"]
+    assert len(rows) == 800
+
+
+def test_what_was_refused_is_grey_along_the_trace(results):
+    changed = json.loads(json.dumps(results["good"]))
+    for trust, colour in (("usable", "var(--c1)"), ("refused", "var(--muted)")):
+        changed["verdicts"][0]["trust"] = trust
+        page = evaluation_page(changed)
+        found = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+        assert found["figures"]["path-0"]["spec"]["layer"][0]["mark"]["color"] == colour
+
+
 def test_a_path_without_values_is_not_drawn(results):
     changed = json.loads(json.dumps(results["good"]))
     assert 'id="path-0"' in evaluation_page(changed)

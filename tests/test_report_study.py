@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -113,6 +114,12 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
     assert (found.done, found.tasks, found.missing) == (3, 3, ())
     text = study_page(found)
     assert "saddleback paper x" in text
+    assert "A quick run:" not in text
+    quick = replace(
+        found, manifest=dict(found.manifest) | {"command": "saddleback paper x --quick"}
+    )
+    assert "A quick run:" in study_page(quick)
+    assert "its only run" not in text
     assert "Seeds: 5;" in text
     assert study_page(found).count("1 problem: 9 settings, 3 runs each.") == 1
 
@@ -129,7 +136,7 @@ def test_best_settings_have_students_interval(folder):
     assert found["low"][-1] == pytest.approx(each.values["mspbe"][:, -1, i, j].min(), rel=1e-5)
 
 
-def test_too_much_is_thinned_and_then_refused(folder, monkeypatch):
+def test_too_much_is_thinned_and_then_refused(folder, tmp_path, monkeypatch):
     found = read_results(folder)
     assert study.thinning(found) == 1
     monkeypatch.setattr(study, "ROOM", 10_000)
@@ -139,6 +146,13 @@ def test_too_much_is_thinned_and_then_refused(folder, monkeypatch):
     assert table["points"][-1] == POINTS[-1]
     assert np.diff(table["points"]).max() == 10 * stride
     assert f"one point in {stride}" in study_page(found)
+    few = rows("walk", 0).to_pylist()[:1] * 30_000
+    for k, row in enumerate(few):
+        few[k] = row | {"point": k, "updates": k}
+    monkeypatch.undo()
+    with Store.open(tmp_path / "long", {}, "") as store:
+        store.put("some", packed(pa.Table.from_pylist(few)))
+    assert len(study_page(read_results(tmp_path / "long"))) < 3.2e6  # thinned until it fits
     monkeypatch.setattr(page_module, "LARGEST", 900_000)
     with pytest.raises(sb.errors.InvalidParameter, match=r"take 0\.9 MB|take 1\.0 MB"):
         study_page(found)
@@ -260,6 +274,17 @@ def test_a_learner_that_reaches_nothing_spoils_no_chart(visit, tmp_path):
     fills = page.locator("#map-1 .mark-rect").first.locator("path")
     assert len(set(fills.evaluate_all("all => all.map((each) => getComputedStyle(each).fill)"))) > 2
     assert lines(page, "grid") == 3
+
+
+def test_colours_begin_at_the_least_whatever_the_worst(visit, tmp_path):
+    def outlier(row):
+        if row["rule"] == "GES(0.9)" and row["alpha"] == 0.01:
+            row["mspbe"] = 1e30
+        return row
+
+    page = visit(odd(outlier, tmp_path))
+    least = min(float(row["at the end"]) for row in rows_of(page, "best"))
+    assert float(page.inner_text("#scale-low")) == pytest.approx(least, rel=0.01)
 
 
 def test_a_chosen_curve_is_seen_where_no_setting_is_good(visit, tmp_path):
@@ -481,7 +506,10 @@ def test_bad_stores(folder, tmp_path):
     assert "holds no results: there is no such file or folder." in refused(tmp_path / "none")
     assert "it has no manifest.json, which saddleback sweep" in refused(tmp_path)
     assert f"Did you mean {folder}?" in refused(folder / "shards")
-    assert f"choose one of them, {folder}" in refused(folder.parent)
+    shutil.copytree(folder, tmp_path / "two" / "one")
+    assert run("report", tmp_path / "two", "--out", tmp_path / "one.html").exit_code == 0
+    shutil.copytree(folder, tmp_path / "two" / "two")
+    assert f"choose one of them, {tmp_path / 'two' / 'one'}" in refused(tmp_path / "two")
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     shard = sorted((copy / "shards").iterdir())[0]

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
+from saddleback._files import writable
 from saddleback.commands import group
 from saddleback.commands._logs import as_json
 from saddleback.commands.explain import read_result
@@ -264,3 +265,11 @@ def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
         study_page(found, "s")
         run_study(study, out, say=str)
     assert refused > 100
+
+
+def test_a_link_to_nothing_yet_is_left_alone(tmp_path):
+    link = tmp_path / "link.html"
+    link.symlink_to(tmp_path / "new.html")
+    writable(link)
+    assert link.is_symlink()
+    assert not (tmp_path / "new.html").exists()

@@ -50,13 +50,14 @@ def writable(path: Path, ending: str = "") -> None:
             raise InvalidParameter(
                 f"cannot write {path}: there is no folder {path.parent}. Make it first."
             )
-        there = path.exists()
-        if there and not path.is_file():  # a device or a pipe, which opening would change
+        behind = path.resolve()  # of a link, which may lead to nothing yet
+        there = behind.exists()
+        if there and not behind.is_file():  # a device or a pipe, which opening would change
             return
-        with path.open("ab"):
+        with behind.open("ab"):
             pass
         if not there:
-            path.unlink()
+            behind.unlink()
     except OSError as error:
         raise InvalidParameter(
             f"cannot write {path}: {error.strerror}. Choose another place."

@@ -33,7 +33,8 @@ def features_of(
 
     Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
     ``tiles:8x8`` where these are at most 3000 features over all actions, else ``hash`` with as
-    many. The box is the range of the log unless it is given. The card may be None if `boxed`.
+    many, 64 to an action at least. The box is the range of the log unless it is given. The card may
+    be None if `boxed`.
 
     Examples
     --------

@@ -84,7 +84,9 @@ class Weighted:
 
 
 def threshold(n: int) -> float:
-    """k-hat above which n weights are too few: min(1 − 1/log₁₀ n, 0.7), Vehtari et al. (2024).
+    """k-hat above which n weights are too few: min(1 − 1/log₁₀ n, 0.7), and 0 up to n = 10.
+
+    From Vehtari et al. (2024).
 
     Examples
     --------
@@ -92,6 +94,18 @@ def threshold(n: int) -> float:
     (0.629, 0.7)
     """
     return min(1.0 - 1.0 / float(np.log10(n)), HEAVY) if n > 10 else 0.0
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Return two numbers with two digits, or with as many as it takes to tell them apart.
+
+    Examples
+    --------
+    >>> told_apart(0.5, 0.7), told_apart(0.6931, 0.6902)
+    (('0.50', '0.70'), ('0.693', '0.690'))
+    """
+    pairs = ((f"{one:.{k}f}", f"{other:.{k}f}") for k in range(2, 12))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (f"{one:.2f}", f"{other:.2f}"))
 
 
 def remarks(value: float, k_hat: float, n: int, estimated: str | None) -> str:
@@ -106,8 +120,8 @@ def remarks(value: float, k_hat: float, n: int, estimated: str | None) -> str:
         found.append("overflows: are the propensities right?")
     if k_hat > threshold(n):
         found.append(
-            f"k-hat {k_hat:.2f} > {threshold(n):.2f}: a few episodes carry the weight, and neither "
-            "value nor interval can be trusted"
+            f"k-hat {' > '.join(told_apart(k_hat, threshold(n)))}: a few episodes carry the "
+            "weight, and neither value nor interval can be trusted"
         )
     elif np.isnan(k_hat):
         found.append("too few episodes, or different weights, for k-hat")

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from saddleback.report.evaluation import evaluation_page as evaluation_page
     from saddleback.report.explorer import explorer_page as explorer_page
-    from saddleback.report.page import check_path as check_path
     from saddleback.report.page import ready as ready
     from saddleback.report.page import write as write
     from saddleback.report.results import read_results as read_results
     from saddleback.report.study import study_page as study_page
 
 _HOME = {
-    "evaluation_page": "evaluation", "explorer_page": "explorer", "check_path": "page",
+    "evaluation_page": "evaluation", "explorer_page": "explorer",
     "ready": "page", "write": "page", "read_results": "results", "study_page": "study",
 }  # fmt: skip
 

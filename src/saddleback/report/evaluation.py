@@ -57,7 +57,7 @@ def evaluation_page(result: dict[str, Any]) -> str:
         "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
         result=result, targets=targets, several=several, card=_card(result),
-        made=result.get("made"),
+        made=result.get("made"), drawn=any(each["spectrum"] for each in result["verdicts"]),
     )  # fmt: skip
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from saddleback.evaluation.weighted import threshold
+from saddleback.evaluation.weighted import threshold, told_apart
 from saddleback.report.figures import Plain, axis, decades, figure
 from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
 from saddleback.verdict.words import Row, ceilinged
 
 MOST = 600
-"""Most eigenvalues that are drawn of Â, and of its resamples: those with the largest real parts."""
+"""Most eigenvalues of resamples that are drawn: those with the largest real parts."""
 
 DOT = {"filled": True, "size": 30, "color": COLOURS[0]}
 """Points on a line."""
@@ -69,15 +69,19 @@ def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
     )  # fmt: skip
     if not pairs:
         return None
+    rows = [{"weight": w, "share": share} for w, share in pairs if w >= LIGHTEST]
+    if not rows:
+        return None
     limit = threshold(result["episodes"])
-    words = "Too few different weights for k-hat."
+    words, line = "Too few different weights for k-hat.", []
     if shape is not None:
         grade = "too heavy" if shape > limit else "light" if shape <= 0.5 else "usable"
+        line = steepness(rows, limit, result["episodes"])
+        dashed = ", the dashed line; a tail that falls less steeply makes them void"
         words = (
-            f"k-hat is {shape:.2f}: {grade}. With so many episodes weighted estimates can be used "
-            f"up to {limit:.2f}, the dashed line; a tail that falls less steeply makes them void."
+            f"k-hat is {told_apart(shape, limit)[0]}: {grade}. With so many episodes weighted "
+            f"estimates can be used up to {told_apart(shape, limit)[1]}{dashed * bool(line)}."
         )
-    rows = [{"weight": w, "share": share} for w, share in pairs if w >= LIGHTEST]
     if len(rows) < len(pairs):
         words += f" Weights below {LIGHTEST:g} are not drawn."
     log = {"type": "log", "nice": False}
@@ -94,7 +98,7 @@ def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
         layer=[
             {"mark": {"type": "line", "color": COLOURS[3],
                       "point": {"filled": True, "size": 25, "color": COLOURS[3]}}},
-            {"data": {"values": steepness(rows, limit, result["episodes"])},
+            {"data": {"values": line},
              "mark": {"type": "line", "color": MUTED, "strokeDash": [5, 4], "clip": True,
                       "aria": False}},
         ],
@@ -103,10 +107,12 @@ def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
 
 
 def steepness(rows: list[Plain], shape: float, n: int) -> list[Plain]:
-    """Return two points of w^(−1/k), from where the tail begins that k-hat is fitted to."""
+    """Return two points of w^(−1/k), from where the tail begins that k-hat is fitted to, if any."""
     fitted = min(0.2, 3 / math.sqrt(n))
     first = next((row for row in rows if row["share"] >= fitted), rows[-1])
     far = rows[0]["weight"]
+    if shape <= 0 or far <= first["weight"]:
+        return []
     falls = (far / first["weight"]) ** (-1 / shape)
     return [first, {"weight": far, "share": first["share"] * falls}]
 
@@ -132,7 +138,7 @@ def coverage(
     )
     where = {"field": "where", "type": "nominal", "sort": {"field": "order", "op": "min"},
              "title": None, "axis": {"labelLimit": 200}}  # fmt: skip
-    x = axis("coverage", "share covered", scale={"domain": [0, 1.15], "nice": False},
+    x = axis("coverage", "share covered", scale={"domain": [0, 1.25], "nice": False},
              axis={"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]})  # fmt: skip
     spec = chart(
         "Share of the policy's probability that rests on enough rows, by part of a column",
@@ -167,7 +173,7 @@ def spectrum(
     if cloud is None:
         return None
     per_draw = max(1, MOST // max(1, cloud["draws"]))
-    rows = [{"of": "Â", "draw": 0, "re": re, "im": im} for re, im in cloud["values"][:MOST]]
+    rows = [{"of": "Â", "draw": 0, "re": re, "im": im} for re, im in cloud["values"]]
     rows += [
         {"of": "resample", "draw": at + 1, "re": re, "im": im}
         for at, draw in enumerate(cloud["cloud"][:MOST])
@@ -202,7 +208,7 @@ def spectrum(
                  "shape": {"field": "of", "type": "nominal",
                            "scale": scale | {"range": ["circle", "diamond"]},
                            "legend": {"title": None, "orient": "top"}},
-                 "size": {"condition": {"test": "datum.of === 'Â'", "value": 90}, "value": 12},
+                 "size": {"condition": {"test": "datum.of === 'Â'", "value": 60}, "value": 30},
                  "tooltip": [{"field": "of"}, {"field": "re", "title": "real", "format": ".4g"},
                              {"field": "im", "title": "imaginary", "format": ".4g"}]}},
             {"data": {"values": [{"zero": 0}]},
@@ -218,18 +224,22 @@ def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
     """Draw the value along λ."""
     along = result["paths"].get(name, {}).get("lambda", ())
     rows = [{"λ": lam, "value": value} for lam, value in along if value is not None]
-    if not rows:
+    if len(rows) < 2:
         return None
     values = [each["value"] for each in rows]
     moved = max(values) - min(values)
-    words = f"Over λ the value moves by {moved:.3g}."
+    words = f"From λ = {rows[0]['λ']:g} to {rows[-1]['λ']:g} the value moves by {moved:.3g}."
+    refused = verdict is not None and verdict["trust"] == "refused"
+    colour = MUTED if refused else COLOURS[0]
     if verdict is not None and verdict["high"] is not None and math.isfinite(verdict["high"]):
         wide = verdict["high"] - verdict["low"]
         than = "more" if moved > wide else "no more"
         words += f" That is {than} than the width of its interval, {wide:.3g}."
     flat = {} if moved else {"domain": [values[0] - 1, values[0] + 1]}
     ceiling = result["lambda_ceiling"].get(name)
-    layers: list[Plain] = [{"mark": {"type": "line", "color": COLOURS[0], "point": DOT}}]
+    layers: list[Plain] = [
+        {"mark": {"type": "line", "color": colour, "point": DOT | {"color": colour}}}
+    ]
     if ceiling is not None and ceiling <= 1:
         own = verdict is not None and ceilinged(verdict)
         whose = "The trace has" if own else "An importance trace (GES, GQ) would have"

@@ -51,7 +51,7 @@ def forest(
     ]
     known = [each for each in ends if each is not None] or [rows[0]["value"]]
     pad = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-    words = "Intervals are of 95 %."
+    words = "Intervals are of 95 %." if any(each["low"] is not None for each in rows) else ""
     if result.get("logged") is not None:
         words += " The dashed line is what the logged policy returned."
     if any(each["kind"] == "void" for each in rows):
@@ -63,6 +63,7 @@ def forest(
     if refused:
         grey = "The answer is refused: these numbers are shown in grey, and none is to be used."
         words = f"{grey} {words}"
+    words = words.strip()
     return figure(k, "forest", "All estimates", words, _forest(low, high, len(rows)), rows)
 
 

@@ -115,17 +115,12 @@ def write(text: str, path: Path) -> Path:
     ...     write("<!doctype html>", Path(folder) / "page.html").name
     'page.html'
     """
-    check_path(path)
+    writable(path, ".html")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
     return path
-
-
-def check_path(path: Path) -> None:
-    """Refuse, before any work, a path that no page can be written to."""
-    writable(path, ".html")
 
 
 def _asset(name: str) -> str:

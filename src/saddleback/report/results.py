@@ -118,6 +118,8 @@ def read_results(folder: Path) -> Study:
     ('GES(0.5)', [0.1, 0.2], (2, 1))
     """
     inner = sorted(each.parent for each in folder.glob("*/manifest.json"))
+    if len(inner) == 1 and not (folder / "manifest.json").exists():
+        return read_results(inner[0])
     if inner and not (folder / "manifest.json").exists():
         listed = ", ".join(str(each) for each in inner[:8])
         raise InvalidParameter(f"{folder} is a folder of results: choose one of them, {listed}.")

@@ -23,8 +23,8 @@ from saddleback.report.theme import COLOURS, CONFIG, DASHES
 ROOM = 2_200_000
 """Characters of curves that a page may hold."""
 
-PER_CELL, PER_BAND = 10.8, 45
-"""Characters that a point takes, of the mean curve of a setting and of a band."""
+PER_CELL, PER_BAND, PER_POINT = 10.8, 54, 9
+"""Characters that a point takes: of the mean curve of a setting, of a band, and its own name."""
 
 NAMES = {
     "mspbe": "MSPBE", "mse": "MSE", "mse_absolute": "MSE, absolute", "norm": "‖θ‖",
@@ -73,7 +73,7 @@ def study_page(study: Study, name: str = "") -> str:
     ]  # fmt: skip
     manifest = study.manifest
     return page(
-        "study.html", ("study_rows.js", "study_picks.js", "study.js"), data,
+        "study.html", ("study_rows.js", "study_words.js", "study_picks.js", "study.js"), data,
         title=f"Study: {_title(manifest, name)}", kind="study", sections=sections,
         heading=_title(manifest, name), problems=problems,
         metrics=data["metrics"], rules=data["rules"],
@@ -83,6 +83,8 @@ def study_page(study: Study, name: str = "") -> str:
         choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
         seeds=", ".join(sorted(_seeds(manifest.get("study")))), stride=stride,
         key="(c, k), c the number of the problem" if "cases" in manifest.get("study", {}) else "k",
+        single=max(len(each.runs) for each in study.learned) == 1,
+        quick="experiment" in manifest["study"] and "--quick" in manifest["command"].split(),
         done=study.done, tasks=study.tasks, missing=study.missing,
     )  # fmt: skip
 
@@ -103,7 +105,8 @@ def _runs(counts: Sequence[int]) -> str:
 def thinning(study: Study) -> int:
     """Every how manieth point is kept, so that all curves fit."""
     size = sum(
-        len(study.metrics) * len(each.points) * (PER_CELL * each.diverged.size + PER_BAND)
+        len(each.points)
+        * (len(study.metrics) * (PER_CELL * each.diverged.size + PER_BAND) + PER_POINT)
         for each in study.learned
     )
     return max(1, int(np.ceil(size / ROOM)))
@@ -134,12 +137,11 @@ def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     kinds, colours, taken = len(DASHES), len(COLOURS), set()
     found = {}
     for name in names:
-        family = name.partition("(")[0]
-        first = families.index(family)
+        first = families.index(name.partition("(")[0])
         ways = [((first + n // kinds) % colours, n % kinds) for n in range(colours * kinds)]
         own = next((way for way in ways if way not in taken), ways[0])
         taken.add(own)
-        found[name] = {"colour": COLOURS[own[0]], "dash": DASHES[own[1]], "family": family}
+        found[name] = {"colour": COLOURS[own[0]], "dash": DASHES[own[1]]}
     return found
 
 

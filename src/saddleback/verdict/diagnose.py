@@ -126,7 +126,6 @@ def _unheard(robust: Trajectories | None) -> str:
         return "no weighted doubly robust estimate was made"
     if not robust.comparable:
         return "on truncated episodes doubly robust estimates are of another value"
-    return (
-        f"the doubly robust estimate cannot be trusted: {robust.ess:.0f} effective episodes, k-hat "
-        f"{robust.k_hat:.2f}"
-    )
+    shape = "no k-hat" if np.isnan(robust.k_hat) else f"k-hat {robust.k_hat:.2f}"
+    many = f"{robust.ess:.0f} effective episodes"
+    return f"the doubly robust estimate cannot be trusted: {many}, {shape}"

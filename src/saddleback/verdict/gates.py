@@ -79,10 +79,23 @@ class Check:
             level = DOUBTFUL
         if self.refused is not None and not sign * value <= sign * self.refused:
             level = REFUSED
-        said = self.says.format(value=value, e=evidence)
+        said = self.says.format(value=value, short=_short(value), e=evidence)
         if level != USABLE:
             said = f"{said}: {self.means.format(value=value, e=evidence)}"
         return Gate(self.code, level, said, value, self.doubtful, self.refused, self.good)
+
+
+def _short(value: float) -> str:
+    """Write a number of standard deviations.
+
+    Examples
+    --------
+    >>> _short(0.0), _short(1.3e-15), _short(0.0312), _short(678.9)
+    ('0', 'less than 0.0001', '0.031', '679')
+    """
+    if 0 < value < 1e-4:
+        return "less than 0.0001"
+    return f"{value:.2g}" if value < 100 else f"{value:,.0f}"
 
 
 def _relative(x: float | None, error: float | None, spread: float) -> float | None:
@@ -140,7 +153,7 @@ CHECKS = (
     ),
     Check(
         "SELF-CHECK", lambda e: _relative(e.self_check, e.self_check_error, e.spread), 0.1, 0.5,
-        "of the logged policy the pipeline is off by {value:.2g} standard deviations of a return",
+        "of the logged policy the pipeline is off by {short} standard deviations of a return",
         "it cannot be trusted with another policy either",
     ),
     Check(
@@ -161,22 +174,22 @@ CHECKS = (
     ),
     Check(
         "GAP", lambda e: _scaled(e.gap, e.spread), 0.5, 2.0,
-        "the features may be off by {value:.2g} standard deviations of a return",
+        "the features may be off by {short} standard deviations of a return",
         "they cannot say what the value is",
     ),
     Check(
         "PRECISION", lambda e: _scaled(_reach(e), e.spread), 0.5, None,
-        "the interval reaches {value:.2g} standard deviations of a return to each side",
+        "the interval reaches {short} standard deviations of a return to each side",
         "it says little",
     ),
     Check(
         "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,
-        "other λ and ridges move it by {value:.2g} standard deviations of a return",
+        "other λ and ridges move it by {short} standard deviations of a return",
         "the choice of λ or ridge decides the answer",
     ),
     Check(
         "ENDS", lambda e: e.limit_share, 0.05, None,
-        "{value:.1%} of episodes pile up at the greatest length, {e.limit:,} steps",
+        "{value:.1%} of episodes pile up at the greatest length, {e.limit:,}",
         "a time limit logged as terminated? Then the answer is of shorter episodes",
     ),
     Check(

@@ -156,8 +156,11 @@ def enough_draws(draws: int) -> None:
         )
 
 
-NOTHING = 1e-11
-"""Share of the largest eigenvalue below which one counts as 0."""
+NOTHING = 1e-9
+"""Share of the largest eigenvalue below which one counts as 0: half a billion steps would not tell.
+
+Features that are nearly collinear have eigenvalues of 1e-11 and less, of either sign by rounding.
+"""
 
 FEWEST = 20
 """Fewest draws of which a spread is taken."""

@@ -244,6 +244,7 @@ def _short(value: float | None) -> str:
 def limits(gate: dict[str, Any]) -> str:
     """Say from where on it would have been worse."""
     both = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
+    both = both[1:] if gate["doubtful"] == gate["refused"] else both
     side = "below" if gate["good"] == "large" else "above"
     return ", ".join(f"{word} {side} {limit:g}" for word, limit in both if limit is not None)
 

@@ -23,7 +23,8 @@ function say(place) {
   byId(`step-${place}`).textContent =
     `An error is multiplied by ${factor(radius)} a step in the end; ` +
     `${limit > 0 ? `it converges${ratio} for α < ${short(limit)}` : `no α helps${ratio}`}. ` +
-    `MSPBE after ${end.step.toLocaleString("en")} steps: ${short(end.mspbe, 3)}.`;
+    `MSPBE after ${end.step.toLocaleString("en")} steps: ${short(end.mspbe, 3)}.` +
+    (!works && end.mspbe < iterates[0].mspbe ? " So far it is ω that leaves." : "");
 }
 
 // A number close to 1 by how far it is from it.
@@ -62,6 +63,10 @@ const tables = {
 };
 
 function showNumbers() {
+  const { gamma, lam, alpha, beta } = state;
+  byId("shown-words").textContent =
+    `Shown: ${byId("problem").selectedOptions[0].textContent}, γ = ${gamma}, λ = ${lam}, ` +
+    `α = ${alpha}, β = ${beta}.`;
   fillTable(byId("numbers"), tables.eigenvalues());
   byId("python").textContent = python();
 }
@@ -87,7 +92,7 @@ function python() {
       return [
         "",
         `system = sb.System.exact(problem, ${rule(each)})`,
-        `run = sb.iterate(system, ${steps}, steps=${state.steps}, theta0=1.0${each.radius < 1 ? "" : ", bound=1e60"})`,
+        `run = sb.iterate(system, ${steps}, steps=${each.iterates.at(-1).step}, theta0=1.0${each.radius < 1 ? "" : ", bound=1e290"})`,
         "print(system.spectrum)",
         `print(sb.MeanStability(system).radius(${steps}))`,
         'print(run.curves["mspbe"][-1])',

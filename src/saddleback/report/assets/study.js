@@ -90,33 +90,22 @@ async function drawCurves() {
   byId("curves-words").textContent = curveWords(metric, up);
 }
 
-function curveWords(metric, up) {
-  if (!visible().length) return "No rule is chosen.";
-  const order = bestRows(metric)
-    .filter((row) => finite(row["at the end"]))
-    .sort((x, y) => x["at the end"] - y["at the end"]);
-  if (!order.length) return "Every setting of these rules diverged: there is no best one.";
-  const say = (row) => `${row.rule}, ${short(row["at the end"], 3)}`,
-    most = order.length > 1 ? `; most: ${say(order.at(-1))}` : "",
-    own = metric === "mspbe" && order.length > 1 ? " Each rule's MSPBE is that of its own system." : "",
-    below =
-      up && byId("y-axis").value === "log" && shown.curves.some((row) => row.middle < up[0])
-        ? " A curve that leaves the picture below goes to 0."
-        : "";
-  const none = up === null ? ": a logarithmic axis cannot show it" : "";
-  return `Least ${held.metrics[metric]} at the end: ${say(order[0])}${most}${none}.${own}${below}`;
-}
-
 // Colours reach from the least to where the worst fifth begins.
 function colours(cells) {
   const ends = cells
     .map((row) => row.final)
-    .filter((x) => finite(x) && x > 0)
+    .filter(finite)
     .sort((x, y) => x - y);
-  if (!ends.length) return { type: "linear", domain: [0, 1], none: !cells.some((row) => finite(row.final)) };
-  const low = floorOf(ends),
-    high = ends[Math.floor(0.8 * (ends.length - 1))];
-  return { type: "log", domain: [low, Math.max(high, low * 1.01)], none: false };
+  const some = ends.filter((x) => x > 0);
+  if (!some.length) return { type: "linear", domain: [0, 1], none: !ends.length, less: false };
+  const high = some[Math.floor(0.8 * (some.length - 1))],
+    low = Math.max(some[0], 1e-16 * high);
+  return {
+    type: "log",
+    domain: [low, Math.max(high, low * 1.01)],
+    none: false,
+    less: ends[0] < low,
+  };
 }
 
 async function drawMaps() {
@@ -126,7 +115,9 @@ async function drawMaps() {
   const own = byId("colours").value === "own",
     whole = colours(shown.cells);
   byId("scale").hidden = whole.none;
-  byId("scale-low").textContent = own ? "least of the rule" : short(whole.domain[0], 3);
+  byId("scale-low").textContent = own
+    ? "least of the rule"
+    : short(whole.domain[0], 3) + (whole.less ? " and less" : "");
   byId("scale-high").textContent = own
     ? "the worst fifth of its settings"
     : `${short(whole.domain[1], 3)} and more, ${whole.type === "log" ? "logarithmic" : "linear"}`;
@@ -201,20 +192,6 @@ async function drawGrid() {
   byId("grid").hidden = !within.length;
   if (within.length) await draw("grid", spec);
   byId("grid-words").textContent = survivors();
-}
-
-function survivors() {
-  const kept = visible()
-    .map((each) => ({
-      rule: each.rule,
-      kept: each.diverged.filter((x) => !x).length,
-      of: each.diverged.length,
-    }))
-    .sort((x, y) => x.kept / x.of - y.kept / y.of);
-  if (!kept.length) return "No rule is chosen.";
-  return kept[0].kept < kept[0].of
-    ? `The smallest share of settings survives with ${kept[0].rule}: ${kept[0].kept} of ${kept[0].of}.`
-    : "No setting diverged.";
 }
 
 function drawTables() {
