@@ -12,6 +12,9 @@ KINDS = {
 }  # fmt: skip
 """Colours of the rows of a forest plot."""
 
+NARROW = 480
+"""Pixels below which labels do not say of what an estimate is."""
+
 
 def forest(
     k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]
@@ -29,14 +32,16 @@ def forest(
     rows = [
         {"method": each["method"], "kind": kind, "value": each["value"], "low": each["low"],
          "high": each["high"], "estimand": each["estimand"], "ess": each.get("ess"),
-         "k_hat": each.get("k_hat"), "label": f"{method}  {value} {reach}  {what}".rstrip()}
+         "k_hat": each.get("k_hat"), "label": f"{method}  {value} {reach}  {what}".rstrip(),
+         "brief": f"{method}  {value} {reach}  {what[what.find('<-'):] * ('<-' in what)}".rstrip()}
         for (kind, each), (method, value, reach, what) in zip(given, told, strict=True)
     ]  # fmt: skip
     if verdict is not None and not refused:
         low, high = verdict["wide"]
         wide = {"method": "V^π, with the gap", "kind": "of V^π", "value": verdict["value"],
                 "low": low, "high": high, "estimand": "V^π", "ess": None, "k_hat": None,
-                "label": "V^π, as far as the gap holds"}  # fmt: skip
+                "label": "V^π, as far as the gap holds",
+                "brief": "V^π, as far as the gap holds"}  # fmt: skip
         rows.insert(1 + bool(given and given[0][0] == "logged"), wide)
     logged = None if result.get("logged") is None else result["logged"]["value"]
     rows = [
@@ -105,7 +110,8 @@ def _forest(low: float, high: float, count: int) -> Plain:
                   (f"datum.value > {high} || isValid(datum.high) && datum.high > {high}",
                    "▶", "right", {"expr": "width"}))),
             {"mark": {"type": "text", "align": "left", "yOffset": -9, "aria": False,
-                      "limit": {"expr": "width"}},
-             "encoding": y | {"x": {"value": 2}, "text": {"field": "label"}}},
+                      "limit": {"expr": "width"},
+                      "text": {"expr": f"width < {NARROW} ? datum.brief : datum.label"}},
+             "encoding": y | {"x": {"value": 2}}},
         ],
     )  # fmt: skip
