@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from saddleback.report.explorer import explorer_page as explorer_page
     from saddleback.report.page import ready as ready
     from saddleback.report.page import write as write
+    from saddleback.report.results import Learned as Learned
+    from saddleback.report.results import Results as Results
     from saddleback.report.results import read_results as read_results
     from saddleback.report.study import study_page as study_page
 
 _HOME = {
-    "evaluation_page": "evaluation", "explorer_page": "explorer",
-    "ready": "page", "write": "page", "read_results": "results", "study_page": "study",
+    "evaluation_page": "evaluation", "explorer_page": "explorer", "ready": "page", "write": "page",
+    "Learned": "results", "Results": "results", "read_results": "results", "study_page": "study",
 }  # fmt: skip
 
-__all__ = ["evaluation_page", "explorer_page", "read_results", "study_page", "write"]
+__all__ = [
+    "Learned", "Results", "evaluation_page", "explorer_page", "read_results", "study_page", "write",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

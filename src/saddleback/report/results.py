@@ -7,7 +7,6 @@ named after.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
-from saddleback.checks import named_rules
 from saddleback.errors import InvalidParameter
+from saddleback.report.chosen import alone, case_of, lam_of, rule_said, whole_of
 from saddleback.sweep import Store
-from saddleback.sweep import Study as Sweep
 from saddleback.sweep.tables import TAIL
 
 NEEDED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
@@ -45,6 +43,15 @@ class Learned:
         Metrics by name, [run, point, α, second]; infinite once diverged, NaN where not run.
     diverged_at
         The update at which each diverged, −1 if never, [run, α, second].
+
+    Examples
+    --------
+    >>> curves = np.array([[[[1.0], [1.0]], [[0.2], [np.inf]]]])
+    >>> each = Learned("walk", "GES(0.5)", 0.5, np.array([0.1, 9.0]), np.array([1.0]), "β/α",
+    ...                np.array([0, 100]), np.array([0]), {"mspbe": curves},
+    ...                np.array([[[-1], [7]]]))
+    >>> each.best("mspbe"), each.diverged.tolist()
+    ((0, 0), [[0], [1]])
     """
 
     problem: str
@@ -80,8 +87,27 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """All results of a store, how they were made, how many tasks are done, and what is missing."""
+class Results:
+    """All results of a store, how they were made, how many tasks are done, and what is missing.
+
+    Attributes
+    ----------
+    manifest
+        What the store says of itself: study, command, versions.
+    metrics
+        Names of what was measured.
+    learned
+        What each rule did on each problem.
+    done, tasks
+        Tasks that are finished, of how many.
+    missing
+        Problems, or rules on problems, without any results yet.
+
+    Examples
+    --------
+    >>> Results({}, ("mspbe",), (), done=1, tasks=2, missing=("TD(0) on walk",)).missing
+    ('TD(0) on walk',)
+    """
 
     manifest: Mapping[str, Any]
     metrics: tuple[str, ...]
@@ -91,7 +117,7 @@ class Study:
     missing: tuple[str, ...]
 
 
-def read_results(folder: Path) -> Study:
+def read_results(folder: Path) -> Results:
     """Read a store of a sweep, or of an experiment of the paper.
 
     Raises
@@ -146,30 +172,9 @@ def read_results(folder: Path) -> Study:
         raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
     study = dict(store.manifest["study"])
     learned = tuple(_learned(table, metrics, study))
-    done, tasks, wanted = _whole(study, names)
+    done, tasks, wanted = whole_of(study, names)
     absent = _missing(wanted, learned)
-    return Study(store.manifest, tuple(metrics), learned, done, tasks, absent)
-
-
-def _whole(study: Mapping[str, Any], names: list[str]) -> tuple[int, int, dict[str, list[str]]]:
-    """Return how many tasks are done, of how many, and the rules of all problems.
-
-    As far as a study says: a sweep does, and a comparison of the paper has a task for each run.
-    """
-    if "cases" in study:
-        whole = Sweep.of(study)
-        rules = [str(whole.rule(k)) for k in range(len(whole.rules))]
-        tasks = sum(1 for _ in whole.parts())
-        return len(names), tasks, {case.label: rules for case in whole.cases}
-    cases = {
-        name: each for name, each in study.items()
-        if isinstance(each, dict) and {"rules", "runs"} <= set(each)
-    }  # fmt: skip
-    if not cases:
-        return len(names), len(names), {}
-    done = sum(_case(name) in cases for name in names)
-    wanted = {name: list(each["rules"]) for name, each in cases.items()}
-    return done, sum(each["runs"] for each in cases.values()), wanted
+    return Results(store.manifest, tuple(metrics), learned, done, tasks, absent)
 
 
 def _missing(wanted: Mapping[str, list[str]], learned: tuple[Learned, ...]) -> tuple[str, ...]:
@@ -187,12 +192,7 @@ def _with_problem(table: pa.Table, name: str) -> pa.Table:
     """Return the rows of a shard with the problem in a column."""
     if "problem" in table.column_names:
         return table
-    return table.append_column("problem", pa.array([_case(name)] * table.num_rows))
-
-
-def _case(name: str) -> str:
-    """The case that a shard of the paper's experiments belongs to."""
-    return re.sub(r"-run\d+$", "", name)
+    return table.append_column("problem", pa.array([case_of(name)] * table.num_rows))
 
 
 def _learned(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Iterator[Learned]:
@@ -203,10 +203,10 @@ def _learned(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> I
         here = at_problem == i
         for j in dict.fromkeys(at_rule[here].tolist()):
             mine = {name: each[here & (at_rule == j)] for name, each in column.items()}
-            said = _said(study, problem, rules[j])
-            if _alone(said):
+            said = rule_said(study, problem, rules[j])
+            if alone(said):
                 mine["beta"] = np.full_like(mine["beta"], np.nan)
-            yield _array(problem, rules[j], _lam(said), mine, metrics)
+            yield _array(problem, rules[j], lam_of(said), mine, metrics)
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
@@ -256,35 +256,3 @@ def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:
     rounded = np.round(given * scale) / scale
     found, inverse = np.unique(rounded, return_inverse=True)
     return found, inverse
-
-
-def _said(study: Mapping[str, Any], problem: str, rule: str) -> str:
-    """What a study says a rule is; the experiments of the paper have names of their own."""
-    case = study.get(problem)
-    known = case.get("rules") if isinstance(case, dict) else None
-    return str(known[rule]) if isinstance(known, dict) and rule in known else rule
-
-
-def _alone(said: str) -> bool:
-    """Whether a rule moves θ alone, so that β does nothing, whatever a grid gave it.
-
-    Examples
-    --------
-    >>> _alone("ExpectedSarsa(0.5)"), _alone("GES(0.5)"), _alone("Rule(form=SemiGradient(), …)")
-    (True, False, True)
-    """
-    name = said.partition("(")[0]
-    alone = {str(rule).partition("(")[0] for rule in named_rules() if not rule.form.has_dual}
-    return name in alone or "SemiGradient" in said
-
-
-def _lam(said: str) -> float | None:
-    """λ of a rule, or its ζ.
-
-    Examples
-    --------
-    >>> _lam("GES(0.5)"), _lam("GES"), _lam("Rule(trace=TreeBackup(lam=0.99), …)")
-    (0.5, None, 0.99)
-    """
-    found = re.search(r"(?:lam=|zeta=|^\w[\w ]*\()([\d.]+(?:e-?\d+)?)", said)
-    return float(found.group(1)) if found else None

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.report.page import page
-from saddleback.report.results import Learned, Study
+from saddleback.report.results import Learned, Results
 from saddleback.report.study_charts import charts
 from saddleback.report.theme import COLOURS, CONFIG, DASHES
 
@@ -34,7 +34,7 @@ NAMES = {
 """Metrics in words."""
 
 
-def study_page(study: Study, name: str = "") -> str:
+def study_page(study: Results, name: str = "") -> str:
     """Return the page of a study, with a name where it has none itself.
 
     Examples
@@ -102,7 +102,7 @@ def _runs(counts: Sequence[int]) -> str:
     return f"{words} run{'' if high == 1 else 's'} each"
 
 
-def thinning(study: Study) -> int:
+def thinning(study: Results) -> int:
     """Every how manieth point is kept, so that all curves fit."""
     size = sum(
         len(each.points)
