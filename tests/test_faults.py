@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import json
 import os
-import pty
 import random
 import re
 import shlex
@@ -12,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -36,15 +34,12 @@ from saddleback.sweep import (
     cluster,
     compute,
     place,
-    progress,
     read_study,
     run_tasks,
     tasks_of,
-    telling,
     threads,
 )
 from saddleback.sweep import store as store_module
-from saddleback.sweep.store import facts_of
 from studies import SMALL, bits, command, finished, saddleback, shards, sweep, unbroken, written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
@@ -842,86 +837,6 @@ def test_readers_of_all_kinds(store):
     assert len(frame) == len(rows["problem"])
     keys = ["problem", "rule", "run", "point", "alpha", "beta"]
     assert frame.sort_values(keys)["mspbe"].to_numpy().tobytes() == rows["mspbe"]
-
-
-# Progress.
-
-WILD = SMALL.replace("0.2]", "50.0]")
-
-
-def test_lines_where_there_is_no_terminal(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    done = sweep(written(tmp_path, WILD), "--out", tmp_path / "s", "--workers", 1)
-    assert done.exit_code == 0
-    said = [line for line in done.stderr.splitlines() if line.startswith("sweep: ")]
-    assert len(said) == 6
-    diverged = 0
-    made = sorted((tmp_path / "s" / "shards").iterdir())
-    for k, (line, path) in enumerate(zip(said, made, strict=True), 1):
-        diverged += facts_of(path)["diverged"]
-        assert re.fullmatch(
-            rf"sweep: {k} of 6 tasks, [\d.]+ [kM] learner-steps/s, \d+ s left"
-            + (f", {diverged} diverged so far" if diverged else ""),
-            line,
-        )
-    assert diverged > 0
-    again = sweep(tmp_path / "study.toml", "--out", tmp_path / "s")
-    assert f"sweep: 6 of 6 tasks, {diverged} diverged so far\n" in again.stderr
-    assert (
-        "sweep: " not in sweep(tmp_path / "study.toml", "--out", tmp_path / "s", "--quiet").stderr
-    )
-
-
-def test_lines_come_every_few_seconds_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 3600.0)
-    done = sweep(written(tmp_path), "--out", tmp_path / "s")
-    assert "\nsmall: 6 tasks on " in done.stderr
-    assert "sweep: " not in done.stderr
-
-
-def test_a_bar_on_a_terminal(tmp_path, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "150")
-    study = read_study(written(tmp_path, WILD))
-    tasks = tasks_of(study, tmp_path)
-    master, slave = pty.openpty()
-    seen = bytearray()
-
-    def read():
-        with contextlib.suppress(OSError):  # the other end is closed
-            while more := os.read(master, 4096):
-                seen.extend(more)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    with open(slave, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stderr", terminal)
-        with (
-            threads(1) as here,
-            Store.open(tmp_path / "s", study.plain(), "") as store,
-            telling("sweep", tasks, store, "learner-steps") as done,
-        ):
-            run_tasks(tasks, store, here, done)
-        monkeypatch.undo()
-    reader.join()
-    os.close(master)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
-    assert "━" in text
-    assert re.search(
-        r"sweep ━+ +6/6 +0:00:\d\d [\d.]+ [kM] learner-steps/s, 0 s left, \d+ diverged", text
-    )
-
-
-def test_a_cluster_that_lost_its_workers_says_so(tmp_path, capsys, monkeypatch):
-    """Also while no task ends."""
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    tasks = tasks_of(read_study(written(tmp_path)), tmp_path)
-    with (
-        Store.open(tmp_path / "s", {}, "") as there,
-        telling("sweep", tasks, there, state=lambda: ", no workers") as done,
-    ):
-        done(None, False)
-    assert capsys.readouterr().err == f"sweep: 0 of {len(tasks)} tasks, no workers\n"
 
 
 def test_another_title_is_the_same_study(store):

@@ -15,7 +15,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.evaluation import load_statistics
 from saddleback.features import Polynomial
 from saddleback.sweep import Summing, sums, threads
-from saddleback.sweep.progress import telling
+from saddleback.sweep.progress import TaskProgress
 from saddleback.sweep.sums import sum_groups
 
 OPTIONS = [
@@ -52,7 +52,12 @@ def together(what, folder, workers=1):
     tasks = what.tasks()
     with threads(workers) as place:
         return sum_groups(
-            what, tasks, folder, place, "", lambda store: telling("x", tasks, store, "rows", True)
+            what,
+            tasks,
+            folder,
+            place,
+            "",
+            lambda store: TaskProgress("x", tasks, store, None, "rows"),
         )
 
 

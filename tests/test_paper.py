@@ -298,9 +298,9 @@ def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
     assert "quick" not in full
     assert "Claims 1; `saddleback paper two-state` draws this:" in full
     assert "Written by `saddleback paper all` from" in full
-    paper.run("stability", Options(tmp_path, quick=True))
+    list(paper.run(["stability"], Options(tmp_path, quick=True)))
     assert "are not to be quoted" in " ".join(capsys.readouterr().out.split())
-    paper.run("stability", Options(tmp_path))
+    list(paper.run(["stability"], Options(tmp_path)))
     assert "quoted" not in capsys.readouterr().out
 
 

@@ -17,11 +17,12 @@ import pytest
 
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, packed, run_tasks, threads
+from saddleback.sweep.run import Watcher
 
 
 def tasks(count, calls, broken=None):
     def work(i):
-        def act():
+        def act(progress):
             calls.append(i)
             if i == broken:
                 raise KeyboardInterrupt
@@ -43,18 +44,29 @@ def test_only_what_is_missing_is_done(tmp_path, workers):
     assert pq.read_table(tmp_path / "s" / "shards" / "t2.parquet")["i"].to_pylist() == [2]
 
 
+class Recorder(Watcher):
+    """Keeps the names of tasks."""
+
+    def __init__(self):
+        self.done = []
+
+    def begin(self, missing):
+        self.missing = [task.name for task in missing]
+
+    def finished(self, task):
+        self.done.append(task.name)
+
+
 def test_an_interruption_keeps_what_is_finished(tmp_path):
-    calls, said = [], []
+    calls, watcher = [], Recorder()
     store = Store.open(tmp_path / "s", {"n": 4}, "")
     with pytest.raises(KeyboardInterrupt), threads(1) as place:
         run_tasks(tasks(4, calls, broken=2), store, place)
     assert calls == [0, 1, 2]
     with threads(1) as place:
-        run_tasks(
-            tasks(4, calls), store, place, lambda task, fresh: said.append((task.name, fresh))
-        )
+        run_tasks(tasks(4, calls), store, place, watcher)
     assert calls == [0, 1, 2, 2, 3]
-    assert said == [("t0", False), ("t1", False), ("t2", True), ("t3", True)]
+    assert watcher.missing == watcher.done == ["t2", "t3"]
     store.close()
 
 
@@ -129,7 +141,7 @@ def test_what_is_finished_when_another_task_fails_is_kept(tmp_path):
     """All of them end together; one raises, and the others are kept."""
     together = threading.Barrier(4)
 
-    def act(i):
+    def act(i, progress):
         together.wait()
         if i == 0:
             raise ZeroDivisionError
@@ -151,8 +163,8 @@ class Late:
     def __init__(self, executor):
         self._executor, self._given = executor, []
 
-    def submit(self, work):
-        self._given.append(self._executor.submit(work))
+    def submit(self, work, *arguments):
+        self._given.append(self._executor.submit(work, *arguments))
         if len(self._given) == 4:
             wait(self._given)
         return self._given[-1]

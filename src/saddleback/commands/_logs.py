@@ -6,8 +6,7 @@ import functools
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,6 @@ from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from saddleback.log import Behaviour, Log
-    from saddleback.log.log import Progress
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,16 +197,6 @@ TARGET_OPTIONS = (
 )
 
 
-def discount(log: Log, gamma: float | None) -> float:
-    """Return the discount that was given, or that the log names."""
-    found = log.metadata.get("gamma") if gamma is None else gamma
-    if found is None:
-        raise click.UsageError("Say the discount: --gamma 0.99 (the log does not name one).")
-    from saddleback import _validate
-
-    return _validate.unit("evaluate", "gamma", found)
-
-
 def named(targets: tuple[str, ...]) -> dict[str, str]:
     """Return target policies by name."""
     found: dict[str, str] = {}
@@ -237,50 +225,6 @@ def corner(text: str | None, log: Log, name: str) -> Any:
             f"--{name} {text}: {len(found)} numbers for observations of {log.dimensions} entries."
         )
     return found
-
-
-@contextmanager
-def reading(what: str, quiet: bool) -> Iterator[Progress | None]:
-    """Show progress on standard error: a bar on a terminal, else a line every few seconds."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    if console.is_terminal:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console, transient=True) as progress:
-            bar = progress.add_task(what, total=None)
-            yield lambda done, total: progress.update(bar, completed=done, total=total)
-        return
-    import time
-
-    begun = said = time.monotonic()
-
-    def line(done: int, total: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said >= 5 or (done == total and now - begun >= 5):
-            said = now
-            left = (now - begun) * (total - done) / max(1, done)
-            click.echo(f"{what}: {done:,} of {total:,} rows, {left:.0f} s left", err=True)
-
-    yield line
 
 
 def threads() -> int:

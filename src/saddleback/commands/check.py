@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._progress import part_of
 from saddleback.commands._logs import as_json as json_text
-from saddleback.commands._logs import log_options, open_log, reading
+from saddleback.commands._logs import log_options, open_log
+from saddleback.commands._progress import display
 from saddleback.commands.typed import as_typed, tell
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
 
     try:
         log = open_log(options)
-        with reading("checking", quiet or as_json) as progress:
-            card = log.card(gamma, progress)
+        with display(quiet or as_json) as progress:
+            card = log.card(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise

@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback._plain import plain
 from saddleback.commands._logs import (
     TARGET_OPTIONS,
     corner,
-    discount,
     log_options,
     named,
     open_log,
-    reading,
     statistics_in,
     target_options,
     threads,
 )
 from saddleback.commands._logs import as_json as json_text
+from saddleback.commands._progress import display
 from saddleback.commands._work import check_outputs
 from saddleback.commands.stats import parse_rule
 
 if TYPE_CHECKING:
-    from saddleback.log import Card
     from saddleback.verdict import Evaluation
 
 METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
@@ -113,43 +110,32 @@ def command(
             load_statistics(sums[0]), chosen, ridge, path, draws=draws,
             lower_is_better=lower_is_better, threads=threads(),
         )  # fmt: skip
-        _say(found, None, save, report, as_json)
+        _show(found, save, report, as_json)
         return
-    found, card = of_log(
+    found = of_log(
         options, quiet=quiet or as_json, rule=chosen, methods=methods or None, path=path,
         ridge=ridge, passes=passes, draws=draws, lower_is_better=lower_is_better,
         learner=None if learner is None else parse_rule(learner),
     )  # fmt: skip
-    _say(found, card, save, report, as_json)
+    _show(found, save, report, as_json)
 
 
-def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> tuple[Evaluation, Card]:
-    """Evaluate the log that the options describe, which was checked before."""
-    from saddleback.evaluation.spec import features_of
-    from saddleback.log import as_target
-    from saddleback.log.findings import refuse
+def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> Evaluation:
+    """Evaluate the log that the options describe."""
     from saddleback.verdict import evaluate
-    from saddleback.verdict.answer import HELD
 
     asked = {name: options.pop(name) for name in TARGET_OPTIONS}
     if not asked["targets"]:
         raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
     log = open_log(options)
-    rate = discount(log, asked["gamma"])
-    if log.rows <= HELD:
-        each = [as_target(given, log, name) for name, given in named(asked["targets"]).items()]
-        log = log.held([table for target in each for table in target.tables])
-    with reading("checking", quiet) as progress:
-        card = log.card(rate, progress)
-    refuse(card.findings)
-    box = [corner(asked[name], log, name) for name in ("low", "high")]
-    with reading("evaluating", quiet) as progress:
-        found = evaluate(
-            log, named(asked["targets"]), features=features_of(asked["features"], log, card, *box),
-            gamma=rate, shared=asked["shared"], allow_uncovered=asked["allow_uncovered"],
-            threads=threads(), progress=progress, **choices,
+    low, high = (corner(asked[name], log, name) for name in ("low", "high"))
+    with display(quiet) as progress:
+        return evaluate(
+            log, named(asked["targets"]), features=asked["features"], low=low, high=high,
+            gamma=asked["gamma"], shared=asked["shared"],
+            allow_uncovered=asked["allow_uncovered"], threads=threads(), progress=progress,
+            **choices,
         )  # fmt: skip
-    return found, card
 
 
 def only_for_logs(files: int, allowed: tuple[str, ...]) -> None:
@@ -175,19 +161,14 @@ FOR_STATISTICS = (
 """What may be said of statistics."""
 
 
-def _say(
-    found: Evaluation, card: Card | None, save: Path | None, report: Path | None, as_json: bool
-) -> None:
+def _show(found: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
     """Print and keep the result; the exit status says what it is worth."""
     from saddleback.commands._made import made
     from saddleback.commands.typed import as_typed
     from saddleback.verdict.words import told
 
     result = found.as_dict() | {"made": made(seed=0)}
-    if card is not None:
-        result["card"] = plain(card.as_dict())
-        said = [*map(str, card.findings), *result["warnings"]]
-        result["warnings"] = list(dict.fromkeys(map(as_typed, said)))
+    result["warnings"] = list(dict.fromkeys(map(as_typed, result["warnings"])))
     click.echo(json_text(result) if as_json else told(result))
     if save is not None:
         save.write_text(json_text(result), encoding="utf-8")

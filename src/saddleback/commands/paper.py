@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from saddleback._names import known
+from saddleback.commands._progress import display
 from saddleback.errors import InvalidParameter
 
 EXPERIMENTS = {
@@ -117,7 +119,7 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
     from saddleback._jit import announce
-    from saddleback.paper import Options, check, prepare, run
+    from saddleback.paper import QUICK, Options, check, prepare, run
     from saddleback.paper.comparison import rule_names
 
     for name, value in (("lam", lam), ("zeta", zeta)):
@@ -129,8 +131,18 @@ def command(
     announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
     prepare(folder)
     check(chosen, options)
-    for name in chosen:
-        click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
-        run(name, options, err=as_json)
+    from rich.console import Console
+
+    console = Console(stderr=as_json)
+    with display(as_json) as progress:
+        for name, tables, paths in run(chosen, replace(options, progress=progress)):
+            with progress.aside():
+                click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
+                for table in tables:
+                    console.print(table)
+                if quick:
+                    console.print(QUICK, style="bold")
+                for path in paths:
+                    console.print(f"  {path}", highlight=False)
     if as_json:
         click.echo((folder / "reproduction.json").read_text(encoding="utf-8"))

@@ -75,7 +75,7 @@ def command(
             load_statistics(sums[0]), chosen, ridge, lower_is_better=lower_is_better
         )
     else:
-        found, _ = of_log(
+        found = of_log(
             options, quiet=quiet or as_json, rule=chosen, ridge=ridge,
             lower_is_better=lower_is_better,
         )  # fmt: skip

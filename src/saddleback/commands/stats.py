@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._progress import planned
 from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import (
     corner,
-    discount,
     log_options,
     named,
     open_log,
-    reading,
     target_options,
 )
 from saddleback.commands._logs import threads as cores
+from saddleback.commands._progress import display
 from saddleback.commands._work import check_outputs, one_place, resumable, typed, work_options
 from saddleback.commands.merge import plainly
 from saddleback.commands.typed import tell
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Statistics
+
+logger = logging.getLogger(__name__)
 
 
 @click.command()
@@ -78,7 +81,8 @@ def command(
     from saddleback.evaluation.spec import boxed, features_of
     from saddleback.log.as_logged import reserved
     from saddleback.log.findings import refuse
-    from saddleback.sweep import Summing, cluster, sum_groups, telling, threads
+    from saddleback.sweep import Summing, TaskProgress, cluster, sum_groups, threads
+    from saddleback.verdict.answer import discount
     from saddleback.verdict.gap import without_trace
 
     if not targets:
@@ -92,47 +96,46 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = corner(low, log, "low"), corner(high, log, "high")
     findings: list[Any] = []
-    if features is not None and boxed(features, *corners) and len(log.parts) > 1:
-        found = features_of(features, log, None, *corners)
-    else:
-        with reading("checking", quiet) as progress:
-            card = log.card(rate, progress)
-        refuse(card.findings)
-        findings += card.findings
-        found = features_of(features, log, card, *corners)
-    own = features if features is not None and ".py:" in features else found
-    what = Summing(
-        log, tuple(chosen), {name: anywhere(each) for name, each in named(targets).items()},
-        anywhere(own) if isinstance(own, str) else own, rate, shared, blocks, allow_uncovered,
-    )  # fmt: skip
-    tasks = what.tasks()
-    most = workers or cores()
-    if len(tasks) == 1 and dask is None:
-        with reading("summing", quiet) as progress:
-            sums = what.sum_up(log, most, progress)
-        save_statistics(sums, out)
-    else:
-        kept = out.with_name(f"{out.name}.parts")
+    with display(quiet or as_json) as progress:
+        reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
+        if features is not None and boxed(features, *corners) and len(log.parts) > 1:
+            chosen_features, summing = features_of(features, log, None, *corners), progress
+        else:
+            card = log.card(rate, reading)
+            refuse(card.findings)
+            findings += card.findings
+            chosen_features = features_of(features, log, card, *corners)
+        own = features if features is not None and ".py:" in features else chosen_features
+        what = Summing(
+            log, tuple(chosen), {name: anywhere(each) for name, each in named(targets).items()},
+            anywhere(own) if isinstance(own, str) else own, rate, shared, blocks, allow_uncovered,
+        )  # fmt: skip
+        tasks = what.tasks()
+        most = workers or cores()
+        if len(tasks) == 1 and dask is None:
+            sums = what.sum_up(log, most, summing)
+            save_statistics(sums, out)
+        else:
+            kept = out.with_name(f"{out.name}.parts")
 
-        def finish(merged: Statistics) -> None:
-            save_statistics(merged, out)
-            shutil.rmtree(kept)
+            def finish(merged: Statistics) -> None:
+                save_statistics(merged, out)
+                shutil.rmtree(kept)
 
-        with resumable(), threads(most) if dask is None else cluster(dask) as place:
-            if not quiet:
+            with resumable(), threads(most) if dask is None else cluster(dask) as place:
                 many = f"{len(tasks):,} group{'s' if len(tasks) > 1 else ''} of files"
-                tell(f"{many} on {place.words}", err=True)
-            sums = sum_groups(
-                what, tasks, kept, place, typed(),
-                lambda store: telling("stats", tasks, store, "rows", quiet, place.note),
-                finish,
-            )  # fmt: skip
+                logger.info("%s on %s", many, place.words)
+                sums = sum_groups(
+                    what, tasks, kept, place, typed(),
+                    lambda store: TaskProgress("stats", tasks, store, summing, "rows", place.note),
+                    finish,
+                )  # fmt: skip
     findings = list(dict.fromkeys((*findings, *sums.findings)))
     for each in findings[:SHOWN]:
         tell(str(each), err=True)
     if len(findings) > SHOWN:
         tell(f"and {len(findings) - SHOWN:,} more warnings like these.", err=True)
-    if hasattr(found, "low") and low is None:
+    if hasattr(chosen_features, "low") and low is None:
         tell(
             "note: the features' box is the range of this log; statistics of other logs merge with "
             "it only if --low and --high fix the box.", err=True,

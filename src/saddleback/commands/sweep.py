@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from saddleback.commands._logs import as_json as json_text
+from saddleback.commands._progress import display, span
 from saddleback.commands._work import one_place, resumable, typed, work_options
-from saddleback.commands.typed import tell
 
 if TYPE_CHECKING:
     from saddleback.sweep import Plan
@@ -62,11 +61,10 @@ def command(
         click.echo(_plan_json(found, threads) if as_json else _told(found, threads))
         return
     folder = out or Path("results") / study.stem
-    with resumable():
+    with resumable(), display(quiet or as_json) as progress:
         store = run_study(
-            study, folder, workers=threads, dask=dask, command=typed(),
-            say=None if quiet else partial(tell, err=True),
-        )  # fmt: skip
+            study, folder, workers=threads, dask=dask, command=typed(), progress=progress
+        )
     rows = summary(store.table(), chosen.metrics)
     if as_json:
         head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
@@ -90,7 +88,7 @@ def _plan_json(found: Plan, workers: int) -> str:
 
 def _told(found: Plan, workers: int) -> str:
     """Say what a study will take."""
-    from saddleback.sweep.progress import short, span
+    from saddleback.sweep.progress import short
 
     wall = max(found.seconds / workers, found.longest)
     each = span(found.seconds / found.tasks) if found.seconds >= found.tasks else "under a second"

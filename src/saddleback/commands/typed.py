@@ -17,6 +17,7 @@ TYPED = (
     (r"actions=\[…\]", "--actions …"),
     (r"estimate_behaviour\(log\)( can estimate (it|them all))?", r"--estimate-behaviour counts"),
     (r"use DM only \(allow_uncovered\)", "evaluate all the same (--allow-uncovered)"),
+    (r"give one, gamma=", "give one, --gamma "),
     (r"\(blocks=(\d+)\)", r"(--blocks \1)"),
     (r"method 'svrg'", "--method svrg"),
     (r"Log\(…, behaviour=function\)", "Log(…, behaviour=function) in Python"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _validate
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import (
     BackwardSums,
@@ -29,7 +30,6 @@ from saddleback.features import Features
 from saddleback.log import Finding, Log, Piece, as_target
 from saddleback.log.card import undiscounted
 from saddleback.log.findings import refuse
-from saddleback.log.log import Progress
 from saddleback.log.prints import Prints
 from saddleback.rules import Rule
 from saddleback.system import LARGEST

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from saddleback import _validate
+from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
@@ -16,7 +17,6 @@ from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
-from saddleback.log.log import Progress
 from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, is_rule
 from saddleback.system import System
 

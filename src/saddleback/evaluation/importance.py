@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from saddleback import _validate
+from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import bounds
@@ -35,7 +36,6 @@ from saddleback.evaluation.trajectories import Trajectories
 from saddleback.evaluation.walk import GAIN, LOG, MASS, PEAK, TOTAL, Walk
 from saddleback.log import Log, Piece, Target, as_target
 from saddleback.log.findings import refuse
-from saddleback.log.log import Progress, part_of
 
 
 class Values(NamedTuple):
@@ -85,7 +85,7 @@ def importance_sampling(
     allow_uncovered
         Go on where π takes actions that the log never takes; estimates are biased then.
     progress
-        Told how many rows are done, of how many; there are two passes.
+        Called with the fraction of the work that is done, and its phase.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def walk(
     walks = [Walk(discount) for _ in jobs]
     coverage = [Coverage(job.target.name, log.action_names) for job in jobs]
     ids, truncated, least, greatest = [], 0, np.inf, -np.inf
-    for piece, each in _rows(log, jobs, part_of(progress, 0, 2)):
+    for piece, each in _rows(log, jobs, part_of(progress, 0.0, 0.5)):
         ids.append(piece.ids)
         truncated += _cut_short(piece, log.time_limit == "task")
         rewards = piece.rows.rewards
@@ -149,7 +149,7 @@ def walk(
     bounds.enough(sum(map(len, ids)))
     for one in walks:
         one.close()
-    for piece, each in _rows(log, jobs, part_of(progress, 1, 2)):
+    for piece, each in _rows(log, jobs, part_of(progress, 0.5, 1.0)):
         for one, (_, log_rho, values) in zip(walks, each, strict=True):
             gain = piece.rows.rewards + values.extra
             one.add_scores(piece.rows.starts, log_rho, gain, values.q, values.v, piece.goes_on)

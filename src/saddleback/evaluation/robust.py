@@ -20,6 +20,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._jit import compiled
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IndexArray, IntArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
@@ -29,7 +30,6 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.features import Features
 from saddleback.log import Log, Piece, Target
-from saddleback.log.log import Progress
 from saddleback.rules import Rule, is_rule
 
 RIDGE = 1e-6
@@ -151,7 +151,13 @@ class CrossFitted:
     """
 
     def __init__(
-        self, sums: Statistics, target: int, features: Features, ridge: float, folds: int
+        self,
+        sums: Statistics,
+        target: int,
+        features: Features,
+        ridge: float,
+        folds: int,
+        progress: Progress | None = None,
     ) -> None:
         _validate.non_negative("doubly_robust", "ridge", ridge)
         self._features = features
@@ -174,6 +180,8 @@ class CrossFitted:
             found = sums.span.factor(left, ridge).solve(right)
             outcomes += [found.outcome] * (found.outcome != "ok")
             self.theta[fold] = found.theta
+            if progress is not None:
+                progress((fold + 1) / folds)
         self.remark = f"Q of {len(outcomes)} folds {outcomes[0]}" if outcomes else ""
 
     def __call__(self, observations: FloatArray, fold: IntArray) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from saddleback._progress import Progress
 from saddleback._typing import RNG, FloatArray
 from saddleback.engine import copies_of
 from saddleback.evaluation.accumulate import accumulate
@@ -14,7 +15,6 @@ from saddleback.evaluation.estimator import Estimator
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.svrg import Samples, solve
 from saddleback.log import Log
-from saddleback.log.log import Progress
 
 
 @dataclass(eq=False, kw_only=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.engine import LoggedStreamer, Scores, copies_of
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Log, Piece, Target
-from saddleback.log.log import Progress
 from saddleback.rules import Rule
 
 Look = Callable[[Piece, int, FloatArray, FloatArray], object]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from saddleback import _names
-from saddleback._typing import FloatArray
+from saddleback import _names, _validate
+from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import RBF, Custom, Features, Fourier, Given, OneHot, Polynomial, Tiles
 from saddleback.log import Card, Log
@@ -73,6 +73,51 @@ def features_of(
     return Polynomial(**box, degree=_whole(words, rest, 2))
 
 
+def as_features(
+    features: Any,
+    log: Log,
+    card: Card | None,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+) -> Features:
+    """Return features however they are given: as an object, a function, a text, or not at all.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
+    >>> as_features("polynomial:2", log, log.card(), [-1.2, -0.07], [0.6, 0.07]).size
+    6
+    >>> as_features(lambda seen: seen**2, log, None).size
+    2
+    """
+    if features is None or isinstance(features, str):
+        return features_of(
+            features, log, card, _corner("low", low, log), _corner("high", high, log)
+        )
+    for name, corner in (("low", low), ("high", high)):
+        if corner is not None:
+            raise InvalidParameter(
+                f'{name} is the box of features that are given as a text, such as "tiles:8x4"; '
+                "these have their own."
+            )
+    return given_features(features, log, "features")
+
+
+def _corner(name: str, given: ArrayLike | None, log: Log) -> FloatArray | None:
+    """Return a corner of the features' box."""
+    if given is None:
+        return None
+    corner = _validate.floats(name, given)
+    _validate.finite(name, corner)
+    if corner.shape != (log.dimensions,):
+        raise InvalidParameter(
+            f"{name} has {corner.size} numbers for observations of {log.dimensions} entries."
+        )
+    return corner
+
+
 def boxed(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
     """Whether features can be built without knowing the range of the log.
 
@@ -112,24 +157,27 @@ def _whole(words: str, text: str, default: int) -> int:
 
 def own_features(words: str, log: Log) -> Features:
     """Return features ``module.py:name``: an object like ours, or a function of observations."""
-    found = load(words)
-    if hasattr(found, "encode") and hasattr(found, "size"):
-        features: Features = found
+    return given_features(load(words), log, f"features {words!r}")
+
+
+def given_features(given: Any, log: Log, name: str) -> Features:
+    """Return features that are an object like ours, or a function of observations."""
+    if hasattr(given, "encode") and hasattr(given, "size") and not isinstance(given, type):
+        features: Features = given
         return features
-    if not callable(found):
+    if not callable(given) or isinstance(given, type):
         raise InvalidParameter(
-            f"features {words!r}: it must be a function or features, got {found!r}."
+            f"{name}: it must be an object of saddleback.features, a function of observations, or "
+            f'a text such as "tiles:8x4" or "polynomial:2", got {given!r}.'
         )
     seen = next(log.pieces()).observations[:2]
     try:
-        shape = np.shape(found(seen))
+        shape = np.shape(given(seen))
     except Exception as error:
-        raise InvalidParameter(
-            f"features {words!r} failed: {type(error).__name__}: {error}"
-        ) from error
+        raise InvalidParameter(f"{name} failed: {type(error).__name__}: {error}") from error
     if len(shape) != 2 or shape[0] != len(seen):
         raise InvalidParameter(
-            f"features {words!r}: for observations of shape {list(seen.shape)} the function must "
+            f"{name}: for observations of shape {list(seen.shape)} the function must "
             f"return [{len(seen)}, size], got {list(shape)}."
         )
-    return Custom(found, int(shape[1]))
+    return Custom(given, int(shape[1]))

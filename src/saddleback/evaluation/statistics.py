@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._progress import Progress
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.accumulate import accumulate
@@ -23,7 +24,6 @@ from saddleback.evaluation.solve import Factored, Range, Solution
 from saddleback.evaluation.tally import Tally
 from saddleback.features import Features
 from saddleback.log import Finding, Log
-from saddleback.log.log import Progress
 from saddleback.log.prints import overlap
 from saddleback.rules import Importance, Rule, each_rule
 from saddleback.system import System

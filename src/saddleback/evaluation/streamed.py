@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from saddleback import _validate
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.engine import (
     Columns,
@@ -21,7 +22,6 @@ from saddleback.engine import (
 from saddleback.evaluation.estimator import Estimator, distance
 from saddleback.evaluation.solve import Range
 from saddleback.log import Log
-from saddleback.log.log import Progress
 from saddleback.rules import GES, Rule
 from saddleback.system import System
 

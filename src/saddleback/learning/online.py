@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saddleback import _validate
+from saddleback._progress import Progress, part_of
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
     Experience,
@@ -52,6 +53,7 @@ def learn(
     bound: float | None = ...,
     threads: int = ...,
     dtype: npt.DTypeLike = ...,
+    progress: Progress | None = ...,
 ) -> Run: ...
 
 
@@ -74,6 +76,7 @@ def learn(
     bound: float | None = ...,
     threads: int = ...,
     dtype: npt.DTypeLike = ...,
+    progress: Progress | None = ...,
 ) -> list[Run]: ...
 
 
@@ -95,6 +98,7 @@ def learn(
     bound: float | None = None,
     threads: int = 1,
     dtype: npt.DTypeLike = np.float64,
+    progress: Progress | None = None,
 ) -> Run | list[Run]:
     """Run one rule or several on-line, on experience of the behaviour policy.
 
@@ -139,6 +143,8 @@ def learn(
         Over how many threads to spread runs, rules and settings; the result is the same to the bit.
     dtype
         float64, or float32 to halve the memory of many settings with many features.
+    progress
+        Called with the fraction of the work that is done, whenever something is recorded.
 
     Examples
     --------
@@ -179,7 +185,10 @@ def learn(
     threads = _validate.count("learn", "threads", threads)
 
     def single(
-        generator: np.random.Generator, seed: np.random.SeedSequence | None, threads: int
+        generator: np.random.Generator,
+        seed: np.random.SeedSequence | None,
+        threads: int,
+        progress: Progress | None = progress,
     ) -> list[Run]:
         batches, groups = [], []
         for r, system, (a, b) in zip(rules, systems, sizes, strict=True):
@@ -195,8 +204,9 @@ def learn(
         workers, streams = Workers(groups, threads), source.streamer(rules)
         pieces = Pieces(source.sampler(generator))
         return follow(
-            batches, points, lambda count: workers.advance(map(streams, cut(pieces, count))), seed
-        )
+            batches, points, lambda count: workers.advance(map(streams, cut(pieces, count))), seed,
+            progress,
+        )  # fmt: skip
 
     generator, seed = _validate.generator(rng)
     if source.steps is not None:
@@ -208,7 +218,10 @@ def learn(
         alone = getattr(source, "one_at_a_time", False)
         at_once = 1 if alone else min(runs, threads)
         with ThreadPoolExecutor(at_once) as pool:
-            each = pool.map(lambda g: single(g, None, threads // at_once), generators)
+            parts = [part_of(progress, n / runs, (n + 1) / runs) for n in range(runs)]
+            each = pool.map(
+                lambda g, part: single(g, None, threads // at_once, part), generators, parts
+            )
             found = [stack(same, seed) for same in zip(*each, strict=True)]
     return found[0] if isinstance(rule, Rule) else found
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saddleback import _validate
+from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape
@@ -217,6 +218,7 @@ def follow(
     points: IntArray,
     advance: Callable[[int], object],
     seed: np.random.SeedSequence | None = None,
+    progress: Progress | None = None,
 ) -> list[Run]:
     """Advance from point to point, and measure every batch at each."""
     for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
@@ -224,6 +226,8 @@ def follow(
             advance(int(point - before))
         for batch in batches:
             batch.measure()
+        if progress is not None:
+            progress(float(point / points[-1]))
     return [batch.run(points, seed) for batch in batches]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from saddleback import _names, _validate
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.card import Card
@@ -24,22 +25,6 @@ from saddleback.log.findings import Finding, LogError, refuse
 from saddleback.log.layout import Layout, is_text
 from saddleback.log.reading import Reading, Returns
 from saddleback.policies import Policy
-
-Progress = Callable[[int, int], object]
-"""Told how many rows are done, of how many."""
-
-
-def part_of(progress: Progress | None, part: int, parts: int) -> Progress | None:
-    """Tell of one pass over a log, or of several, as of a part of the whole.
-
-    Examples
-    --------
-    >>> part_of(lambda done, of: print(done, of), 1, 2)(50, 100)
-    150 200
-    """
-    if progress is None:
-        return None
-    return lambda done, of: progress(done + part * of, parts * of)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,14 +254,14 @@ class Log:
             yield from reading.take(rows)
             done += len(rows)
             if progress is not None:
-                progress(done, self.rows)
+                progress(done / self.rows)
         yield from reading.finish()
         found = reading.findings()
         refuse(found)
         if warnings is not None:
             warnings += found
 
-    def held(self, tables: Sequence[str] = ()) -> Self:
+    def held(self, tables: Sequence[str] = (), progress: Progress | None = None) -> Self:
         """Return the log with its pieces kept in memory, to be read again and again.
 
         ``tables`` names tables that will be asked for, beside ``mu`` and ``pi``.
@@ -285,8 +270,13 @@ class Log:
         if self._held is not None and wanted <= self._held[2]:
             return self
         found, reading = copy(self), Reading(self)
-        decoded = self._decoded(sorted(wanted))
-        pieces = [piece for rows in decoded for piece in reading.take(rows)]
+        pieces: list[Piece] = []
+        done = 0
+        for rows in self._decoded(sorted(wanted)):
+            pieces += reading.take(rows)
+            done += len(rows)
+            if progress is not None:
+                progress(done / self.rows)
         pieces += reading.finish()
         object.__setattr__(found, "_held", (pieces, reading, wanted))
         return found
@@ -300,7 +290,7 @@ class Log:
             yield piece
             done += len(piece.rows)
             if progress is not None:
-                progress(min(done, self.rows), self.rows)
+                progress(min(1.0, done / self.rows))
         found = reading.findings()
         refuse(found)
         if warnings is not None:
@@ -328,7 +318,7 @@ class Log:
         gamma
             The discount for which it is meant to be used, if it is to be checked too.
         progress
-            Told how many rows are done, of how many.
+            Called with the fraction of the rows that is read.
         """
         returns = Returns(gamma, self.time_limit == "task")
         if self._held is not None:
@@ -342,7 +332,7 @@ class Log:
                     returns.add(piece)
                 done += len(rows)
                 if progress is not None:
-                    progress(done, self.rows)
+                    progress(done / self.rows)
             for piece in reading.finish():
                 returns.add(piece)
         return Card.of(

@@ -8,15 +8,17 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.table import Table
 
+from saddleback._progress import Progress, planned
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, run_tasks, telling, threads
+from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
 
 QUICK = (
     "A quick run, from little data, to see that it works: its numbers and verdicts are not to be "
@@ -45,6 +47,8 @@ class Options:
         Everything small, to see that it works.
     workers
         How many tasks at a time.
+    progress
+        What an experiment reports its progress to, if anybody follows it.
     """
 
     out: Path
@@ -56,6 +60,7 @@ class Options:
     seed: int = 0
     quick: bool = False
     workers: int = 2
+    progress: Progress | None = field(default=None, compare=False)
 
     def spoken(self, experiment: str) -> str:
         """Return the command that runs an experiment with these options, but for where and how."""
@@ -113,15 +118,42 @@ def _memory() -> float:
         return float("inf")
 
 
-def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
-    """Do what is missing of an experiment's tasks, showing progress; return its store."""
+@dataclass(frozen=True)
+class Preparation:
+    """Something that several tasks need, computed before them: how, and at what planned cost."""
+
+    work: Callable[[], object]
+    size: int
+
+
+def execute(
+    name: str,
+    study: dict[str, Any],
+    tasks: Sequence[Task],
+    options: Options,
+    preparations: Sequence[Preparation] = (),
+) -> Store:
+    """Do what is missing of an experiment's tasks; return its store.
+
+    What they need is prepared first, in the same threads, unless nothing is missing. Sizes of
+    preparations and tasks are in the same unit.
+    """
     command = shlex.join(["saddleback", *sys.argv[1:]])
     with (
         threads(options.workers) as place,
         Store.open(options.out / name, study, command) as store,
-        telling(name, tasks, store) as done,
     ):
-        run_tasks(tasks, store, place, done)
+        missing = [task for task in tasks if not store.has(task.name)]
+        needed = preparations if missing else ()
+        sizes = [sum(each.size for each in some) for some in (needed, missing)]
+        phases = [(f"{name}, reference values", float(sizes[0])), (name, float(sizes[1]))]
+        preparing, running = planned(options.progress, phases)
+        futures = [place.executor.submit(each.work) for each in needed]
+        for done, future in enumerate(as_completed(futures), 1):
+            future.result()
+            if preparing is not None:
+                preparing(done / len(needed))
+        run_tasks(tasks, store, place, TaskProgress(name, tasks, store, running))
     return store
 
 
@@ -141,16 +173,30 @@ def _recipe(name: str) -> Any:
     return importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
 
 
-def run(name: str, options: Options, err: bool = False) -> None:
-    """Run one experiment: print its tables, write its figures, say where they are.
+SECONDS = {
+    "stability": 2.0, "theorem1": 5.0, "two-state": 25.0, "baird": 25.0, "step-size": 6.0,
+    "table1": 12.0, "theory": 4.0, "mountain-car": 75.0, "reproduction": 3.0,
+}  # fmt: skip
+"""What each experiment takes at full size, roughly: their ratios plan the progress of all."""
 
-    With ``err`` all that goes to standard error.
-    """
-    tables, paths = _recipe(name).run(options)
-    console = Console(stderr=err)
-    for table in tables:
-        console.print(table)
-    if options.quick:
-        console.print(QUICK, style="bold")
-    for path in paths:
-        console.print(f"  {path}", highlight=False)
+
+def planned_seconds(name: str, options: Options) -> float:
+    """What an experiment is planned to take with these options."""
+    seconds = SECONDS[name]
+    if options.runs is not None and name not in ("stability", "theorem1", "reproduction"):
+        seconds *= options.runs / (5 if name == "mountain-car" else 10)
+    if options.episodes is not None and name == "mountain-car":
+        seconds *= options.episodes / 5000
+    return seconds
+
+
+def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Table], list[Path]]]:
+    """Run experiments one after the other; return the tables of each, and its figures."""
+    costs = [(name, planned_seconds(name, options)) for name in names]
+    for name, progress in zip(names, planned(options.progress, costs), strict=True):
+        if progress is not None:
+            progress(0.0, name)
+        tables, paths = _recipe(name).run(replace(options, progress=progress))
+        if progress is not None:
+            progress(1.0, name)
+        yield name, tables, paths

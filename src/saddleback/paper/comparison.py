@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from saddleback._names import known
+from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
 from saddleback.learning import learn
@@ -38,6 +40,9 @@ from saddleback.sweep import Store, Task, packed, rows_of
 
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
+
+EPISODE = 135
+"""Steps of an episode of MountainCar under the behaviour policy, on average."""
 
 ROW = 80
 """Bytes of a row of results in memory: ten columns."""
@@ -115,11 +120,17 @@ class Comparison:
     def tasks(self) -> list[Task]:
         """One for each run."""
         return [
-            Task(f"{self.name}-run{run:02d}", lambda run=run: packed(self._run(run)))  # type: ignore[misc]
+            Task(f"{self.name}-run{run:02d}", partial(self._run, run), self.size)
             for run in range(self.runs)
         ]
 
-    def _run(self, run: int) -> pa.Table:
+    @property
+    def size(self) -> int:
+        """Planned cost of a run: learner-steps, with `EPISODE` steps to an episode."""
+        steps = self.count * (EPISODE if self.unit == "episodes" else 1)
+        return steps * len(self.rules) * len(self.grid.alphas) * len(self.grid.ratios)
+
+    def _run(self, run: int, progress: Progress | None) -> bytes:
         alpha = np.array(self.grid.alphas)[:, None]
         beta = alpha * np.array(self.grid.ratios)
         found = learn(
@@ -127,12 +138,15 @@ class Comparison:
             alpha=self.schedule(alpha), beta=self.schedule(beta),
             **{self.unit: self.count}, rng=np.random.SeedSequence(self.seed, spawn_key=(run,)),
             record=np.array(self.points), metrics=self.metrics, theta0=self.theta0,
+            progress=progress,
         )  # type: ignore[call-overload]  # fmt: skip
-        return pa.concat_tables(
-            [
-                rows_of(each, {"run": run, "rule": name})
-                for name, each in zip(self.rules, found, strict=True)
-            ]
+        return packed(
+            pa.concat_tables(
+                [
+                    rows_of(each, {"run": run, "rule": name})
+                    for name, each in zip(self.rules, found, strict=True)
+                ]
+            )
         )
 
     def results(self, store: Store) -> Results:

@@ -17,9 +17,10 @@ import pyarrow as pa
 from rich import box
 from rich.table import Table
 
+from saddleback._progress import Progress
 from saddleback.engine import Simulation
 from saddleback.features import Tiles
-from saddleback.paper import Options, execute, grids
+from saddleback.paper import Options, Preparation, execute, grids
 from saddleback.paper.car import Effort, Values, fixed_point, from_experience
 from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
 from saddleback.paper.truth import Truth
@@ -27,6 +28,9 @@ from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
 from saddleback.sweep import Store, Task, packed
 from saddleback.system import System
+
+LEARNERS = 100
+"""Learner-steps that cost as much as a step of experience costs a system that is summed up."""
 
 METRICS = {"mse": "MSE", "mspbe": "MSPBE, own", "mspbe_common": "MSPBE of GES"}
 
@@ -116,7 +120,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     fixed = fixed_point_tasks(c, options.seed)
     study = {"experiment": "mountain-car", "choices": _plain(c)}
     study |= {comparison.name: comparison.study() for comparison in comparisons}
-    store = execute("mountain-car", study, [*tasks, *fixed], options)
+    store = execute("mountain-car", study, [*tasks, *fixed], options, references(c, comparisons))
     tables, paths = [], []
     for comparison in comparisons:
         results = comparison.results(store)
@@ -128,6 +132,17 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [*tables, fixed_points(store, fixed)], paths
 
 
+def references(c: Choices, comparisons: Iterable[Comparison]) -> list[Preparation]:
+    """What learners are measured by: values of π, and the systems of each trace."""
+    size = LEARNERS * (c.effort.steps + c.metric_steps)
+    found = {
+        (comparison.name, rule.trace): Preparation(partial(comparison.metrics, rule), size)
+        for comparison in comparisons
+        for rule in comparison.rules.values()
+    }
+    return list(found.values())
+
+
 def _plain(c: Choices) -> dict[str, Any]:
     return vars(c) | {"effort": vars(c.effort)}
 
@@ -137,18 +152,22 @@ def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
     car, known = simulation(c), truth(c, seed)
     rules = [*(GES(lam) for lam in c.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
 
-    def least_squares(number: int) -> bytes:
+    def least_squares(number: int, progress: Progress | None) -> bytes:
         rng = np.random.SeedSequence([seed, 97, number])
         found = (from_experience(car, rule, c.metric_steps, rng) for rule in rules)
         return packed(_errors(f"least squares, seed {number}", found, known.values))
 
-    def exact() -> bytes:
+    def exact(progress: Progress | None) -> bytes:
         found = (known.system(rule.trace) for rule in rules)
         return packed(_errors("trusted", found, known.values))
 
+    size = LEARNERS * len(rules) * c.metric_steps
     return [
-        Task("fixed-points-trusted", exact),
-        *(Task(f"fixed-points-lstd{n}", partial(least_squares, n)) for n in range(c.lstd_seeds)),
+        Task("fixed-points-trusted", exact, size),
+        *(
+            Task(f"fixed-points-lstd{n}", partial(least_squares, n), size)
+            for n in range(c.lstd_seeds)
+        ),
     ]
 
 

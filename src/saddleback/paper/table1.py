@@ -18,6 +18,7 @@ import pyarrow as pa
 from rich import box
 from rich.table import Table
 
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import Schedule
 from saddleback.learning import iterate, learn
@@ -87,7 +88,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [table, tabulate(c)], []
 
 
-def _measure(row: Row, c: Choices, offset: float, entropy: list[int]) -> bytes:
+def _measure(
+    row: Row, c: Choices, offset: float, entropy: list[int], progress: Progress | None
+) -> bytes:
     """Mean square error at points of time, for each scale."""
     problem = problem_of(row, c)
     star = System.exact(problem, row.rule).fixed_point
@@ -106,6 +109,7 @@ def _measure(row: Row, c: Choices, offset: float, entropy: list[int]) -> bytes:
         found = learn(
             row.rule, problem, alpha=alpha, beta=beta,
             steps=c.steps, runs=c.runs, rng=seed, record=points, metrics=metric,
+            progress=progress,
         )  # fmt: skip
         errors, points = found.curves["error"].mean(axis=1), found.recorded
     scale, step = np.broadcast_arrays(scales, points[:, None])

@@ -5,7 +5,7 @@ from saddleback.sweep.compute import tasks_of as tasks_of
 from saddleback.sweep.place import cluster as cluster
 from saddleback.sweep.place import threads as threads
 from saddleback.sweep.planning import Plan, plan
-from saddleback.sweep.progress import telling as telling
+from saddleback.sweep.progress import TaskProgress as TaskProgress
 from saddleback.sweep.read import StudyError, read_study
 from saddleback.sweep.run import Task as Task
 from saddleback.sweep.run import run_tasks as run_tasks

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from saddleback._progress import Progress, part_of
 from saddleback._versions import versions
 from saddleback.engine import Source
 from saddleback.learning import Run, learn
@@ -33,7 +34,9 @@ def tasks_of(study: Study, folder: Path) -> list[Task]:
     ]
 
 
-def compute(plain: str, part: Part, folder: str, wanted: Mapping[str, str]) -> bytes:
+def compute(
+    plain: str, part: Part, folder: str, wanted: Mapping[str, str], progress: Progress | None
+) -> bytes:
     """Do one part of a study; return the content of its shard."""
     same_versions(wanted)
     study = _study(plain)
@@ -43,22 +46,28 @@ def compute(plain: str, part: Part, folder: str, wanted: Mapping[str, str]) -> b
             study.rule(r): _metrics(plain, part.case, folder, r)
             for r in range(part.rule, part.rules)
         }
-    return work(study, part, problem, chosen)
+    return work(study, part, problem, chosen, progress)
 
 
 def work(
-    study: Study, part: Part, problem: Problem | Source, chosen: Mapping[Rule, Metrics]
+    study: Study,
+    part: Part,
+    problem: Problem | Source,
+    chosen: Mapping[Rule, Metrics],
+    progress: Progress | None = None,
 ) -> bytes:
     """Do one part of a study, with its problem, rules and metrics at hand."""
     case = study.cases[part.case]
     alpha, beta = study.step_sizes(part)
     tables = []
     learners = steps = diverged = 0
-    for run in range(part.run, part.runs):
+    count = part.runs - part.run
+    for done, run in enumerate(range(part.run, part.runs)):
         found = learn(
             list(chosen), problem, alpha=alpha, beta=beta, **{case.unit: case.count},
             rng=np.random.SeedSequence(study.seed, spawn_key=(part.case, run)),
             record=np.array(case.points), metrics=lambda rule: chosen[rule], theta0=study.theta0,
+            progress=part_of(progress, done / count, (done + 1) / count),
         )  # type: ignore[call-overload]  # fmt: skip
         for index, each in enumerate(found, part.rule):
             name, parameters = study.rules[index]

@@ -31,6 +31,8 @@ class Place:
         How many tasks to hand out at a time, asked again and again since workers come and go.
     words
         What it is, to be told.
+    local
+        Whether it is this process, so that tasks can report their progress.
     watching
         Turns what goes wrong there with a task into a complaint of ours.
     note
@@ -40,6 +42,7 @@ class Place:
     executor: Executor
     width: Callable[[], int]
     words: str
+    local: bool = True
     watching: Callable[[str], AbstractContextManager[Any]] = nullcontext
     note: Callable[[], str] = str
 
@@ -104,6 +107,7 @@ def cluster(address: str) -> Iterator[Place]:
             client.get_executor(pure=False),
             lambda: max(1, AHEAD * count()),
             f"Dask cluster at {address} ({there}){_dashboard(client)}",
+            False,
             watching,
             lambda: "" if count() else f", no workers: start some, dask worker {address}",
         )

@@ -1,134 +1,114 @@
-"""Telling how far work has come: a bar on a terminal, else a line every few seconds."""
+"""Progress of a pile of tasks: how much of the planned work is done, also inside running tasks."""
 
 from __future__ import annotations
 
-import sys
+import logging
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-from saddleback.sweep.run import Done, Task
+from saddleback._progress import Progress
+from saddleback.sweep.run import Task, Watcher
 from saddleback.sweep.store import Store, facts_of
 
-EVERY = 5.0
-"""Seconds between two lines where there is no terminal."""
+logger = logging.getLogger(__name__)
 
 
-class Count:
-    """What is done, how fast, and what is left.
+class TaskProgress(Watcher):
+    """Counts what is done of some tasks, and reports it.
+
+    Parameters
+    ----------
+    name
+        What the tasks are, to be shown.
+    tasks, store
+        All of them, and where their results are kept.
+    progress
+        Where the fraction is reported to. It is of the work that was missing, so that a resumed
+        command begins at 0.
+    unit
+        In what the sizes of tasks are counted; if "learner-steps", diverged learners are counted.
+    note
+        Called for what else is to be shown.
 
     Examples
     --------
-    >>> count = Count("sweep", 3, 300, "steps")
-    >>> count.add(100, fresh=False, diverged=2)
-    >>> count.add(100, fresh=True, diverged=0)
-    >>> print(count.said(now=count.begun + 2.0))
-    sweep: 2 of 3 tasks, 50 steps/s, 2 s left, 2 diverged so far
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> tasks = [Task("a", lambda progress: b"", 100), Task("b", lambda progress: b"", 300)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Store.open(Path(folder) / "s", {}, command="") as store:
+    ...         count = TaskProgress("sweep", tasks, store, lambda f, phase: print(f, phase))
+    ...         count.begin(tasks)
+    ...         count.moved(tasks[1], 0.5)
+    0.375 sweep, 0 of 2 tasks
     """
 
-    def __init__(self, what: str, tasks: int, size: int, unit: str) -> None:
-        self.what, self.tasks, self.size, self.unit = what, tasks, size, unit
-        self.done = self.sized = self.fresh = self.diverged = 0
-        self.begun = time.monotonic()
+    def __init__(
+        self,
+        name: str,
+        tasks: Sequence[Task],
+        store: Store,
+        progress: Progress | None = None,
+        unit: str = "",
+        note: Callable[[], str] = str,
+    ) -> None:
+        self._name, self._count, self._store, self._unit = name, len(tasks), store, unit
+        self._progress, self._note = progress, note
+        self._guard = threading.Lock()
+        self._running: dict[str, float] = {}
+        self._logged: set[str] = set()
+        self._total, self._finished, self._ready, self._diverged = 0, 0.0, 0, 0
+        self._begun = time.monotonic()
 
-    def add(self, size: int, *, fresh: bool, diverged: int) -> None:
-        """Count a finished task."""
-        self.done += 1
-        self.sized += size
-        self.fresh += size if fresh else 0
-        self.diverged += diverged
+    def begin(self, missing: Sequence[Task]) -> None:
+        """Start, with the tasks that are missing; the others are done."""
+        self._log_damage()
+        self._total = sum(task.size for task in missing)
+        self._ready = self._count - len(missing)
+        self._begun = time.monotonic()
 
-    def said(self, now: float) -> str:
-        """Say it in a line."""
-        return f"{self.what}: {self.done:,} of {self.tasks:,} tasks{self.pace(now)}"
+    def moved(self, task: Task, fraction: float) -> None:
+        """Take note of how far a task has come; may be called by any thread."""
+        with self._guard:
+            if task.name in self._running or fraction < 1.0:
+                self._running[task.name] = fraction * task.size
+            self._report()
 
-    def pace(self, now: float) -> str:
-        """Say how fast it goes, and what that means."""
-        said = ""
-        passed = now - self.begun
-        if self.fresh and passed > 0:
-            rate = self.fresh / passed
-            if self.unit:
-                said += f", {short(rate)} {self.unit}/s"
-            said += f", {span((self.size - self.sized) / rate)} left"
-        if self.diverged:
-            said += f", {self.diverged:,} diverged so far"
-        return said
+    def finished(self, task: Task) -> None:
+        """Take note of a task that is done and kept."""
+        self._log_damage()
+        with self._guard:
+            self._running.pop(task.name, None)
+            self._finished += task.size
+            self._ready += 1
+            if self._unit == "learner-steps":
+                self._diverged += int(facts_of(self._store.path(task.name))["diverged"])
+            self._report()
 
+    def waiting(self) -> None:
+        """Say how far it is, while all are waited for."""
+        self._log_damage()
+        with self._guard:
+            self._report()
 
-@contextmanager
-def telling(
-    what: str,
-    tasks: Sequence[Task],
-    store: Store,
-    unit: str = "",
-    quiet: bool = False,
-    state: Callable[[], str] = str,
-) -> Iterator[Done]:
-    """Return what `run_tasks` tells of finished tasks, and say it on standard error.
-
-    ``state`` is asked for what else is to be said each time.
-    """
-    count = Count(what, len(tasks), sum(task.size for task in tasks), unit)
-    named: set[str] = set()
-
-    def name_damaged() -> None:
-        for name in store.set_aside:
-            if name not in named:
-                print(f"  {name} was damaged; set aside and done again.", file=sys.stderr)
-        named.update(store.set_aside)
-
-    def note(task: Task | None, fresh: bool) -> None:
-        name_damaged()
-        if task is None:
+    def _report(self) -> None:
+        if self._progress is None:
             return
-        diverged = 0
-        if unit == "learner-steps":
-            diverged = int(facts_of(store.path(task.name))["diverged"])
-        count.add(task.size, fresh=fresh, diverged=diverged)
+        done = self._finished + sum(self._running.values())
+        passed = time.monotonic() - self._begun
+        text = f"{self._name}, {self._ready:,} of {self._count:,} tasks"
+        if self._unit and self._finished and passed > 0:
+            text += f", {short(done / passed)} {self._unit}/s"
+        if self._diverged:
+            text += f", {self._diverged:,} diverged so far"
+        self._progress(done / self._total if self._total else 1.0, text + self._note())
 
-    try:
-        if quiet:
-            yield note
-        elif sys.stderr.isatty():
-            yield from _bar(count, note, state)
-        else:
-            yield from _lines(count, note, state)
-    finally:
-        name_damaged()
-
-
-def _lines(count: Count, note: Done, state: Callable[[], str]) -> Iterator[Done]:
-    said = count.begun
-
-    def done(task: Task | None, fresh: bool) -> None:
-        nonlocal said
-        note(task, fresh)
-        now = time.monotonic()
-        if now - said >= EVERY:
-            said = now
-            print(count.said(now) + state(), file=sys.stderr, flush=True)
-
-    yield done
-
-
-def _bar(count: Count, note: Done, state: Callable[[], str]) -> Iterator[Done]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("  {task.description}"), BarColumn(24), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("{task.fields[pace]}"),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(count.what, total=count.tasks, pace="")
-
-        def done(task: Task | None, fresh: bool) -> None:
-            note(task, fresh)
-            pace = (count.pace(time.monotonic()) + state()).removeprefix(", ")
-            progress.update(bar, completed=count.done, pace=pace)
-
-        yield done
+    def _log_damage(self) -> None:
+        for name in self._store.set_aside:
+            if name not in self._logged:
+                logger.warning("%s was damaged; set aside and computed again.", name)
+        self._logged.update(self._store.set_aside)
 
 
 def short(number: float) -> str:
@@ -143,21 +123,3 @@ def short(number: float) -> str:
         if abs(number) >= size:
             return f"{number / size:.3g}{name}"
     return f"{number:.3g}"
-
-
-def span(seconds: float) -> str:
-    """Return a time in words.
-
-    Examples
-    --------
-    >>> span(42.3), span(125), span(3 * 3600 + 60), span(2.5 * 86400)
-    ('42 s', '2 min 5 s', '3 h 1 min', '2 d 12 h')
-    """
-    whole = round(seconds)
-    for size, name, smaller, inner in (
-        (86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"),
-    ):  # fmt: skip
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size} {name}" + (f" {rest} {inner}" if rest else "")
-    return f"{whole} s"

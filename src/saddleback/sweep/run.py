@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saddleback._progress import Progress
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.sweep.place import Place
 from saddleback.sweep.store import Store
@@ -25,25 +26,38 @@ class Task:
         Name of its shard.
     work
         Returns the content of the shard. Sent to where it is done, so a function of some module
-        with plain arguments (`functools.partial`) if that may be elsewhere.
+        with plain arguments (`functools.partial`) if that may be elsewhere. Called with what it
+        reports its progress to, None if it is elsewhere.
     size
-        How much work it is, in whatever unit progress is told.
+        How much work it is planned to be, in any unit that the tasks have in common.
     """
 
     name: str
-    work: Callable[[], bytes]
+    work: Callable[[Progress | None], bytes]
     size: int = 1
 
 
-Done = Callable[[Task | None, bool], object]
-"""Told of a task as it is finished, and whether just now; of None while all are waited for."""
+class Watcher:
+    """Follows tasks as they are run; this one ignores them."""
+
+    def begin(self, missing: Sequence[Task]) -> None:
+        """Start, with the tasks that are missing."""
+
+    def moved(self, task: Task, fraction: float) -> None:
+        """A task has come so far; called by the thread it runs in."""
+
+    def finished(self, task: Task) -> None:
+        """A task is done, and its result kept."""
+
+    def waiting(self) -> None:
+        """All are waited for; called every second."""
 
 
 def run_tasks(
     tasks: Iterable[Task],
     store: Store,
     place: Place,
-    done: Done = lambda task, fresh: None,
+    watcher: Watcher | None = None,
 ) -> int:
     """Do the tasks a store is missing; results do not depend on where and how many at a time.
 
@@ -56,36 +70,39 @@ def run_tasks(
     >>> from pathlib import Path
     >>> import pyarrow as pa
     >>> from saddleback.sweep import packed, threads
-    >>> tasks = [Task(f"t{i}", lambda i=i: packed(pa.table({"i": [i]}))) for i in range(3)]
+    >>> tasks = [Task(f"t{i}", lambda _, i=i: packed(pa.table({"i": [i]}))) for i in range(3)]
     >>> with tempfile.TemporaryDirectory() as folder, threads(2) as place:
     ...     with Store.open(Path(folder) / "s", {"n": 3}, command="") as store:
     ...         run_tasks(tasks, store, place), store.table()["i"].to_pylist()
     (3, [0, 1, 2])
     """
-    missing = []
-    for task in tasks:
-        if store.has(task.name):
-            done(task, False)
-        else:
-            missing.append(task)
+    watcher = watcher or Watcher()
+    missing = [task for task in tasks if not store.has(task.name)]
+    watcher.begin(missing)
     running: dict[Future[Any], Task] = {}
     queue = iter(missing)
     try:
         while True:
             for task in itertools.islice(queue, max(0, place.width() - len(running))):
-                running[place.executor.submit(task.work)] = task
+                report = _reporter(watcher, task) if place.local else None
+                running[place.executor.submit(task.work, report)] = task
             if not running:
                 return len(missing)
             ended = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
             if not ended:
-                done(None, False)
+                watcher.waiting()
             for future in sorted(ended, key=_failed):  # what is finished is kept first
                 task = running.pop(future)
                 store.put(task.name, _result(task, future, place))
-                done(task, True)
+                watcher.finished(task)
     finally:
         for future in running:
             future.cancel()
+
+
+def _reporter(watcher: Watcher, task: Task) -> Progress:
+    """Return what a task reports its progress to."""
+    return lambda fraction, phase="": watcher.moved(task, fraction)
 
 
 def _failed(future: Future[Any]) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray, OffsetArray
 from saddleback._versions import versions
 from saddleback.errors import InvalidParameter
@@ -34,7 +34,7 @@ from saddleback.log.decode import plain
 from saddleback.log.marks import mark
 from saddleback.rules import Rule
 from saddleback.sweep.place import Place
-from saddleback.sweep.run import Done, Task, run_tasks
+from saddleback.sweep.run import Task, Watcher, run_tasks
 from saddleback.sweep.store import Store, same_versions
 from saddleback.system.storage import rule_words
 
@@ -107,7 +107,7 @@ class Summing:
             rows += part.rows
         return [tuple(each) for each in found]
 
-    def sum_up(self, log: Log, threads: int = 1, progress: Any = None) -> Statistics:
+    def sum_up(self, log: Log, threads: int = 1, progress: Progress | None = None) -> Statistics:
         """Sum a part of the log up, or all of it."""
         return Statistics.of(
             log, self.rules, {**self.targets, NAME: Observed.by(action_counts(log))},
@@ -138,10 +138,10 @@ class Summing:
         }  # fmt: skip
 
 
-def summed(what: Summing, wanted: Mapping[str, str]) -> bytes:
+def summed(what: Summing, wanted: Mapping[str, str], progress: Progress | None) -> bytes:
     """Sum one group up; return its statistics as the content of a file."""
     same_versions(wanted)
-    return packed_statistics(what.sum_up(what.log))
+    return packed_statistics(what.sum_up(what.log, progress=progress))
 
 
 def sum_groups(
@@ -150,7 +150,7 @@ def sum_groups(
     folder: Path,
     place: Place,
     command: str,
-    telling: Callable[[Store], AbstractContextManager[Done]],
+    watcher: Callable[[Store], Watcher],
     finish: Callable[[Statistics], object] = lambda merged: None,
 ) -> Statistics:
     """Sum all groups up, keeping each in a folder; return the merged sums.
@@ -160,8 +160,7 @@ def sum_groups(
     study = {"statistics": what.study()}
     fix = f"Remove {folder}, or name another --out."
     with Store.open(folder, study, command, ".npz", fix) as store:
-        with telling(store) as done:
-            run_tasks(tasks, store, place, done)
+        run_tasks(tasks, store, place, watcher(store))
         merged = _merged([store.path(task.name) for task in tasks])
         _once(merged.ids)
         finish(merged)

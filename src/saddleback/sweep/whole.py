@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 
+from saddleback._progress import Progress
 from saddleback.sweep.compute import tasks_of
 from saddleback.sweep.place import cluster, threads
-from saddleback.sweep.progress import telling
+from saddleback.sweep.progress import TaskProgress
 from saddleback.sweep.read import read_study
 from saddleback.sweep.run import run_tasks
 from saddleback.sweep.store import Store
+
+logger = logging.getLogger(__name__)
 
 
 def run_study(
@@ -20,7 +23,7 @@ def run_study(
     *,
     workers: int = 1,
     dask: str | None = None,
-    say: Callable[[str], object] | None = None,
+    progress: Progress | None = None,
     command: str = "",
 ) -> Store:
     """Run what is missing of a study; return its store, to be read.
@@ -33,8 +36,9 @@ def run_study(
         Folder of the results. If there are some, what is missing is added.
     workers, dask
         In so many threads, or on the cluster of the Dask scheduler at this address.
-    say
-        Is told what happens, and then progress is shown on standard error.
+    progress
+        Called with the fraction of the missing work that is done, and with a line about it. What
+        happens besides is logged by the logger ``saddleback``.
     command
         Kept with the results: how they were made.
 
@@ -65,16 +69,14 @@ def run_study(
         threads(workers) if dask is None else cluster(dask) as place,
         Store.open(folder, chosen.plain(), command) as store,
     ):
-        if say is not None:
-            for name, (then, now) in store.strangers.items():
-                say(
-                    f"note: {folder} was begun with {name} {then}, this is {now}: the last bits "
-                    "of what is added may differ."
-                )
-            many = f"{len(tasks):,} task{'s' if len(tasks) > 1 else ''}"
-            say(f"{chosen.title}: {many} on {place.words}")
-        with telling("sweep", tasks, store, "learner-steps", say is None, place.note) as done:
-            missing = run_tasks(tasks, store, place, done)
-        if say is not None and not missing:
-            say(f"nothing was left to do: {folder} has them all.")
+        for name, (then, now) in store.strangers.items():
+            logger.info(
+                "note: %s was begun with %s %s, this is %s: the last bits of what is added may "
+                "differ.", folder, name, then, now,
+            )  # fmt: skip
+        plural = "s" if len(tasks) > 1 else ""
+        logger.info("%s: %s task%s on %s", chosen.title, f"{len(tasks):,}", plural, place.words)
+        watcher = TaskProgress("sweep", tasks, store, progress, "learner-steps", place.note)
+        if not run_tasks(tasks, store, place, watcher):
+            logger.info("nothing was left to do: %s has them all.", folder)
     return store

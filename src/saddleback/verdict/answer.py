@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from saddleback import _names
+from saddleback import _names, _validate
+from saddleback._progress import Progress, part_of, planned
+from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import needs_ratios
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.bounds import enough
@@ -16,6 +18,7 @@ from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, it
 from saddleback.evaluation.importance import Job, policies, walk
 from saddleback.evaluation.robust import RIDGE, CrossFitted, helped
 from saddleback.evaluation.saddle import SVRG
+from saddleback.evaluation.spec import as_features
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
@@ -23,7 +26,7 @@ from saddleback.evaluation.weights import tail
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Observed, Target
 from saddleback.log.as_logged import reserved
-from saddleback.log.log import Progress, part_of
+from saddleback.log.findings import refuse
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
 from saddleback.verdict.cells import sample_states
@@ -31,8 +34,9 @@ from saddleback.verdict.closed import along, closed_forms
 from saddleback.verdict.diagnose import diagnose
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluation import Evaluation
+from saddleback.verdict.phases import READING, Phases, plan_phases
 from saddleback.verdict.spectrum import enough_draws
-from saddleback.verdict.sums import begin_spectra
+from saddleback.verdict.sums import begin_spectra, resamples
 
 PLAIN, ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
 METHODS = ("fqe", "streamed", "svrg", *PLAIN, *ROBUST)
@@ -47,11 +51,13 @@ BLOCKS, FOLDS, ROOM = 20, 5, 2**31
 
 
 def evaluate(
-    log: Log,
-    targets: Any,
+    data: Any,
+    target: Any,
     *,
-    features: Features,
-    gamma: float,
+    gamma: float | None = None,
+    features: Features | Callable[[FloatArray], ArrayLike] | str | None = None,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
     rule: Rule | None = None,
     methods: Sequence[str] | None = None,
     ridge: float = 0.0,
@@ -73,12 +79,20 @@ def evaluate(
 
     Parameters
     ----------
-    log
-        The log.
-    targets
+    data
+        A `Log`, or whatever one is read from: a path or pattern, a pandas or polars frame, an Arrow
+        table, or a dict of arrays.
+    target
         A target policy (see `saddleback.log.as_target`), or several by name in a dict.
-    features, shared, gamma
-        As for `LSTD`.
+    gamma
+        Discount; the one that the log names if not given.
+    features, low, high
+        Features of an observation: an object of `saddleback.features`, a function from
+        observations [n, d] to features [n, size], or a text as on the command line, such as
+        ``"tiles:8x4"`` or ``"polynomial:2"``, whose box is ``low`` to ``high``, the range of the
+        log if not given. Without any they are chosen by the columns.
+    shared
+        Whether to add a copy of each feature that all actions share.
     rule
         Whose fixed point is solved for; `default_rule` if not given.
     methods
@@ -99,7 +113,8 @@ def evaluate(
     threads
         Threads to use; the result does not depend on them.
     progress
-        Told how many rows are done, of how many; a log is read several times.
+        Called with the fraction of the work that is done, and its phase: reading, evaluating,
+        resampling.
 
     Examples
     --------
@@ -107,19 +122,28 @@ def evaluate(
     >>> from saddleback.log import collect
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=1000, rng=0)
-    >>> found = evaluate(log, "pump:0.8", features=car.features, gamma=0.99, methods=["fqe"])
-    >>> for each in found.estimates:
-    ...     print(f"{each.method:18} {each.value:.1f} {each.note}")
+    >>> result = evaluate(log, "pump:0.8", features=car.features, gamma=0.99, methods=["fqe"])
+    >>> for estimate in result.estimates:
+    ...     print(f"{estimate.method:18} {estimate.value:.1f} {estimate.note}")
     LSTD, GRetrace(0.5) -77.5 ok
     FQE                -77.0 ok
-    >>> found.verdicts[0].trust
+    >>> result.verdicts[0].trust
     'doubtful'
     """
+    log = data if isinstance(data, Log) else Log(data)
+    gamma = discount(log, gamma)
     chosen = default_rule() if rule is None else rule
     is_rule(chosen)
     wanted = _methods(log, chosen, methods)
     if draws is not None:
         enough_draws(draws)
+    named = policies(log, target)
+    reading = part_of(progress, 0.0, READING, "reading")
+    if log.rows <= HELD:
+        log = log.held([table for each in named for table in each.tables], reading)
+    card = log.card(gamma, reading)
+    refuse(card.findings)
+    features = as_features(features, log, card, low, high)
     if "svrg" in wanted and features.size * log.n_actions > LARGEST:
         if wanted != ("svrg",) or path:
             raise InvalidParameter(
@@ -127,37 +151,41 @@ def evaluate(
                 "out."
             )
         return _without_matrices(
-            log, targets, features, gamma, chosen, ridge, shared, allow_uncovered, progress
-        )
+            log, named, features, gamma, chosen, ridge, shared, allow_uncovered,
+            part_of(progress, READING, 1.0, "evaluating"),
+        )  # fmt: skip
     others = along(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
     rules = [chosen, *(each for each in rules[1:] if _served(log, each))]
-    named = policies(log, targets)
-    if log.rows <= HELD:
-        log = log.held([table for each in named for table in each.tables])
     sample, taken = sample_states(log)
     observed = Observed.by(taken)
     reserved([each.name for each in named])
-    room = 8 * (features.size * (log.n_actions + shared)) ** 2 * (len(named) + 1)
+    p = features.size * (log.n_actions + shared)
+    room = 8 * p**2 * (len(named) + 1)
+    robust_jobs = len(named) if log.propensity and chosen.values == "action" else 0
+    plain_jobs = len(named) if set(wanted) & set(PLAIN) else 0
+    phases = plan_phases(
+        progress, rows=log.rows, active=_active(features, sample), p=p, targets=len(named),
+        rules=len(rules), folds=FOLDS if robust_jobs else 0, walks=robust_jobs + plain_jobs,
+        draws=resamples(p, draws),
+    )  # fmt: skip
     sums = Statistics.of(
         log, rules, {each.name: each for each in (*named, observed)}, features=features,
         gamma=gamma, shared=shared, blocks=BLOCKS if room * len(rules) * BLOCKS < ROOM else FOLDS,
-        allow_uncovered=allow_uncovered, threads=threads, progress=part_of(progress, 0, 3),
+        allow_uncovered=allow_uncovered, threads=threads, progress=phases.sums,
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
     closed, paths = closed_forms(sums, chosen, [each.name for each in named], ridge, path)
     with ThreadPoolExecutor(threads) as pool:
         names = [each.name for each in named]
-        spectra = begin_spectra(sums, chosen, names, pool, ridge, draws)
-        weighted = _walks(
-            log, named, sums, wanted, features, gamma, allow_uncovered, part_of(progress, 1, 3)
-        )
+        spectra = begin_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
+        weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered, phases)
         robust = {each.target: each for each in weighted if each.robust}
         diagnoses, logged = diagnose(
             log, sums, named, observed, sample, features=features, rule=chosen, ridge=ridge,
             robust=robust, spectra=spectra, lower_is_better=lower_is_better,
-            progress=part_of(progress, 2, 3),
+            progress=phases.scores,
         )  # fmt: skip
     estimates: list[Estimate] = []
     for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
@@ -187,8 +215,21 @@ def evaluate(
     findings = tuple(sums.warnings(chosen))
     return Evaluation(
         sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps, tails,
-        lower_is_better,
+        lower_is_better, card,
     )  # fmt: skip
+
+
+def discount(log: Log, gamma: float | None) -> float:
+    """Return the discount that is given, else the one that the log names."""
+    chosen = log.metadata.get("gamma") if gamma is None else gamma
+    if chosen is None:
+        raise InvalidParameter("no discount: give one, gamma=0.99 (the log does not name any).")
+    return _validate.unit("evaluate", "gamma", chosen)
+
+
+def _active(features: Features, sample: FloatArray) -> int:
+    """How many features are active at a time, by a few states of the log."""
+    return int(features.encode(sample[:2]).which.shape[1])
 
 
 def _served(log: Log, rule: Rule) -> bool:
@@ -224,19 +265,20 @@ def _walks(
     features: Features,
     gamma: float,
     allow_uncovered: bool,
-    progress: Progress | None,
+    phases: Phases,
 ) -> list[Trajectories]:
     """Weigh the episodes, plainly if asked, and with a Q for the verdict if it can be done."""
     jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
     if log.propensity and sums.setting.values == "action":
-        fits = [CrossFitted(sums, t, features, RIDGE, FOLDS) for t in range(len(named))]
+        parts = planned(phases.folds, [("", 1.0)] * len(named))
+        fits = [CrossFitted(sums, t, features, RIDGE, FOLDS, part) for t, part in enumerate(parts)]
         jobs += helped(log, named, fits, gamma)
-    return walk(log, jobs, gamma, allow_uncovered, progress) if jobs else []
+    return walk(log, jobs, gamma, allow_uncovered, phases.weights) if jobs else []
 
 
 def _without_matrices(
     log: Log,
-    targets: Any,
+    named: Sequence[Target],
     features: Features,
     gamma: float,
     rule: Rule,
@@ -246,7 +288,6 @@ def _without_matrices(
     progress: Progress | None,
 ) -> Evaluation:
     """Evaluate with more features than matrices are held for: by SVRG alone."""
-    named = policies(log, targets)
     if len(named) != 1:
         raise InvalidParameter("method 'svrg' with so many features takes one target at a time.")
     found = SVRG(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.evaluation.intervals import ESTIMAND, of_scores, student
 from saddleback.evaluation.portrait import Portrait
@@ -15,7 +16,6 @@ from saddleback.evaluation.trajectories import Trajectories
 from saddleback.evaluation.weighted import threshold
 from saddleback.features import Features
 from saddleback.log import Log, Observed, Piece, Target
-from saddleback.log.log import Progress
 from saddleback.rules import Rule
 from saddleback.verdict.cells import Cells, Column, Thinned
 from saddleback.verdict.evidence import Evidence

@@ -11,7 +11,7 @@ import numpy as np
 from saddleback._plain import plain
 from saddleback._typing import FloatArray
 from saddleback.evaluation.statistics import Statistics
-from saddleback.log import Finding
+from saddleback.log import Card, Finding
 from saddleback.rules import Rule
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.logged import Logged
@@ -48,6 +48,8 @@ class Evaluation:
         For each target the tail of the weights of episodes: sizes, and the share at least as large.
     lower_is_better
         Whether rewards are costs.
+    card
+        What the log holds; None of statistics.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Evaluation:
     ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
     tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
+    card: Card | None = None
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -86,6 +89,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return it all as plain data, as JSON holds them: None for what is not finite."""
         sums = self.statistics
+        checked = () if self.card is None else self.card.findings
         found: dict[str, Any] = {
             "kind": "saddleback evaluation",
             "schema": 1,
@@ -106,8 +110,10 @@ class Evaluation:
             },
             "estimates": [asdict(each) for each in self.estimates],
             "paths": self.paths,
-            "warnings": [str(each) for each in self.findings],
+            "warnings": list(dict.fromkeys(map(str, (*checked, *self.findings)))),
         }
+        if self.card is not None:
+            found["card"] = self.card.as_dict()
         if self.logged is not None:
             own = self.logged
             found["logged"] = {

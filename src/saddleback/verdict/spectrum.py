@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _validate
+from saddleback._progress import Progress
 from saddleback._typing import ComplexArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluation.intervals import block_scores
@@ -98,6 +99,7 @@ def spectrum(
     ridge: float,
     draws: int,
     rng: int = 0,
+    progress: Progress | None = None,
 ) -> Callable[[], Spectrum]:
     """Begin to draw blocks of episodes anew, for V̂ and the eigenvalues of Â each time.
 
@@ -134,7 +136,11 @@ def spectrum(
     parts = [pool.submit(some_draws, weights[k : k + PART]) for k in range(0, draws, PART)]
 
     def wait() -> Spectrum:
-        each = [one for part in parts for one in part.result()]
+        each = []
+        for done, part in enumerate(parts, 1):
+            each += part.result()
+            if progress is not None:
+                progress(done / len(parts))
         cloud = np.array([values for values, _ in each])
         return Spectrum(whole.result(), cloud, np.array([value for _, value in each]))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._progress import Progress, planned
 from saddleback.evaluation.intervals import ESTIMAND, Interval, block_scores, student
 from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.statistics import Statistics
@@ -103,13 +104,22 @@ def begin_spectra(
     pool: Executor,
     ridge: float,
     draws: int | None,
+    progress: Progress | None = None,
 ) -> Waiting:
     """Begin to find the spectra of all targets; too large ones only if they were asked for."""
-    few = int((sums.steps > 0).sum()) < 2
-    if few or (draws is None and len(sums.span.active) > LARGEST):
+    often = resamples(len(sums.span.active), draws)
+    if int((sums.steps > 0).sum()) < 2 or not often:
         return {}
-    often = DRAWS if draws is None else draws
-    return {name: spectrum(sums, rule, name, pool, ridge=ridge, draws=often) for name in targets}
+    parts = planned(progress, [("", 1.0)] * len(targets))
+    return {
+        name: spectrum(sums, rule, name, pool, ridge=ridge, draws=often, progress=part)
+        for name, part in zip(targets, parts, strict=True)
+    }
+
+
+def resamples(active: int, draws: int | None) -> int:
+    """How often blocks are drawn, with so many active features."""
+    return draws if draws is not None else DRAWS if active <= LARGEST else 0
 
 
 def known(

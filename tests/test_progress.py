@@ -1,0 +1,125 @@
+"""Progress: a fraction of all the planned work, shown as a bar or as a line every ten seconds."""
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from saddleback import GES, collect, evaluate, learn, problems
+from saddleback._progress import part_of, planned
+from saddleback.commands import _progress, group
+from saddleback.sweep import Store, Task, TaskProgress, read_study, run_study, tasks_of
+from studies import SMALL, written
+
+WILD = SMALL.replace("0.2]", "50.0]")
+
+
+class Recorder:
+    """Keeps what is reported."""
+
+    def __init__(self):
+        self.reports = []
+
+    def __call__(self, fraction, phase="", /):
+        self.reports.append((fraction, phase))
+
+    @property
+    def fractions(self):
+        return [fraction for fraction, _ in self.reports]
+
+
+def test_parts_of_parts_add_up():
+    recorder = Recorder()
+    first, second = planned(recorder, [("reading", 1.0), ("evaluating", 3.0)])
+    part_of(second, 0.5, 1.0)(0.5)
+    part_of(first, 0.0, 1.0, "inner")(1.0)
+    assert recorder.reports == [(0.25 + 0.75 * 0.75, "evaluating"), (0.25, "inner")]
+    assert planned(None, [("reading", 1.0)]) == [None]
+
+
+def test_the_time_left_counts_down_between_reports():
+    clock = _progress.Clock(now=0.0)
+    assert clock.left(now=5.0) is None
+    clock.report(0.1, now=10.0)
+    assert [clock.left(now=t) for t in (10.0, 40.0, 500.0)] == [90.0, 60.0, 0.0]
+    clock.report(0.5, now=60.0)
+    assert clock.left(now=60.0) == 60.0
+
+
+@pytest.mark.parametrize("held", [10**6, 0])
+def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
+    """From 0 to 1, never back, whether the log is kept in memory or read again and again."""
+    monkeypatch.setattr("saddleback.verdict.answer.HELD", held)
+    car = problems.mountain_car()
+    log = collect(car, episodes=30, rng=0)
+    recorder = Recorder()
+    evaluate(log, "pump:0.9", gamma=0.99, features="tiles:2x2", progress=recorder)
+    assert recorder.fractions == sorted(recorder.fractions)
+    assert recorder.fractions[-1] == pytest.approx(1.0)
+    phases = list(dict.fromkeys(phase for _, phase in recorder.reports))
+    assert phases == ["reading", "evaluating", "resampling"]
+
+
+def test_learning_reports_what_it_has_recorded():
+    recorder = Recorder()
+    problem = problems.two_state(gamma=0.9)
+    learn(
+        GES(0.0), problem, alpha=0.1, beta=0.1, steps=100, record=25, rng=0, progress=recorder
+    )
+    assert recorder.fractions == [0.0, 0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_study_moves_inside_its_tasks(tmp_path):
+    recorder = Recorder()
+    path = written(tmp_path, WILD)
+    run_study(path, tmp_path / "s", progress=recorder)
+    tasks = len(tasks_of(read_study(path), tmp_path))
+    assert recorder.fractions == sorted(recorder.fractions)
+    assert recorder.fractions[-1] == 1.0
+    inside = {round(f * tasks, 3) for f in recorder.fractions}
+    assert len(inside) > 2 * tasks
+    assert re.fullmatch(
+        rf"sweep, {tasks} of {tasks} tasks, [\d.]+ [kM] learner-steps/s, \d+ diverged so far",
+        recorder.reports[-1][1],
+    )
+
+
+def test_a_resumed_study_begins_at_nothing(tmp_path):
+    """What was done before is not part of the work, so that the time left is not too short."""
+    path, out = written(tmp_path), tmp_path / "s"
+    run_study(path, out)
+    done = sorted((out / "shards").iterdir())
+    done[0].unlink()
+    recorder = Recorder()
+    run_study(path, out, progress=recorder)
+    assert recorder.fractions[0] < 0.5
+    assert f", {len(done) - 1} of {len(done)} tasks" in recorder.reports[0][1]
+
+
+def test_a_cluster_without_workers_is_noted_while_all_are_waited_for(tmp_path):
+    recorder = Recorder()
+    tasks = [Task("a", lambda progress: b"")]
+    with Store.open(tmp_path / "s", {}, "") as store:
+        watcher = TaskProgress("sweep", tasks, store, recorder, note=lambda: ", no workers")
+        watcher.begin(tasks)
+        watcher.waiting()
+    assert recorder.reports == [(0.0, "sweep, 0 of 1 tasks, no workers")]
+
+
+def test_without_a_terminal_there_are_plain_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(_progress, "EVERY", 0.0)
+    done = CliRunner().invoke(
+        group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s"), "--workers", "1"]
+    )
+    lines = [line for line in done.stderr.splitlines() if "% done" in line]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"sweep, \d of 6 tasks.*: \d+% done(, \d+ s left)?", line)
+
+
+def test_lines_come_every_ten_seconds_only(tmp_path):
+    done = CliRunner().invoke(
+        group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s")]
+    )
+    assert done.exit_code == 0
+    assert "% done" not in done.stderr
