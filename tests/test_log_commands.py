@@ -97,7 +97,7 @@ def test_evaluate_by_a_function_in_a_file(place):
         *BOX, "--path", "--method", "fqe",
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in said
-    assert "suggested" in said
+    assert "← used" in said
     assert "observed, pipeline -7" in flat(said)
     assert "FQE" in said
     assert "λ ceiling of GES 0.6" in said
@@ -157,7 +157,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluate", "{a}", "--target", "{p}:probs"], "Say the discount: --gamma"),
+        (["evaluate", "{a}", "--target", "{p}:probs"], "no discount: give one, --gamma 0.99"),
         (["evaluate", "{a}", "--gamma", "0.9"], "Say which policy to evaluate: --target"),
         (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),
@@ -255,7 +255,7 @@ def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
 def test_a_log_names_its_own_discount(place, tmp_path):
     sb.Log(str(place / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
     said = run("evaluate", tmp_path / "named.parquet", "--target", "uniform", *BOX).stdout
-    assert "γ 0.9," in said
+    assert "γ = 0.9," in said
 
 
 def test_named_actions_are_said_in_their_order(tmp_path):
@@ -308,7 +308,7 @@ def test_weighted_estimates_come_with_what_they_are_worth(place):
     said = run("evaluate", place / "a.parquet", *words).stdout
     for name in ("IS", "PDIS", "WIS", "PDWIS", "DR", "WDR"):
         assert f"  {name} " in said
-    assert "V^π, ESS" in said
+    assert "V^π; ESS" in said
     assert "IS, PDIS, WIS, PDWIS, DR, WDR: k-hat" in said
     assert max(map(len, said.split("features never active")[0].splitlines())) <= 80
     plain = json.loads(run("evaluate", place / "a.parquet", *words, "--json").stdout)

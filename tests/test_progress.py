@@ -63,9 +63,7 @@ def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
 def test_learning_reports_what_it_has_recorded():
     recorder = Recorder()
     problem = problems.two_state(gamma=0.9)
-    learn(
-        GES(0.0), problem, alpha=0.1, beta=0.1, steps=100, record=25, rng=0, progress=recorder
-    )
+    learn(GES(0.0), problem, alpha=0.1, beta=0.1, steps=100, record=25, rng=0, progress=recorder)
     assert recorder.fractions == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 

@@ -15,7 +15,15 @@ import saddleback as sb
 from saddleback.commands import group
 from saddleback.evaluation.weights import pareto_k, tail
 from saddleback.report import evaluation_page, write
-from saddleback.verdict.words import rows, sentences, told
+from saddleback.verdict.words import (
+    answer,
+    baseline_line,
+    failed_checks,
+    format_result,
+    least_data,
+    rows,
+    value_line,
+)
 
 EVIL = "<img src=x onerror='window.hacked=1'>"
 SCRIPT = "<script>window.hacked=1</script>"
@@ -87,14 +95,17 @@ def test_terminal_json_and_page_say_the_same(results, name):
     live = results[name]
     saved = json.loads(json.dumps(live))
     assert saved == live
-    assert told(saved) == told(live)
-    terminal, page = " ".join(told(saved).split()), text_of(evaluation_page(saved))
+    assert format_result(saved) == format_result(live)
+    terminal, page = " ".join(format_result(saved).split()), text_of(evaluation_page(saved))
     trusts = set()
     for verdict in saved["verdicts"]:
-        for head, text, _ in sentences(verdict):
-            sentence = " ".join(f"{head} {text}".split())
-            assert sentence in terminal
-            assert sentence in page
+        sentences = [
+            answer(verdict).text, value_line(verdict), baseline_line(saved), least_data(verdict),
+            *(" ".join(check) for check in failed_checks(verdict)),
+        ]  # fmt: skip
+        for sentence in sentences:
+            assert " ".join(sentence.split()) in terminal
+            assert " ".join(sentence.split()) in page
         for row in rows(saved, verdict["target"], verdict)[0]:
             cells = " ".join(" ".join(row).split())
             assert cells in terminal
@@ -116,7 +127,7 @@ def test_a_refused_answer_leads_with_the_reason_and_is_grey(visit, results, tmp_
     page = visit(write(evaluation_page(results["several"]), tmp_path / "several.html"))
     at = [each["trust"] for each in results["several"]["verdicts"]].index("refused")
     card = page.locator(f"#verdict-{at}")
-    assert "Trust: REFUSED. No value is given" in " ".join(card.inner_text().split())
+    assert "No answer, the estimate is refused: " in " ".join(card.inner_text().split())
     assert "bad" in card.get_attribute("class")
     colours = page.eval_on_selector_all(
         f"#policy-{at} .estimates td",
@@ -128,7 +139,7 @@ def test_a_refused_answer_leads_with_the_reason_and_is_grey(visit, results, tmp_
         f"['forest-{at}'].rows).map((row) => row.kind)"
     )
     assert "refused" in kinds
-    assert not {"suggested", "of V^π"} & set(kinds)
+    assert not {"used", "of V^π"} & set(kinds)
 
 
 def test_names_made_of_html_are_text(visit, results, tmp_path):
@@ -374,7 +385,7 @@ def test_evaluate_writes_a_page_of_a_log_and_of_statistics(tmp_path):
     assert done.exit_code in (0, 3, 4), done.output
     again = text_of(out.read_text(encoding="utf-8"))
     assert result["fingerprint"] in again
-    assert "Trust: " in again
+    assert "the estimate is " in again
 
 
 def test_pages_that_cannot_be_written_are_refused_before_any_work(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from saddleback.report import evaluation_page, read_results, study_page
 from saddleback.sweep import run_study
 from saddleback.system.storage import pack
 from saddleback.verdict.saved import RESULT, damage
-from saddleback.verdict.words import explained
+from saddleback.verdict.words import format_result_verbose
 
 OTHERS = (None, "x", -1, 1e308, [], {}, True)
 """What is put in the place of each part."""
@@ -89,7 +89,7 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
     for _ in mutations(plain):
         if damage(plain) is None:
             told += 1
-            explained(plain)
+            format_result_verbose(plain)
             evaluation_page(plain)
         else:
             refused += 1

@@ -16,9 +16,9 @@ def main() -> None:
         return
     # Commands use threads of their own; those of linear algebra would only get in their way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Greek shows "?" instead
     from saddleback.commands import group
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="saddleback")  # a terminal without Greek gets its names
     group(prog_name="saddleback")

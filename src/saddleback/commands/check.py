@@ -13,6 +13,7 @@ from saddleback._progress import part_of
 from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import log_options, open_log
 from saddleback.commands._progress import display
+from saddleback.commands._terminal import text_width
 from saddleback.commands.typed import as_typed, tell
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
         click.echo(json_text(HEAD | plain))
     else:
         for line in card.text.splitlines():
-            click.echo("\n".join(textwrap.wrap(line, 79, subsequent_indent="  ")))
+            click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
         for each in card.findings:
             tell(str(each))
         counts = len(card.errors), len(card.findings) - len(card.errors)

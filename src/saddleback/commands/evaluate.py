@@ -20,6 +20,7 @@ from saddleback.commands._logs import (
 )
 from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._progress import display
+from saddleback.commands._terminal import echo_lines, text_width
 from saddleback.commands._work import check_outputs
 from saddleback.commands.stats import parse_rule
 
@@ -165,11 +166,14 @@ def _show(found: Evaluation, save: Path | None, report: Path | None, as_json: bo
     """Print and keep the result; the exit status says what it is worth."""
     from saddleback.commands._made import made
     from saddleback.commands.typed import as_typed
-    from saddleback.verdict.words import told
+    from saddleback.verdict.words import result_lines
 
     result = found.as_dict() | {"made": made(seed=0)}
     result["warnings"] = list(dict.fromkeys(map(as_typed, result["warnings"])))
-    click.echo(json_text(result) if as_json else told(result))
+    if as_json:
+        click.echo(json_text(result))
+    else:
+        echo_lines(result_lines(result, text_width()))
     if save is not None:
         save.write_text(json_text(result), encoding="utf-8")
     if report is not None:

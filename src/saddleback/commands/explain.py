@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from saddleback.commands._logs import announce, kind_of
+from saddleback.commands._terminal import echo_lines, text_width
 from saddleback.errors import InvalidParameter
 
 SCHEMA = 1
@@ -29,9 +30,9 @@ def command(file: Path) -> None:
     """
     announce("reading", [str(file)])
     found = read_result(file)
-    from saddleback.verdict.words import explained
+    from saddleback.verdict.words import verbose_lines
 
-    click.echo(explained(found))
+    echo_lines(verbose_lines(found, text_width()))
 
 
 def read_result(path: Path) -> dict[str, Any]:

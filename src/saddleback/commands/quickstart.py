@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from saddleback.commands._terminal import text_width
 from saddleback.errors import InvalidParameter
 
 POLICY = '''\
@@ -88,9 +89,14 @@ def _run(title: str, *words: str) -> None:
     try:
         group.main(list(words), prog_name="saddleback", standalone_mode=False)
     except SystemExit as status:
+        if status.code == INTERRUPTED:
+            raise
         click.echo(f"\n(exit status {status.code}: {MEANS.get(str(status.code), 'bad input')})")
     click.echo()
 
+
+INTERRUPTED = 130
+"""Exit status of a command that was interrupted."""
 
 MEANS = {"0": "usable", "3": "refused", "4": "doubtful"}
 
@@ -111,14 +117,18 @@ def _meaning(path: Path) -> str:
     import json
     import textwrap
 
+    from saddleback.verdict.numbers import decimals, number, span
+
     (verdict,) = json.loads(path.read_text(encoding="utf-8"))["verdicts"]
-    better = verdict["improvement"]
+    improvement = verdict["improvement"]
+    places = decimals(verdict)
     low, high = verdict["wide"]
     text = (
-        f"Patients under the present policy returned {better['baseline']:.2f} on average. Under "
-        f"the candidate it would have been {verdict['value']:.2f}, and with all that is known of "
-        f"the errors between {low:.2f} and {high:.2f}. The answer is {verdict['trust']} "
-        f"({verdict['reason']}), and says that the candidate is {better['word']}. Where it rests "
-        f"on least: {verdict['weakest']}."
+        f"Patients under the present policy returned {number(improvement['baseline'], places)} on "
+        f"average. Under the candidate they would have returned "
+        f"{number(verdict['value'], places)} (bias-adjusted 95% CI "
+        f"{span(low, high, places)}). The estimate is {verdict['trust']} "
+        f"({verdict['reason']}), and the candidate is {improvement['word']}. It rests on the least "
+        f"data for {verdict['weakest']}."
     )
-    return "\n".join(textwrap.wrap(text, 79))
+    return "\n".join(textwrap.wrap(text, text_width()))

@@ -10,6 +10,7 @@ import click
 
 from saddleback.commands._logs import as_json as json_text
 from saddleback.commands._logs import log_options, statistics_in, target_options
+from saddleback.commands._terminal import echo_lines, text_width
 from saddleback.commands.evaluate import of_log, only_for_logs
 from saddleback.commands.stats import parse_rule
 
@@ -80,7 +81,10 @@ def command(
             lower_is_better=lower_is_better,
         )  # fmt: skip
     ranking = rank(found, alpha=alpha, baseline=number)
-    click.echo(json_text(ranking.as_dict()) if as_json else ranking.text)
+    if as_json:
+        click.echo(json_text(ranking.as_dict()))
+    else:
+        echo_lines(ranking.lines(text_width()))
     sys.exit(ranking.status)
 
 

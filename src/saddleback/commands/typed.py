@@ -7,6 +7,8 @@ import textwrap
 
 import click
 
+from saddleback.commands._terminal import text_width
+
 TYPED = (
     (r"pass min_prob=…", "pass --min-prob …"),
     (r'drop_bad="episode"', "--drop-bad"),
@@ -52,7 +54,11 @@ def fitted(message: str, first: int = 0) -> str:
     lines = (" " * first + as_typed(message)).split("\n")
     broken = (
         textwrap.fill(
-            line, 79, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            line,
+            text_width(),
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
         for line in lines
     )

@@ -12,23 +12,31 @@ from saddleback.report import evaluation_charts as charts
 from saddleback.report.forest import forest
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
+from saddleback.verdict.evaluation import Evaluation
 from saddleback.verdict.words import (
     MARKS,
+    answer,
+    baseline_line,
+    failed_checks,
+    least_data,
     limits,
     policy_words,
     rows,
-    sentences,
     shortened,
+    value_line,
 )
 
-LOOK = {"usable": ("good", "✓"), "doubtful": ("doubt", "!"), "refused": ("bad", "✕")}
-"""Class and sign of each verdict."""
+BANNERS = {
+    "better": ("good", "▲"), "worse": ("bad", "▼"), "inconclusive": ("doubt", "≈"),
+    "doubtful": ("doubt", "!"), "refused": ("bad", "✕"), "unjudged": ("", ""),
+}  # fmt: skip
+"""Class and sign of the banner, by the outcome of the answer."""
 
 LEVEL = {"usable": "good", "doubtful": "doubt", "refused": "bad", "not checked": ""}
 
 
-def evaluation_page(result: dict[str, Any]) -> str:
-    """Return the page of a result, as `Evaluation.as_dict` or its JSON has it.
+def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
+    """Return the page of a result: an `Evaluation`, or what its JSON holds.
 
     Examples
     --------
@@ -36,11 +44,12 @@ def evaluation_page(result: dict[str, Any]) -> str:
     >>> walk = sb.problems.random_walk(0.9, target_right=0.6)
     >>> log = sb.collect(walk, episodes=200, rng=0)
     >>> features = sb.features.OneHot(walk.mdp.n_states)
-    >>> found = sb.evaluate(log, walk.target, features=features, gamma=0.9)
-    >>> text = evaluation_page(found.as_dict())
-    >>> "Trust:" in text
+    >>> result = sb.evaluate(log, walk.target, features=features, gamma=0.9)
+    >>> "the estimate is reliable." in evaluation_page(result)
     True
     """
+    if isinstance(result, Evaluation):
+        result = result.as_dict()
     verdicts = {each["target"]: each for each in result["verdicts"]}
     names = list(dict.fromkeys(each["target"] for each in result["estimates"]))
     targets = [_target(k, name, result, verdicts.get(name)) for k, name in enumerate(names)]
@@ -69,13 +78,17 @@ def _target(
     found: dict[str, Any] = {
         "k": k, "name": name, "verdict": verdict, "rows": told,
         "notes": [(", ".join(methods), note) for note, methods in notes.items()],
-        "look": "", "sign": "", "said": [], "doubts": [], "gates": [], "policy": "",
+        "answer": answer(verdict).text, "statements": [], "failed": [], "gates": [], "policy": "",
+        "refused": verdict is not None and verdict["trust"] == "refused",
     }  # fmt: skip
+    found["look"], found["sign"] = BANNERS[answer(verdict).outcome]
     if verdict is not None:
-        found["look"], found["sign"] = LOOK[verdict["trust"]]
-        said = [(head.strip(), text) for head, text, _ in sentences(verdict)]
-        found["said"] = [*said[:2], said[-1]]
-        found["doubts"] = said[2:-1]
+        statements = [
+            (f"Value of {name}:", value_line(verdict)), ("Logged policy:", baseline_line(result)),
+            ("Least data:", least_data(verdict)),
+        ]  # fmt: skip
+        found["statements"] = [(head, text) for head, text in statements if text]
+        found["failed"] = failed_checks(verdict)
         found["gates"] = [
             gate | {"mark": MARKS[gate["level"]], "look": LEVEL[gate["level"]],
                     "limits": limits(gate), "number": _number(gate["value"])}
@@ -112,11 +125,11 @@ def _card(result: dict[str, Any]) -> list[tuple[str, str]]:
         low, mean, high = card["reward"]
         found[2:2] = [
             ("how episodes end", ends + (f", {card['stops']:,} just stop" * bool(card["stops"]))),
-            ("reward", f"least {low:.4g}, mean {mean:.4g}, greatest {high:.4g}"),
+            ("reward", f"min {low:.4g}, mean {mean:.4g}, max {high:.4g}"),
         ]
         if card["propensity"] is not None:
             least, median = card["propensity"]
-            found.append(("behavior_prob", f"least {least:.4g}, median {median:.4g}"))
+            found.append(("behavior_prob", f"min {least:.4g}, median {median:.4g}"))
         reach = zip(result.get("observations", ()), card["low"], card["high"], strict=False)
         found += [(name, f"{low:.4g} to {high:.4g}") for name, low, high in reach]
     return found

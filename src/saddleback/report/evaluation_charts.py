@@ -7,7 +7,7 @@ import math
 from saddleback.evaluation.weighted import threshold, told_apart
 from saddleback.report.figures import Plain, axis, decades, figure
 from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
-from saddleback.verdict.words import Row, ceilinged
+from saddleback.verdict.words import Row, has_ceiling
 
 MOST = 600
 """Most eigenvalues of resamples that are drawn: those with the largest real parts."""
@@ -241,7 +241,7 @@ def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
         {"mark": {"type": "line", "color": colour, "point": DOT | {"color": colour}}}
     ]
     if ceiling is not None and ceiling <= 1:
-        own = verdict is not None and ceilinged(verdict)
+        own = verdict is not None and has_ceiling(verdict)
         whose = "The trace has" if own else "An importance trace (GES, GQ) would have"
         words += f" {whose} a bounded variance up to λ = {ceiling:.2f}, the dashed line"
         words += "." if own else f"; that of {result['rule']} has no such limit."

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from saddleback.report.figures import Plain, axis, figure
 from saddleback.report.theme import COLOURS, MUTED, chart
-from saddleback.verdict.words import Row, trusted
+from saddleback.verdict.words import NOT_USED, USED, Row, trusted
 
 KINDS = {
-    "suggested": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
-    "void": MUTED, "logged": COLOURS[1],
+    "used": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
+    "unreliable": MUTED, "logged": COLOURS[1],
 }  # fmt: skip
 """Colours of the rows of a forest plot."""
 
@@ -22,26 +22,26 @@ def forest(
     """Draw all estimates below each other, with the logged policy as reference."""
     mine = [each for each in result["estimates"] if each["target"] == name]
     refused = verdict is not None and verdict["trust"] == "refused"
-    first = "refused" if refused else "suggested"
+    first = "refused" if refused else "used"
     given: list[tuple[str, Plain]] = []
     if result.get("logged") is not None:
         given.append(("logged", result["logged"] | {"method": "logged policy"}))
     for j, each in enumerate(mine):
         void = each["ess"] is not None and not trusted(each, result)
-        given.append((first if j == 0 and verdict else "void" if void else "other", each))
+        given.append((first if j == 0 and verdict else "unreliable" if void else "other", each))
     rows = [
         {"method": each["method"], "kind": kind, "value": each["value"], "low": each["low"],
          "high": each["high"], "estimand": each["estimand"], "ess": each.get("ess"),
          "k_hat": each.get("k_hat"), "label": f"{method}  {value} {reach}  {what}".rstrip(),
-         "brief": f"{method}  {value} {reach}  {what[what.find('<-'):] * ('<-' in what)}".rstrip()}
+         "brief": f"{method}  {value} {reach}  {_mark(what)}".rstrip()}
         for (kind, each), (method, value, reach, what) in zip(given, told, strict=True)
     ]  # fmt: skip
     if verdict is not None and not refused:
         low, high = verdict["wide"]
-        wide = {"method": "V^π, with the gap", "kind": "of V^π", "value": verdict["value"],
+        wide = {"method": "V^π, with the bias", "kind": "of V^π", "value": verdict["value"],
                 "low": low, "high": high, "estimand": "V^π", "ess": None, "k_hat": None,
-                "label": "V^π, as far as the gap holds",
-                "brief": "V^π, as far as the gap holds"}  # fmt: skip
+                "label": "V^π, including the estimated bias",
+                "brief": "V^π, including the estimated bias"}  # fmt: skip
         rows.insert(1 + bool(given and given[0][0] == "logged"), wide)
     logged = None if result.get("logged") is None else result["logged"]["value"]
     rows = [
@@ -52,15 +52,22 @@ def forest(
     if not rows:
         return None
     ends = [
-        each[part] for each in rows if each["kind"] != "void" for part in ("value", "low", "high")
+        each[part]
+        for each in rows
+        if each["kind"] != "unreliable"
+        for part in ("value", "low", "high")
     ]
     known = [each for each in ends if each is not None] or [rows[0]["value"]]
     pad = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-    words = "Intervals are of 95 %." if any(each["low"] is not None for each in rows) else ""
+    words = (
+        "Bars are 95% confidence intervals."
+        if any(each["low"] is not None for each in rows)
+        else ""
+    )
     if result.get("logged") is not None:
         words += " The dashed line is what the logged policy returned."
-    if any(each["kind"] == "void" for each in rows):
-        words += " Hollow: void, since a few episodes carry the weight."
+    if any(each["kind"] == "unreliable" for each in rows):
+        words += " Hollow: unreliable, since the importance weights are heavy-tailed."
     low, high = min(known) - pad, max(known) + pad
     spread = [each[part] for each in rows for part in ("value", "low", "high")]
     if any(not low <= each <= high for each in spread if each is not None):
@@ -72,6 +79,11 @@ def forest(
     return figure(k, "forest", "All estimates", words, _forest(low, high, len(rows)), rows)
 
 
+def _mark(notes: str) -> str:
+    """Return whether an estimate is the one that is used, or refused."""
+    return next((mark for mark in (USED, NOT_USED) if mark in notes), "")
+
+
 def _forest(low: float, high: float, count: int) -> Plain:
     scale = {"domain": [low, high], "nice": False, "zero": False}
     x = {"x": axis("value", "value of the policy", scale=scale, axis={"tickCount": 10})}
@@ -79,10 +91,10 @@ def _forest(low: float, high: float, count: int) -> Plain:
     by_kind = {"field": "kind", "type": "nominal", "legend": None,
                "scale": {"domain": list(KINDS), "range": list(KINDS.values())}}  # fmt: skip
     colour = {"color": by_kind}
-    hollow = {"condition": {"test": "datum.kind === 'void'", "value": "var(--paper)"}}
+    hollow = {"condition": {"test": "datum.kind === 'unreliable'", "value": "var(--paper)"}}
     numbers = [{"field": part, "format": ".5g"} for part in ("value", "low", "high")]
     tooltip = {"tooltip": [{"field": "method"}, {"field": "estimand", "title": "of"}, *numbers]}
-    dash = {"strokeDash": {"condition": {"test": "datum.kind === 'void'", "value": [4, 3]},
+    dash = {"strokeDash": {"condition": {"test": "datum.kind === 'unreliable'", "value": [4, 3]},
                            "value": [1, 0]}}  # fmt: skip
     return chart(
         "Forest plot: a value and an interval for each estimate", 46 * count,

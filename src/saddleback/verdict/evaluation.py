@@ -17,7 +17,7 @@ from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.sums import Diagnosis
 from saddleback.verdict.verdict import Verdict
-from saddleback.verdict.words import told
+from saddleback.verdict.words import format_result
 
 Paths = dict[str, dict[str, list[tuple[float, float]]]]
 """For each target, (λ, V̂) and (η, V̂)."""
@@ -59,7 +59,7 @@ class Evaluation:
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
     >>> print(found.text.splitlines()[0])
-    value of the target policy (γ 0.97, start states of the log)
+    Better: difference +1.14 (95% CI +1.04 to +1.23); the estimate is reliable.
     >>> [each.trust for each in found.verdicts], round(found.logged.interval.value, 2)
     (['usable'], -1.17)
     """
@@ -83,8 +83,8 @@ class Evaluation:
 
     @property
     def text(self) -> str:
-        """It all in words, within 80 columns."""
-        return told(self.as_dict())
+        """The result as text within 80 columns, the answer first."""
+        return format_result(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Return it all as plain data, as JSON holds them: None for what is not finite."""

@@ -7,6 +7,7 @@ best.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +17,12 @@ from saddleback import _validate
 from saddleback.errors import InvalidParameter
 from saddleback.verdict.evaluation import Evaluation
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, USABLE
+from saddleback.verdict.numbers import number
 from saddleback.verdict.verdict import RANK
+from saddleback.verdict.words import WIDTH, Line, wrap
+
+GIVEN = "as given"
+"""What a baseline is of that is a number."""
 
 
 @dataclass(frozen=True)
@@ -116,26 +122,73 @@ class Ranking:
         return {each.name: each.reason for each in self.candidates if each.trust == trust}
 
     @property
-    def text(self) -> str:
-        """It as a table, with what follows from it."""
-        wide = max(len(each.name) for each in self.candidates)
-        wide = min(max(wide, 9), 24)
-        head = f"{'candidate':{wide}}  {'value':>9}  {'difference':>10}  {'at least':>9}  trust"
-        lines = [f"baseline: {self.of}, {self.baseline:.4g}", head]
-        for each in self.candidates:
-            mark = "  <- better" if each.beats else ""
-            numbers = f"{each.value:9.4g}  {each.difference:+10.4g}  {each.bound:+9.4g}"
-            if each.trust == REFUSED:
-                numbers = f"{'-':>9}  {'-':>10}  {'-':>9}"
-            lines.append(f"{each.name[:wide]:{wide}}  {numbers}  {each.trust}{mark}")
-        side = "lower" if self.lower_is_better else "higher"
-        lines.append(f"at least: so much {side}, all of them at once {1 - self.alpha:.0%} sure")
+    def answer(self) -> str:
+        """Which candidate is better than the baseline, by how much at least, in one sentence."""
+        against = (
+            f"{'baseline' if self.of == GIVEN else self.of} ({number(self.baseline, self._places)})"
+        )
         best = self.best
-        if best is None:
-            lines.append("No candidate is better than the baseline for sure.")
-        else:
-            lines.append(f"Best: {best.name}.")
-        return "\n".join(lines)
+        if best is not None:
+            side = "lower" if self.lower_is_better else "higher"
+            others = sum(each.beats for each in self.candidates) - 1
+            more = f"; {others} more {'are' if others > 1 else 'is'} better too" if others else ""
+            return (
+                f"Better: {best.name} is at least {number(best.bound, self._places)} {side} than "
+                f"the {against}, with {1 - self.alpha:.0%} confidence; the estimate is "
+                f"reliable{more}."
+            )
+        if any(each.trust == USABLE for each in self.candidates):
+            return f"Inconclusive: no candidate is shown to be better than the {against}."
+        count = len(self.candidates)
+        none = "the estimate is not" if count == 1 else f"none of {count} estimates is"
+        return f"No answer: {none} reliable."
+
+    @property
+    def outcome(self) -> str:
+        """better, inconclusive, doubtful or refused: what the answer is."""
+        return {0: "better", 5: "inconclusive", 4: DOUBTFUL, 3: REFUSED}[self.status]
+
+    @property
+    def _places(self) -> int:
+        """Decimals by which differences and bounds are told apart, in two digits."""
+        sizes = [abs(each.bound - each.difference) for each in self.candidates]
+        least = min((size for size in sizes if 0 < size < math.inf), default=1.0)
+        return max(0, 1 - math.floor(math.log10(least)))
+
+    @property
+    def text(self) -> str:
+        """The answer, and a table of all candidates."""
+        return "\n".join(line.text for line in self.lines())
+
+    def lines(self, width: int = WIDTH) -> list[Line]:
+        """Return the text in lines, those of the answer with its outcome."""
+        places = self._places
+        side = "upper bound" if self.lower_is_better else "lower bound"
+        table = [("candidate", "value", "difference", side, "reliability")]
+        for each in self.candidates:
+            numbers = (
+                number(each.value, places), number(each.difference, places, sign=True),
+                number(-each.bound if self.lower_is_better else each.bound, places, sign=True),
+            )  # fmt: skip
+            numbers = ("–", "–", "–") if each.trust == REFUSED else numbers
+            mark = f"{each.trust}{'  ← better' if each.beats else ''}"
+            table.append((each.name[:NAME], *numbers, mark))
+        widths = [max(len(row[k]) for row in table) for k in range(4)]
+        lines = [""]
+        for row in table:
+            cells = [f"{row[0]:<{widths[0]}}", *(f"{row[k]:>{widths[k]}}" for k in (1, 2, 3))]
+            lines.append("  ".join([*cells, row[4]]))
+        lines += [
+            "",
+            f"The {side}s of the difference hold for all candidates at once with",
+            f"{1 - self.alpha:.0%} confidence (Bonferroni), and include the estimated bias.",
+        ]
+        answer = [Line(line, self.outcome) for line in wrap("", self.answer, width=width)]
+        return [*answer, *map(Line, lines)]
+
+
+NAME = 24
+"""Letters of a candidate's name that are shown in the table."""
 
 
 def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:
@@ -193,7 +246,7 @@ def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = Non
         )
     ranked.sort(key=lambda one: (RANK[one.trust], -one.bound))
     if baseline is not None:
-        return Ranking(baseline, "as given", alpha, lower_is_better, tuple(ranked))
+        return Ranking(baseline, GIVEN, alpha, lower_is_better, tuple(ranked))
     assert found.logged is not None
     held = found.logged.interval.value
     return Ranking(held, "logged policy", alpha, lower_is_better, tuple(ranked))

@@ -106,7 +106,7 @@ class Verdict:
     >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
     >>> verdict = found.verdicts[0]
     >>> verdict.trust, verdict.reason, len(verdict.gates)
-    ('usable', 'all 13 gates are passed', 15)
+    ('usable', 'all 13 applicable checks passed (of 15)', 15)
     """
 
     target: str
@@ -136,7 +136,11 @@ class Verdict:
         level = worst.level if RANK[worst.level] else USABLE
         value, low, high = interval
         checked = sum(each.level != UNKNOWN for each in gates)
-        reason = worst.sentence if RANK[worst.level] else f"all {checked} gates are passed"
+        reason = (
+            worst.sentence
+            if RANK[worst.level]
+            else f"all {checked} applicable checks passed (of {len(gates)})"
+        )
         return cls(
             target, level, value, low, high, evidence.gap or 0.0, gates, reason, region,
             improvement, evidence,

@@ -1,248 +1,338 @@
-"""A result in words, within 80 columns, from the plain data that it is saved as.
+"""A result as text, from the plain data that it is saved as: the answer first.
 
-The terminal, ``saddleback explain`` and a report all tell what is in those data, so that they
+The terminal, ``saddleback explain``, notebooks and a report all render those data, so that they
 cannot differ.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from saddleback.evaluation.weighted import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
+from saddleback.verdict.numbers import MINUS, bracket, decimals, distinct, number, short, span
 from saddleback.verdict.spectrum import MANY
 
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
-SHORT = {"TD fixed point of these features": "TD fixed point"}
+ESTIMANDS = {"TD fixed point of these features": "TD fixed point"}
+USED, NOT_USED = "← used", "REFUSED, do not use"
+
+BETTER, WORSE, INCONCLUSIVE, UNJUDGED = "better", "worse", "inconclusive", "unjudged"
+"""What an answer is, besides doubtful and refused."""
 
 
-def told(plain: dict[str, Any]) -> str:
-    """Return a result as it is told on the terminal."""
-    lines = [f"value of the target policy (γ {plain['gamma']:g}, start states of the log)"]
-    verdicts = {each["target"]: each for each in plain["verdicts"]}
-    for target in dict.fromkeys(each["target"] for each in plain["estimates"]):
-        lines += ["", *_table(plain, target, verdicts.get(target))]
-        lines += _paths(plain, target)
-        if target in verdicts:
-            lines += _looks(plain, verdicts[target])
-            lines += ["", *statements(verdicts[target])]
-    lines += ["", *_footer(plain)]
-    return "\n".join(lines)
+class Line(NamedTuple):
+    """A line of text, and the outcome by which it is coloured, if by any."""
+
+    text: str
+    outcome: str = ""
 
 
-def explained(plain: dict[str, Any]) -> str:
-    """Return a result with every gate, its number and its thresholds."""
-    lines = [told(plain)]
-    for verdict in plain["verdicts"]:
-        lines += ["", *_wrap("", f"what was looked at for {verdict['target']}:")]
-        for gate in verdict["gates"]:
-            head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
-            lines += _wrap(head, gate["sentence"] + _thresholds(gate), " " * len(head))
-        lines += ["", *_behind(plain, verdict)]
-    return "\n".join(lines)
+class Answer(NamedTuple):
+    """The answer to whether a target is better: its outcome, and one sentence."""
+
+    outcome: str
+    text: str
 
 
-def _behind(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
-    """More numbers: the parts of the gap, the weights, the features."""
-    parts = [f"{name} {_short(each)}" for name, each in verdict["gap_parts"].items()]
-    yield from _wrap("  gap, the largest of: ", ", ".join(parts).replace("_", "-"), "    ")
-    weights = [each for each in plain["estimates"] if each["ess"] is not None]
-    for each in [one for one in weights if one["target"] == verdict["target"]][:1]:
-        largest = "none" if each["max_share"] is None else f"{each['max_share']:.0%}"
-        said = f"ESS {each['ess']:,.1f} of {plain['episodes']:,}, largest share {largest}"
-        yield from _wrap("  weights of episodes: ", f"{said}, k-hat {_short(each['k_hat'])}")
-    steps = plain.get("ess_by_step", {}).get(verdict["target"], [])
-    if steps:
-        at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
-        line = ", ".join(f"{steps[k]:,.0f} after {k + 1}" for k in at)
-        yield from _wrap("  ESS by step: ", line, "    ")
-    rank = f"rank {verdict['rank']:,} of {plain['p']:,}, condition {_short(verdict['condition'])}"
-    yield from _wrap("  features: ", f"{rank} on what was met")
+def answer(verdict: dict[str, Any] | None) -> Answer:
+    """Return the answer that a verdict gives.
 
-
-def statements(verdict: dict[str, Any]) -> list[str]:
-    """The verdict: trust, improvement, and the weakest point, in lines."""
-    return [line for head, text, indent in sentences(verdict) for line in _wrap(head, text, indent)]
-
-
-def sentences(verdict: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The verdict as (head, text, indent of further lines), trust and improvement first."""
-    trust, places = verdict["trust"], _places(verdict)
-    value, low, high = (_number(each, places) for each in (verdict["value"], *verdict["wide"]))
-    bad = [each for each in verdict["gates"] if each["level"] in (DOUBTFUL, REFUSED)]
-    said = f"{trust.upper()}. "
+    A doubtful estimate is inconclusive whatever its interval says, since what makes it doubtful may
+    reverse it.
+    """
+    if verdict is None:
+        return Answer(UNJUDGED, "No verdict: the reliability of the estimate is unknown.")
+    trust, improvement = verdict["trust"], verdict["improvement"]
     if trust == REFUSED:
-        said += "No value is given, for the reasons below."
+        return Answer(REFUSED, f"No answer, the estimate is refused: {verdict['reason']}.")
+    if improvement is None:
+        outcome, text = INCONCLUSIVE, "there is no baseline to compare with"
     else:
-        said += (
-            f"The value is {value}; V^π is in [{low}, {high}], 95 % sure as far as the gap of "
-            f"{_short(verdict['gap'])} holds."
+        outcome = {"undecided": INCONCLUSIVE}.get(improvement["word"], improvement["word"])
+        places = decimals(improvement)
+        reach = span(improvement["low"], improvement["high"], places, sign=True)
+        costs = "; lower is better" if improvement["lower_is_better"] else ""
+        text = f"difference {number(improvement['difference'], places, sign=True)} "
+        text += f"(95% CI {reach}{costs})"
+    if trust == DOUBTFUL:
+        return Answer(
+            DOUBTFUL, f"Inconclusive: {text}, but the estimate is doubtful: {verdict['reason']}."
         )
-    found = [("Trust: ", said, "  "), ("Improvement: ", _improvement(verdict), "  ")]
-    order = (REFUSED, DOUBTFUL)
-    for gate in sorted(bad, key=lambda each: order.index(each["level"])):
-        found.append((f"  {gate['code']} ", gate["sentence"] + ".", "    "))
-    return [*found, ("Weakest point: ", verdict["weakest"] + ".", "  ")]
+    return Answer(outcome, f"{outcome.capitalize()}: {text}; the estimate is reliable.")
 
 
-def _improvement(verdict: dict[str, Any]) -> str:
-    found = verdict["improvement"]
-    if found is None:
-        return "not known, for want of a baseline."
+def value_line(verdict: dict[str, Any]) -> str:
+    """Return the value of a target in a sentence; empty if it is refused."""
     if verdict["trust"] == REFUSED:
-        return "not judged, since the value is refused."
-    places = _places(found)
-    numbers = [_number(found[name], places) for name in ("difference", "low", "high")]
-    ahead, low, high = (each if each.startswith("-") else f"+{each}" for each in numbers)
-    sign = f"{ahead} [{low}, {high}]"
-    costs = ", where less is better" if found["lower_is_better"] else ""
-    word = {"better": "BETTER", "worse": "WORSE", "undecided": "UNDECIDED"}[found["word"]]
-    if verdict["trust"] == DOUBTFUL:
-        word += ", if the doubts below are unfounded"
+        return ""
+    places = decimals(verdict)
+    low, high = verdict["wide"]
     return (
-        f"{word}: {sign} against the logged policy ({_number(found['baseline'], places)}){costs}."
+        f"{number(verdict['value'], places)} (95% CI {span(low, high, places)}, including an "
+        f"estimated bias of {short(verdict['gap'])})."
     )
 
 
+def baseline_line(plain: dict[str, Any]) -> str:
+    """Return the value of the logged policy in a sentence; empty if it is not known."""
+    logged = plain.get("logged")
+    if logged is None:
+        return ""
+    places = decimals(logged)
+    how = "" if logged["estimand"] == "V^μ" else ", truncated episodes bootstrapped"
+    reach = span(logged["low"], logged["high"], places)
+    return f"{number(logged['value'], places)} (95% CI {reach}{how})."
+
+
+def least_data(verdict: dict[str, Any]) -> str:
+    """Return where the data are thinnest for what the target does."""
+    return re.sub(r"(?<![\w.])-(?=\d)", MINUS, verdict["weakest"]) + "."
+
+
+def failed_checks(verdict: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return code and sentence of each check that objects, refusals first."""
+    order = (REFUSED, DOUBTFUL)
+    failed = [gate for gate in verdict["gates"] if gate["level"] in order]
+    return [
+        (gate["code"], gate["sentence"] + ".")
+        for gate in sorted(failed, key=lambda gate: order.index(gate["level"]))
+    ]
+
+
+def format_result(plain: dict[str, Any], width: int = WIDTH) -> str:
+    """Return a result as text: the answers, the values, the warnings, then the tables."""
+    return "\n".join(line.text for line in result_lines(plain, width))
+
+
+def result_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
+    """Return a result as lines, those of an answer with its outcome."""
+    verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
+    targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
+    several = len(targets) > 1
+    lines: list[Line] = []
+
+    def add(head: str, text: str, indent: str = "  ", outcome: str = "") -> None:
+        lines.extend(Line(row, outcome) for row in wrap(head, text, indent, width))
+
+    for target in targets:
+        outcome, text = answer(verdicts.get(target))
+        add(f"{target}: " if several else "", text, outcome=outcome)
+    lines.append(Line(""))
+    for target in targets:
+        value = value_line(verdicts[target]) if target in verdicts else ""
+        if value:
+            add(f"Value of {target}: ", value)
+    if baseline_line(plain):
+        add("Logged policy: ", baseline_line(plain))
+    for target, verdict in verdicts.items():
+        add(f"Least data{f' for {target}' * several}: ", least_data(verdict))
+    warnings = [
+        (f"  {f'{target}: ' * several}{code} ", text)
+        for target, verdict in verdicts.items()
+        for code, text in failed_checks(verdict)
+    ]
+    warnings += [("  ", warning) for warning in plain["warnings"]]
+    if warnings:
+        lines += [Line(""), Line("Warnings")]
+        for head, text in warnings:
+            add(head, text, "    ")
+    for target in targets:
+        lines += [Line(""), *map(Line, _table(plain, target, verdicts.get(target), width))]
+        lines += map(Line, _paths(plain, target, width))
+        if target in verdicts:
+            lines += map(Line, _diagnostics(plain, verdicts[target], width))
+    return [*lines, Line(""), *map(Line, _footer(plain, width))]
+
+
+def format_result_verbose(plain: dict[str, Any], width: int = WIDTH) -> str:
+    """Return a result as text with every check, its number and its thresholds."""
+    return "\n".join(line.text for line in verbose_lines(plain, width))
+
+
+def verbose_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
+    """Return a result as lines, with every check, its number and its thresholds."""
+    lines = result_lines(plain, width)
+    several = len(plain["verdicts"]) > 1
+    for verdict in plain["verdicts"]:
+        lines += [Line(""), Line("Checks" + f" of {verdict['target']}" * several)]
+        for gate in verdict["gates"]:
+            head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
+            text = gate["sentence"] + _thresholds(gate)
+            lines += map(Line, wrap(head, text, " " * len(head), width))
+        lines += [Line(""), *map(Line, _details(plain, verdict, width))]
+    return lines
+
+
+def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iterator[str]:
+    """More numbers: the parts of the bias, the weights, the features."""
+    parts = [f"{name} {short(part)}" for name, part in verdict["gap_parts"].items()]
+    text = ", ".join(parts).replace("_", "-")
+    yield from wrap("  estimated bias, the largest of: ", text, "    ", width)
+    weighted = [e for e in plain["estimates"] if e["ess"] is not None]
+    for estimate in [e for e in weighted if e["target"] == verdict["target"]][:1]:
+        share = estimate["max_share"]
+        largest = "none" if share is None else f"{share:.0%}"
+        text = f"ESS {estimate['ess']:,.1f} of {plain['episodes']:,}, largest share {largest}, "
+        yield from wrap(
+            "  weights of episodes: ", text + f"k-hat {short(estimate['k_hat'])}", "    ", width
+        )
+    steps = plain.get("ess_by_step", {}).get(verdict["target"], [])
+    if steps:
+        at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
+        text = ", ".join(f"{steps[k]:,.0f} after {k + 1}" for k in at)
+        yield from wrap("  ESS by step: ", text, "    ", width)
+    text = f"rank {verdict['rank']:,} of {plain['p']:,}, condition {short(verdict['condition'])}"
+    yield from wrap("  features: ", f"{text} on the visited states", "    ", width)
+
+
 Row = tuple[str, str, str, str]
-"""An estimate in words: how it was found, value, interval, and of what."""
+"""An estimate as text: method, value, interval, and what it is of."""
 
 
 def rows(
     plain: dict[str, Any], target: str, verdict: dict[str, Any] | None
 ) -> tuple[list[Row], dict[str, list[str]]]:
-    """The logged policy and the estimates of a target in words, and notes with their methods."""
-    found: list[Row] = []
-    own = plain.get("logged")
-    if own is not None:
-        check = "bootstrapped where cut"
-        if own["estimand"] == "V^μ":
-            check = f"observed, pipeline {_number(own['pipeline'], _places(own))}"
-        found.append(("logged policy", _number(own["value"], _places(own)), _reach(own), check))
+    """Return the logged policy and the estimates of a target as text, and notes with methods."""
+    estimates = [e for e in plain["estimates"] if e["target"] == target]
+    logged = plain.get("logged")
+    places = distinct([*([] if logged is None else [logged]), *estimates])
+    table: list[Row] = []
+    if logged is not None:
+        digits, places = places[0], places[1:]
+        note = "truncated episodes bootstrapped"
+        if logged["estimand"] == "V^μ":
+            note = f"observed; our estimator gives {number(logged['pipeline'], digits)}"
+        table.append(
+            ("logged policy", number(logged["value"], digits), bracket(logged, digits), note)
+        )
     notes: dict[str, list[str]] = {}
-    for k, each in enumerate(each for each in plain["estimates"] if each["target"] == target):
-        what = SHORT.get(each["estimand"], each["estimand"].partition(" (")[0])
-        if each["low"] is None:
-            what = ""
+    for k, (estimate, digits) in enumerate(zip(estimates, places, strict=True)):
+        remarks = []
+        if estimate["low"] is not None:
+            estimand = estimate["estimand"]
+            remarks.append(ESTIMANDS.get(estimand, estimand.partition(" (")[0]))
+        if estimate["ess"] is not None:
+            remarks.append(f"ESS {estimate['ess']:,.0f}")
+            remarks += [] if trusted(estimate, plain) else ["unreliable"]
         if k == 0 and verdict is not None:
-            what += "  <- refused" if verdict["trust"] == REFUSED else "  <- suggested"
-        if each["ess"] is not None:
-            what += f"{', ' * bool(what)}ESS {each['ess']:,.0f}"
-            what += "" if trusted(each, plain) else ": void"
-        found.append((each["method"], _number(each["value"], _places(each)), _reach(each), what))
-        if each["note"] != "ok":
-            notes.setdefault(each["note"], []).append(each["method"])
-    return found, notes
+            remarks.append(NOT_USED if verdict["trust"] == REFUSED else USED)
+        value, reach = number(estimate["value"], digits), bracket(estimate, digits)
+        table.append((estimate["method"], value, reach, "; ".join(remarks)))
+        if estimate["note"] != "ok":
+            notes.setdefault(estimate["note"], []).append(estimate["method"])
+    return table, notes
 
 
-def _table(plain: dict[str, Any], target: str, verdict: dict[str, Any] | None) -> Iterator[str]:
-    """One line for each estimate: what, value, interval, of what."""
-    found, notes = rows(plain, target, verdict)
-    widths = [max(len(row[k]) for row in found) for k in range(3)]
-    yield from _wrap("", target)
-    for row in found:
-        cells = f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
-        yield from _wrap("", cells.rstrip(), " " * 8)
+NOTES = 20
+"""Columns from which on notes stand beside an estimate."""
+
+HEADINGS = ("estimator", "value", "95% CI", "estimand and notes")
+
+
+def _table(
+    plain: dict[str, Any], target: str, verdict: dict[str, Any] | None, width: int
+) -> Iterator[str]:
+    """One line for each estimate."""
+    table, notes = rows(plain, target, verdict)
+    table = [(target, *HEADINGS[1:]), *table]
+    widths = [max(len(row[k]) for row in table[1:]) for k in range(3)]
+    widths = [max(w, len(h)) for w, h in zip(widths, ("", *HEADINGS[1:3]), strict=True)]
+    first = table[0][0] if len(table[0][0]) <= widths[0] + 2 else ""
+    if not first:
+        yield from wrap("", target, "  ", width)
+    start = sum(widths) + 8
+    for k, row in enumerate(table):
+        name = f"  {row[0]}" if k else first
+        cells = f"{name:<{widths[0] + 2}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}"
+        if width - start >= NOTES:
+            yield from wrap("", f"{cells}  {row[3]}".rstrip(), " " * start, width)
+        elif k == 0 or len(cells.rstrip()) <= width:  # no room for a column of notes: below
+            yield from wrap("", cells.rstrip(), " " * 8, width) if first or k else ()
+            yield from wrap(" " * 8, row[3], " " * 8, width) if k and row[3] else ()
+        else:
+            yield from wrap("  ", row[0], " " * 4, width)
+            below = "; ".join(filter(None, (f"{row[1]} {row[2]}".strip(), row[3])))
+            yield from wrap(" " * 8, below, " " * 8, width)
     for note, methods in notes.items():
-        yield from _wrap(f"  {', '.join(methods)}: ", note, "    ")
+        yield from wrap(f"  {', '.join(methods)}: ", note, "    ", width)
 
 
-def _looks(plain: dict[str, Any], verdict: dict[str, Any]) -> Iterator[str]:
-    """What was looked at, in a line or two, and which policy it really was."""
+def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iterator[str]:
+    """The most important diagnostics in a line or two, and the policy that was evaluated."""
     cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
-    whose = "" if ceilinged(verdict) else " of GES"
+    whose = "" if has_ceiling(verdict) else " of GES"
     parts = [f"λ ceiling{whose} {ceiling:.2g}"] if ceiling else []
     parts += [
         f"coverage {verdict['evidence']['coverage']:.1%}",
-        f"gap {_short(verdict['gap'])}",
+        f"estimated bias {short(verdict['gap'])}",
     ]
     if cloud is not None:
         parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
-    yield from _wrap("  ", " | ".join(parts), "    ")
+    yield from wrap("  ", " | ".join(parts), "    ", width)
     if cloud is not None and cloud["draws"] >= MANY:
-        low, high = (_number(each, _places(verdict)) for each in cloud["bootstrap"])
-        how = f"blocks of episodes drawn {cloud['draws']} times"
-        yield from _wrap("  ", f"bootstrap [{low}, {high}] of the fixed point, {how}", "    ")
-    yield from _wrap("  policy as evaluated: ", policy_words(verdict["policy"]), "    ")
+        low, high = cloud["bootstrap"]
+        reach = span(low, high, decimals(verdict))
+        text = f"bootstrap 95% CI {reach} of the fixed point, {cloud['draws']} block resamples"
+        yield from wrap("  ", text, "    ", width)
+    yield from wrap("  policy as evaluated: ", policy_words(verdict["policy"]), "    ", width)
 
 
-def ceilinged(verdict: dict[str, Any]) -> bool:
+def has_ceiling(verdict: dict[str, Any]) -> bool:
     """Whether the λ ceiling is one of the rule's own trace, and not only of other rules'."""
     return any(gate["code"] == "CEILING" and gate["value"] is not None for gate in verdict["gates"])
 
 
 def policy_words(policy: dict[str, Any]) -> str:
-    """The policy that was really evaluated, in a line."""
-    most = sorted(policy["mass"].items(), key=lambda each: -each[1])[:6]
+    """The policy that was really evaluated, in a line.
+
+    Examples
+    --------
+    >>> policy_words({"mass": {"none": 0.25, "low": 0.75}, "greedy": 1.0, "entropy": 0.0})
+    'low 75%, none 25%; deterministic'
+    """
+    most = sorted(policy["mass"].items(), key=lambda item: -item[1])[:6]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
-    return (
-        f"{shares}{', …' if len(policy['mass']) > 6 else ''}; greedy in {policy['greedy']:.0%} of "
-        f"rows, entropy {policy['entropy']:.0%} of uniform"
-    )
+    shares += ", …" * (len(policy["mass"]) > 6)
+    if policy["greedy"] == 1.0:
+        return f"{shares}; deterministic"
+    greedy = f", deterministic in {policy['greedy']:.0%} of rows" * (policy["greedy"] >= 0.005)
+    return f"{shares}; stochastic (entropy {policy['entropy']:.0%} of uniform){greedy}"
 
 
-def _paths(plain: dict[str, Any], target: str) -> Iterator[str]:
+def _paths(plain: dict[str, Any], target: str, width: int) -> Iterator[str]:
     for kind, points in plain["paths"].get(target, {}).items():
-        line = "   ".join(f"{at:g}: {_number(value, None)}" for at, value in points)
-        yield from _wrap(f"  along {kind}   ", line, "    ")
+        line = "   ".join(f"{at:g}: {number(value, None)}" for at, value in points)
+        yield from wrap(f"  along {kind}   ", line, "    ", width)
 
 
-def _footer(plain: dict[str, Any]) -> Iterator[str]:
-    yield f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, p = {plain['p']}:"
-    yield from _wrap("  ", shortened(plain["features"]), "  ")
+def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
+    text = f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, γ = {plain['gamma']:g}, "
+    yield from wrap("", f"{text}p = {plain['p']}:", "  ", width)
+    yield from wrap("  ", shortened(plain["features"]), "  ", width)
     if plain["propensities"] != "logged":
-        yield from _wrap("", f"propensities were {plain['propensities']}", "  ")
+        yield from wrap("", f"propensities were {plain['propensities']}", "  ", width)
     shown = "   ".join(f"{k} {name}" for k, name in enumerate(plain["actions"][:12]))
-    yield from _wrap("actions: ", shown + ("   …" if len(plain["actions"]) > 12 else ""), "  ")
-    for warning in plain["warnings"]:
-        yield from _wrap("", warning, "  ")
+    more = "   …" if len(plain["actions"]) > 12 else ""
+    yield from wrap("actions: ", shown + more, "  ", width)
 
 
 def shortened(text: str) -> str:
-    """Features in words, with numbers of at most three decimals."""
+    """Features as text, with numbers of at most three decimals."""
     return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
 
 
-def trusted(each: dict[str, Any], plain: dict[str, Any]) -> bool:
+def trusted(estimate: dict[str, Any], plain: dict[str, Any]) -> bool:
     """Whether the weights behind an estimate are not carried by a few episodes."""
-    return each["k_hat"] is not None and each["k_hat"] <= threshold(plain["episodes"])
-
-
-def _reach(each: dict[str, Any]) -> str:
-    if each["low"] is None and each["high"] is None:
-        return ""
-    low, high = (_number(each[end], _places(each)) for end in ("low", "high"))
-    return f"[{low}, {high}]"
-
-
-def _places(each: dict[str, Any]) -> int | None:
-    """Decimals to show: two digits of half the width of the interval."""
-    low, high = each["low"], each["high"]
-    half = 0.0 if low is None or high is None else (high - low) / 2
-    return max(0, 1 - math.floor(math.log10(half))) if 0 < half < math.inf else None
-
-
-def _number(value: float | None, places: int | None) -> str:
-    if value is None:
-        return "none"
-    if places is None or places > 6 or abs(value) >= 1e7:
-        return f"{value:.4g}"
-    return f"{value:z.{places}f}"  # z: no −0
-
-
-def _short(value: float | None) -> str:
-    if value is None:
-        return "none"
-    return "0" if abs(value) < 1e-12 else f"{value:.2g}"
+    return estimate["k_hat"] is not None and estimate["k_hat"] <= threshold(plain["episodes"])
 
 
 def limits(gate: dict[str, Any]) -> str:
-    """Say from where on it would have been worse."""
+    """Return from where on a check would have been worse."""
     both = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
     both = both[1:] if gate["doubtful"] == gate["refused"] else both
     side = "below" if gate["good"] == "large" else "above"
@@ -253,7 +343,8 @@ def _thresholds(gate: dict[str, Any]) -> str:
     return "." if gate["value"] is None else f". [{gate['value']:.3g}; {limits(gate)}]"
 
 
-def _wrap(head: str, text: str, indent: str = "  ") -> list[str]:
+def wrap(head: str, text: str, indent: str = "  ", width: int = WIDTH) -> list[str]:
+    """Break a text into lines of at most ``width`` columns."""
     return textwrap.wrap(
-        head + text, WIDTH, subsequent_indent=indent, break_on_hyphens=False
+        head + text, width, subsequent_indent=indent, break_on_hyphens=False
     ) or [head]  # fmt: skip

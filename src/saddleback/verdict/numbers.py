@@ -1,0 +1,111 @@
+"""Numbers as people read them: as many digits as their interval supports, and a real minus sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+MINUS = "−"
+
+
+def decimals(record: dict[str, Any]) -> int | None:
+    """Return how many decimals an estimate is shown with: two digits of half its interval.
+
+    None where there is no interval.
+
+    Examples
+    --------
+    >>> decimals({"low": -0.041, "high": 0.027}), decimals({"low": None, "high": None})
+    (3, None)
+    """
+    low, high = record["low"], record["high"]
+    half = 0.0 if low is None or high is None else (high - low) / 2
+    return max(0, 1 - math.floor(math.log10(half))) if 0 < half < math.inf else None
+
+
+def number(value: float | None, places: int | None, sign: bool = False) -> str:
+    """Write a number with so many decimals, or four digits where that is not known.
+
+    Examples
+    --------
+    >>> number(-0.0071, 3), number(0.027, 3, sign=True), number(-1e-9, 2), number(None, 2)
+    ('−0.007', '+0.027', '0.00', 'none')
+    """
+    if value is None:
+        return "none"
+    plus = "+" if sign else ""
+    if places is None or places > 12 or abs(value) >= 1e7:
+        text = f"{value:{plus}.4g}"
+    else:
+        text = f"{value:{plus}z.{places}f}"  # z: no −0
+    return text.replace("-", MINUS)
+
+
+def span(low: float | None, high: float | None, places: int | None, sign: bool = False) -> str:
+    """Write an interval in words.
+
+    Examples
+    --------
+    >>> span(-0.0412, 0.0271, 3, sign=True)
+    '−0.041 to +0.027'
+    """
+    return f"{number(low, places, sign)} to {number(high, places, sign)}"
+
+
+def bracket(record: dict[str, Any], places: int | None) -> str:
+    """Write the interval of an estimate in brackets; empty where it has none.
+
+    Examples
+    --------
+    >>> bracket({"low": -0.5, "high": 1.0}, 1), bracket({"low": None, "high": None}, 1)
+    ('[−0.5, 1.0]', '')
+    """
+    if record["low"] is None and record["high"] is None:
+        return ""
+    return f"[{number(record['low'], places)}, {number(record['high'], places)}]"
+
+
+def distinct(records: Sequence[dict[str, Any]], more: int = 3) -> list[int | None]:
+    """Return decimals for estimates in one table: values that differ are not shown as equal.
+
+    At most ``more`` decimals are added to what the intervals support.
+
+    Examples
+    --------
+    >>> apart = [{"value": 0.0046296, "low": 0.0006, "high": 0.0086},
+    ...          {"value": 0.0045512, "low": 0.0005, "high": 0.0085}]
+    >>> [number(each["value"], places) for each, places in zip(apart, distinct(apart))]
+    ['0.00463', '0.00455']
+    """
+    places = [decimals(record) for record in records]
+    for _ in range(more):
+        shown = [
+            number(record["value"], digits) for record, digits in zip(records, places, strict=True)
+        ]
+        clashes = {
+            i
+            for i, record in enumerate(records)
+            for j, other in enumerate(records)
+            if shown[i] == shown[j] and record["value"] != other["value"]
+        }
+        if not clashes:
+            break
+        places = [
+            digits + 1 if k in clashes and digits is not None else digits
+            for k, digits in enumerate(places)
+        ]
+    return places
+
+
+def short(value: float | None) -> str:
+    """Write a number in two digits.
+
+    Examples
+    --------
+    >>> short(0.00432), short(1e-15), short(None)
+    ('0.0043', '0', 'none')
+    """
+    if value is None:
+        return "none"
+    return "0" if abs(value) < 1e-12 else f"{value:.2g}".replace("-", MINUS)
