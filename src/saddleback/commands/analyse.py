@@ -64,10 +64,10 @@ def command(
             if given is not None:
                 raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
         system = load(source)
-        title, about = f"{system.rule}, {Path(source).name}", (system,)
+        title, about = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
         problem, chosen = _named(source, rule, lam, gamma, seed)
-        title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+        title, about = f"{chosen.display_name}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
     if not as_json:
         prepare(out)
     found = analyse(*about, steps=steps)

@@ -88,7 +88,7 @@ class Run:
     def __repr__(self) -> str:
         updates = int(self.updates[-1].sum())
         return (
-            f"Run({self.rule}, updates={updates}, settings={self.diverged_at.shape}, "
+            f"Run({self.rule.display_name}, updates={updates}, settings={self.diverged_at.shape}, "
             f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())} of {self.ok.size})"
         )
 

@@ -377,7 +377,7 @@ class System:
         return array
 
     def __repr__(self) -> str:
-        return f"System({self.rule}, p={self.p}, rank={self.rank})"
+        return f"System({self.rule.display_name}, p={self.p}, rank={self.rank})"
 
 
 def expected_weight(problem: Problem, t: Terms) -> FloatArray:
