@@ -34,7 +34,8 @@ class Tabular(ABC):
 
     def to_polars(self) -> polars.DataFrame:
         """Return it as a tidy polars table, with the columns of `to_pandas`."""
-        return frame("polars", self._columns())
+        table: polars.DataFrame = frame("polars", self._columns())
+        return table
 
 
 def frame(kind: str, columns: Mapping[str, Any]) -> Any:
@@ -55,11 +56,11 @@ def frame(kind: str, columns: Mapping[str, Any]) -> Any:
 
 
 def shorten(text: str, more: str, lines: int = LINES) -> str:
-    """Return text of a few lines at most; the last one says where to find ``more``.
+    r"""Return text of a few lines at most; the last one says where to find ``more``.
 
     Examples
     --------
-    >>> print(shorten("1\\n2\\n3\\n4", "x.text", lines=3))
+    >>> print(shorten("1\n2\n3\n4", "x.text", lines=3))
     1
     2
     … and 2 more lines: print(x.text)

@@ -67,7 +67,7 @@ def command(
         title, about = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
         problem, chosen = _named(source, rule, lam, gamma, seed)
-        title, about = f"{chosen.display_name}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+        title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
     if not as_json:
         prepare(out)
     found = analyse(*about, steps=steps)

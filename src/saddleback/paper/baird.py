@@ -77,7 +77,8 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 colour = learner.colour
                 mspbe, error = row
                 for each, values in zip(ends, (result.mspbe, result.error), strict=True):
-                    each[learner.rule.display_name] = plots.End(float(np.median(values[-1])), colour)
+                    end = plots.End(float(np.median(values[-1])), colour)
+                    each[learner.rule.display_name] = end
                 plots.curve(
                     mspbe, result.steps, result.mspbe, result.expected_mspbe, colour=colour, top=1e4
                 )
