@@ -1,5 +1,6 @@
 """Results show themselves: a short text, HTML for notebooks, plots, and tables."""
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,3 +75,165 @@ def test_a_label_is_not_passed_on_to_the_rules_of_other_lambda():
     assert [rule.display_name for rule in along(ours).values()][:2] == [
         "GRetrace(0)", "GRetrace(0.25)",
     ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """GES and Expected Sarsa, three runs, of settings [3, 2]; the last α diverges."""
+    problem = problems.two_state(gamma=0.9, rewards=[[1, -1], [0.5, 2]])
+    return sb.learn(
+        [sb.GES(0.3), replace(sb.ExpectedSarsa(0.3), label="plain")], problem,
+        alpha=[[0.01], [0.02], [9.0]], beta=[0.02, 0.05], steps=400, rng=0, runs=3, record=20,
+    )  # fmt: skip
+
+
+def test_the_best_setting_is_that_of_the_studies_summary(runs):
+    import pyarrow as pa
+
+    from saddleback.sweep import summary
+
+    for run in runs:
+        table = pa.Table.from_pandas(run.to_pandas()).rename_columns({"recorded": "point"})
+        rows = table.append_column("problem", pa.array(["two"] * len(table)))
+        beta = np.tile(run.beta.ravel(), len(rows) // run.beta.size)
+        rows = rows.set_column(rows.column_names.index("beta"), "beta", pa.array(beta))
+        for metric in ("mspbe", "mse_absolute"):
+            (row,) = summary(rows, [metric])
+            best = run.best(metric)
+            assert best.value == pytest.approx(row["best"], rel=1e-12)
+            assert best.error == pytest.approx(row["error"], rel=1e-12)
+            assert (best.alpha, run.beta[best.index]) == (row["alpha"], row["beta"])
+            assert run.alpha[best.index] == best.alpha
+
+
+def test_the_best_is_averaged_over_the_last_tenth(runs):
+    run = sb.learn(
+        sb.GES(0.3), problems.two_state(gamma=0.9), alpha=[0.1, 0.2], beta=0.1, steps=20, rng=0,
+        record=1, theta0=1.0,
+    )  # fmt: skip
+    assert len(run.recorded) == 21
+    final = run.curves["mspbe"][-3:].mean(axis=0)
+    best = run.best()
+    assert best.value == final.min()
+    assert best.error is None
+    assert best.index == (int(final.argmin()),)
+    assert runs[1].best("mspbe").beta is None
+
+
+def test_a_setting_that_diverged_never_wins():
+    run = sb.learn(
+        sb.GES(0.3), problems.two_state(gamma=0.9), alpha=[0.001, 0.002], beta=0.1, steps=20,
+        rng=0, theta0=1.0, metrics={"x": lambda theta: np.array([1.0, 2.0])},
+    )  # fmt: skip
+    assert run.best("x").index == (0,)
+    gone = replace(run, diverged_at=np.array([20, -1]))
+    assert gone.best("x").index == (1,)
+    none = replace(run, diverged_at=np.array([20, 3]))
+    with pytest.raises(
+        sb.errors.Undefined, match=r"'x' at the end: 2 of 2 diverged.*metrics are x"
+    ):
+        none.best("x")
+    assert "best x: none, all diverged" in repr(none)
+    assert "diverged at update 20" in none.plot().get_legend().get_texts()[0].get_text()
+
+
+def test_an_unknown_metric_is_answered_with_those_there_are(runs):
+    for ask in (runs[0].best, runs[0].plot):
+        with pytest.raises(sb.errors.UnknownName, match=r"'mspb'.*'mspbe'.*mspbe, mse_absolute"):
+            ask("mspb")
+    problem = problems.two_state()
+    silent = sb.learn(sb.GES(0.0), problem, alpha=0.1, beta=0.1, steps=5, rng=0, metrics={})
+    with pytest.raises(sb.errors.Undefined, match="nothing was measured"):
+        silent.best()
+    assert repr(silent) == "Run(GES(0), updates=5, settings=(), p=2, diverged=0 of 1)"
+
+
+def test_metrics_of_several_values_are_columns_and_have_no_best():
+    run = sb.learn(
+        sb.GES(0.0), problems.two_state(), alpha=[0.1, 0.2], beta=0.1, steps=5, rng=0,
+        metrics={"theta": lambda theta: theta},
+    )  # fmt: skip
+    table = run.to_pandas()
+    last = table[(table.recorded == 5) & (table.setting == 1)]
+    assert last[["theta_0", "theta_1"]].to_numpy().tolist() == [run.theta[1].tolist()]
+    with pytest.raises(InvalidParameter, match="several values for each setting"):
+        run.best("theta")
+    assert "best" not in repr(run)
+
+
+def test_a_run_is_a_long_table(runs):
+    run = runs[0]
+    table = run.to_pandas()
+    assert list(table.columns) == [
+        "rule", "recorded", "updates", "run", "setting", "alpha", "beta", "diverged_at", "mspbe",
+        "mse_absolute",
+    ]  # fmt: skip
+    assert len(table) == 21 * 3 * 6
+    one = table[(table.run == 2) & (table.alpha == 0.02) & (table.beta == 0.05)]
+    np.testing.assert_array_equal(one.mspbe, run.curves["mspbe"][:, 2, 1, 1])
+    np.testing.assert_array_equal(one.updates, run.updates[:, 2])
+    assert (table[table.alpha == 9.0].diverged_at > 0).all()
+    assert set(runs[1].to_pandas().rule) == {"plain"}
+    assert runs[1].to_pandas().beta.isna().all()
+    assert run.to_polars().to_pandas().equals(table)
+
+
+def test_a_missing_package_is_named(runs, monkeypatch):
+    for package in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(InvalidParameter, match=f"pip install {package}"):
+            getattr(runs[0], f"to_{package}")()
+
+
+def test_runs_are_drawn_into_one_panel(runs):
+    ax = runs[0].plot("mspbe")
+    assert runs[1].plot("mspbe", ax=ax) is ax
+    legend = ax.get_legend()
+    assert legend.get_title().get_text() == "median and quartiles over runs"
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[0].startswith("GES(0.3), α = ")
+    assert names[1].startswith("plain, α = ")
+    assert all(name.endswith("3 runs") for name in names)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("updates", "MSPBE")
+    best = runs[0].best("mspbe").index
+    middle = np.median(runs[0].curves["mspbe"][:, :, *best], axis=1)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), middle)
+    other = runs[0].plot("mspbe", index=(2, 0))
+    assert "3 diverged" in other.get_legend().get_texts()[0].get_text()
+    with pytest.raises(InvalidParameter, match=r"\(3, 0\) is not a setting.*\[3, 2\]"):
+        runs[0].plot(index=(3, 0))
+
+
+def test_the_value_axis_is_logarithmic_where_values_span_decades(runs):
+    problem = problems.two_state(gamma=0.9)
+    fast = sb.learn(sb.GES(0.0), problem, alpha=0.2, beta=0.2, theta0=1.0, steps=2000, rng=0)
+    assert fast.plot().get_yscale() == "log"
+    still = sb.learn(sb.GES(0.0), problem, alpha=0.2, beta=0.2, steps=20, rng=0)
+    assert still.plot().get_yscale() == "linear"  # 0 throughout
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def short(text):
+    return len(text.split("\n")) <= 20
+
+
+def test_runs_show_what_was_run_and_the_best_setting(runs):
+    text = repr(runs[0])
+    assert short(text)
+    assert text.startswith(
+        "Run(GES(0.3), updates=1200, runs=3, settings=(3, 2), p=2, diverged=6 of 18)"
+    )
+    best = runs[0].best("mspbe")
+    assert f"best mspbe: {best.value:.2g} with alpha={best.alpha:g}, beta={best.beta:g}" in text
+    html = runs[0]._repr_html_()
+    assert f"{best.value:.4g}" in html
+    odd = replace(runs[0], rule=replace(runs[0].rule, label="<script>"))
+    assert "<script>" not in odd._repr_html_()
+    assert "&lt;script&gt;" in odd._repr_html_()

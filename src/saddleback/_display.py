@@ -115,9 +115,6 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
     )
 
 
-TABLE = "border-collapse:collapse;margin:0.4em 0;color:inherit;background:none"
-CELL = (
-    "text-align:left;vertical-align:top;padding:0.15em 0.9em 0.15em 0;white-space:pre-wrap;"
-    "max-width:44em;color:inherit;background:none"
-)
-CAPTION = "caption-side:bottom;text-align:left;padding:0.2em 0;color:inherit;opacity:0.8"
+TABLE = "border-collapse:collapse;margin:0.4em 0"
+CELL = "text-align:left;vertical-align:top;padding:0.1em 0.9em 0.1em 0"
+CAPTION = "caption-side:bottom;text-align:left;color:inherit;opacity:0.8"
