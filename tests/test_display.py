@@ -1,5 +1,7 @@
 """Results show themselves: a short text, HTML for notebooks, plots, and tables."""
 
+import re
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 
@@ -237,3 +239,171 @@ def test_runs_show_what_was_run_and_the_best_setting(runs):
     odd = replace(runs[0], rule=replace(runs[0].rule, label="<script>"))
     assert "<script>" not in odd._repr_html_()
     assert "&lt;script&gt;" in odd._repr_html_()
+
+
+def test_a_system_shows_its_stability_and_is_a_table_of_features():
+    problem = problems.random_mdp(gamma=0.95, rng=0)
+    system = System.exact(problem, LABELLED)
+    assert repr(system).split("\n") == [
+        "System(Capped 1.5, p=4, rank=4)", f"  {system.stability.reason}",
+    ]  # fmt: skip
+    assert "0 &lt; α" in system._repr_html_()
+    table = system.to_pandas()
+    assert list(table.columns) == ["feature", "fixed_point", "b"]
+    np.testing.assert_array_equal(table.fixed_point, system.fixed_point)
+    estimate = System.estimate(problem, sb.GES(0.4), steps=200, rng=0)
+    np.testing.assert_array_equal(estimate.to_polars()["b_error"], estimate.errors.b)
+
+
+def test_a_large_system_is_not_decomposed_to_be_shown():
+    p = 301
+    system = System(-np.eye(p), np.ones(p), np.eye(p), np.zeros((p, p)), sb.GES(0.0))
+    assert repr(system) == "System(GES(0), p=301, rank=301)"
+    assert "spectrum" not in vars(system)
+    assert "stability" not in vars(system)
+
+
+def test_the_eigenvalues_are_drawn_with_the_verdict():
+    system = System.exact(problems.two_state(gamma=0.999), sb.GES(0.0))
+    ax = system.plot()
+    assert ax.get_title() == "GES(0)\nEigenvalues of A:\noff-line update diverges for every α"
+    drawn = np.concatenate([line.get_xdata() for line in ax.lines if line.get_marker() in "oX"])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(system.spectrum.real))
+    assert system.plot(ax=ax) is ax
+
+
+@pytest.fixture(scope="module")
+def analysis():
+    return sb.theory.analyse(problems.two_state(gamma=0.9), sb.GES(0.4), steps=1000)
+
+
+def test_an_analysis_shows_its_verdicts_in_words(analysis):
+    text = repr(analysis)
+    assert short(text)
+    assert text.startswith("Analysis of GES(0.4), p = 2\noff-line update")
+    assert analysis.system.stability.reason[:40] in text
+    assert re.search(r"^λ ceiling +0\.786$", text, re.MULTILINE)
+    assert "λ ceiling" in analysis._repr_html_()
+
+
+def test_an_analysis_is_a_table_of_numbers_and_notes(analysis):
+    table = analysis.to_pandas().set_index("quantity")
+    assert table.value["lambda_ceiling"] == analysis.ceiling
+    assert table.value["advice.alpha"] == analysis.advice.alpha
+    assert np.isnan(table.value["offline.reason"])
+    assert table.note["offline.reason"] == analysis.system.stability.reason
+    bad = sb.theory.analyse(problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0), steps=100)
+    rows = bad.to_polars().rows_by_key("quantity", named=True, unique=True)
+    assert rows["advice"]["note"] == bad.advice
+    assert np.isnan(rows["advice"]["value"])
+
+
+def test_an_analysis_draws_three_panels(analysis):
+    axes = analysis.plot()
+    assert axes.shape == (3,)
+    assert axes[0].get_title().startswith("Eigenvalues of A")
+    assert axes[2].get_ylabel() == "E‖θ − θ*‖²"
+
+
+@pytest.fixture(scope="module")
+def log_card():
+    from saddleback.problems.clinic import DOSES, SIGNS, clinic
+
+    return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).card(gamma=0.9)
+
+
+def test_the_card_of_a_log_shows_its_text_and_findings(log_card):
+    assert repr(log_card).startswith(log_card.text)
+    many = tuple(sb.log.Finding("E100", f"<b>{k}</b> is missing") for k in range(30))
+    bad = replace(log_card, findings=many)
+    assert short(repr(bad))
+    assert repr(bad).endswith("more lines: print(card.text, *card.findings)")
+    assert "E100 <b>0</b> is missing" in repr(bad)
+    html = bad._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;29" in html
+    assert "30 errors" in html
+
+
+def test_the_card_of_a_log_is_a_table(log_card):
+    table = log_card.to_pandas().set_index("quantity").value
+    assert table["rows"] == log_card.rows
+    assert table["share of high"] == log_card.taken[2] / log_card.rows
+    assert table["mean return"] == log_card.mean_return
+    unknown = replace(log_card, propensity=None, mean_return=None).to_polars()["quantity"]
+    assert "mean return" not in unknown.to_list()
+    assert "least propensity" not in unknown.to_list()
+
+
+def test_actions_and_ends_are_drawn(log_card):
+    left, right = log_card.plot()
+    shares = [bar.get_width() for bar in left.patches]
+    np.testing.assert_allclose(shares, np.array(log_card.taken) / log_card.rows)
+    assert [text.get_text() for text in left.get_yticklabels()] == ["none", "low", "high"]
+    assert right.patches[0].get_width() == log_card.terminated / log_card.episodes
+    names, taken = tuple(f"item {k}" for k in range(30)), tuple(range(30))
+    many = replace(log_card, actions=names, taken=taken).plot()[0]
+    assert len(many.patches) == 20
+    assert many.get_yticklabels()[0].get_text() == "item 29"
+    assert "the 20 most taken of 30" in many.get_title()
+
+
+def ranking(**changes):
+    from saddleback.verdict.ranking import Candidate, Ranking
+
+    candidates = (
+        Candidate("new", "usable", "all gates are passed", 1.5, 0.5, 0.2),
+        Candidate("<i>", "doubtful", "few & far between", 1.7, 0.7, -0.1),
+        Candidate("bad", "refused", "no coverage", 9.0, 8.0, 7.0),
+    )
+    return replace(Ranking(1.0, "logged policy", 0.05, False, candidates), **changes)
+
+
+def test_a_ranking_shows_its_text_and_escapes_what_it_holds():
+    found = ranking()
+    assert repr(found) == found.text
+    html = found._repr_html_()
+    assert "Best: new" in html
+    assert "<i>" not in html
+    assert "few &amp; far between" in html
+    assert "7" not in html.partition("no coverage")[0].rpartition("bad")[2].replace("0.9", "")
+    many = replace(found, candidates=found.candidates * 20)
+    assert short(repr(many))
+    assert "print(ranking.text)" in repr(many)
+
+
+def test_a_ranking_is_a_table_of_candidates():
+    table = ranking().to_pandas()
+    assert list(table.columns) == [
+        "name", "trust", "reason", "value", "difference", "bound", "beats",
+    ]  # fmt: skip
+    assert table.beats.tolist() == [True, False, False]
+    assert ranking().to_polars()["bound"].to_list() == [0.2, -0.1, 7.0]
+
+
+def test_a_ranking_draws_bounds_on_the_side_they_hold():
+    ax = ranking().plot()
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "|"] == [0.2, -0.1]
+    assert ax.get_xlabel() == "difference to the logged policy, 1 (higher is better)"
+    costs = ranking(lower_is_better=True, of="as given").plot()
+    bounds = [line.get_xdata()[0] for line in costs.lines if line.get_marker() == "|"]
+    assert bounds == [-0.2, 0.1]
+    assert costs.get_xlabel() == "difference to the baseline, 1 (lower is better)"
+    assert "upper bounds, 95% for all 3 at once" in costs.get_title()
+
+
+def test_showing_results_loads_neither_matplotlib_nor_pandas():
+    code = (
+        "import sys, saddleback as sb\n"
+        "p = sb.problems.two_state(gamma=0.9)\n"
+        "system = sb.System.exact(p, sb.GES(0.0))\n"
+        "run = sb.iterate(system, alpha=0.1, beta=0.1, steps=5)\n"
+        "found = sb.theory.analyse(p, sb.GES(0.0), steps=10)\n"
+        "for each in (system, run, found): repr(each), each._repr_html_()\n"
+        "print({'matplotlib', 'pandas', 'polars'} & set(sys.modules))\n"
+        "card = sb.collect(p, steps=20, rng=0).card()  # Arrow may load pandas\n"
+        "repr(card), card._repr_html_()\n"
+        "print({'matplotlib', 'polars'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\nset()\n"

@@ -6,7 +6,7 @@ import html
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from saddleback.errors import InvalidParameter
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LINES = 20
 """Most lines of a ``repr``."""
+
+Pairs: TypeAlias = Iterable[tuple[str, Any]]
 
 ROWS = 40
 """Most rows of a table in a notebook."""
@@ -72,7 +74,7 @@ def shorten(text: str, more: str, lines: int = LINES) -> str:
     return "\n".join([*kept, f"… and {len(given) - len(kept)} more lines: print({more})"])
 
 
-def card_html(title: str, facts: Mapping[str, Any], *parts: str) -> str:
+def card_html(title: str, facts: Mapping[str, Any] | Pairs, *parts: str) -> str:
     """Return a title, facts by name, and parts that are HTML already, for a notebook.
 
     Everything else is escaped. Colours are those of the page, so that it is read on dark and on
@@ -86,7 +88,7 @@ def card_html(title: str, facts: Mapping[str, Any], *parts: str) -> str:
     rows = "".join(
         f'<tr><th style="{CELL};font-weight:600">{html.escape(str(name))}</th>'
         f'<td style="{CELL}">{html.escape(str(value))}</td></tr>'
-        for name, value in facts.items()
+        for name, value in (facts.items() if isinstance(facts, Mapping) else facts)
     )
     table = f'<table style="{TABLE}">{rows}</table>' if rows else ""
     return f"<div><strong>{html.escape(title)}</strong>{table}{''.join(parts)}</div>"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.learning import Run
+from saddleback.plots.analysis import overview, spectrum
 from saddleback.plots.style import COLOURS, style
+from saddleback.system import System
+from saddleback.theory import Analysis
 
 SIZE = (5.2, 3.2)
 """Inches of a figure of one panel."""
@@ -23,9 +29,32 @@ NAMES = {"mspbe": "MSPBE", "mse": "relative MSE", "mse_absolute": "MSE"}
 """Metrics as they are written."""
 
 
-def panel(ax: Axes | None) -> Axes:
-    """Return the panel that was given, or one of a new figure in the house style."""
-    return plt.subplots(figsize=SIZE)[1] if ax is None else ax
+@contextlib.contextmanager
+def titled() -> Iterator[None]:
+    """Draw in the house style, with titles in the middle, where a title set later replaces them."""
+    with style(), plt.rc_context({"axes.titlelocation": "center"}):
+        yield
+
+
+def panel(ax: Axes | None, square: bool = False) -> Axes:
+    """Return the panel that was given, or one of a new figure."""
+    if ax is not None:
+        return ax
+    new: Axes = plt.subplots(figsize=(SIZE[1], SIZE[1]) if square else SIZE)[1]
+    return new
+
+
+def eigenvalues(system: System, ax: Axes | None) -> Axes:
+    """Draw the eigenvalues of A, named by the rule."""
+    with titled():
+        return spectrum(panel(ax, square=True), system, f"{system.rule.display_name}\n")
+
+
+def analysis(found: Analysis) -> npt.NDArray[np.object_]:
+    """Draw the three panels of `overview`; return them."""
+    with titled():
+        figure = overview(found, f"{found.system.rule.display_name}, p = {found.system.p}")
+    return np.array(figure.axes[:3], dtype=object)
 
 
 def learning_curve(

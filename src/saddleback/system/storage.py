@@ -52,6 +52,8 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     load(save(system, Path(folder) / "two.npz"))
     System(GES(0.4), p=2, rank=2)
+      the semi-gradient update θ + α(Aθ + b) diverges for every α: A has an eigenvalue with real
+      part 0.015625.
     """
     _validate.instance("save", "system", system, System)
     target = Path(path)
