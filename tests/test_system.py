@@ -285,12 +285,6 @@ def test_unknown_form_and_wrong_theta():
         bellman(problem, [np.nan, 0, 0, 0])
 
 
-def test_repr():
-    assert repr(System.exact(problems.two_state(), sb.GES(0.5))) == (
-        "System(GES(0.5), p=2, rank=2)"
-    )
-
-
 def test_user_composition_has_a_system():
     rule = Rule(trace=sb.Retrace(0.9), form=Correction(), bootstrap=Expected())
     system = System.exact(problems.two_state(), rule)

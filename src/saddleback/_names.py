@@ -45,20 +45,34 @@ def known(kind: str, name: Any, names: Iterable[str], where: str = "") -> str:
     raise UnknownName(f"unknown {kind} {name!r}{where}.{hint} Known: {', '.join(names)}.")
 
 
+def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> None:
+    """Refuse the first of the given parameters that ``owner`` does not take; suggest the nearest.
+
+    Examples
+    --------
+    >>> check_parameters("GES", ["lma"], ["lam"])
+    Traceback (most recent call last):
+    ...
+    saddleback.errors.InvalidParameter: GES: unknown parameter 'lma'. Did you mean 'lam'? Takes lam.
+    """
+    names = list(takes)
+    for parameter in given:
+        if parameter not in names:
+            close = nearest(parameter, names)
+            hint = f" Did you mean {close!r}?" if close else ""
+            listed = ", ".join(names) or "no parameters"
+            raise InvalidParameter(
+                f"{owner}: unknown parameter {parameter!r}.{hint} Takes {listed}."
+            )
+
+
 def build(
     kind: str, name: str, table: Mapping[str, Callable[..., Built]], parameters: Mapping[str, Any]
 ) -> Built:
     """Call the constructor of that name, turning wrong parameters into a complaint of ours."""
     constructor = table[known(kind, name, table)]
     takes = inspect.signature(constructor).parameters
-    for parameter in parameters:
-        if parameter not in takes:
-            listed = ", ".join(takes) or "no parameters"
-            close = difflib.get_close_matches(parameter, takes, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise InvalidParameter(
-                f"{name}: unknown parameter {parameter!r}.{hint} Takes {listed}."
-            )
+    check_parameters(name, parameters, takes)
     missing = [
         each.name
         for each in takes.values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -73,7 +74,7 @@ def uniform(actions: int) -> Policy:
     >>> uniform(2)(np.zeros((1, 3)))
     array([[0.5, 0.5]])
     """
-    return lambda observations: np.full((len(observations), actions), 1.0 / actions)
+    return partial(_constant, np.full(actions, 1.0 / actions))
 
 
 def always(action: int, actions: int) -> Policy:
@@ -84,8 +85,11 @@ def always(action: int, actions: int) -> Policy:
     >>> always(1, 3)(np.zeros((1, 2)))
     array([[0., 1., 0.]])
     """
-    row = np.eye(actions)[action]
-    return lambda observations: np.repeat(row[None], len(observations), axis=0)
+    return partial(_constant, np.eye(actions)[action])
+
+
+def _constant(row: FloatArray, observations: FloatArray) -> FloatArray:
+    return np.repeat(row[None], len(observations), axis=0)
 
 
 def mixture(policy: Policy, other: Policy, share: float) -> Policy:
@@ -97,9 +101,12 @@ def mixture(policy: Policy, other: Policy, share: float) -> Policy:
     array([[0.95, 0.05]])
     """
     weight = _validate.unit("mixture", "share", share)
-    return lambda observations: (
-        (1 - weight) * np.asarray(policy(observations)) + weight * np.asarray(other(observations))
-    )
+    return partial(_mixture, policy, other, weight)
+
+
+def _mixture(policy: Policy, other: Policy, share: float, observations: FloatArray) -> FloatArray:
+    one, two = (np.asarray(each(observations)) for each in (policy, other))
+    return np.asarray((1 - share) * one + share * two)
 
 
 def pump(probability: float) -> Policy:
@@ -114,4 +121,8 @@ def pump(probability: float) -> Policy:
     most = _validate.unit("pump", "probability", probability)
     rest = (1 - most) / 2
     rows = np.array([[most, rest, rest], [rest, rest, most]])
-    return lambda observations: rows[(np.asarray(observations)[:, 1] > 0).astype(np.int64)]
+    return partial(_pump, rows)
+
+
+def _pump(rows: FloatArray, observations: FloatArray) -> FloatArray:
+    return np.asarray(rows[(np.asarray(observations)[:, 1] > 0).astype(np.int64)])

@@ -64,7 +64,7 @@ def command(
             if given is not None:
                 raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
         system = load(source)
-        title, about = f"{system.rule}, {Path(source).name}", (system,)
+        title, about = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
         problem, chosen = _named(source, rule, lam, gamma, seed)
         title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
@@ -143,50 +143,9 @@ def _table(title: str, found: Any) -> Any:
     from rich import box
     from rich.table import Table
 
-    system, dual = found.system, found.system.rule.form.has_dual
     table = Table(title=title, box=box.SIMPLE, show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-
-    def say(what: str, answer: Any, how: Any) -> None:
-        table.add_row(what, f"– {answer}" if isinstance(answer, str) else how(answer))
-
-    if system.outcome != "ok":
-        table.add_row("system", system.outcome)
-    table.add_row("off-line update", system.stability.reason)
-    if found.mean.note:
-        table.add_row("mean", found.mean.note)
-    at = " at β = α" if dual else ""
-    verdict = f"stable for 0 < α < {found.mean_limit:.4g}" if found.mean_limit else "never stable"
-    table.add_row("mean", f"{verdict}{at}")
-    if found.mean_limit:
-        say("fastest mean", found.mean_best, lambda b: _pair(b, dual) + f", {b.radius:.6g} a step")
-    say(
-        "Theorem 2",
-        found.theorem2,
-        lambda t: f"α = {t.alpha:.3g}, β = {t.beta:.3g}: at least 1 − {t.rate:.3g} a step",
-    )
-    above = not isinstance(found.trace_radius, str) and found.trace_radius >= 1
-    say(
-        "λ ceiling",
-        found.ceiling,
-        lambda c: f"{c:.3f}" + (", exceeded: E‖e‖² is infinite" if above else ""),
-    )
-    say(
-        "mean square",
-        found.square_limit,
-        lambda limit: f"stable for 0 < α < {limit:.4g}{at}" if limit else "never stable",
-    )
-    same = found.advice == found.square_limit
-    say(
-        f"advice, {found.steps:,} steps",
-        "none, for the same reason" if same else found.advice,
-        lambda a: f"{_pair(a, dual)}: expected error {a.error:.3g}; {a.reason}",
-    )
-    if not isinstance(found.advice, str):
-        say("floor with it", found.floor, lambda f: f"{f:.3g}, to first order in the step sizes")
+    for what, words in found.verdicts:
+        table.add_row(what, words)
     return table
-
-
-def _pair(found: Any, dual: bool) -> str:
-    return f"α = {found.alpha:.3g}" + (f", β = {found.beta:.3g}" if dual else "")

@@ -13,6 +13,7 @@ from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
+from saddleback.evaluation.parameters import Parameterised
 from saddleback.evaluation.solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
@@ -42,8 +43,11 @@ def default_rule() -> Rule:
 
 
 @dataclass(eq=False, kw_only=True)
-class Estimator(ABC):
+class Estimator(Parameterised, ABC):
     """The value of a target policy, learned from a log: Q(s,a) = φ(s,a)ᵀθ, V̂ = start_ᵀθ.
+
+    Estimators keep scikit-learn's conventions: ``sklearn.base.clone``, `get_params`, `set_params`
+    and pickling work as they do there.
 
     Parameters
     ----------

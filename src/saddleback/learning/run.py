@@ -4,31 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from saddleback import _validate
+from saddleback import _names, _validate
+from saddleback._display import Tabular, card_html, html_table
 from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import StepSize, as_schedule
-from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.errors import InvalidParameter, InvalidShape, Undefined
+from saddleback.learning.best import Best, least, tail
 from saddleback.rules import Rule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BOUND = 1e6
 """How far beyond where it starts and where it should end a learner may go before it diverged."""
+
+MOST_METRICS = 8
+"""Most metrics of which a ``repr`` has a line."""
 
 Scalar = TypeVar("Scalar", np.float64, np.int64)
 Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run:
+class Run(Tabular):
     """The outcome of running one rule with one or many step sizes.
 
     ``…`` stands for the common shape of the step sizes, () for a single one; where several runs
     were asked for, θ, ω, curves and outcomes have an axis for them before it.
+
+    `to_pandas` and `to_polars` have a row for each recorded point, run and setting, with the
+    columns ``rule``, ``recorded``, ``updates``, ``run``, ``setting``, ``alpha``, ``beta`` (NaN
+    where the rule moves no ω), ``diverged_at``, and one for each metric.
 
     Attributes
     ----------
@@ -59,8 +71,12 @@ class Run:
     >>> run = learn(GES(0.3), problem, alpha=[0.01, 0.02], beta=0.02, steps=2000, rng=0)
     >>> run
     Run(GES(0.3), updates=2000, settings=(2,), p=2, diverged=0 of 2)
+      best mspbe: 0.17 with alpha=0.01, beta=0.02
+      best mse_absolute: 31 with alpha=0.01, beta=0.02
     >>> run.curves["mspbe"].shape, run.outcome.tolist()
     ((101, 2), ['ok', 'ok'])
+    >>> run.best("mspbe").alpha, run.to_pandas().shape
+    (0.01, (202, 10))
     """
 
     rule: Rule
@@ -86,12 +102,171 @@ class Run:
         said = ["ok" if t < 0 else f"diverged at step {t}" for t in self.diverged_at.flat]
         return np.array(said).reshape(self.diverged_at.shape) if self.diverged_at.ndim else said[0]
 
+    @property
+    def runs(self) -> int | None:
+        """How many independent runs there are; None if no axis stands for them."""
+        return len(self.diverged_at) if self.diverged_at.ndim > self.alpha.ndim else None
+
+    def best(self, metric: str | None = None) -> Best:
+        """Return the setting whose metric is least at the end, such as ``run.best("mspbe")``.
+
+        The end is the last tenth of the recorded points, and the mean is taken over them and over
+        runs. A setting that diverged in some run is never the best.
+
+        Parameters
+        ----------
+        metric
+            Name of a curve; the first if not given.
+
+        Examples
+        --------
+        >>> from saddleback import GES, learn, problems
+        >>> problem = problems.two_state(gamma=0.9, rewards=[[1, -1], [0.5, 2]])
+        >>> options = dict(alpha=[0.01, 0.02], beta=0.02, steps=2000, rng=0)
+        >>> best = learn(GES(0.3), problem, **options).best("mspbe")
+        >>> best.alpha, best.index
+        (0.01, (0,))
+        """
+        name = self._metric(metric)
+        values = self.curve(name)
+        final = values[-tail(len(values)) :].mean(axis=0)
+        gone = self.diverged_at.reshape(final.shape) >= 0
+        place = least(np.where(gone.any(axis=0), np.inf, final.mean(axis=0)))
+        if place is None:
+            diverged = int(gone.any(axis=0).sum())
+            raise Undefined(
+                f"no setting of {self.rule.display_name} has a finite {name!r} at the end: "
+                f"{diverged} of {self.alpha.size} diverged. Use smaller step sizes. The metrics "
+                f"are {', '.join(self.curves)}."
+            )
+        ends = final[:, *place]
+        error = float(ends.std(ddof=1) / np.sqrt(len(ends))) if len(ends) > 1 else None
+        beta = float(self.beta[place]) if self.rule.form.has_dual else None
+        return Best(name, float(ends.mean()), error, place, float(self.alpha[place]), beta)
+
+    def curve(self, metric: str | None = None) -> FloatArray:
+        """Values of a metric with an axis for runs even of a single one, [n, runs, …]."""
+        name = self._metric(metric)
+        full = (len(self.recorded), self.runs or 1, *self.alpha.shape)
+        if self.curves[name].size != np.prod(full):
+            raise InvalidParameter(
+                f"metric {name!r} has several values for each setting; use run.curves[{name!r}]."
+            )
+        return self.curves[name].reshape(full)
+
+    def _metric(self, name: str | None) -> str:
+        if not self.curves:
+            raise Undefined(
+                "nothing was measured: say what to measure, metrics={name: function of θ}."
+            )
+        return (
+            next(iter(self.curves)) if name is None else _names.known("metric", name, self.curves)
+        )
+
+    def plot(
+        self,
+        metric: str | None = None,
+        *,
+        index: int | tuple[int, ...] | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the learning curve of the best setting; of several runs median and quartiles.
+
+        Parameters
+        ----------
+        metric
+            Name of a curve; the first if not given.
+        index
+            Which setting to draw instead: its index among the step sizes.
+        ax
+            Where to draw; a new figure if not given. Draw several runs into one to compare them.
+
+        Examples
+        --------
+        >>> from saddleback import GES, GQ, learn, problems
+        >>> problem = problems.two_state(gamma=0.9, rewards=[[1, -1], [0.5, 2]])
+        >>> options = dict(alpha=[0.01, 0.02], beta=0.02, steps=2000, rng=0)
+        >>> ax = None
+        >>> for run in learn([GES(0.3), GQ(0.3)], problem, **options):
+        ...     ax = run.plot("mspbe", ax=ax)
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['GES(0.3), α = 0.01, β = 0.02', 'GQ(0.3), α = 0.01, β = 0.02']
+        """
+        from saddleback.plots.results import learning_curve  # matplotlib is loaded to draw
+
+        return learning_curve(self, self._metric(metric), index, ax)
+
+    def _columns(self) -> dict[str, Any]:
+        runs, size = self.runs or 1, self.alpha.size
+        full = (len(self.recorded), runs, size)
+
+        def column(values: Any) -> Any:
+            return np.broadcast_to(values, full).ravel()
+
+        dual = self.rule.form.has_dual
+        table = {
+            "rule": [self.rule.display_name] * int(np.prod(full)),
+            "recorded": column(self.recorded[:, None, None]),
+            "updates": column(self.updates.reshape(len(self.recorded), -1, 1)),
+            "run": column(np.arange(runs)[:, None]),
+            "setting": column(np.arange(size)),
+            "alpha": column(self.alpha.ravel()),
+            "beta": column(self.beta.ravel() if dual else np.nan),
+            "diverged_at": column(self.diverged_at.reshape(runs, size)),
+        }
+        for name, values in self.curves.items():
+            parts = values.reshape(*full, -1)
+            several = parts.shape[-1] > 1
+            for k in range(parts.shape[-1]):
+                table[f"{name}_{k}" if several else name] = parts[..., k].ravel()
+        return table
+
+    def _bests(self) -> list[Best | str]:
+        """The best setting by each metric that has one value for each, or that there is none."""
+        found: list[Best | str] = []
+        for name in self.curves:
+            try:
+                found.append(self.best(name))
+            except Undefined:
+                found.append(name)
+            except InvalidParameter:
+                continue
+        return found
+
     def __repr__(self) -> str:
         updates = int(self.updates[-1].sum())
-        return (
-            f"Run({self.rule}, updates={updates}, settings={self.diverged_at.shape}, "
+        runs = "" if self.runs is None else f"runs={self.runs}, "
+        lines = [
+            f"Run({self.rule.display_name}, updates={updates}, {runs}settings={self.alpha.shape}, "
             f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())} of {self.ok.size})"
-        )
+        ]
+        for best in self._bests()[:MOST_METRICS]:
+            if isinstance(best, str):
+                lines.append(f"  best {best}: none, all diverged")
+            else:
+                beta = "" if best.beta is None else f", beta={best.beta:.3g}"
+                lines.append(
+                    f"  best {best.metric}: {best.value:.2g} with alpha={best.alpha:.3g}{beta}"
+                )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "updates": f"{int(self.updates[-1].sum()):,}"
+            + (f" in {self.runs} runs" if self.runs else ""),
+            "settings": " × ".join(map(str, self.alpha.shape)) or 1,
+            "features": self.theta.shape[-1],
+            "diverged": f"{int((~self.ok).sum())} of {self.ok.size}",
+        }
+        rows = [
+            (best, "all diverged", "", "") if isinstance(best, str) else
+            (best.metric, f"{best.value:.4g}", f"{best.alpha:.4g}",
+             "" if best.beta is None else f"{best.beta:.4g}")
+            for best in self._bests()
+        ]  # fmt: skip
+        note = "best setting by the mean over runs and the last tenth of the recorded points"
+        table = html_table(["metric", "value", "α", "β"], rows, note) if rows else ""
+        return card_html(f"Run of {self.rule.display_name}", facts, table)
 
 
 class Followed(Protocol):

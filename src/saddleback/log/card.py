@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback._typing import FloatArray
 from saddleback.log.findings import Finding
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from saddleback.log.episodes import Cutter
     from saddleback.log.inspection import Inspection
 
 
-@dataclass(frozen=True, eq=False)
-class Card:
+@dataclass(frozen=True, eq=False, repr=False)
+class Card(Tabular):
     """What a log holds, and what is wrong with it.
+
+    `to_pandas` and `to_polars` have the columns ``quantity`` and ``value``: counts, rewards,
+    propensities, and ``share of …`` for each action.
 
     Attributes
     ----------
@@ -52,6 +58,8 @@ class Card:
     >>> card = collect(problems.mountain_car(), episodes=5, rng=0).card(gamma=0.99)
     >>> card.episodes, card.terminated, card.findings
     (5, 5, ())
+    >>> print(card.to_pandas().set_index("quantity").value["episodes"])
+    5.0
     """
 
     rows: int
@@ -166,6 +174,62 @@ class Card:
         if self.estimated:
             lines.append(f"propensities were estimated: {self.estimated}")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return shorten(
+            "\n".join([self.text, *map(str, self.findings)]), "card.text, *card.findings"
+        )
+
+    def _repr_html_(self) -> str:
+        parts = [html_table(["action", "rows", "share"], self._actions())]
+        if self.findings:
+            rows = [(each.code, each.message) for each in self.findings]
+            parts.append(html_table(["code", "finding"], rows))
+        facts = [(name, f"{value:,.6g}") for name, value in self._quantities()]
+        if self.estimated:
+            facts.append(("propensities", f"estimated: {self.estimated}"))
+        wrong = f"{len(self.errors)} errors" if self.errors else "usable"
+        return card_html(f"Log of {self.episodes:,} episodes: {wrong}", facts, *parts)
+
+    def plot(self) -> npt.NDArray[np.object_]:
+        """Draw how often each action was taken, and how episodes end; return the two axes.
+
+        Examples
+        --------
+        >>> from saddleback import collect, problems
+        >>> left, right = collect(problems.mountain_car(), episodes=5, rng=0).card().plot()
+        >>> right.get_title()
+        'Ends of 5 episodes'
+        """
+        from saddleback.plots.cards import card  # matplotlib is loaded to draw
+
+        return card(self)
+
+    def _actions(self) -> list[tuple[str, str, str]]:
+        taken = zip(self.actions, self.taken, strict=True)
+        return [(name, f"{n:,}", f"{n / max(1, self.rows):.3g}") for name, n in taken]
+
+    def _quantities(self) -> list[tuple[str, float]]:
+        """Counts and sizes by name; those that are not known are left out."""
+        low, mean, high = self.reward
+        least, median = self.propensity or (None, None)
+        found = {
+            "rows": self.rows, "episodes": self.episodes, "terminated": self.terminated,
+            "truncated": self.truncated, "stop without a flag": self.stops,
+            "ends with a next observation": self.with_next, "transitions dropped": self.lost,
+            "least reward": low, "mean reward": mean, "greatest reward": high,
+            "mean return": self.mean_return, "least propensity": least,
+            "median propensity": median,
+        }  # fmt: skip
+        return [(name, float(value)) for name, value in found.items() if value is not None]
+
+    def _columns(self) -> dict[str, Any]:
+        rows = self._quantities()
+        rows += [
+            (f"share of {name}", count / max(1, self.rows))
+            for name, count in zip(self.actions, self.taken, strict=True)
+        ]
+        return {"quantity": [name for name, _ in rows], "value": [value for _, value in rows]}
 
 
 def undiscounted(share: float) -> Finding:

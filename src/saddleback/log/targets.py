@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
         )
     sound("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
     digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
-    return Target(name or "table", f"table {digest}", _from_table(table))
+    return Target(name or "table", f"table {digest}", partial(_look_up, table))
 
 
 def _named(given: str, log: Log, name: str) -> Target:
@@ -216,21 +217,17 @@ def load(spec: str) -> Any:
     return getattr(module, _names.known(f"name in {path}", attribute, names))
 
 
-def _from_table(table: FloatArray) -> Policy:
-    def policy(observations: FloatArray) -> FloatArray:
-        state = observations[:, 0]
-        whole = state.astype(np.int64)
-        wrong = (
-            (observations.shape[1] != 1) | (whole != state) | (whole < 0) | (whole >= len(table))
+def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:
+    """Return the rows of a table that observations name."""
+    state = observations[:, 0]
+    row = state.astype(np.int64)
+    wrong = (observations.shape[1] != 1) | (row != state) | (row < 0) | (row >= len(table))
+    for i in np.flatnonzero(np.broadcast_to(wrong, state.shape))[:1]:
+        raise ValueError(
+            f"a table of {len(table)} rows needs observations 0 … {len(table) - 1}, one whole "
+            f"number each; got {observations[i].tolist()}."
         )
-        for i in np.flatnonzero(np.broadcast_to(wrong, state.shape))[:1]:
-            raise ValueError(
-                f"a table of {len(table)} rows needs observations 0 … {len(table) - 1}, one whole "
-                f"number each; got {observations[i].tolist()}."
-            )
-        return table[whole]
-
-    return policy
+    return table[row]
 
 
 def _classifier(model: Any, log: Log, name: str) -> Target:
@@ -248,16 +245,19 @@ def _classifier(model: Any, log: Log, name: str) -> Target:
             )
         places.append(log.action_names.index(text))
 
-    ask_model = _by_name(model, log, name)
-
-    def policy(observations: FloatArray) -> FloatArray:
-        found = np.zeros((len(observations), log.n_actions))
-        found[:, places] = ask_model(observations)
-        return found
-
+    policy = partial(_scattered, _by_name(model, log, name), places, log.n_actions)
     probe = np.random.default_rng(0).normal(size=(64, log.dimensions))
     digest = hashlib.sha256(np.asarray(policy(probe)).round(12).tobytes()).hexdigest()[:16]
     return Target(name, f"{type(model).__name__} {digest}", policy)
+
+
+def _scattered(
+    policy: Policy, places: list[int], n_actions: int, observations: FloatArray
+) -> FloatArray:
+    """Return probabilities of some of the actions in their places among all."""
+    found = np.zeros((len(observations), n_actions))
+    found[:, places] = policy(observations)
+    return found
 
 
 def _by_name(model: Any, log: Log, name: str) -> Policy:
@@ -276,16 +276,18 @@ def _by_name(model: Any, log: Log, name: str) -> Policy:
                 )
             ]
         )
+    return partial(_predicted, model, names, [there.index(each) for each in names])
+
+
+def _predicted(
+    model: Any, names: list[str], order: list[int], observations: FloatArray
+) -> FloatArray:
+    """Return the probabilities of a classifier, which may know its columns by name."""
     if not names:
-        return lambda observations: np.asarray(model.predict_proba(observations))
-    order = [there.index(each) for each in names]
-
-    def policy(observations: FloatArray) -> FloatArray:
-        try:
-            import pandas
-        except ImportError:
-            return np.asarray(model.predict_proba(observations[:, order]))
-        frame = pandas.DataFrame(observations[:, order], columns=names)
-        return np.asarray(model.predict_proba(frame))
-
-    return policy
+        return np.asarray(model.predict_proba(observations))
+    try:
+        import pandas
+    except ImportError:
+        return np.asarray(model.predict_proba(observations[:, order]))
+    frame = pandas.DataFrame(observations[:, order], columns=names)
+    return np.asarray(model.predict_proba(frame))

@@ -77,7 +77,8 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 colour = learner.colour
                 mspbe, error = row
                 for each, values in zip(ends, (result.mspbe, result.error), strict=True):
-                    each[str(learner.rule)] = plots.End(float(np.median(values[-1])), colour)
+                    end = plots.End(float(np.median(values[-1])), colour)
+                    each[learner.rule.display_name] = end
                 plots.curve(
                     mspbe, result.steps, result.mspbe, result.expected_mspbe, colour=colour, top=1e4
                 )
@@ -86,7 +87,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 )
             early = int(np.searchsorted(result.steps, 1000))
             table.caption = (
-                f"{table.caption}\nγ = {gamma:g}, expected {learner.rule}: RMS error "
+                f"{table.caption}\nγ = {gamma:g}, expected {learner.rule.display_name}: RMS error "
                 f"{result.expected_error[early]:.3f} after {result.steps[early]:,} steps, "
                 f"{result.expected_error[-1]:.3f} at the end."
             )

@@ -20,6 +20,7 @@ from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
 from saddleback.learning import learn
+from saddleback.learning.best import least, tail
 from saddleback.problem import Problem
 from saddleback.rules import (
     NAMED,
@@ -178,21 +179,19 @@ class Results:
         """In how many runs each setting diverged, [α, β/α]."""
         return np.asarray((self.arrays["diverged_at"][index, :, -1] >= 0).sum(axis=0))
 
-    def final(self, index: int, metric: str, tail: float = 0.1) -> FloatArray:
+    def final(self, index: int, metric: str) -> FloatArray:
         """Mean over runs and the last tenth of the points, [α, β/α]."""
         values = self.rule(index, metric)
-        last = max(1, int(np.ceil(tail * values.shape[1])))
-        return np.asarray(values[:, -last:].mean(axis=(0, 1)))
+        return np.asarray(values[:, -tail(values.shape[1]) :].mean(axis=(0, 1)))
 
     def median(self, index: int, metric: str) -> FloatArray:
         """Median over runs at the last point, [α, β/α]."""
         return np.asarray(np.median(self.rule(index, metric)[:, -1], axis=0))
 
     def best(self, index: int, metric: str) -> tuple[int, int]:
-        """The setting with the least final metric."""
-        final = np.nan_to_num(self.final(index, metric), nan=np.inf)
-        i, j = np.unravel_index(int(np.argmin(final)), final.shape)
-        return int(i), int(j)
+        """The setting with the least final metric; the first if all diverged."""
+        place = least(self.final(index, metric))
+        return (0, 0) if place is None else (place[0], place[1])
 
     def curve(self, index: int, metric: str) -> FloatArray:
         """Learning curves of the best setting, [point, run]."""

@@ -97,7 +97,7 @@ def add(table: Table, first: str, result: Comparison) -> None:
     runs = result.mspbe.shape[1]
     table.add_row(
         first,
-        str(result.learner.rule),
+        result.learner.rule.display_name,
         f"{result.learner.alpha:g}",
         f"{result.learner.beta:g}" if result.learner.rule.form.has_dual else "",
         f"{result.diverged} of {runs}",

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 
 from saddleback._typing import FloatArray
 from saddleback.plots.style import COLOURS
+from saddleback.system import System
 from saddleback.theory import Analysis, StepModel
 
 GRID = 41
@@ -25,16 +26,16 @@ MOST = 120
 def overview(found: Analysis, title: str) -> Figure:
     """Draw the three panels."""
     figure, axes = plt.subplots(1, 3, figsize=(10.2, 3.3), width_ratios=[1.0, 1.15, 1.15])
-    spectrum(axes[0], found)
+    spectrum(axes[0], found.system)
     region(axes[1], found)
     error(axes[2], found)
     figure.suptitle(title, fontsize=10)
     return figure
 
 
-def spectrum(ax: Axes, found: Analysis) -> Axes:
+def spectrum(ax: Axes, system: System, name: str = "") -> Axes:
     """Draw the eigenvalues of A, with the imaginary axis they must stay left of."""
-    z = found.system.spectrum
+    z = system.spectrum
     reach = 1.15 * max(float(np.abs(z).max()), 1e-12)
     ax.axvspan(0, reach, color=COLOURS["orange"], alpha=0.10, lw=0)
     ax.axvline(0, color=COLOURS["black"], lw=1)
@@ -42,10 +43,10 @@ def spectrum(ax: Axes, found: Analysis) -> Axes:
     for inside, colour, mark in ((z.real < 0, "blue", "o"), (z.real >= 0, "orange", "X")):
         if inside.any():  # an empty line would claim the corner of the figure
             ax.plot(z.real[inside], z.imag[inside], mark, color=COLOURS[colour], ms=6)
-    verdict = "stable for small α" if found.system.stable else "diverges for every α"
+    verdict = "stable for small α" if system.stable else "diverges for every α"
     ax.set(
         xlim=(-reach, reach), ylim=(-reach, reach), xlabel="real part", ylabel="imaginary part",
-        title=f"Eigenvalues of A:\noff-line update {verdict}",
+        title=f"{name}Eigenvalues of A:\noff-line update {verdict}",
     )  # fmt: skip
     return ax
 
@@ -131,5 +132,5 @@ def error(ax: Axes, found: Analysis) -> Axes:
     ax.axvline(found.steps, color=COLOURS["black"], lw=0.6, alpha=0.5)
     lowest = found.model.error(advice.alpha, advice.beta, 10 * found.steps)
     ax.set(xscale="log", yscale="log", ylim=(max(lowest / 10, start * 1e-12), start * 10))
-    ax.legend(fontsize=7, loc="lower left")
+    ax.legend(fontsize=7, loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
     return ax

@@ -17,7 +17,7 @@ def whole_of(study: Mapping[str, Any], names: list[str]) -> tuple[int, int, dict
     """
     if "cases" in study:
         whole = Study.of(study)
-        rules = [str(whole.rule(k)) for k in range(len(whole.rules))]
+        rules = [whole.rule(k).display_name for k in range(len(whole.rules))]
         tasks = sum(1 for _ in whole.parts())
         return len(names), tasks, {case.label: rules for case in whole.cases}
     cases = {

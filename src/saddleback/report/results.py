@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
+from saddleback.learning.best import least, tail
 from saddleback.report.chosen import alone, case_of, lam_of, rule_said, whole_of
 from saddleback.sweep import Store
-from saddleback.sweep.tables import TAIL
 
 NEEDED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
 OTHERS = (*NEEDED, "problem", "case", "updates", "name", "lam")
@@ -67,8 +67,7 @@ class Learned:
 
     def final(self, metric: str) -> FloatArray:
         """Mean over the last tenth of the points, [run, α, second]."""
-        last = max(1, int(np.ceil(TAIL * len(self.points))))
-        return np.asarray(self.values[metric][:, -last:].mean(axis=1))
+        return np.asarray(self.values[metric][:, -tail(len(self.points)) :].mean(axis=1))
 
     def mean_final(self, metric: str) -> FloatArray:
         """Mean of that over runs, [α, second]; infinite where a run diverged, NaN where not run."""
@@ -76,9 +75,8 @@ class Learned:
 
     def best(self, metric: str) -> tuple[int, int] | None:
         """The setting with the least mean at the end, None if all diverged."""
-        final = np.nan_to_num(self.mean_final(metric), nan=np.inf, posinf=np.inf)
-        i, j = np.unravel_index(int(np.argmin(final)), final.shape)
-        return (int(i), int(j)) if np.isfinite(final[i, j]) else None
+        place = least(self.mean_final(metric))
+        return None if place is None else (place[0], place[1])
 
     @property
     def diverged(self) -> IntArray:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 
 from saddleback.errors import InvalidParameter
-from saddleback.rules.bootstraps import Bootstrap
+from saddleback.rules.bootstraps import Bootstrap, Expected
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import Form
 from saddleback.rules.traces import Trace
@@ -19,8 +19,16 @@ class Rule:
 
         e_t = γ_t κ_t e_{t−1} + w_t φ_t        δ_t = R_t + γ_{t+1} b_tᵀθ − φ_tᵀθ
 
-    Two rules are equal when their choices are. ``str`` gives the algorithm's name where there is
-    one, ``repr`` always the composition.
+    Two rules are equal when their choices are, whatever their labels. ``str`` gives the algorithm's
+    name where there is one, ``repr`` always the composition, and `display_name` what legends and
+    tables show.
+
+    Parameters
+    ----------
+    trace, form, bootstrap, emphasis
+        The choices.
+    label
+        What to call the rule in legends and tables.
 
     Examples
     --------
@@ -32,12 +40,15 @@ class Rule:
     GES(0.9)
     >>> GES(0.9)
     Rule(trace=Importance(lam=0.9), form=Saddle(), bootstrap=Expected())
+    >>> Rule(Retrace(0.9), Correction(), Expected(), label="Retrace, corrected").display_name
+    'Retrace, corrected'
     """
 
     trace: Trace
     form: Form
     bootstrap: Bootstrap
     emphasis: FollowOn | None = None
+    label: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         parts = {"trace": Trace, "form": Form, "bootstrap": Bootstrap}
@@ -48,6 +59,8 @@ class Rule:
                 raise InvalidParameter(
                     f"Rule: {part} must be a {kind.__name__}, got {value!r}.{hint}"
                 )
+        if not isinstance(self.label, str):
+            raise InvalidParameter(f"Rule: label must be text, got {self.label!r}.")
         if self.emphasis is None:
             return
         if not isinstance(self.emphasis, FollowOn):
@@ -66,7 +79,11 @@ class Rule:
     @property
     def kind(self) -> tuple[type, ...]:
         """Types of the parts: what two rules that differ only in parameters have in common."""
-        return tuple(type(getattr(self, f.name)) for f in fields(self))
+        return tuple(map(type, self._parts.values()))
+
+    @property
+    def _parts(self) -> dict[str, Trace | Form | Bootstrap | FollowOn | None]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
 
     @property
     def name(self) -> str:
@@ -77,6 +94,24 @@ class Rule:
         return f"{name}({', '.join(self._lam + _parameters(self.form))})"
 
     @property
+    def display_name(self) -> str:
+        """What legends and tables show: the label, or the algorithm's name, or what it is made of.
+
+        Examples
+        --------
+        >>> from saddleback import GES
+        >>> from saddleback.rules import Correction, Expected, Retrace
+        >>> GES(0.9).display_name
+        'GES(0.9)'
+        >>> Rule(Retrace(0.9), Correction(), Expected()).display_name
+        'Retrace(lam=0.9) + Correction'
+        """
+        if self.label or self.name:
+            return self.label or self.name
+        shown = (part for part in self._parts.values() if part not in (None, Expected()))
+        return " + ".join(repr(part).removesuffix("()") for part in shown)
+
+    @property
     def _lam(self) -> list[str]:
         return _parameters(self.trace)
 
@@ -84,7 +119,7 @@ class Rule:
         return self.name or repr(self)
 
     def __repr__(self) -> str:
-        choices = {f.name: getattr(self, f.name) for f in fields(self)}
+        choices = self._parts | {"label": self.label or None}
         shown = (f"{part}={value!r}" for part, value in choices.items() if value is not None)
         return f"Rule({', '.join(shown)})"
 

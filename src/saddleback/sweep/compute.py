@@ -72,7 +72,7 @@ def work(
         for index, each in enumerate(found, part.rule):
             name, parameters = study.rules[index]
             said = {
-                "problem": case.label, "rule": str(each.rule), "name": name,
+                "problem": case.label, "rule": each.rule.display_name, "name": name,
                 "lam": float(parameters.get("lam", parameters.get("zeta", np.nan))), "run": run,
             }  # fmt: skip
             none = beta is None

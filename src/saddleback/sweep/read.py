@@ -162,7 +162,8 @@ class _Reader(Complaints):
 
     def _rules(self) -> list[tuple[Place, tuple[str, dict[str, float]]]]:
         found: list[tuple[Place, tuple[str, dict[str, float]]]] = []
-        said: set[str] = set()
+        rules: set[Rule] = set()
+        shown: set[str] = set()
         for k, given in enumerate(self._tables("rule")):
             place: Place = ("rule", k)
             parameters = dict(given)
@@ -176,9 +177,10 @@ class _Reader(Complaints):
             for each in _spread(parameters):
                 rule = self.attempt(place, make, name, **each)
                 if isinstance(rule, Rule):
-                    if str(rule) in said:  # by which results are told apart
-                        self.say(place, f"{rule} is there twice.")
-                    said.add(str(rule))
+                    if rule in rules or rule.display_name in shown:  # results go by it
+                        self.say(place, f"{rule.display_name} is there twice.")
+                    rules.add(rule)
+                    shown.add(rule.display_name)
                     found.append((place, (name, each)))
         return found
 

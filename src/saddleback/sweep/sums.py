@@ -132,7 +132,7 @@ class Summing:
         setting, log = self.setting(), self.log
         behaviour = None if log.behaviour is None else mark(log.behaviour)
         return asdict(setting) | {
-            "rules": [rule_words(rule) for rule in setting.rules],
+            "rules": [rule_words(replace(rule, label="")) for rule in setting.rules],
             "columns": dict(log.layout.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip

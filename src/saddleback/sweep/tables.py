@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-TAIL = 0.1
-"""Share of the checkpoints that are the end of a run."""
+from saddleback.learning.best import least, tail
 
 
 def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
@@ -37,7 +36,7 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     for problem in pc.unique(rows["problem"]).to_pylist():
         mine = rows.filter(pc.equal(rows["problem"], problem))
         points = np.unique(mine["point"].to_numpy())
-        end = points[-max(1, int(np.ceil(TAIL * len(points)))) :]
+        end = points[-tail(len(points)) :]
         last = mine.filter(pc.is_in(mine["point"], pa.array(end)))
         for rule in pc.unique(last["rule"]).to_pylist():
             one = last.filter(pc.equal(last["rule"], rule))
@@ -48,8 +47,9 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
             order = order.take(np.arange(0, len(order), len(end)))
             gone = (order["diverged_at"].to_numpy().reshape(-1, runs) >= 0).any(axis=1)
             means = np.where(gone, np.inf, values.mean(axis=1))
-            best = int(np.argmin(means))
-            none = not np.isfinite(means[best])
+            place = least(means)
+            none = place is None
+            best = 0 if place is None else place[0]
             error = np.nan if none or runs < 2 else values[best].std(ddof=1) / np.sqrt(runs)
             found.append(
                 {

@@ -52,6 +52,8 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     load(save(system, Path(folder) / "two.npz"))
     System(GES(0.4), p=2, rank=2)
+      the semi-gradient update θ + α(Aθ + b) diverges for every α: A has an eigenvalue with real
+      part 0.015625.
     """
     _validate.instance("save", "system", system, System)
     target = Path(path)
@@ -177,12 +179,13 @@ def _system(arrays: dict[str, Any], words: dict[str, Any]) -> System:
 
 def rule_words(rule: Rule) -> dict[str, Any]:
     """Describe a rule so that `rule_from` brings it back."""
-    return {part: _words(getattr(rule, part)) for part in PARTS}
+    words: dict[str, Any] = {part: _words(getattr(rule, part)) for part in PARTS}
+    return words | {"label": rule.label} if rule.label else words
 
 
 def rule_from(words: dict[str, Any]) -> Rule:
     """Build a rule from its description."""
-    return Rule(**{part: _part(words[part]) for part in PARTS})
+    return Rule(**{part: _part(words[part]) for part in PARTS}, label=words.get("label", ""))
 
 
 def _words(part: Any) -> dict[str, Any] | None:

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from saddleback import _validate, chain
+from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
@@ -28,15 +29,24 @@ from saddleback.rules import Rule, Terms, each_rule, is_rule, terms
 from saddleback.system import spectra
 from saddleback.system.resolvent import average, backward, resolvent
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 LARGEST = 10_000
 """Most features for which dense matrices are estimated; several are held, 7 GB at this size."""
 
+SHOWN = 300
+"""Most features for which a system shows its stability unasked: more take long."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System:
+class System(Tabular):
     """The linear system of a rule, and what it implies.
 
         A = E[e_t (γ'b_t − φ_t)ᵀ]    b = E[R e_t]    M = E[φ_t φ_tᵀ]    C = E[γ'x_t e_tᵀ]
+
+    `to_pandas` and `to_polars` have a row for each feature, with the columns ``feature``,
+    ``fixed_point`` (θ*), ``b``, and of an estimate ``b_error``.
 
     Attributes
     ----------
@@ -58,6 +68,8 @@ class System:
     >>> system = System.exact(problems.two_state(gamma=0.99), GES(0.5))
     >>> system
     System(GES(0.5), p=2, rank=2)
+      the semi-gradient update θ + α(Aθ + b) diverges for every α: A has an eigenvalue with real
+      part 0.220297.
     >>> system.A.round(6)
     array([[ 0.220297,  0.      ],
            [ 1.099047, -1.25    ]])
@@ -376,8 +388,43 @@ class System:
         _validate.shape(name, array, (*array.shape[:-1], self.p))
         return array
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the eigenvalues of A, with the verdict on the expected off-line update.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; a new figure if not given.
+
+        Examples
+        --------
+        >>> from saddleback import GES, problems
+        >>> print(System.exact(problems.two_state(gamma=0.99), GES(0.5)).plot().get_title())
+        GES(0.5)
+        Eigenvalues of A:
+        off-line update diverges for every α
+        """
+        from saddleback.plots.results import eigenvalues  # matplotlib is loaded to draw
+
+        return eigenvalues(self, ax)
+
+    def _columns(self) -> dict[str, Any]:
+        table = {"feature": np.arange(self.p), "fixed_point": self.fixed_point, "b": self.b}
+        return table if self.errors is None else table | {"b_error": self.errors.b}
+
+    def _findings(self) -> dict[str, str]:
+        """What there is to say about the solution and about stability."""
+        found = {} if self.outcome == "ok" else {"fixed point": self.outcome}
+        return found | ({"stability": self.stability.reason} if self.p <= SHOWN else {})
+
     def __repr__(self) -> str:
-        return f"System({self.rule}, p={self.p}, rank={self.rank})"
+        head = f"System({self.rule.display_name}, p={self.p}, rank={self.rank})"
+        return "\n  ".join([head, *self._findings().values()])
+
+    def _repr_html_(self) -> str:
+        how = "exact" if self.errors is None else "estimated"
+        facts = {"features": self.p, "rank": self.rank, "matrices": how} | self._findings()
+        return card_html(f"System of {self.rule.display_name}", facts)
 
 
 def expected_weight(problem: Problem, t: Terms) -> FloatArray:

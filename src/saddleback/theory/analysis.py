@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from saddleback import _validate
+from saddleback._display import Tabular, card_html, shorten
 from saddleback.errors import SaddlebackError, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
@@ -22,15 +24,22 @@ from saddleback.theory.rate import Theorem2, theorem2
 from saddleback.theory.squares import largest_stable
 from saddleback.theory.traces import lambda_ceiling, trace_radius
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 MAPPED = 2500
 """Most second moments over all nodes for which the chain is asked at every point of a map."""
 
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis:
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis(Tabular):
     """Verdicts on a rule. Where one cannot be had, the sentence that says why stands for it.
+
+    `to_pandas` and `to_polars` have a row for each quantity of `as_dict`, with the columns
+    ``quantity``, ``value`` (NaN where there is no number) and ``note``, the sentence that says why.
 
     Attributes
     ----------
@@ -63,6 +72,9 @@ class Analysis:
     >>> found = analyse(problems.two_state(gamma=0.9), GES(0.4), steps=1000)
     >>> found.system.stable, round(found.ceiling, 3)
     (False, 0.786)
+    >>> table = found.to_pandas().set_index("quantity")
+    >>> print(round(table.value["lambda_ceiling"], 3))
+    0.786
     """
 
     system: System
@@ -100,6 +112,95 @@ class Analysis:
             return False
         return stable(self.model, self.small_chain, alpha, beta)
 
+    @property
+    def verdicts(self) -> list[tuple[str, str]]:
+        """Every verdict in words, after what it is about."""
+        system, dual = self.system, self.system.rule.form.has_dual
+        rows = [] if system.outcome == "ok" else [("system", system.outcome)]
+        rows.append(("off-line update", system.stability.reason))
+
+        def add(what: str, answer: Any, words: Callable[[Any], str]) -> None:
+            rows.append((what, f"– {answer}" if isinstance(answer, str) else words(answer)))
+
+        if self.mean.note:
+            rows.append(("mean", self.mean.note))
+        at = " at β = α" if dual else ""
+
+        def below(limit: float) -> str:
+            return f"stable for 0 < α < {limit:.4g}{at}" if limit else f"never stable{at}"
+
+        rows.append(("mean", below(self.mean_limit)))
+        if self.mean_limit:
+            add(
+                "fastest mean", self.mean_best, lambda b: f"{_pair(b, dual)}, {b.radius:.6g} a step"
+            )
+        add(
+            "Theorem 2",
+            self.theorem2,
+            lambda t: f"α = {t.alpha:.3g}, β = {t.beta:.3g}: at least 1 − {t.rate:.3g} a step",
+        )
+        above = not isinstance(self.trace_radius, str) and self.trace_radius >= 1
+        infinite = ", exceeded: E‖e‖² is infinite" if above else ""
+        add("λ ceiling", self.ceiling, lambda c: f"{c:.3f}{infinite}")
+        add("mean square", self.square_limit, below)
+        same = self.advice == self.square_limit
+        add(
+            f"advice, {self.steps:,} steps",
+            "none, for the same reason" if same else self.advice,
+            lambda a: f"{_pair(a, dual)}: expected error {a.error:.3g}; {a.reason}",
+        )
+        if not isinstance(self.advice, str):
+            order = "to first order in the step sizes"
+            add("floor with it", self.floor, lambda floor: f"{floor:.3g}, {order}")
+        return rows
+
+    @property
+    def text(self) -> str:
+        """The verdicts as a table."""
+        rows = self.verdicts
+        width = max(len(what) for what, _ in rows) + 2
+        lines = [f"Analysis of {self.system.rule.display_name}, p = {self.system.p}"]
+        for what, words in rows:
+            first, *rest = textwrap.wrap(words, 98 - width) or [""]
+            lines += [f"{what:{width}}{first}", *(" " * width + line for line in rest)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return shorten(self.text, "analysis.text")
+
+    def _repr_html_(self) -> str:
+        system = self.system
+        return card_html(f"Analysis of {system.rule.display_name}, p = {system.p}", self.verdicts)
+
+    def plot(self) -> npt.NDArray[np.object_]:
+        """Draw eigenvalues, stable step sizes and the expected error; return the three axes.
+
+        Examples
+        --------
+        >>> from saddleback import GES, problems
+        >>> analyse(problems.two_state(gamma=0.5), GES(0.0), steps=1000).plot().shape
+        (3,)
+        """
+        from saddleback.plots.results import analysis  # matplotlib is loaded to draw
+
+        return analysis(self)
+
+    def _columns(self) -> dict[str, Any]:
+        rows = [
+            (name, value)
+            for name, value in _flat(self.as_dict())
+            if value is None or (isinstance(value, (int, float, str)) and value != "")
+        ]
+        numbers = [
+            float("inf") if value is None else float("nan") if isinstance(value, str) else value
+            for _, value in rows
+        ]
+        return {
+            "quantity": [name for name, _ in rows],
+            "value": [float(number) for number in numbers],
+            "note": [value if isinstance(value, str) else "" for _, value in rows],
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Return the verdicts as numbers and sentences, for JSON; infinity is null."""
         stability = self.system.stability
@@ -131,6 +232,19 @@ class Analysis:
             "floor": _finite(self.floor),
         }
         return found
+
+
+def _pair(found: Pair | Advice, dual: bool) -> str:
+    return f"α = {found.alpha:.3g}" + (f", β = {found.beta:.3g}" if dual else "")
+
+
+def _flat(nested: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested data by dotted names."""
+    for name, value in nested.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 def _plain(found: Any, names: tuple[str, ...]) -> Any:

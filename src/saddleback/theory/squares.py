@@ -225,8 +225,8 @@ class MeanSquare:
     def __repr__(self) -> str:
         lost = f", lost={self.lost:.2g}" if self.lost else ""
         return (
-            f"MeanSquare({self.noise.system.rule}, alpha={self.alpha:g}, beta={self.beta:g}, "
-            f"nodes={len(self.noise.weight)}, radius={self.radius:.6g}{lost})"
+            f"MeanSquare({self.noise.system.rule.display_name}, alpha={self.alpha:g}, "
+            f"beta={self.beta:g}, nodes={len(self.noise.weight)}, radius={self.radius:.6g}{lost})"
         )
 
 

@@ -295,7 +295,7 @@ def _without_matrices(
         allow_uncovered=allow_uncovered, rng=0,
     ).fit(log, progress)  # fmt: skip
     assert found.statistics_ is not None
-    estimate = Estimate(named[0].name, f"SVRG, {rule}", found.value(), found.outcome_)
+    estimate = Estimate(named[0].name, f"SVRG, {rule.display_name}", found.value(), found.outcome_)
     alone = Finding(
         "W174",
         f"with {features.size * log.n_actions:,} features no matrices are held: this is all there "

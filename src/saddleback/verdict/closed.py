@@ -28,7 +28,7 @@ def along(rule: Rule) -> dict[float, Rule]:
     found = {}
     for lam in LAMBDAS:
         trace: Any = replace(rule.trace, **{"lam": lam})
-        found[lam] = replace(rule, trace=trace)
+        found[lam] = replace(rule, trace=trace, label="")
     return found
 
 
@@ -37,7 +37,7 @@ def closed_forms(
 ) -> tuple[list[Estimate], Paths]:
     """Return the closed form for each target, and its paths if they are wanted."""
     there = {lam: each for lam, each in along(rule).items() if each in sums.setting.rules}
-    label = f"LSTD, {rule}" + (f", ridge {ridge:g}" if ridge else "")
+    label = f"LSTD, {rule.display_name}" + (f", ridge {ridge:g}" if ridge else "")
     estimates, paths = [], {}
     for name in targets:
         start, solved = sums.start(name), sums.solve(rule, name, ridge)

@@ -101,7 +101,7 @@ def without_trace(rule: Rule) -> Rule | None:
     if not hasattr(rule.trace, "lam"):
         return None
     trace: Any = replace(rule.trace, **{"lam": 0.0})
-    return replace(rule, trace=trace)
+    return replace(rule, trace=trace, label="")
 
 
 class Residual:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scipy.special import stdtrit
 
 from saddleback import _validate
+from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback.errors import InvalidParameter
 from saddleback.verdict.evaluation import Evaluation
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, USABLE
@@ -23,6 +24,9 @@ from saddleback.verdict.words import WIDTH, Line, wrap
 
 GIVEN = "as given"
 """What a baseline is of that is a number."""
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,12 @@ class Candidate:
         return self.trust == USABLE and self.bound > 0
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(Tabular):
     """Candidates, those with the best bounds first.
+
+    `to_pandas` and `to_polars` have a row for each candidate, with the columns of `as_dict` and
+    ``beats``, whether it is better for sure.
 
     Attributes
     ----------
@@ -189,6 +196,48 @@ class Ranking:
 
 NAME = 24
 """Letters of a candidate's name that are shown in the table."""
+
+    def __repr__(self) -> str:
+        return shorten(self.text, "ranking.text")
+
+    def _repr_html_(self) -> str:
+        best = self.best
+        title = "No candidate is better than the baseline for sure"
+        if best is not None:
+            title = f"Best: {best.name}"
+        rows = [(one.name, one.trust, *self._numbers(one), one.reason) for one in self.candidates]
+        side = "lower" if self.lower_is_better else "higher"
+        header = ["candidate", "trust", "value", "difference", f"at least {side} by", "reason"]
+        facts = {"baseline": f"{self.of}, {self.baseline:.4g}"}
+        note = f"bounds hold for all candidates at once with probability {1 - self.alpha:.0%}"
+        return card_html(title, facts, html_table(header, rows, note))
+
+    def _numbers(self, one: Candidate) -> tuple[str, str, str]:
+        if one.trust == REFUSED:
+            return "–", "–", "–"
+        return f"{one.value:.4g}", f"{one.difference:+.4g}", f"{one.bound:+.4g}"
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the differences to the baseline with the bounds that hold for all at once.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; a new figure if not given.
+
+        Examples
+        --------
+        >>> sure = Candidate("new", "usable", "", value=1.2, difference=0.2, bound=0.1)
+        >>> print(Ranking(1.0, "logged policy", 0.05, False, (sure,)).plot().get_xlabel())
+        difference to the logged policy, 1 (higher is better)
+        """
+        from saddleback.plots.cards import ranking  # matplotlib is loaded to draw
+
+        return ranking(self, ax)
+
+    def _columns(self) -> dict[str, Any]:
+        rows = [asdict(one) | {"beats": one.beats} for one in self.candidates]
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:

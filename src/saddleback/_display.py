@@ -1,0 +1,122 @@
+"""How results show themselves: short text, HTML for notebooks, and tables of other libraries."""
+
+from __future__ import annotations
+
+import html
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from saddleback.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+LINES = 20
+"""Most lines of a ``repr``."""
+
+Pairs: TypeAlias = Iterable[tuple[str, Any]]
+
+ROWS = 40
+"""Most rows of a table in a notebook."""
+
+
+class Tabular(ABC):
+    """A result that turns into a table of pandas or polars."""
+
+    @abstractmethod
+    def _columns(self) -> Mapping[str, Any]:
+        """Return the columns of the table, all of one length."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return it as a tidy pandas table; the class says which columns there are."""
+        return frame("pandas", self._columns())
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return it as a tidy polars table, with the columns of `to_pandas`."""
+        table: polars.DataFrame = frame("polars", self._columns())
+        return table
+
+
+def frame(kind: str, columns: Mapping[str, Any]) -> Any:
+    """Return columns as a ``DataFrame`` of the package ``kind``, "pandas" or "polars".
+
+    Examples
+    --------
+    >>> frame("pandas", {"alpha": [0.1, 0.2]}).shape
+    (2, 1)
+    """
+    try:
+        package = importlib.import_module(kind)
+    except ImportError:
+        raise InvalidParameter(
+            f"a table of {kind} needs {kind}, which is not installed: pip install {kind}"
+        ) from None
+    return package.DataFrame(dict(columns))
+
+
+def shorten(text: str, more: str, lines: int = LINES) -> str:
+    r"""Return text of a few lines at most; the last one says where to find ``more``.
+
+    Examples
+    --------
+    >>> print(shorten("1\n2\n3\n4", "x.text", lines=3))
+    1
+    2
+    … and 2 more lines: print(x.text)
+    """
+    given = text.split("\n")
+    if len(given) <= lines:
+        return text
+    kept = given[: lines - 1]
+    return "\n".join([*kept, f"… and {len(given) - len(kept)} more lines: print({more})"])
+
+
+def card_html(title: str, facts: Mapping[str, Any] | Pairs, *parts: str) -> str:
+    """Return a title, facts by name, and parts that are HTML already, for a notebook.
+
+    Everything else is escaped. Colours are those of the page, so that it is read on dark and on
+    light ones.
+
+    Examples
+    --------
+    >>> "a &lt; b" in card_html("a < b", {"p": 2})
+    True
+    """
+    rows = "".join(
+        f'<tr><th style="{CELL};font-weight:600">{html.escape(str(name))}</th>'
+        f'<td style="{CELL}">{html.escape(str(value))}</td></tr>'
+        for name, value in (facts.items() if isinstance(facts, Mapping) else facts)
+    )
+    table = f'<table style="{TABLE}">{rows}</table>' if rows else ""
+    return f"<div><strong>{html.escape(title)}</strong>{table}{''.join(parts)}</div>"
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Return a table as HTML, escaped; of more rows than fit a cell of a notebook, the first.
+
+    Examples
+    --------
+    >>> html_table(["x"], [["<b>"]]).count("&lt;b&gt;")
+    1
+    """
+    listed = [[str(value) for value in row] for row in rows]
+    head = "".join(f'<th scope="col" style="{CELL}">{html.escape(name)}</th>' for name in header)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{CELL}">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in listed[:ROWS]
+    )
+    left = len(listed) - ROWS
+    notes = [caption] if caption else []
+    notes += [f"and {left} more rows"] if left > 0 else []
+    below = f'<caption style="{CAPTION}">{html.escape("; ".join(notes))}</caption>' if notes else ""
+    return (
+        f'<table style="{TABLE}">{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+TABLE = "border-collapse:collapse;margin:0.4em 0"
+CELL = "text-align:left;vertical-align:top;padding:0.1em 0.9em 0.1em 0"
+CAPTION = "caption-side:bottom;text-align:left;color:inherit;opacity:0.8"
