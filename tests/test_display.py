@@ -363,7 +363,7 @@ def test_a_ranking_shows_its_text_and_escapes_what_it_holds():
     found = ranking()
     assert repr(found) == found.text
     html = found._repr_html_()
-    assert "Best: new" in html
+    assert "Better: new is at least 0.20 higher" in html
     assert "<i>" not in html
     assert "few &amp; far between" in html
     assert "7" not in html.partition("no coverage")[0].rpartition("bad")[2].replace("0.9", "")

@@ -98,7 +98,7 @@ def test_evaluate_by_a_function_in_a_file(place):
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in said
     assert "← used" in said
-    assert "observed, pipeline -7" in flat(said)
+    assert "observed; our estimator gives −7" in flat(said)
     assert "FQE" in said
     assert "λ ceiling of GES 0.6" in said
     assert "along lambda 0: -" in flat(said)

@@ -25,6 +25,9 @@ from saddleback.verdict.words import WIDTH, Line, wrap
 GIVEN = "as given"
 """What a baseline is of that is a number."""
 
+NAME = 24
+"""Letters of a candidate's name that are shown in a table."""
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -169,53 +172,50 @@ class Ranking(Tabular):
 
     def lines(self, width: int = WIDTH) -> list[Line]:
         """Return the text in lines, those of the answer with its outcome."""
-        places = self._places
-        side = "upper bound" if self.lower_is_better else "lower bound"
-        table = [("candidate", "value", "difference", side, "reliability")]
-        for each in self.candidates:
-            numbers = (
-                number(each.value, places), number(each.difference, places, sign=True),
-                number(-each.bound if self.lower_is_better else each.bound, places, sign=True),
-            )  # fmt: skip
-            numbers = ("–", "–", "–") if each.trust == REFUSED else numbers
-            mark = f"{each.trust}{'  ← better' if each.beats else ''}"
-            table.append((each.name[:NAME], *numbers, mark))
+        table = self._table()
         widths = [max(len(row[k]) for row in table) for k in range(4)]
-        lines = [""]
-        for row in table:
-            cells = [f"{row[0]:<{widths[0]}}", *(f"{row[k]:>{widths[k]}}" for k in (1, 2, 3))]
-            lines.append("  ".join([*cells, row[4]]))
-        lines += [
-            "",
-            f"The {side}s of the difference hold for all candidates at once with",
-            f"{1 - self.alpha:.0%} confidence (Bonferroni), and include the estimated bias.",
+        rows = [
+            "  ".join([f"{row[0]:<{widths[0]}}", *map(str.rjust, row[1:4], widths[1:4]), row[4]])
+            for row in table
         ]
         answer = [Line(line, self.outcome) for line in wrap("", self.answer, width=width)]
-        return [*answer, *map(Line, lines)]
+        return [*answer, *map(Line, ["", *rows, "", *wrap("", self._bounds, "", width)])]
 
+    def _table(self) -> list[tuple[str, str, str, str, str]]:
+        """The candidates as text, with a header."""
+        places = self._places
+        table = [("candidate", "value", "difference", self._side, "reliability")]
+        for candidate in self.candidates:
+            bound = -candidate.bound if self.lower_is_better else candidate.bound
+            value, difference, limit = (
+                number(candidate.value, places), number(candidate.difference, places, sign=True),
+                number(bound, places, sign=True),
+            )  # fmt: skip
+            if candidate.trust == REFUSED:
+                value = difference = limit = "–"
+            mark = f"{candidate.trust}{'  ← better' if candidate.beats else ''}"
+            table.append((candidate.name[:NAME], value, difference, limit, mark))
+        return table
 
-NAME = 24
-"""Letters of a candidate's name that are shown in the table."""
+    @property
+    def _side(self) -> str:
+        return "upper bound" if self.lower_is_better else "lower bound"
+
+    @property
+    def _bounds(self) -> str:
+        return (
+            f"The {self._side}s of the difference hold for all candidates at once with "
+            f"{1 - self.alpha:.0%} confidence (Bonferroni), and include the estimated bias."
+        )
 
     def __repr__(self) -> str:
         return shorten(self.text, "ranking.text")
 
     def _repr_html_(self) -> str:
-        best = self.best
-        title = "No candidate is better than the baseline for sure"
-        if best is not None:
-            title = f"Best: {best.name}"
-        rows = [(one.name, one.trust, *self._numbers(one), one.reason) for one in self.candidates]
-        side = "lower" if self.lower_is_better else "higher"
-        header = ["candidate", "trust", "value", "difference", f"at least {side} by", "reason"]
-        facts = {"baseline": f"{self.of}, {self.baseline:.4g}"}
-        note = f"bounds hold for all candidates at once with probability {1 - self.alpha:.0%}"
-        return card_html(title, facts, html_table(header, rows, note))
-
-    def _numbers(self, one: Candidate) -> tuple[str, str, str]:
-        if one.trust == REFUSED:
-            return "–", "–", "–"
-        return f"{one.value:.4g}", f"{one.difference:+.4g}", f"{one.bound:+.4g}"
+        header, *rows = self._table()
+        reasons = [candidate.reason for candidate in self.candidates]
+        table = [(*row, reason) for row, reason in zip(rows, reasons, strict=True)]
+        return card_html(self.answer, {}, html_table([*header, "reason"], table, self._bounds))
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the differences to the baseline with the bounds that hold for all at once.
