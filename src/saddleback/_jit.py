@@ -7,24 +7,34 @@ them is a feature here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
+# Nobody calls kernels from C, and parts of kernels are not called from Python either: the wrappers
+# for that would take a tenth of the time of compiling.
+KERNEL: dict[str, Any] = {
+    "cache": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True
+}  # fmt: skip
+PART: dict[str, Any] = {**KERNEL, "no_cpython_wrapper": True}
+
 
 def compiled(kernel: Kernel) -> Kernel:
     """Compile a plain function of numbers and arrays, and keep the result on disk."""
-    return cast(Kernel, numba.njit(cache=True, error_model="numpy", nogil=True)(kernel))
+    return cast(Kernel, numba.njit(**KERNEL)(kernel))
+
+
+def part(kernel: Kernel) -> Kernel:
+    """Compile a part of kernels, which only they call."""
+    return cast(Kernel, numba.njit(**PART)(kernel))
 
 
 def inlined(kernel: Kernel) -> Kernel:
     """Compile a small part of a kernel, to be written out where it is called."""
-    return cast(
-        Kernel, numba.njit(cache=True, error_model="numpy", nogil=True, forceinline=True)(kernel)
-    )
+    return cast(Kernel, numba.njit(**PART, forceinline=True)(kernel))
 
 
 def announce(say: Callable[[], object]) -> None:
