@@ -6,6 +6,7 @@ them is a feature here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -37,15 +38,22 @@ def inlined(kernel: Kernel) -> Kernel:
     return cast(Kernel, numba.njit(**PART, forceinline=True)(kernel))
 
 
-def announce(say: Callable[[], object]) -> None:
-    """Call ``say`` once, when a kernel is first compiled rather than found on disk."""
+class _Announcement(event.Listener):
+    """Logs, once a process, that kernels are compiled rather than read from disk."""
 
-    class Once(event.Listener):
-        def on_start(self, what: object) -> None:
-            event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
-            say()
+    def __init__(self) -> None:
+        self._done = False
 
-        def on_end(self, what: object) -> None:
-            """Nothing to do."""
+    def on_start(self, event: Any) -> None:
+        ours = event.data["dispatcher"].py_func.__module__.startswith("saddleback.")
+        if ours and not self._done:
+            self._done = True
+            logging.getLogger("saddleback").info(
+                "compiling kernels (about 5 s, once per machine) …"
+            )
 
-    event.register("numba:compile", Once())  # type: ignore[no-untyped-call]
+    def on_end(self, event: Any) -> None:
+        """Nothing to do."""
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]

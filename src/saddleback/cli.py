@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 
@@ -19,6 +20,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek shows "?" instead
-    from saddleback.commands import group
+    from saddleback.commands import Echo, group
 
+    if not {"--quiet", "--json"} & set(sys.argv):
+        logger = logging.getLogger("saddleback")
+        logger.addHandler(Echo())
+        logger.setLevel(logging.INFO)
     group(prog_name="saddleback")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import logging
 import sys
 from typing import Any
 
@@ -98,6 +99,14 @@ class LazyGroup(click.Group):
             kept = "; what is finished is kept" if ctx.invoked_subcommand == "paper" else ""
             click.echo(f"interrupted{kept}.", err=True)
             sys.exit(130)
+
+
+class Echo(logging.Handler):
+    """Shows what the library logs as plain lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one line."""
+        click.echo(record.getMessage(), err=True)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

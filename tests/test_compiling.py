@@ -1,0 +1,93 @@
+"""What is compiled, and that it is announced; each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+import saddleback as sb
+
+CALLED = """
+import numpy as np
+from saddleback.engine import count_mass, count_visits
+index, numbers = np.zeros(1, dtype=np.uint32), np.ones(1)
+count_visits(index, numbers)
+count_mass(index, numbers, numbers)
+"""
+
+LOGGED = """
+import logging
+logging.basicConfig(format="%(levelname)s %(name)s %(message)s", level=logging.INFO)
+"""
+
+COMMAND = """
+from saddleback.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+"""
+
+SPECIALISED = """
+import sys
+from numba.core.dispatcher import Dispatcher
+from saddleback.commands import group
+for features in ("tiles:2x2", "polynomial:2"):
+    try:
+        group([*sys.argv[1:], "--features", features], standalone_mode=False)
+    except SystemExit as status:
+        assert status.code in (0, 3, 4)
+kernels = {
+    value for name, module in sys.modules.items() if name.startswith("saddleback.")
+    for value in vars(module).values() if isinstance(value, Dispatcher)
+}
+used = {f"{kernel.__module__}.{kernel.__name__}": len(kernel.signatures) for kernel in kernels}
+print(sum(map(bool, used.values())), sorted(name for name, count in used.items() if count > 1))
+"""
+
+SEVERAL: list[str] = []
+"""Kernels that ``evaluate`` may compile more than once, each with a reason."""
+
+
+def run(program, *arguments, **environment):
+    """Run a program, and return what it wrote to standard output and standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True, text=True, check=True, env=os.environ | environment,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+def test_compiling_is_logged_once_and_reading_from_disk_is_not(tmp_path):
+    first, second = (run(LOGGED + CALLED, NUMBA_CACHE_DIR=str(tmp_path))[1] for _ in range(2))
+    assert first.startswith("INFO saddleback compiling kernels (about ")
+    assert len(first.splitlines()) == 1
+    assert second == ""
+
+
+def test_the_library_is_quiet_by_default(tmp_path):
+    assert run(CALLED, NUMBA_CACHE_DIR=str(tmp_path)) == ("", "")
+
+
+@pytest.mark.parametrize(("option", "lines"), [("--help", 1), ("--quiet", 0), ("--json", 0)])
+def test_the_command_line_shows_it(tmp_path, option, lines):
+    _, shown = run(COMMAND + CALLED, "check", option, "--help", NUMBA_CACHE_DIR=str(tmp_path))
+    assert shown.count("compiling kernels (about ") == len(shown.splitlines()) == lines
+
+
+def test_evaluate_compiles_each_kernel_once(tmp_path):
+    """In pieces, with dense and with binary features: arguments are always of the same types."""
+    log = tmp_path / "log.parquet"
+    sb.collect(sb.problems.mountain_car(), episodes=20, rng=0, out=log)
+    pq.write_table(pq.read_table(log), log, row_group_size=500)
+    printed, _ = run(
+        SPECIALISED, "evaluate", str(log), "--target", "pump:0.8", "--gamma", "0.99",
+        "--low=-1.2,-0.07", "--high=0.6,0.07", "--quiet",
+    )  # fmt: skip
+    count, several = printed.splitlines()[-1].split(" ", 1)
+    assert int(count) >= 15
+    assert several == str(SEVERAL)
