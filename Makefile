@@ -33,10 +33,12 @@ lint: .venv/ready
 docs: .venv/ready
 	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs docs/_build/html
 
-# How fast: tables of ratios and times; results/bench.json, bench-logs.json and scaling.json.
+# How fast: tables of ratios and times; results/bench.json, bench-logs.json, bench-compiling.json
+# and scaling.json.
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/logs.py
+	$(BIN)/python benchmarks/compiling.py
 	$(BIN)/python benchmarks/scaling.py
 
 # How good the advice on step sizes is: a table, results/advice.json and a picture.

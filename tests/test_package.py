@@ -199,21 +199,6 @@ def test_bad_questions(message, arguments, tmp_path):
     assert message in flat(done.stderr)
 
 
-def test_compiling_is_announced_once(tmp_path):
-    study = tmp_path / "study.toml"
-    study.write_text(
-        "steps = 20\ngrid = {alpha = [0.1], ratio = [1.0]}\n"
-        'problem = [{name = "two_state"}]\nrule = [{name = "GES", lam = 0.5}]\n'
-    )
-    first, second = (
-        saddleback("sweep", str(study), "--out", str(tmp_path / out), NUMBA_CACHE_DIR=str(tmp_path))
-        for out in ("first", "second")
-    )
-    assert first.returncode == second.returncode == 0
-    assert first.stderr.count("compiling kernels, this first time only") == 1
-    assert "compiling kernels" not in second.stderr
-
-
 def test_stability(tmp_path):
     done = saddleback("paper", "stability", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr

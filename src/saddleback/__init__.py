@@ -10,9 +10,12 @@ Nothing heavy is loaded until a name is used.
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+logging.getLogger("saddleback").addHandler(logging.NullHandler())  # quiet unless asked for
 
 if TYPE_CHECKING:
     from saddleback import checks as checks

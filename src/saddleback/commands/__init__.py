@@ -12,6 +12,7 @@ import click
 from saddleback import __version__
 from saddleback._names import known
 from saddleback.commands._complete import completed
+from saddleback.commands._progress import messages_shown
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
@@ -81,7 +82,8 @@ class LazyGroup(click.Group):
         from saddleback.commands.typed import fitted, tell
 
         try:
-            return super().invoke(ctx)
+            with messages_shown():
+                return super().invoke(ctx)
         except click.UsageError as error:
             said = fitted(error.format_message(), first=len("Error: "))
             raise click.UsageError(said, error.ctx) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -63,6 +64,10 @@ class Display:
     def show(self) -> None:
         """Show it."""
 
+    def write(self, message: str) -> None:
+        """Write a line to standard error."""
+        click.echo(message, err=True)
+
     def aside(self) -> AbstractContextManager[Any]:
         """Step aside while something else is written to the terminal."""
         return nullcontext()
@@ -97,6 +102,10 @@ class Bar(Display):
         """Move the bar."""
         self._progress.update(self._task, completed=self.fraction, description=self.phase)
 
+    def write(self, message: str) -> None:
+        """Write a line above the bar."""
+        self._progress.console.print(message, markup=False, highlight=False, soft_wrap=True)
+
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Take the bar away while something else is written."""
@@ -110,17 +119,45 @@ class Bar(Display):
 _shown: Display = Display()
 
 
-def aside() -> AbstractContextManager[Any]:
-    """Step aside while something is written to the terminal, if a bar is shown."""
-    return _shown.aside()
+class _Messages(logging.Handler):
+    """Shows what the library logs as plain lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one line, above the bar if there is one."""
+        _shown.write(record.getMessage())
+
+
+@contextmanager
+def messages_shown() -> Iterator[None]:
+    """Show what the library logs, while a command runs."""
+    logger, handler = logging.getLogger("saddleback"), _Messages()
+    logger.addHandler(handler)
+    try:
+        with _level(logging.INFO):
+            yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
+def _level(level: int) -> Iterator[None]:
+    """Log messages of this level and above."""
+    logger = logging.getLogger("saddleback")
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager
 def display(quiet: bool = False) -> Iterator[Display]:
-    """Show the progress of a command on standard error."""
+    """Show the progress of a command on standard error; if it is quiet, warnings alone."""
     global _shown
     if quiet:
-        yield Display()
+        with _level(logging.WARNING):
+            yield Display()
         return
     with _bar() if drawable() else nullcontext(Lines()) as shown:
         _shown = shown

@@ -118,7 +118,6 @@ def command(
     # One thread for linear algebra: runs are spread over threads already, and bits stay the same.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
-    from saddleback._jit import announce
     from saddleback.paper import QUICK, Options, check, prepare, run
     from saddleback.paper.comparison import rule_names
 
@@ -128,7 +127,6 @@ def command(
     for rule in rules:
         known("rule", rule, rule_names())
     options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
-    announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
     prepare(folder)
     check(chosen, options)
     from rich.console import Console

@@ -49,12 +49,9 @@ def command(
     one_place(workers, dask)
     if not quiet:
         click.echo(f"reading {study} …", err=True)
-    from saddleback._jit import announce
     from saddleback.sweep import plan, read_study, run_study, summary
 
     chosen = read_study(study)
-    if not quiet:
-        announce(lambda: click.echo("compiling kernels, this first time only …", err=True))
     threads = workers or os.cpu_count() or 1
     if only_plan:
         found = plan(chosen, study.parent)

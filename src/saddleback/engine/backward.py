@@ -35,7 +35,7 @@ class BackwardSums:
         self._z = np.zeros(p)
         self._touched = np.zeros(p, dtype=np.uint32)
         self._is_touched = np.zeros(p, dtype=np.bool_)
-        self._e = np.zeros(p)
+        self._e, self._packed = np.zeros(p), np.empty(p)
 
     def add(self, stream: Columns, starts: BoolArray, block: IntArray, goes_on: bool) -> None:
         """Take in a piece of whole episodes, each with the number of its block.
@@ -51,7 +51,7 @@ class BackwardSums:
         order = np.argsort(block, kind="stable")
         _backwards(
             *stream[:6], *stream[7:], bounds[:-1][order], bounds[1:][order], block[order],
-            self._e, self._z, self._touched, self._is_touched, *self._sums[:2],
+            self._e, self._z, self._packed, self._touched, self._is_touched, *self._sums[:2],
         )  # fmt: skip
         if self._sums[2].size:
             _gram(*stream[:3], self._sums[2])
@@ -78,6 +78,7 @@ def _backwards(
     block: IntArray,
     e: FloatArray,
     z: FloatArray,
+    packed: FloatArray,
     touched: IndexArray,
     is_touched: BoolArray,
     A: FloatArray,
@@ -86,7 +87,6 @@ def _backwards(
     """Add a piece, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
     valued = np.uint64(0 if len(phi_value) == 1 else 1)
     p, n, since = len(z), 0, 0
-    packed = np.empty(p)
     scale, y = 1.0, 0.0
     for episode in range(len(begins)):
         k, begin = block[episode], begins[episode]
@@ -138,8 +138,20 @@ def _backwards(
                     is_touched[touched[q]] = False
                 n, since, scale, y = 0, 0, 1.0, 0.0
             elif since >= TIDY or scale < 1e-100 or scale > 1e100:
-                n = _tidy(scale, z, touched, is_touched, n)
-                since, scale = 0, 1.0
+                # Fold the scale in and drop what is negligible.
+                largest, kept = 0.0, 0
+                for q in range(n):
+                    z[touched[q]] *= scale
+                    largest = max(largest, abs(z[touched[q]]))
+                for q in range(n):
+                    i = touched[q]
+                    if abs(z[i]) <= NEGLIGIBLE * largest:
+                        z[i] = 0.0
+                        is_touched[i] = False
+                    else:
+                        touched[kept] = i
+                        kept += 1
+                n, since, scale = kept, 0, 1.0
 
 
 @compiled
@@ -153,25 +165,6 @@ def _gram(
             row, value = M[phi_index[j]], phi_value[j * valued]
             for m in range(phi_from[t], phi_from[t + 1]):
                 row[phi_index[m]] += value * phi_value[m * valued]
-
-
-@compiled
-def _tidy(scale: float, z: FloatArray, touched: IndexArray, is_touched: BoolArray, n: int) -> int:
-    """Fold the scale in and drop what is negligible."""
-    largest = 0.0
-    for q in range(n):
-        z[touched[q]] *= scale
-        largest = max(largest, abs(z[touched[q]]))
-    kept = 0
-    for q in range(n):
-        i = touched[q]
-        if abs(z[i]) <= NEGLIGIBLE * largest:
-            z[i] = 0.0
-            is_touched[i] = False
-        else:
-            touched[kept] = i
-            kept += 1
-    return kept
 
 
 @compiled

@@ -74,7 +74,7 @@ def _scores(
 ) -> None:
     """Fill the scores of episodes; ``found[0]`` is what the one already begun gets more."""
     valued = np.uint64(0 if len(phi_value) == 1 else 1)
-    q, power = carry
+    q, power = carry[0], carry[1]
     for t in range(len(reward)):
         delta, along, shrunk = reward[t], 0.0, 0.0
         for j in range(phi_from[t], phi_from[t + 1]):

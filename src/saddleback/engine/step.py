@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from saddleback._jit import compiled, inlined
+from saddleback._jit import compiled, inlined, part
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 
 NEGLIGIBLE = 1e-18
@@ -65,7 +65,8 @@ def advance(
     several: tuple[int, ...],
 ) -> None:
     """Make one update for each step of a stream, of all learners at once."""
-    td, saddle, correction, dual, gram, shrink = coefficients
+    td, saddle, correction = coefficients[0], coefficients[1], coefficients[2]
+    dual, gram, shrink = coefficients[3], coefficients[4], coefficients[5]
     F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, into_phi = lanes
     width = theta.shape[1] if len(several) else 1
     valued = np.uint64(0 if len(phi_value) == 1 else 1)  # binary: one 1 stands for all
@@ -111,10 +112,11 @@ def advance(
         ee += 2.0 * w * C * g_phi + w * w * phi_phi
         enter = w / C
         if not ee < np.inf:  # the trace itself is beyond numbers: nobody can go on, and it restarts
-            delta[:] = np.inf
+            for k in range(width):
+                delta[k] = np.inf
             _freeze(
-                update, a_scale, b_scale, td, dual, 0, g, touched, theta, omega, lanes, alpha, beta,
-                diverged_at,
+                update, a_scale, b_scale, td, dual, np.int64(0), g, touched, theta, omega, lanes,
+                alpha, beta, diverged_at,
             )  # fmt: skip
             for q in range(n):
                 g[touched[q]] = 0.0
@@ -197,7 +199,7 @@ def _add_rows(
             total[k] += va * table[a, k]
 
 
-@compiled
+@part
 def _flush(
     C: float,
     g: FloatArray,
@@ -225,9 +227,8 @@ def _flush(
             omega[i, k] += F[k] * g[i]
         g[i] *= C
         largest = max(largest, abs(g[i]))
-    F[:] = 0.0
-    F_theta[:] = 0.0
-    u[:] = 0.0
+    for k in range(width):
+        F[k] = F_theta[k] = u[k] = 0.0
     kept = 0
     for q in range(n):
         i = touched[q]
@@ -244,7 +245,7 @@ def _flush(
     return kept
 
 
-@compiled
+@part
 def _shrink(
     amount: float,
     smallest: float,
@@ -261,20 +262,21 @@ def _shrink(
         u[k] *= sigma
         s[k] *= sigma
         if abs(s[k]) < smallest or abs(s[k]) > 1.0 / smallest:
-            omega[:, k] *= s[k]
+            for i in range(len(omega)):
+                omega[i, k] *= s[k]
             F[k] *= s[k]
             s[k] = 1.0
         inverse_s[k] = 1.0 / s[k]
 
 
-@compiled
+@part
 def _freeze(
     update: int,
     a_scale: float,
     b_scale: float,
     td: float,
     dual: float,
-    n: int,
+    n: int | np.int64,
     g: FloatArray,
     touched: IndexArray,
     theta: FloatArray,
@@ -296,7 +298,8 @@ def _freeze(
             i = touched[q]
             theta[i, k] += F_theta[k] * g[i]
             omega[i, k] += F[k] * g[i]
-        omega[:, k] *= s[k]
+        for i in range(len(omega)):
+            omega[i, k] *= s[k]
         F[k] = F_theta[k] = u[k] = delta[k] = dual_value[k] = step_u[k] = 0.0
         alpha[k] = beta[k] = alive[k] = 0.0
         s[k] = inverse_s[k] = 1.0

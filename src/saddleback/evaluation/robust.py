@@ -189,7 +189,10 @@ class CrossFitted:
         index, value = self._features.encode(observations)
         none = np.ones((0, 0))
         out = np.empty((len(observations), len(self._copies)))
-        read_values(index, none if value is None else value, self.theta, fold, self._copies, out)
+        part = np.empty(self._copies.shape[1])
+        read_values(
+            index, none if value is None else value, self.theta, fold, self._copies, part, out
+        )
         return out
 
 
@@ -268,13 +271,14 @@ def read_values(
     theta: FloatArray,
     fold: IntArray,
     copies: FloatArray,
+    part: FloatArray,
     out: FloatArray,
 ) -> None:
     """Q of rows [n] and all actions, with the weights of each row's fold."""
     actions, many = copies.shape
-    part = np.zeros(many)
     for i in range(len(index)):
-        part[:] = 0.0
+        for c in range(many):
+            part[c] = 0.0
         for j in range(index.shape[1]):
             size = value[i, j] if len(value) else 1.0
             first = np.int64(index[i, j]) * many

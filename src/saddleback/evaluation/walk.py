@@ -55,12 +55,21 @@ class Walk:
             more = max(steps, 2 * len(self._top)) - len(self._top)
             self._top = np.append(self._top, np.full(more, -np.inf))
             self._sums = np.vstack([self._sums, np.zeros((more, 3))])
-        out = np.empty((_count(starts), 8))
+        out = self._begin(starts, 8)
         with np.errstate(invalid="ignore"):  # a total of infinities of both signs is NaN
-            sum_rows(
-                starts, log_rho, gain, q, v, rewards, self._gamma, self._now, out, self._top,
-                self._sums,
-            )  # fmt: skip
+            sum_rows(starts, log_rho, gain, q, v, rewards, self._gamma, out, self._top, self._sums)
+        self._keep(out, goes_on)
+
+    def _begin(self, starts: BoolArray, columns: int) -> FloatArray:
+        """Rows for the episodes of some steps, the first as it is so far if it goes on."""
+        out = np.zeros((int(starts.sum()) + (0 if starts[0] else 1), columns))
+        if not starts[0]:
+            out[0] = self._now
+        return out
+
+    def _keep(self, out: FloatArray, goes_on: bool) -> None:
+        """Keep the episodes that have ended, and remember the last."""
+        self._now = out[-1].copy()
         self._parts.append(out[:-1] if goes_on else out)
 
     def close(self) -> None:
@@ -73,8 +82,9 @@ class Walk:
         H = int(self.lengths.max(initial=0))
         self.log_total, self.ess, self.mean, self.tail, self.low = np.zeros((5, H))
         sum_steps(
-            self.lengths, self.episodes[:, LOG], self._top, self._sums, self._gamma,
-            self.log_total, self.ess, self.mean, self.tail, self.low,
+            self.lengths, self.episodes[:, LOG].copy(), self._top, self._sums, self._gamma,
+            np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.log_total, self.ess, self.mean,
+            self.tail, self.low,
         )  # fmt: skip
         self._now, self._parts = np.zeros(4), []
 
@@ -96,12 +106,12 @@ class Walk:
         goes_on: bool,
     ) -> None:
         """Take in the next rows once more, the sums being known."""
-        out = np.empty((_count(starts), 4))
+        out = self._begin(starts, 4)
         score_rows(
             starts, log_rho, gain, q, v, self._gamma, float(len(self.episodes)), self.log_total,
-            self.mean, self._now, out,
+            self.mean, out,
         )  # fmt: skip
-        self._parts.append(out[:-1] if goes_on else out)
+        self._keep(out, goes_on)
 
     @property
     def scores(self) -> FloatArray:
@@ -116,11 +126,6 @@ class Walk:
         share = np.exp(found[early, LOG] - self.low[at])
         score[early] -= len(score) * share * self.tail[at]
         return np.asarray(score)
-
-
-def _count(starts: BoolArray) -> int:
-    """How many episodes some rows belong to."""
-    return int(starts.sum()) + (0 if starts[0] else 1)
 
 
 def _longest(starts: BoolArray, done: int) -> int:
@@ -143,13 +148,6 @@ def times(log_weight: float, x: float) -> float:
     return math.copysign(math.exp(size) if size < LARGE else math.inf, x)
 
 
-@inlined
-def _copy(now: FloatArray, out: FloatArray, e: int) -> None:
-    """Put what is known of an episode in its row; a loop, which is compiled in no time."""
-    for j in range(len(now)):
-        out[e, j] = now[j]
-
-
 @compiled
 def sum_rows(
     starts: BoolArray,
@@ -159,24 +157,22 @@ def sum_rows(
     v: FloatArray,
     rewards: FloatArray,
     gamma: float,
-    now: FloatArray,
     out: FloatArray,
     top: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Walk through rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(top) [H]."""
+    """Walk through rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(top) [H].
+
+    ``out`` has a row for each episode: that of one already begun, or 0.
+    """
     e = -1 if starts[0] else 0
     for i in range(len(starts)):
         if starts[i]:
-            if e >= 0:
-                _copy(now, out, e)
             e += 1
-            for j in range(len(now)):
-                now[j] = 0.0
-            now[DISCOUNT], now[PEAK], now[FIRST] = 1.0, -np.inf, v[i]
-        t, before, discount = int(now[TIME]), now[LOG], now[DISCOUNT]
+            out[e, DISCOUNT], out[e, PEAK], out[e, FIRST] = 1.0, -np.inf, v[i]
+        t, before, discount = int(out[e, TIME]), out[e, LOG], out[e, DISCOUNT]
         if before > -np.inf:
-            now[TOTAL] += times(before, discount * v[i])
+            out[e, TOTAL] += times(before, discount * v[i])
             if t > 0:
                 sums[t - 1, 2] += math.exp(before - top[t - 1]) * gamma * v[i]
         weight = before + log_rho[i]
@@ -191,14 +187,13 @@ def sum_rows(
             sums[t, 0] += share
             sums[t, 1] += share * share
             sums[t, 2] += share * (gain[i] - q[i])
-            now[TOTAL] += times(weight, discount * (gain[i] - q[i]))
-            now[MASS] += times(weight, discount)
-        now[GAIN] += discount * rewards[i]
-        now[LOG] = weight
-        now[PEAK] = max(now[PEAK], weight)
-        now[TIME] = t + 1.0
-        now[DISCOUNT] = discount * gamma
-    _copy(now, out, e)
+            out[e, TOTAL] += times(weight, discount * (gain[i] - q[i]))
+            out[e, MASS] += times(weight, discount)
+        out[e, GAIN] += discount * rewards[i]
+        out[e, LOG] = weight
+        out[e, PEAK] = max(out[e, PEAK], weight)
+        out[e, TIME] = t + 1.0
+        out[e, DISCOUNT] = discount * gamma
 
 
 @compiled
@@ -208,6 +203,8 @@ def sum_steps(
     top: FloatArray,
     sums: FloatArray,
     gamma: float,
+    high: FloatArray,
+    ended: FloatArray,
     log_total: FloatArray,
     ess: FloatArray,
     mean: FloatArray,
@@ -217,16 +214,26 @@ def sum_steps(
     """Add the last weights of episodes that have ended, and find Y_t and what is left of it.
 
     exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t is what an episode of T steps still has to answer for,
-    with low_T the least log D_t, which is at least the logarithm of its weight.
+    with low_T the least log D_t, which is at least the logarithm of its weight. ``ended``, zeros
+    [H + 1, 2], takes Σw and Σw² of episodes that have ended, relative to exp(high), −∞ [H + 1].
     """
-    H = len(mean)
-    high = np.full(H + 1, -np.inf)
-    ended = np.zeros((H + 1, 2))
-    for i in range(len(lengths)):
-        _put(high, ended, lengths[i], log_weights[i], 1.0, 1.0)
-    for t in range(H):
-        if t > 0:
-            _put(high, ended, t, high[t - 1], ended[t - 1, 0], ended[t - 1, 1])
+    H, n = len(mean), len(lengths)
+    for i in range(n + H - 1):
+        if i < n:  # an episode, where it ended; then those of each step, in the next
+            t, log_weight, first, second = lengths[i], log_weights[i], 1.0, 1.0
+        else:
+            t = i - n + 1
+            log_weight, first, second = high[t - 1], ended[t - 1, 0], ended[t - 1, 1]
+        if log_weight == -np.inf:
+            continue
+        if log_weight > high[t]:
+            shrink = math.exp(high[t] - log_weight)
+            ended[t, 0] *= shrink
+            ended[t, 1] *= shrink * shrink
+            high[t] = log_weight
+        share = math.exp(log_weight - high[t])
+        ended[t, 0] += share * first
+        ended[t, 1] += share * share * second
     for t in range(H):
         own, first, second = top[t], sums[t, 0], sums[t, 1]
         both = max(own, high[t])
@@ -248,23 +255,6 @@ def sum_steps(
         tail[t], low[t] = past, below
 
 
-@inlined
-def _put(
-    high: FloatArray, ended: FloatArray, t: int, log_weight: float, first: float, second: float
-) -> None:
-    """Add weights to the sums of a step."""
-    if log_weight == -np.inf:
-        return
-    if log_weight > high[t]:
-        shrink = math.exp(high[t] - log_weight)
-        ended[t, 0] *= shrink
-        ended[t, 1] *= shrink * shrink
-        high[t] = log_weight
-    share = math.exp(log_weight - high[t])
-    ended[t, 0] += share * first
-    ended[t, 1] += share * share * second
-
-
 @compiled
 def score_rows(
     starts: BoolArray,
@@ -276,23 +266,19 @@ def score_rows(
     n: float,
     log_total: FloatArray,
     mean: FloatArray,
-    now: FloatArray,
     out: FloatArray,
 ) -> None:
     """Walk through rows for V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t), up to the end of episodes."""
     e = -1 if starts[0] else 0
     for i in range(len(starts)):
         if starts[i]:
-            if e >= 0:
-                _copy(now, out, e)
             e += 1
-            now[LOG], now[TIME], now[DISCOUNT], now[SCORE] = 0.0, 0.0, 1.0, v[i]
-        t, before, discount = int(now[TIME]), now[LOG], now[DISCOUNT]
+            out[e, DISCOUNT], out[e, SCORE] = 1.0, v[i]
+        t, before, discount = int(out[e, TIME]), out[e, LOG], out[e, DISCOUNT]
         if t > 0 and before > -np.inf:
-            now[SCORE] += discount * n * math.exp(before - log_total[t - 1]) * v[i]
+            out[e, SCORE] += discount * n * math.exp(before - log_total[t - 1]) * v[i]
         weight = before + log_rho[i]
         if weight > -np.inf:
             off = gain[i] - q[i] - mean[t]
-            now[SCORE] += discount * n * math.exp(weight - log_total[t]) * off
-        now[LOG], now[TIME], now[DISCOUNT] = weight, t + 1.0, discount * gamma
-    _copy(now, out, e)
+            out[e, SCORE] += discount * n * math.exp(weight - log_total[t]) * off
+        out[e, LOG], out[e, TIME], out[e, DISCOUNT] = weight, t + 1.0, discount * gamma

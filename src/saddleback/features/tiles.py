@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled
+from saddleback._jit import compiled, inlined
 from saddleback._typing import ArrayLike, FloatArray, IndexArray
 from saddleback.errors import InvalidParameter
 from saddleback.features.base import Active
@@ -136,7 +136,7 @@ def _code(
             found[n, i] = index % np.uint64(table) if table > 0 else index
 
 
-@compiled
+@inlined
 def _scramble(x: np.uint64) -> np.uint64:
     """Mix the bits of a number (the finaliser of MurmurHash3)."""
     x = (x ^ (x >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)

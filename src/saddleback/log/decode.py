@@ -152,7 +152,8 @@ class Decoder:
             observations=self._matrix(batch, layout.observations),
             next_observations=self._matrix(batch, following) if following else None,
             actions=self._action(batch.column(names["action"]), odd),
-            rewards=_floats(batch.column(names["reward"])),
+            # A copy: Arrow's own memory is read-only, which to kernels is another type.
+            rewards=_floats(batch.column(names["reward"])).copy(),
             terminated=_flags(batch.column(names["terminated"])),
             truncated=_flags(batch.column(names["truncated"])),
             propensity=prob,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc
 
-from saddleback._jit import compiled
+from saddleback._jit import compiled, inlined
 from saddleback._typing import BoolArray, IntArray, OffsetArray
 from saddleback.log.episodes import Piece
 
@@ -97,7 +97,7 @@ def _print(
     return k
 
 
-@compiled
+@inlined
 def _mix(h: np.uint64, x: np.uint64) -> np.uint64:
     """One round of a multiplicative hash (the constants of MurmurHash3's finaliser)."""
     h = (h ^ x) * np.uint64(0xFF51AFD7ED558CCD)

@@ -1,0 +1,96 @@
+"""What is compiled, and that it is announced; each in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+
+import saddleback as sb
+from saddleback.commands._progress import display, messages_shown
+
+CALLED = """
+import numpy as np
+from saddleback.engine import count_mass, count_visits
+index, numbers = np.zeros(1, dtype=np.uint32), np.ones(1)
+count_visits(index, numbers)
+count_mass(index, numbers, numbers)
+"""
+
+LOGGED = """
+import logging
+logging.basicConfig(format="%(levelname)s %(name)s %(message)s", level=logging.INFO)
+"""
+
+SPECIALISED = """
+import sys
+from numba.core.dispatcher import Dispatcher
+from saddleback.commands import group
+one, other, *options = sys.argv[1:]
+for log, features in ((one, "tiles:2x2"), (other, "polynomial:2")):
+    try:
+        group(["evaluate", log, "--features", features, *options], standalone_mode=False)
+    except SystemExit as status:
+        assert status.code in (0, 3, 4)
+kernels = {
+    value for name, module in sys.modules.items() if name.startswith("saddleback.")
+    for value in vars(module).values() if isinstance(value, Dispatcher)
+}
+used = {f"{kernel.__module__}.{kernel.__name__}": len(kernel.signatures) for kernel in kernels}
+print(sum(map(bool, used.values())), sorted(name for name, count in used.items() if count > 1))
+"""
+
+SEVERAL: list[str] = []
+"""Kernels that ``evaluate`` may compile more than once, each with a reason."""
+
+
+def run(program, *arguments, **environment):
+    """Run a program, and return what it wrote to standard output and standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True, text=True, check=True, env=os.environ | environment,
+    )  # fmt: skip
+    return done.stdout, done.stderr
+
+
+def test_compiling_is_logged_once_and_reading_from_disk_is_not(tmp_path):
+    first, second = (run(LOGGED + CALLED, NUMBA_CACHE_DIR=str(tmp_path))[1] for _ in range(2))
+    assert first.startswith("INFO saddleback compiling kernels (about ")
+    assert len(first.splitlines()) == 1
+    assert second == ""
+
+
+def test_the_library_is_quiet_by_default(tmp_path):
+    assert run(CALLED, NUMBA_CACHE_DIR=str(tmp_path)) == ("", "")
+
+
+def test_the_command_line_shows_what_is_logged(capsys):
+    logger = logging.getLogger("saddleback.anything")
+    with messages_shown():
+        logger.info("compiling")
+        with display(quiet=True):
+            logger.info("hidden")
+            logger.warning("damaged")
+        with display():
+            logger.info("again")
+    logger.warning("over")
+    assert capsys.readouterr().err == "compiling\ndamaged\nagain\n"
+
+
+def test_evaluate_compiles_each_kernel_once(tmp_path):
+    """Columns of other widths, dense and binary features: the kernels see the same types."""
+    log, narrow = tmp_path / "log.parquet", tmp_path / "narrow.parquet"
+    sb.collect(sb.problems.mountain_car(), episodes=20, rng=0, out=log)
+    table = pq.read_table(log)
+    place = table.schema.get_field_index("reward")
+    pq.write_table(table.set_column(place, "reward", table["reward"].cast("float32")), narrow)
+    printed, _ = run(
+        SPECIALISED, str(log), str(narrow), "--target", "pump:0.8", "--gamma", "0.99",
+        "--low=-1.2,-0.07", "--high=0.6,0.07", "--quiet",
+    )  # fmt: skip
+    count, several = printed.splitlines()[-1].split(" ", 1)
+    assert int(count) >= 15
+    assert several == str(SEVERAL)
