@@ -206,7 +206,7 @@ def test_what_cannot_be_estimated(monkeypatch):
     bad["reward"][1] = np.nan
     with complaint(LogError, "E120 reward is NaN"):
         estimate_behaviour(Log(bad))
-    with complaint(errors.InvalidParameter, "estimate_behaviour: the log has no row"):
+    with complaint(LogError, "E122 every episode (1) holds NaN or infinities"):
         estimate_behaviour(Log(bad, drop_bad="episode"))
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     with complaint(

@@ -119,7 +119,7 @@ def test_cart_pole():
     assert np.isfinite(data["next_obs_3"]).sum() == data["truncated"].sum() > 0
     tilted = (np.abs(data["obs_2"]) > 0.2095) | (np.abs(data["obs_0"]) > 2.4)
     assert not tilted.any()
-    assert [f.code for f in log.card().findings] == ["W103"]
+    assert not log.card().findings  # 1/2 for each of two actions
 
 
 def test_frozen_lake():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -407,3 +408,59 @@ def test_showing_results_loads_neither_matplotlib_nor_pandas():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\nset()\n"
+
+
+# Evaluations.
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    walk = problems.random_walk(0.9, target_right=0.6)
+    log = sb.collect(walk, episodes=200, rng=0)
+    return sb.evaluate(
+        log, {"<b>new</b>": walk.target, "other": "uniform"}, features="states", gamma=0.9
+    )
+
+
+def test_an_evaluation_shows_the_answer_first(evaluation):
+    lines = repr(evaluation).splitlines()
+    assert len(lines) == 20
+    assert lines[0].startswith("<b>new</b>: ")
+    assert lines[-1].endswith("more lines: print(result.text)")
+    single = replace(evaluation, estimates=evaluation.estimates[:1], diagnoses=())
+    assert repr(single).startswith("No verdict: ")
+
+
+def test_the_html_of_an_evaluation_has_answer_table_and_plot(evaluation):
+    html = evaluation._repr_html_()
+    answers = evaluation.text.splitlines()[:2]
+    assert html.count("<table") >= 4
+    assert html.count("<svg") == 1
+    assert "<b>" not in html
+    assert all(word in html for word in answers[1].split()[:3])
+    assert html == evaluation._repr_html_()  # the same bits each time
+
+
+def test_an_evaluation_as_a_table(evaluation):
+    table = evaluation.to_pandas()
+    assert list(table.columns[:5]) == ["target", "estimator", "value", "note", "low"]
+    assert table.used.sum() == 2
+    assert list(table[table.used].trust) == [verdict.trust for verdict in evaluation.verdicts]
+    assert list(table.value) == [estimate.value for estimate in evaluation.estimates]
+    assert evaluation.to_polars().shape == table.shape
+
+
+def test_an_evaluation_draws_itself(evaluation):
+    ax = evaluation.plot()
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert labels[0] == "<b>new</b>"
+    assert labels.count("WDR") == 2
+    low, high = ax.get_xlim()
+    assert low < evaluation.logged.interval.value < high
+    panel = plt.subplots()[1]
+    assert evaluation.plot(ax=panel) is panel
+    plt.close("all")
+
+
+def test_a_page_takes_the_result_itself(evaluation):
+    assert sb.report.evaluation_page(evaluation) == sb.report.evaluation_page(evaluation.as_dict())

@@ -468,11 +468,12 @@ def test_long_episodes_come_in_segments(monkeypatch):
 
 
 def test_progress():
-    said = []
+    fractions = []
     data = mixed()
-    list(Log(data).pieces(progress=lambda done, of: said.append((done, of))))
-    Log(data).card(progress=lambda done, of: said.append((done, of)))
-    assert said == [(110, 110)] * 2
+    list(Log(data).pieces(progress=fractions.append))
+    Log(data).card(progress=fractions.append)
+    Log(data).held(progress=fractions.append)
+    assert fractions == [1.0] * 3
 
 
 def test_start_states():

@@ -281,6 +281,8 @@ def test_warnings():
     assert warned(good(mu=False) | {"behavior_prob": np.full(12, 0.25)}) == (
         "W103 behavior_prob is 0.25 on every row: is it really the same for every row?"
     )
+    uniform = good(mu=False) | {"behavior_prob": np.full(12, 1 / 3)}
+    assert not Log(uniform, actions=["a", "b", "c"]).card().findings
     assert warned(columns([4, 4], "truncated")) == (
         "W150 no episode terminated: V depends wholly on bootstrapping."
     )
@@ -332,8 +334,11 @@ def test_bad_episodes_are_dropped(monkeypatch):
         assert [str(f) for f in card.findings] == [
             "W121 2 episodes with NaN or infinities dropped."
         ]
+        left = Log({k: v[:4] for k, v in good().items()}, actions=["0", "1", "2"]).card(1.0)
+        assert card.text == left.text
+        assert (card.rows, card.episodes, sum(card.taken)) == (4, 1, 4)
     everything = put("reward", [0, 4, 8], np.nan)
-    with complaint(errors.InvalidParameter, "Statistics: the log has no transition"):
+    with complaint(LogError, "E122 every episode (3) holds NaN or infinities, so dropping them"):
         Statistics.of(
             Log(everything, drop_bad="episode"), GES(0), "uniform", features=POLYNOMIAL, gamma=0.9
         )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from saddleback import features as features
     from saddleback import policies as policies
     from saddleback import problems as problems
+    from saddleback import report as report
     from saddleback import rules as rules
     from saddleback import sweep as sweep
     from saddleback import system as system
@@ -119,7 +120,8 @@ _ROOMS = {
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _MODULES = (
-    "checks", "errors", "features", "policies", "problems", "rules", "sweep", "system", "theory",
+    "checks", "errors", "features", "policies", "problems", "report", "rules", "sweep", "system",
+    "theory",
 )  # fmt: skip
 
 __all__ = ["__version__", *_MODULES, *_HOME]

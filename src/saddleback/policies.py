@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,11 +13,35 @@ from saddleback._typing import ArrayLike, BoolArray, FloatArray
 from saddleback.errors import CoverageError
 
 __all__ = [
-    "Policy", "always", "check_coverage", "mixture", "pump", "ratio", "table", "uniform",
+    "Policy", "always", "check_coverage", "mixture", "named_columns", "pump", "ratio", "table",
+    "uniform",
 ]  # fmt: skip
 
 Policy: TypeAlias = Callable[[FloatArray], ArrayLike]
 """Action probabilities [n, A] for observations [n, d]."""
+
+
+COLUMNS = "takes_named_columns"
+"""Attribute of a function that takes columns by name."""
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def named_columns(function: Function) -> Function:
+    """Mark a policy that takes the columns of the observation by name, as a dict of arrays [n].
+
+    A policy whose first parameter is annotated as a dict or Mapping, a pandas or polars DataFrame,
+    or an Arrow Table needs no mark: it gets what it asks for.
+
+    Examples
+    --------
+    >>> @named_columns
+    ... def treat(obs):
+    ...     sick = obs["sofa"] > 5
+    ...     return np.column_stack([~sick, sick])
+    """
+    setattr(function, COLUMNS, True)
+    return function
 
 
 def table(name: str, policy: ArrayLike, acting: BoolArray, actions: int) -> FloatArray:

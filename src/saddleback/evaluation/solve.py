@@ -122,12 +122,14 @@ class Range:
     @property
     def note(self) -> str:
         """What is missing of full rank, in words; empty if nothing is."""
-        collinear = len(self.active) - self.rank
-        if not self.idle and not collinear:
+        counts = (("never active", self.idle), ("collinear", len(self.active) - self.rank))
+        missing = [(what, count) for what, count in counts if count]
+        if not missing:
             return ""
+        (what, count), *others = missing
+        more = "".join(f"; {number:,} {other}" for other, number in others)
         return (
-            f"{self.idle:,} of {len(self.M):,} features never active; {collinear:,} collinear: "
-            "using minimum-norm solution"
+            f"{count:,} of {len(self.M):,} features {what}{more}: using the minimum-norm solution"
         )
 
     def solve(self, A: FloatArray, b: FloatArray, ridge: float = 0.0) -> Solution:

@@ -11,6 +11,7 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import RBF, Custom, Features, Fourier, Given, OneHot, Polynomial, Tiles
 from saddleback.log import Card, Log
+from saddleback.log.named_columns import with_columns
 from saddleback.log.targets import load
 
 MOST = 3000
@@ -170,6 +171,7 @@ def given_features(given: Any, log: Log, name: str) -> Features:
             f"{name}: it must be an object of saddleback.features, a function of observations, or "
             f'a text such as "tiles:8x4" or "polynomial:2", got {given!r}.'
         )
+    given = with_columns(given, log.observation_names)
     seen = next(log.pieces()).observations[:2]
     try:
         shape = np.shape(given(seen))

@@ -205,7 +205,7 @@ class Inspection:
         found += self._ids.twice(self.rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:
             found.append(autoreset())
-        return found + self.propensities.findings(self.rows)
+        return found + self.propensities.findings(self.rows, len(self._actions))
 
 
 def autoreset() -> Finding:

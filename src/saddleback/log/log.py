@@ -159,6 +159,14 @@ class Log:
         return self.layout.dimensions
 
     @property
+    def observation_names(self) -> tuple[str, ...]:
+        """Names of the entries of an observation."""
+        names = self.layout.observations
+        if self.layout.as_list:
+            return tuple(f"{names[0]}[{i}]" for i in range(self.dimensions))
+        return names
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """What the files say of themselves: gamma, actions, …"""
         return self.parts[0].metadata
@@ -335,9 +343,7 @@ class Log:
                     progress(done / self.rows)
             for piece in reading.finish():
                 returns.add(piece)
-        return Card.of(
-            self, reading.inspection, reading.cutter, reading.findings(), gamma, returns.mean
-        )
+        return Card.of(self, reading.kept, reading.cutter, reading.findings(), gamma, returns.mean)
 
     def start_states(self) -> FloatArray:
         """Observations in which the episodes begin, [episodes, d]."""

@@ -81,19 +81,16 @@ class Propensities:
             for count, places in self._zero:
                 self._tally.add(("E101", self._name), count, places)
 
-    def findings(self, rows: int) -> list[Finding]:
-        """Say what is odd about a log of so many rows as a whole."""
+    def findings(self, rows: int, actions: int) -> list[Finding]:
+        """Say what is odd about a log of so many rows and actions as a whole."""
         found = []
         low, high = self.low, self.high
-        if rows > 1 and low == high and 0 < low <= 1:
-            certain = "a deterministic log cannot support pi unless pi = mu"
-            same = f"{certain if low == 1 else 'is it really the same for every row'}"
-            found.append(
-                Finding(
-                    "W103",
-                    f"{self._name} is {low} on every row: {same}{'' if low == 1 else '?'}",
-                )
-            )
+        uniform = abs(low * actions - 1.0) <= AGREE and actions > 1
+        if rows > 1 and low == high and 0 < low <= 1 and not uniform:
+            why = "is it really the same for every row?"
+            if low == 1:
+                why = "a deterministic log cannot support pi unless pi = mu"
+            found.append(Finding("W103", f"{self._name} is {low} on every row: {why}"))
         return found + self._shifted()
 
     def _shifted(self) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from saddleback.log.decode import Rows
 from saddleback.log.episodes import Cutter, Piece
 from saddleback.log.findings import Finding
 from saddleback.log.inspection import Inspection
+from saddleback.log.named_columns import with_columns
 from saddleback.policies import Policy
 
 if TYPE_CHECKING:
@@ -20,17 +22,21 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """One pass over a log: rows looked at, cut into episodes, given their propensities."""
+    """One pass over a log: rows looked at, cut into episodes, given their propensities.
+
+    ``kept`` counts the rows that are used: all that ``inspection`` sees but those that are dropped.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
         layout = log.layout
         names = log.action_names
-        observed = layout.observations
-        if layout.as_list:
-            observed = tuple(f"{observed[0]}[{i}]" for i in range(layout.dimensions))
+        observed = log.observation_names
         self._task = log.time_limit == "task"
-        self.inspection = Inspection(layout.names, observed, names, log.propensity, self._task)
+        inspect = partial(Inspection, layout.names, observed, names, log.propensity, self._task)
+        self.inspection = inspect()
+        drops = log.drop_bad is not None or log.drop_autoreset
+        self.kept = inspect() if drops else self.inspection
         self.cutter = Cutter(
             log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
         )
@@ -38,7 +44,9 @@ class Reading:
     def take(self, rows: Rows) -> Iterator[Piece]:
         """Return the pieces that are complete with the next rows; none once an error was met."""
         if self._log.behaviour is not None:
-            rows = self._behave(rows, self._log.behaviour)
+            rows = self._behave(
+                rows, with_columns(self._log.behaviour, self._log.observation_names)
+            )
         mu = rows.tables.get("mu")
         if rows.propensity is None and mu is not None:
             taken = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
@@ -57,6 +65,8 @@ class Reading:
         if self._log.min_prob is not None:
             forgiven.add("E101")
         for piece in pieces:
+            if self.kept is not self.inspection:
+                self.kept.look(piece.rows)
             if not self.inspection.failed(forgiven) and "E132" not in self.cutter.tally:
                 yield piece
 
@@ -84,6 +94,15 @@ class Reading:
         """All that is wrong, errors first."""
         found = self.inspection.findings(self._log.min_prob, self.cutter.dropped)
         found += self.cutter.findings()
+        if self.cutter.dropped and not self.kept.rows:
+            found.append(
+                Finding(
+                    "E122",
+                    f"every episode ({self.cutter.dropped:,}) holds NaN or infinities, so dropping "
+                    "them leaves nothing. Fill the values instead (rewards that are known only at "
+                    "the end: 0 before it).",
+                )
+            )
         if self._log.drop_autoreset:
             found = [each for each in found if each.code != "W133"]
         if self._task:

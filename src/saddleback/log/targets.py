@@ -1,6 +1,7 @@
 """Target policies: π in every state of a log, however it is given.
 
-a function f(observations [n, d]) → probabilities [n, K], or "module.py:function"
+a function f(observations [n, d]) → probabilities [n, K], or "module.py:function"; one that takes
+    named columns (`saddleback.policies.named_columns`) gets them by name
 columns of the log, "columns" (pi_0, …, and next_pi_0, … on truncated rows) or "columns:NAME"
 a fitted scikit-learn classifier, by its predict_proba
 a table [S, K] for observations 0, …, S − 1
@@ -27,6 +28,7 @@ from saddleback.log.episodes import Piece
 from saddleback.log.findings import Finding, LogError
 from saddleback.log.log import Log
 from saddleback.log.marks import mark
+from saddleback.log.named_columns import with_columns
 from saddleback.policies import Policy
 
 STOCK = ("uniform", "logged", "columns", "always", "pump")
@@ -119,7 +121,8 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
     if hasattr(given, "predict_proba") and hasattr(given, "classes_"):
         return _classifier(given, log, name or type(given).__name__)
     if callable(given):
-        return Target(name or str(getattr(given, "__name__", "target")), mark(given), given)
+        policy = with_columns(given, log.observation_names)
+        return Target(name or str(getattr(given, "__name__", "target")), mark(given), policy)
     try:
         table = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -148,8 +151,9 @@ def _named(given: str, log: Log, name: str) -> Target:
                 f"target {given!r} is {type(function).__name__}, not a function from observations "
                 "[n, d] to probabilities [n, K]."
             )
-        text = mark(function, Path(kind).read_text())
-        return Target(name, f"{Path(kind).name}:{rest} {text}", function)
+        text = mark(function, Path(kind).read_text(encoding="utf-8"))
+        policy = with_columns(function, log.observation_names)
+        return Target(name, f"{Path(kind).name}:{rest} {text}", policy)
     _names.known("target policy", kind, STOCK)
     if kind == "uniform":
         return Target(name, given, policies.uniform(log.n_actions))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saddleback._plain import plain
+from saddleback._display import Tabular, card_html, html_table, shorten
+from saddleback._plain import plain as finite
 from saddleback._typing import FloatArray
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Card, Finding
@@ -17,15 +18,28 @@ from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.logged import Logged
 from saddleback.verdict.sums import Diagnosis
 from saddleback.verdict.verdict import Verdict
-from saddleback.verdict.words import format_result
+from saddleback.verdict.words import (
+    HEADINGS,
+    answer,
+    failed_checks,
+    format_result,
+    rows,
+    value_line,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Paths = dict[str, dict[str, list[tuple[float, float]]]]
 """For each target, (λ, V̂) and (η, V̂)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Tabular):
     """What a log says of target policies.
+
+    `to_pandas` and `to_polars` have a row for each estimate: target, estimator, value, low, high,
+    estimand, ess, max_share, k_hat, note, whether it is the one that is used, and the trust in it.
 
     Attributes
     ----------
@@ -86,6 +100,57 @@ class Evaluation:
         """The result as text within 80 columns, the answer first."""
         return format_result(self.as_dict())
 
+    def __repr__(self) -> str:
+        return shorten(self.text, "result.text")
+
+    def _repr_html_(self) -> str:
+        from saddleback.plots.forest import forest_svg
+
+        plain = self.as_dict()
+        verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
+        targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
+        parts = []
+        for target in targets:
+            verdict = verdicts.get(target)
+            table, notes = rows(plain, target, verdict)
+            listed = "; ".join(f"{', '.join(names)}: {note}" for note, names in notes.items())
+            facts = []
+            if verdict is not None:
+                value = value_line(verdict)
+                facts = [*([("value", value)] if value else []), *failed_checks(verdict)]
+            name = f"{target}: " if len(targets) > 1 else ""
+            parts.append(
+                card_html(name + answer(verdict).text, facts, html_table(HEADINGS, table, listed))
+            )
+        return "".join([*parts, forest_svg(plain)])
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw all estimates with their intervals, and the logged policy: a forest plot.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; a new figure if not given.
+        """
+        from saddleback.plots.forest import forest
+
+        return forest(self.as_dict(), ax)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """One row for each estimate."""
+        trusts = {verdict.target: verdict.trust for verdict in self.verdicts}
+        columns: dict[str, list[Any]] = {"target": [], "estimator": []}
+        used: set[str] = set()
+        for estimate in self.estimates:
+            record = asdict(estimate)
+            row = {"target": record.pop("target"), "estimator": record.pop("method"), **record}
+            row["used"] = estimate.target not in used
+            row["trust"] = trusts.get(estimate.target) if row["used"] else None
+            used.add(estimate.target)
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+        return columns
+
     def as_dict(self) -> dict[str, Any]:
         """Return it all as plain data, as JSON holds them: None for what is not finite."""
         sums = self.statistics
@@ -126,7 +191,7 @@ class Evaluation:
             found.setdefault("ess_by_step", {})[name] = each.tolist()
         for name, each in self.tails.items():
             found.setdefault("tails", {})[name] = each.tolist()
-        return dict(plain(found))
+        return dict(finite(found))
 
 
 def fingerprint(sums: Statistics) -> str:

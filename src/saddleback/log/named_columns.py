@@ -1,0 +1,95 @@
+"""Functions of observations that take named columns, ``obs["sofa"]``, rather than positions."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from saddleback._display import frame
+from saddleback._typing import FloatArray
+from saddleback.policies import COLUMNS
+
+
+def with_columns(function: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
+    """Return a function of observations [n, d], whatever the given one takes.
+
+    A function takes named columns if `saddleback.policies.named_columns` marks it, or if its first
+    parameter is annotated as a dict or Mapping, a pandas or polars DataFrame, or an Arrow Table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def sick(obs: dict) -> object:
+    ...     return obs["lactate"] > 2
+    >>> with_columns(sick, ["hr", "lactate"])(np.array([[80.0, 3.0], [90.0, 1.0]]))
+    array([ True, False])
+    """
+    kind = columns_kind(function)
+    return function if kind is None else partial(_call, function, kind, tuple(names))
+
+
+def columns_kind(function: Any) -> str | None:
+    """Return as what a function takes its columns: dict, pandas, polars, pyarrow; None if not."""
+    if getattr(function, COLUMNS, False):
+        return "dict"
+    try:
+        first = next(iter(inspect.signature(function).parameters.values()), None)
+    except (TypeError, ValueError):
+        return None
+    if first is None or first.annotation is inspect.Parameter.empty:
+        return None
+    return _kind_of(_resolved(function, first))
+
+
+def _resolved(function: Any, parameter: inspect.Parameter) -> Any:
+    """Return an annotation as a type, or as the text it is where that cannot be had."""
+    called = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return typing.get_type_hints(called).get(parameter.name, parameter.annotation)
+    except Exception:  # a name that only a type checker imports
+        return parameter.annotation
+
+
+def _kind_of(annotation: Any) -> str | None:
+    if isinstance(annotation, str):
+        name = annotation.rpartition(".")[2].partition("[")[0].strip()
+        if name in ("dict", "Mapping"):
+            return "dict"
+        if name == "Table":
+            return "pyarrow"
+        if name == "DataFrame":
+            return "polars" if annotation.startswith(("pl.", "polars.")) else "pandas"
+        return None
+    origin = typing.get_origin(annotation) or annotation
+    if origin in (dict, Mapping):
+        return "dict"
+    root = getattr(origin, "__module__", "").partition(".")[0]
+    if root in ("pandas", "polars", "pyarrow") and origin.__name__ in ("DataFrame", "Table"):
+        return str(root)
+    return None
+
+
+def _call(
+    function: Callable[[Any], Any], kind: str, names: Sequence[str], observations: FloatArray
+) -> Any:
+    """Call a function with the columns of observations by name."""
+    columns = dict(zip(names, observations.T, strict=True))
+    given: Any = columns
+    if kind == "pyarrow":
+        import pyarrow as pa
+
+        given = pa.table(columns)
+    elif kind != "dict":
+        given = frame(kind, columns)
+    try:
+        return function(given)
+    except KeyError as error:
+        if error.args and error.args[0] in names:
+            raise
+        raise KeyError(
+            f"{error.args[0] if error.args else ''}: the observation has the columns "
+            f"{', '.join(names)}"
+        ) from error

@@ -1,0 +1,127 @@
+"""A forest plot: all estimates of an evaluation below each other, and the logged policy."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from saddleback.plots.results import titled
+from saddleback.plots.style import COLOURS
+from saddleback.verdict.words import trusted
+
+GREY = "#767676"
+ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
+"""Inches of a row, of what is above and below them, and of the figure."""
+
+
+def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
+    """Draw the estimates of all targets, from the plain data of an evaluation."""
+    verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
+    targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
+    rows = [(name, e) for name in targets for e in plain["estimates"] if e["target"] == name]
+    with titled():
+        if ax is None:
+            size = (WIDTH, HEAD + ROW * (len(rows) + len(targets) * (len(targets) > 1)))
+            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        places, labels = [], []
+        place, low, high = 0.0, [], []
+        for k, (name, estimate) in enumerate(rows):
+            first = k == 0 or rows[k - 1][0] != name
+            if first and len(targets) > 1:
+                places.append(place)
+                labels.append(name)
+                place += 1
+            verdict = verdicts.get(name) if first else None
+            reach = _draw(ax, place, estimate, verdict, plain)
+            if reach is not None:
+                low.append(reach[0])
+                high.append(reach[1])
+            places.append(place)
+            labels.append(estimate["method"])
+            place += 1
+        logged = plain.get("logged")
+        if logged is not None:
+            ax.axvline(logged["value"], color=COLOURS["orange"], ls="--", lw=1.2)
+            ends = _ends(logged["value"], logged["low"], logged["high"])
+            low.append(ends[0])
+            high.append(ends[1])
+            ax.axvspan(*ends, color=COLOURS["orange"], alpha=0.15, lw=0)
+        if len(low) <= (logged is not None):  # nothing is reliable: all values decide the axis
+            values = [e["value"] for _, e in rows if e["value"] is not None]
+            low, high = [*low, *values], [*high, *values]
+        if low:
+            pad = 0.08 * (max(high) - min(low)) or 1.0
+            ax.set_xlim(min(low) - pad, max(high) + pad)
+        ax.set_yticks(places, labels)
+        if len(targets) > 1:
+            for text in ax.get_yticklabels():
+                text.set_fontweight("bold" if text.get_text() in targets else "normal")
+        ax.set_ylim(place - 0.4, -0.6)
+        ax.grid(False, axis="y")
+        title = "Estimated value" + (f" of {targets[0]}" if len(targets) == 1 else "")
+        caption = f"{plain['episodes']:,} episodes; bars are 95% confidence intervals"
+        caption += ", grey and dashed: unreliable" * _any_unreliable(plain)
+        ax.set(xlabel="value", title=f"{title}\n{caption}")
+        ax.title.set_fontsize(8)
+        if logged is not None:
+            ax.annotate(
+                "logged policy", (logged["value"], 0.0), (4, 3), color=COLOURS["orange"],
+                fontsize=7, xycoords=ax.get_xaxis_transform(), textcoords="offset points",
+            )  # fmt: skip
+    return ax
+
+
+def _draw(
+    ax: Axes,
+    place: float,
+    estimate: dict[str, Any],
+    verdict: dict[str, Any] | None,
+    plain: dict[str, Any],
+) -> tuple[float, float] | None:
+    """Draw one estimate; return how far it reaches, None if that should not decide the axis."""
+    value, low, high = (estimate[part] for part in ("value", "low", "high"))
+    if value is None:
+        ax.text(
+            0.5, place, "undefined", transform=ax.get_yaxis_transform(), fontsize=7, va="center"
+        )
+        return None
+    refused = verdict is not None and verdict["trust"] == "refused"
+    unreliable = refused or (estimate["ess"] is not None and not trusted(estimate, plain))
+    colour = GREY if unreliable else COLOURS["blue"]
+    line = "--" if unreliable else "-"
+    if low is not None and high is not None:
+        ax.plot([low, high], [place] * 2, color=colour, ls=line, lw=1.6)
+    mark, fill = "X" if refused else "o", "white" if unreliable else colour
+    ax.plot(value, place, mark, ms=5.5, color=colour, mfc=fill)
+    if verdict is None or refused:
+        return None if unreliable else _ends(value, low, high)
+    wide = verdict["wide"]
+    if wide[0] is not None and wide[1] is not None:  # with the estimated bias
+        ax.plot(wide, [place] * 2, color=colour, lw=0.8)
+        for end in wide:
+            ax.plot([end] * 2, [place - 0.15, place + 0.15], color=colour, lw=0.8)
+    return _ends(value, *wide)
+
+
+def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
+    return value if low is None else low, value if high is None else high
+
+
+def _any_unreliable(plain: dict[str, Any]) -> bool:
+    return any(e["ess"] is not None and not trusted(e, plain) for e in plain["estimates"])
+
+
+def forest_svg(plain: dict[str, Any]) -> str:
+    """Return the plot as SVG, to be placed in HTML."""
+    with plt.rc_context({"svg.hashsalt": "saddleback", "svg.fonttype": "none"}):
+        ax = forest(plain, None)
+        file = io.StringIO()
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+    text = file.getvalue()
+    return text[text.index("<svg") :]
