@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
             place = f"{error.filename}: " if error.filename else ""
             tell(f"error: {place}{error.strerror or error}.", err=True)
             sys.exit(2)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             kept = "; what is finished is kept" if ctx.invoked_subcommand == "paper" else ""
             click.echo(f"interrupted{kept}.", err=True)
             sys.exit(130)

@@ -1,0 +1,140 @@
+"""Commands run as a person would run them: in a terminal, whose screen is read afterwards."""
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyte
+
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Makes the pseudo-terminal the one that Ctrl-C is typed into, then becomes the command."""
+
+SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+BAR = re.compile(r"━+╺?━* *\d+%")
+"""A bar of progress, with what is done."""
+
+INTERRUPT = b"\x03"
+"""What Ctrl-C types."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command wrote to its terminal, and how it ended."""
+
+    status: int
+    written: str
+    lines: list[str]
+    cursor_hidden: bool
+
+    @property
+    def text(self):
+        """What is on the screen at the end."""
+        return "\n".join(self.lines)
+
+    @property
+    def flat(self):
+        """The same in one line, whatever its width."""
+        return " ".join(self.text.split())
+
+    @property
+    def coloured(self):
+        """Whether anything was written in colour."""
+        return bool(COLOUR.search(self.written))
+
+
+def in_terminal(
+    *words, folder, width=80, program=("-m", "saddleback"), interrupt=None, limit=120, **environment
+):
+    """Run a command in a pseudo-terminal; type Ctrl-C once ``interrupt`` has been written.
+
+    A variable of the environment that is None is not set.
+    """
+    near, far = os.openpty()
+    fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    names = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
+    variables = {k: v for k, v in os.environ.items() if k not in names}
+    variables |= {"TERM": "xterm-256color"} | environment
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWN_TERMINAL, sys.executable, *program, *map(str, words)],
+        stdin=far, stdout=far, stderr=far, cwd=folder, start_new_session=True,
+        env={k: v for k, v in variables.items() if v is not None},
+    )  # fmt: skip
+    os.close(far)
+    written, typed, end = b"", interrupt is None, time.monotonic() + limit
+    try:
+        while time.monotonic() < end:
+            if not select.select([near], [], [], 0.2)[0]:
+                continue
+            part = b""
+            with contextlib.suppress(OSError):  # the other end is closed
+                part = os.read(near, 65536)
+            if not part:
+                break
+            written += part
+            if not typed and interrupt.encode() in written:
+                os.write(near, INTERRUPT)
+                typed = True
+        else:
+            process.kill()
+            raise AssertionError(f"{words} did not end within {limit} s: {written[-2000:]!r}")
+        status = process.wait(timeout=10)
+    finally:
+        os.close(near)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert typed, f"{interrupt!r} was never written: {written.decode(errors='replace')}"
+    screen = pyte.Screen(width, 5000)
+    pyte.ByteStream(screen).feed(written)
+    lines = [line.rstrip() for line in screen.display[: screen.cursor.y + 1]]
+    return Session(status, written.decode(), lines, screen.cursor.hidden)
+
+
+def assert_clean(session, *statuses):
+    """Check that a command ended as it should, and left the terminal as it found it."""
+    assert session.status in statuses, session.text
+    assert "Traceback" not in session.written
+    assert not session.cursor_hidden
+    assert not BAR.search(session.text), "a bar is left on the screen"
+    rest = SEQUENCE.sub("", session.written)
+    assert not CONTROL.search(rest), repr(CONTROL.search(rest))
+    colours = COLOUR.findall(session.written)
+    assert not colours or colours[-1] in ("\x1b[0m", "\x1b[m"), "a colour is left on"
+    assert session.lines[-1] == "", "the prompt would not stand on a line of its own"
+
+
+def example_folder(folder: Path) -> Path:
+    """Write a small log, a policy and a study to try commands on."""
+    import saddleback as sb
+
+    car = sb.collect(sb.problems.mountain_car(), episodes=60, rng=0)
+    car.write(folder / "car.parquet", gamma=0.99)
+    (folder / "policy.py").write_text(
+        "import numpy as np\n\n\n"
+        "def probs(obs: dict):\n"
+        "    ahead = (obs['obs_1'] >= 0).astype(int)\n"
+        "    return np.eye(3)[2 * ahead] * 0.7 + 0.1\n",
+        encoding="utf-8",
+    )
+    (folder / "study.toml").write_text(
+        'title = "small"\nruns = 1\nsteps = 1000\nmetrics = ["mspbe"]\n'
+        '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.0\n'
+        "[grid]\nalpha = [0.01, 0.1]\nratio = [1.0]\n",
+        encoding="utf-8",
+    )
+    return folder

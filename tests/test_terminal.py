@@ -1,0 +1,160 @@
+"""Every command in a real terminal: wide and narrow, with and without colours, interrupted.
+
+Tests that capture output see no terminal, and so not what only happens in one.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from pages import blocks, commands, printed
+from pseudo_terminal import assert_clean, example_folder, in_terminal
+from saddleback.commands import COMMANDS
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
+
+README = Path(__file__).parents[1] / "README.md"
+JUDGED = (0, 3, 4)
+"""Exit statuses of an evaluation."""
+
+LOG = ["car.parquet"]
+TILES = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]
+TARGET = ["--target", "pump:0.8"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a log, a result, statistics and results of a study."""
+    folder = example_folder(tmp_path_factory.mktemp("terminal"))
+    for words, statuses in (
+        (["evaluate", *LOG, *TARGET, *TILES, "--save", "r.json"], JUDGED),
+        (["stats", *LOG, *TARGET, *TILES, "--out", "car.stats"], (0,)),
+        (["sweep", "study.toml", "--out", "done"], (0,)),
+    ):
+        assert_clean(in_terminal(*words, folder=folder), *statuses)
+    return folder
+
+
+CASES = {
+    "help": (["--help"], 40, {}, (0,)),
+    "version": (["--version"], 80, {}, (0,)),
+    "help of a command": (["evaluate", "--help"], 160, {}, (0,)),
+    "quickstart": (["quickstart"], 80, {}, (0,)),
+    "check": (["check", *LOG], 160, {}, (0,)),
+    "check, narrow": (["check", *LOG, "--gamma", "0.9"], 40, {"NO_COLOR": "1"}, (0,)),
+    "evaluate, narrow": (["evaluate", *LOG, *TARGET, *TILES], 40, {}, JUDGED),
+    "evaluate": (["evaluate", *LOG, *TARGET], 80, {}, JUDGED),
+    "evaluate, wide": (
+        ["evaluate", *LOG, "--target", "policy.py:probs", "--target", "u=uniform", *TILES,
+         "--method", "fqe", "--method", "is", "--path"], 160, {}, JUDGED,
+    ),
+    "evaluate, no colour": (["evaluate", *LOG, *TARGET, *TILES], 80, {"NO_COLOR": "1"}, JUDGED),
+    "evaluate, dumb": (["evaluate", *LOG, *TARGET, *TILES], 80, {"TERM": "dumb"}, JUDGED),
+    "evaluate statistics": (["evaluate", "car.stats"], 80, {"FORCE_COLOR": "1"}, JUDGED),
+    "evaluate, JSON": (["evaluate", "car.stats", "--json"], 80, {}, JUDGED),
+    "explain": (["explain", "r.json"], 80, {"FORCE_COLOR": "1"}, (0,)),
+    "explain, narrow": (["explain", "r.json"], 40, {}, (0,)),
+    "rank": (
+        ["rank", *LOG, *TARGET, "--target", "u=uniform", *TILES], 160, {}, (0, 3, 4, 5)
+    ),
+    "rank, narrow": (["rank", "car.stats"], 40, {"TERM": "dumb"}, (0, 3, 4, 5)),
+    "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "again.stats"], 160, {}, (0,)),
+    "merge": (["merge", "car.stats", "--out", "merged.stats"], 80, {}, (0, 2)),
+    "analyse": (["analyse", "two_state", "--rule", "GES", "--out", "a.png"], 40, {}, (0,)),
+    "analyse, dumb": (["analyse", "two_state", "--rule", "GES"], 160, {"TERM": "dumb"}, (0,)),
+    "sweep": (["sweep", "study.toml", "--out", "new"], 40, {}, (0,)),
+    "sweep, dumb": (["sweep", "study.toml", "--out", "dumb"], 80, {"TERM": "dumb"}, (0,)),
+    "sweep, no colour": (["sweep", "study.toml", "--out", "plain"], 160, {"NO_COLOR": "1"}, (0,)),
+    "sweep again": (["sweep", "study.toml", "--out", "done"], 80, {}, (0,)),
+    "plan": (["sweep", "study.toml", "--plan"], 80, {}, (0,)),
+    "report of a result": (["report", "r.json", "--out", "r.html"], 80, {}, (0,)),
+    "report of a study": (["report", "done", "--out", "s.html"], 40, {}, (0,)),
+    "explorer": (["explorer", "--out", "e.html"], 80, {}, (0,)),
+    "paper": (["paper", "two-state", "--quick", "--out", "quick"], 80, {}, (0,)),
+    "paper, narrow": (["paper", "table1", "--quick", "--out", "narrow"], 40, {}, (0,)),
+    "unknown command": (["evaluat"], 80, {}, (2,)),
+    "missing file": (["check", "none.parquet"], 40, {"FORCE_COLOR": "1"}, (2,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
+    words, width, environment, statuses = CASES[name]
+    session = in_terminal(*words, folder=place, width=width, **environment)
+    assert_clean(session, *statuses)
+    assert session.flat
+    if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
+        assert not re.search(r"\x1b\[[0-9;]*3[0-7][0-9;]*m", session.written), "colours"
+    if environment.get("TERM") == "dumb":
+        assert "\x1b" not in session.written
+
+
+def test_every_command_is_tried():
+    assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS)
+
+
+def test_the_answer_is_coloured_by_its_outcome(place):
+    words = ["explain", "r.json"]
+    shown = in_terminal(*words, folder=place)
+    first = shown.written.split("\n")[1]
+    assert re.match(r"\x1b\[(31|32|33)m", first), first
+    plain = in_terminal(*words, folder=place, NO_COLOR="1")
+    assert not plain.coloured
+    assert plain.text == shown.text
+
+
+@pytest.mark.parametrize(("width", "used"), [(40, 39), (80, 79), (160, 100)])
+def test_text_uses_the_width_up_to_100_columns(place, width, used):
+    session = in_terminal("explain", "r.json", folder=place, width=width)
+    longest = max(len(line) for line in session.lines[1:])
+    assert used - 12 <= longest <= used
+
+
+INTERRUPTED = {
+    "evaluate": (["evaluate", *LOG, *TARGET], "━", "interrupted."),
+    "quickstart": (["quickstart", "--out", "q"], "2. What would", "interrupted."),
+    "sweep": (["sweep", "long.toml", "--out", "long"], "━", "what is finished is kept"),
+    "paper": (["paper", "step-size", "--out", "p"], "━", "what is finished is kept"),
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
+    words, after, said = INTERRUPTED[name]
+    study = (place / "study.toml").read_text(encoding="utf-8")
+    longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
+    (place / "long.toml").write_text(longer, encoding="utf-8")
+    session = in_terminal(*words, folder=place, interrupt=after)
+    assert_clean(session, 130)
+    assert said in session.flat
+    assert "error" not in session.flat
+    assert session.text.count("interrupted") == 1
+
+
+def test_the_commands_of_the_readme_run_as_printed(place, tmp_path):
+    """All of its console blocks, after its first Python block; but a cluster is not here."""
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        code = next(block.code for block in blocks(README) if "car.parquet" in block.code
+                    and block.kind == "python")  # fmt: skip
+        printed(code, {"__name__": "page"})
+    finally:
+        os.chdir(before)
+    shutil.copy(place / "study.toml", tmp_path)
+    ran = []
+    for block in blocks(README):
+        if block.kind != "console":
+            continue
+        for line, _ in commands(block):
+            command = line.partition("#")[0].strip()
+            if command.startswith("saddleback ") and "--dask" not in command:
+                words = shlex.split(command)[1:]
+                assert_clean(in_terminal(*words, folder=tmp_path), *JUDGED)
+                ran.append(words[0])
+    assert {"quickstart", "check", "evaluate"} <= set(ran)
