@@ -140,7 +140,7 @@ def test_what_a_page_imports_comes_with_saddleback_or_the_page_says_how(page):
 def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
     page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
-    targets = re.findall(r"^(\w+): \.venv/ready\n((?:\t.*\n)+)", made, re.MULTILINE)
+    targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", made, re.MULTILINE)
     scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
     scripts = {target: names for target, names in scripts.items() if names}
     assert set(scripts) >= {"bench", "advice", "states", "traces", "coverage", "verdicts"}
