@@ -68,25 +68,6 @@ def test_the_same_seed_makes_the_same_rows(kind):
     assert (one.log.rows, one.truth) != (third.log.rows, third.truth)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_situations_can_be_evaluated(kind):
-    for seed in range(3):
-        one = built(kind, seed)
-        card = one.log.card(one.gamma)
-        assert not card.errors
-        assert card.episodes >= 10
-        assert one.kind == kind
-        assert np.isfinite([one.truth, one.baseline]).all()
-        found = sb.evaluate(
-            one.log, one.target, features=one.features, gamma=one.gamma, rule=one.rule,
-            allow_uncovered=one.allow_uncovered,
-        )  # fmt: skip
-        assert np.isfinite(found.estimates[0].value)
-        if kind.startswith("good"):
-            assert one.good
-            assert one.log.rows < 70_000
-
-
 def test_good_situations_have_mild_ratios():
     for seed in range(5):
         columns = built("good, tabular", seed).log.data
