@@ -17,11 +17,15 @@ OTHER_PYTHON := yes
 endif
 endif
 
+# $(call step,name,command) runs a command and notes in $(TOOK) how long it took.
+TOOK := .venv/took
+step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(date +%s) - begun)) '$(1)' >> $(TOOK)
+
 # Figures that README and documentation show.
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test lint docs bench advice states traces coverage verdicts peers figures clean
+.PHONY: paper test quick lint kernels quick-suite docs bench advice states traces coverage verdicts peers figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -29,17 +33,30 @@ paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
 
 # Linters, types, layers, the whole suite (which builds the documentation), and the kernels once
-# more with the compiler off.
-test: $(DEV) lint
-	$(BIN)/pytest -q -n auto
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests
-	$(BIN)/coverage report --fail-under=100
+# more with the compiler off. What takes one core runs side by side.
+test: $(DEV)
+	@rm -f $(TOOK)
+	@$(MAKE) --no-print-directory -j2 lint kernels
+	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25)
+	@cat $(TOOK)
+
+# The same without the tests that take long, and without the kernels' second run.
+quick: $(DEV)
+	@rm -f $(TOOK)
+	@$(MAKE) --no-print-directory -j2 lint quick-suite
+	@cat $(TOOK)
 
 lint: $(DEV)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(call step,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
+	$(call step,mypy,$(BIN)/mypy)
+	$(call step,import layers,$(BIN)/lint-imports)
+
+kernels: $(DEV)
+	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests)
+	$(BIN)/coverage report --fail-under=100 --skip-covered
+
+quick-suite: $(DEV)
+	$(call step,the quick suite,$(BIN)/pytest -q -n auto --dist worksteal -m "not (slow or statistical or browser or cluster)")
 
 # The documentation, in docs/_build/html; a warning is an error.
 docs: $(DEV)

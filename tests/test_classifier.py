@@ -13,6 +13,8 @@ from benchmarks.situations import KINDS, situation
 
 import saddleback as sb
 
+pytestmark = pytest.mark.statistical
+
 SEEDS = {kind: range(4) for kind in KINDS} | {"MountainCar": range(3)}
 GOOD = [kind for kind in KINDS if kind.startswith("good")]
 

@@ -22,12 +22,14 @@ def alone():
                 yield pytest.param(block.code, block.output, id=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "output"), list(alone()))
 def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert printed(code, {"__name__": "page"}) == output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", STORIES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -65,6 +67,7 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
     assert f"{raised.value}\n" == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "status", "told"),
     [

@@ -97,6 +97,7 @@ def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
     assert "mean -1  max -1" in repaired
 
 
+@pytest.mark.slow
 def test_evaluate_by_a_function_in_a_file(place):
     said = run(
         "evaluate", place / "a.parquet", "--target", f"{place / 'pol.py'}:probs", "--gamma", 0.99,
@@ -111,6 +112,7 @@ def test_evaluate_by_a_function_in_a_file(place):
     assert "along ridge 0: -" in flat(said)
 
 
+@pytest.mark.slow
 def test_evaluate_in_json_equals_python(place):
     plain = json.loads(
         run("evaluate", place / "a.parquet", "--target", "new=pump:0.8", "--gamma", 0.99, *CAR_BOX,

@@ -110,6 +110,7 @@ def quick_run(tmp_path_factory):
     return folder, done
 
 
+@pytest.mark.slow
 def test_experiments_draw_and_repeat(quick_run, tmp_path):
     """Twice, with one thread and with two: the same pictures and the same numbers, to the bit."""
     done = saddleback(
@@ -129,6 +130,7 @@ def test_experiments_draw_and_repeat(quick_run, tmp_path):
         assert (quick_run[0] / path).read_bytes() == (tmp_path / "again" / path).read_bytes(), path
 
 
+@pytest.mark.slow
 def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
     shutil.copytree(quick_run[0] / "baird", tmp_path / "baird")
     arguments = ("paper", "baird", "--quick", "--out", str(tmp_path))
@@ -151,6 +153,7 @@ def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
     assert "holds another study" in flat(done.stderr)
 
 
+@pytest.mark.slow
 def test_analyse(tmp_path):
     arguments = ("two_state", "--gamma", "0.999", "--lam", "0.9", "--rule", "GES")
     done = saddleback("analyse", *arguments, "--out", str(tmp_path))
@@ -209,6 +212,7 @@ def test_bad_questions(message, arguments, tmp_path):
     assert message in flat(done.stderr)
 
 
+@pytest.mark.slow
 def test_compiling_is_announced_once(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(
@@ -224,12 +228,14 @@ def test_compiling_is_announced_once(tmp_path):
     assert "compiling kernels" not in second.stderr
 
 
+@pytest.mark.slow
 def test_stability(tmp_path):
     done = invoked("paper", "stability", "--out", str(tmp_path))
     assert done.exit_code == 0, done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
 
 
+@pytest.mark.slow
 def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     """All experiments, small, and the page that is made of them."""
     folder, done = quick_run
@@ -258,6 +264,7 @@ def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
 
 
+@pytest.mark.slow
 def test_the_readme_says_what_its_code_prints(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

@@ -70,6 +70,7 @@ def test_every_rule_either_fits_or_is_refused_beforehand(recipe, tmp_path):
             assert recipe.check(options) > 0
 
 
+@pytest.mark.slow
 def test_rules_on_the_command_line(tmp_path):
     out = ("--quick", "--out", str(tmp_path))
     done = invoked("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
@@ -286,6 +287,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
         assert {path.suffix for path in written} == kinds
 
 
+@pytest.mark.slow
 def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
     claims = [Claim("it works", "it does", YES, figure="two-state-paper-zero-curves")]
     quick, full = (

@@ -100,6 +100,7 @@ def test_no_room_on_disk(tmp_path, monkeypatch):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_bits(tmp_path):
     def command(name):
         program = [sys.executable, "-m", "saddleback", "paper", "step-size", "--quick", "--out"]
