@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,15 +80,6 @@ def shards(store):
 def command(*arguments):
     """Return the command line of `saddleback` in a process of its own."""
     return [sys.executable, "-m", "saddleback", *map(str, arguments)]
-
-
-def saddleback(*arguments, **options):
-    """Run `saddleback` in a process of its own, to its end; messages are not broken into lines."""
-    done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=120, **options
-    )
-    done.stderr = unbroken(done.stderr)
-    return done
 
 
 @dataclass

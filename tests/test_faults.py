@@ -45,7 +45,7 @@ from saddleback.sweep import (
 )
 from saddleback.sweep import store as store_module
 from saddleback.sweep.store import facts_of
-from studies import SMALL, bits, command, finished, saddleback, shards, sweep, unbroken, written
+from studies import SMALL, bits, command, finished, invoked, shards, sweep, unbroken, written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 
@@ -192,8 +192,8 @@ def test_killed_ten_times(folder, out):
         assert before.items() <= after.items()
         before = after
     assert 5 <= len(before) < MANY
-    done = saddleback("sweep", "study.toml", "--out", out, "--workers", 2, "--json")
-    assert done.returncode == 0, done.stderr
+    done = sweep("study.toml", "--out", out, "--workers", 2, "--json")
+    assert done.exit_code == 0, done.stderr
     assert "was damaged" not in done.stderr
     assert shards(out) == shards(folder / "whole")
     assert len(intact(out)) == MANY
@@ -272,8 +272,8 @@ def test_interrupted(folder, out):
     assert shards(out) == before
     program, *arguments = shlex.split(resume)
     assert program == "saddleback"
-    done = saddleback(*arguments)
-    assert done.returncode == 0, done.stderr
+    done = invoked(*arguments)
+    assert done.exit_code == 0, done.stderr
     assert shards(out) == shards(folder / "whole")
 
 
