@@ -25,7 +25,7 @@ step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(dat
 SHOWN := stability theorem1 two-state baird step-size theory advice \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test quick lint kernels quick-suite docs bench advice states traces coverage verdicts peers figures clean
+.PHONY: paper test quick lint examples kernels quick-suite docs bench advice states traces coverage verdicts peers figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -33,11 +33,12 @@ paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
 
 # Linters, types, layers, the whole suite (which builds the documentation), and the kernels once
-# more with the compiler off. What takes one core runs side by side.
+# more with the compiler off. What takes one core runs side by side; the examples come before the
+# rest, so that its workers find most kernels compiled.
 test: $(DEV)
 	@rm -f $(TOOK)
-	@$(MAKE) --no-print-directory -j2 lint kernels
-	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25)
+	@$(MAKE) --no-print-directory -j2 examples kernels
+	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
 	@cat $(TOOK)
 
 # The same without the tests that take long, and without the kernels' second run.
@@ -50,6 +51,9 @@ lint: $(DEV)
 	$(call step,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 	$(call step,mypy,$(BIN)/mypy)
 	$(call step,import layers,$(BIN)/lint-imports)
+
+examples: lint
+	$(call step,examples in docstrings,$(BIN)/pytest -q src)
 
 kernels: $(DEV)
 	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests)
