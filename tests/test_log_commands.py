@@ -101,7 +101,7 @@ def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
 def test_evaluate_by_a_function_in_a_file(place):
     said = run(
         "evaluate", place / "a.parquet", "--target", f"{place / 'pol.py'}:probs", "--gamma", 0.99,
-        *CAR_BOX, "--path", "--method", "fqe",
+        "--features", "tiles:4x4", *BOX[2:], "--path", "--method", "fqe",
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in said
     assert "suggested" in said
