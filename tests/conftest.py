@@ -1,4 +1,4 @@
-"""A real browser for the pages: the Chromium on PATH, off line."""
+"""Marks by what a test uses, and a real browser for the pages: the Chromium on PATH, off line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
+MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
+"""Marks that come with a fixture."""
+
 GET = "Debian and Ubuntu: apt-get install chromium; then pip install playwright, or make test"
+
+
+def pytest_collection_modifyitems(items):
+    """Mark tests that look at pages in a browser, or start a cluster."""
+    for item in items:
+        for name in MARKS.keys() & getattr(item, "fixturenames", ()):
+            item.add_marker(MARKS[name])
 
 
 def missing(what):

@@ -2,13 +2,14 @@
 
 import contextlib
 import io
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from click.testing import CliRunner
+
+from saddleback.commands import group
 
 DOCS = Path(__file__).parents[1] / "docs"
 STORIES = [DOCS / "start.md", DOCS / "extending.md", *sorted((DOCS / "tutorials").glob("*.md"))]
@@ -70,13 +71,10 @@ class Terminal:
             return [str(self.status)]
         program, *words = shlex.split(command)
         assert program == "saddleback", command
-        done = subprocess.run(
-            [sys.executable, "-m", "saddleback", *words],
-            capture_output=True, text=True, cwd=self.folder, env=os.environ | {"COLUMNS": "80"},
-            check=False,
-        )  # fmt: skip
-        assert done.returncode in (0, 3, 4, 5), done.stderr
-        self.status = done.returncode
+        with contextlib.chdir(self.folder):
+            done = CliRunner(env={"COLUMNS": "80"}).invoke(group, words)
+        assert done.exit_code in (0, 3, 4, 5), done.stderr
+        self.status = done.exit_code
         return done.stdout.rstrip("\n").split("\n")
 
 

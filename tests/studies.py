@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,15 +82,6 @@ def command(*arguments):
     return [sys.executable, "-m", "saddleback", *map(str, arguments)]
 
 
-def saddleback(*arguments, **options):
-    """Run `saddleback` in a process of its own, to its end; messages are not broken into lines."""
-    done = subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=120, **options
-    )
-    done.stderr = unbroken(done.stderr)
-    return done
-
-
 @dataclass
 class Ended:
     """How a command ended that was run here."""
@@ -101,12 +91,17 @@ class Ended:
     stderr: str
 
 
-def sweep(*arguments):
-    """Run `saddleback sweep` here; messages are not broken into lines."""
-    done = CliRunner().invoke(group, ["sweep", *map(str, arguments)])
+def invoked(*arguments):
+    """Run `saddleback` here, which spares a second of imports; messages are not broken."""
+    done = CliRunner().invoke(group, [str(argument) for argument in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ended(done.exit_code, done.stdout, unbroken(done.stderr))
+
+
+def sweep(*arguments):
+    """Run `saddleback sweep` here; messages are not broken into lines."""
+    return invoked("sweep", *arguments)
 
 
 def unbroken(text):

@@ -13,6 +13,7 @@ from saddleback.log import Log
 from weighting import GAMMA, as_log, helped, small, table, trajectories, weighed
 
 
+@pytest.mark.statistical
 def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
     mdp, pi, mu = small(2)
     pi = 0.5 * pi + 0.5 * mu
@@ -31,6 +32,7 @@ def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
         assert low <= count <= high, (name, count / runs)
 
 
+@pytest.mark.statistical
 def test_bernstein_holds_and_is_wider():
     mdp, pi, mu = small(2)
     chance, every = zip(*trajectories(mdp, mu), strict=True)

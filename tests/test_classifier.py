@@ -7,23 +7,36 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 from benchmarks.situations import KINDS, situation
 
 import saddleback as sb
 
-SEEDS = {kind: range(4) for kind in KINDS} | {"MountainCar": range(1)}
+pytestmark = pytest.mark.statistical
+
+SEEDS = {kind: range(4) for kind in KINDS} | {"MountainCar": range(3)}
 GOOD = [kind for kind in KINDS if kind.startswith("good")]
 
 
 @cache
 def judged(kind, seed):
-    """Return a situation and the verdict on it."""
+    """Return a situation, which can be evaluated, and the verdict on it."""
     given = situation(kind, seed)
-    (verdict,) = sb.evaluate(
+    card = given.log.card(given.gamma)
+    assert not card.errors
+    assert card.episodes >= 10
+    assert given.kind == kind
+    assert np.isfinite([given.truth, given.baseline]).all()
+    if kind in GOOD:
+        assert given.good
+        assert given.log.rows < 70_000
+    found = sb.evaluate(
         given.log, given.target, features=given.features, gamma=given.gamma, rule=given.rule,
         lower_is_better=given.costs, allow_uncovered=given.allow_uncovered,
-    ).verdicts  # fmt: skip
+    )  # fmt: skip
+    assert np.isfinite(found.estimates[0].value)
+    (verdict,) = found.verdicts
     return given, verdict
 
 

@@ -102,6 +102,7 @@ def test_the_first_line_comes_before_anything_heavy(words):
     assert done.stdout == "\n"
 
 
+@pytest.mark.slow
 def test_help_within_three_tenths_of_a_second():
     def took():
         begun = time.perf_counter()
@@ -176,6 +177,7 @@ def test_a_file_that_cannot_be_written_is_a_sentence(sums, tmp_path):
     assert f"there is no folder {tmp_path / 'none'}." in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_merge_says_in_json_what_it_wrote(sums, tmp_path):
     files = [sums / "day0.stats", sums / "day1.stats"]
     out = tmp_path / "all.stats"

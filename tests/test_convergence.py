@@ -11,6 +11,8 @@ from helpers import as_list, problem_for, rule_named, tables, trace_radius
 from saddleback import System, learn, problems, sample
 from saddleback.rules import NAMED, terms
 
+pytestmark = pytest.mark.statistical
+
 GRADIENT = ["GES", "GQ", "ABQ", "GTB", "GRetrace", "GTD", "GTD2", "TDC", "TDRC"]
 
 

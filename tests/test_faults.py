@@ -40,7 +40,7 @@ from saddleback.sweep import (
     threads,
 )
 from saddleback.sweep import store as store_module
-from studies import SMALL, bits, command, finished, saddleback, shards, sweep, unbroken, written
+from studies import SMALL, bits, command, finished, invoked, shards, sweep, unbroken, written
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 
@@ -166,6 +166,7 @@ def intact(out):
 # The main process.
 
 
+@pytest.mark.slow
 def test_killed_ten_times(folder, out):
     """At random moments; every time what was there stays, and in the end it is the same."""
     rng = random.Random(8)
@@ -186,8 +187,8 @@ def test_killed_ten_times(folder, out):
         assert before.items() <= after.items()
         before = after
     assert 5 <= len(before) < MANY
-    done = saddleback("sweep", "study.toml", "--out", out, "--workers", 2, "--json")
-    assert done.returncode == 0, done.stderr
+    done = sweep("study.toml", "--out", out, "--workers", 2, "--json")
+    assert done.exit_code == 0, done.stderr
     assert "was damaged" not in done.stderr
     assert shards(out) == shards(folder / "whole")
     assert len(intact(out)) == MANY
@@ -245,6 +246,7 @@ def test_killed_at_every_step_of_keeping_a_shard(tmp_path, monkeypatch, step):
     assert len(intact(tmp_path / "s")) == 6
 
 
+@pytest.mark.slow
 def test_interrupted(folder, out):
     """Ctrl-C waits for nothing, and the command it prints finishes the work."""
     shutil.copytree(folder / "whole", out)
@@ -265,11 +267,12 @@ def test_interrupted(folder, out):
     assert shards(out) == before
     program, *arguments = shlex.split(resume)
     assert program == "saddleback"
-    done = saddleback(*arguments)
-    assert done.returncode == 0, done.stderr
+    done = invoked(*arguments)
+    assert done.exit_code == 0, done.stderr
     assert shards(out) == shards(folder / "whole")
 
 
+@pytest.mark.slow
 def test_two_at_once(folder, out):
     """The second is refused, and a dead process refuses nobody."""
     first = started("sweep", "study.toml", "--out", out, "--workers", 1, nap=0.2)
@@ -299,6 +302,7 @@ BIG = SMALL.replace("checkpoints = 4", "checkpoints = 100").replace(
 )
 
 
+@pytest.mark.slow
 def test_a_file_too_large(tmp_path):
     """Small shards fit under the limit, a large one does not; later all do."""
     path = written(tmp_path, BIG)
@@ -346,6 +350,7 @@ def disk(tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk(folder, monkeypatch, disk):
     monkeypatch.chdir(folder)
     room, enlarge = disk
@@ -767,6 +772,7 @@ def test_a_task_that_ends_worker_after_worker(dask):
         raise distributed.KilledWorker("p000", SimpleNamespace(address="tcp://a:1"), 3)
 
 
+@pytest.mark.cluster
 def test_the_scheduler_is_gone(folder, out, tmp_path):
     """One line says so; what is finished stays, and threads can finish it."""
     with Dask(tmp_path, nap=0.1) as dask:

@@ -223,6 +223,7 @@ def same(one, other):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("beyond", [False, True])
 def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypatch):
@@ -421,6 +422,7 @@ def test_mountain_car_is_beyond_importance_sampling():
     assert "ESS 2.3" in repr(found)
 
 
+@pytest.mark.slow
 def test_doubly_robust_on_mountain_car_is_near():
     log = sb.collect(CAR, episodes=2000, rng=0)
     found = doubly_robust(log, "pump:0.8", features=CAR.features, gamma=0.99)["pump:0.8"]

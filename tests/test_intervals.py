@@ -31,6 +31,7 @@ def fixed_point_value(problem, rule):
     return float(problem.mdp.start @ values)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rule", [sb.GES(0.0), sb.GRetrace(0.5), sb.GTB(0.9)], ids=str)
 def test_the_fixed_point_is_covered_as_often_as_promised(rule):
     problem, features = random_problem(1)

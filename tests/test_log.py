@@ -415,6 +415,7 @@ def test_logs_of_few_rewards_are_not_taken_for_resets():
 # However the log is cut.
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -608,6 +608,7 @@ def spoilt(draw):
     return data
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     data=spoilt(),

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import saddleback as sb
+from studies import invoked
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"}
@@ -79,68 +81,79 @@ def test_version():
 
 
 def test_unknown_command_and_experiment():
-    done = saddleback("papr")
-    assert done.returncode == 2
+    done = invoked("papr")
+    assert done.exit_code == 2
     assert "unknown command 'papr'. Did you mean 'paper'?" in flat(done.stderr)
-    done = saddleback("paper", "two_state")
-    assert done.returncode == 2
+    done = invoked("paper", "two_state")
+    assert done.exit_code == 2
     assert "unknown experiment 'two_state'. Did you mean 'two-state'?" in flat(done.stderr)
-    done = saddleback("paper", "baird", "--runs", "0")
-    assert done.returncode == 2
+    done = invoked("paper", "baird", "--runs", "0")
+    assert done.exit_code == 2
     assert "0 is not in the range x>=1" in flat(done.stderr)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     blocker = tmp_path / "file"
     blocker.write_text("")
-    done = saddleback("paper", "stability", "--out", str(blocker / "results"))
-    assert done.returncode == 2
+    done = invoked("paper", "stability", "--out", str(blocker / "results"))
+    assert done.exit_code == 2
     assert "cannot write into" in flat(done.stderr)
     assert "Choose another folder with --out" in flat(done.stderr)
 
 
-def test_experiments_draw_and_repeat(tmp_path):
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """All experiments, small, by the command: its folder, and what it printed."""
+    folder = tmp_path_factory.mktemp("quick")
+    done = saddleback("paper", "all", "--quick", "--out", str(folder))
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+@pytest.mark.slow
+def test_experiments_draw_and_repeat(quick_run, tmp_path):
     """Twice, with one thread and with two: the same pictures and the same numbers, to the bit."""
-    for name, threads in (("first", "1"), ("second", "2")):
-        done = saddleback(
-            "paper", "two-state", "--quick", "--threads", threads, "--out", str(tmp_path / name)
-        )
-        assert done.returncode == 0, done.stderr
-        assert "GES(0)" in done.stdout
-        assert "rewards, λ = 0.5" in done.stdout
+    done = saddleback(
+        "paper", "two-state", "--quick", "--threads", "1", "--out", str(tmp_path / "again")
+    )
+    assert done.returncode == 0, done.stderr
+    for printed in (quick_run[1].stdout, done.stdout):
+        assert "GES(0)" in printed
+        assert "rewards, λ = 0.5" in printed
     paths = sorted(
-        path.relative_to(tmp_path / "first")
-        for path in (tmp_path / "first").rglob("*")
+        path.relative_to(tmp_path / "again")
+        for path in (tmp_path / "again").rglob("*")
         if path.suffix in (".png", ".pdf", ".parquet")
     )
     assert len(paths) == 1 + 4 * 3 + 4 * 2
     for path in paths:
-        first, second = ((tmp_path / n / path).read_bytes() for n in ("first", "second"))
-        assert first == second, path
+        assert (quick_run[0] / path).read_bytes() == (tmp_path / "again" / path).read_bytes(), path
 
 
-def test_finished_work_is_kept_and_another_study_refused(tmp_path):
+@pytest.mark.slow
+def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
+    shutil.copytree(quick_run[0] / "baird", tmp_path / "baird")
     arguments = ("paper", "baird", "--quick", "--out", str(tmp_path))
-    assert saddleback(*arguments).returncode == 0
+    manifest = json.loads((tmp_path / "baird" / "manifest.json").read_text())
+    assert manifest["versions"]["saddleback"] == sb.__version__
+    assert manifest["command"].startswith("saddleback paper all --quick")
     shards = tmp_path / "baird" / "shards"
     times = {path: path.stat().st_mtime_ns for path in shards.iterdir()}
     (shards / "paper-rewards-run00.parquet").unlink()
     broken = shards / "paper-rewards-run01.parquet"
     broken.write_bytes(broken.read_bytes()[:100])
-    done = saddleback(*arguments)
-    assert done.returncode == 0
+    done = invoked(*arguments)
+    assert done.exit_code == 0
     assert "paper-rewards-run01.parquet was damaged; set aside and done again" in flat(done.stderr)
     assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
     again = {path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns}
     assert {path.stem for path in again} == {"paper-rewards-run00", "paper-rewards-run01"}
-    done = saddleback(*arguments, "--zeta", "0.5")
-    assert done.returncode == 2
+    done = invoked(*arguments, "--zeta", "0.5")
+    assert done.exit_code == 2
     assert "holds another study" in flat(done.stderr)
-    manifest = json.loads((tmp_path / "baird" / "manifest.json").read_text())
-    assert manifest["versions"]["saddleback"] == sb.__version__
-    assert manifest["command"].startswith("saddleback paper baird --quick")
 
 
+@pytest.mark.slow
 def test_analyse(tmp_path):
     arguments = ("two_state", "--gamma", "0.999", "--lam", "0.9", "--rule", "GES")
     done = saddleback("analyse", *arguments, "--out", str(tmp_path))
@@ -149,13 +162,13 @@ def test_analyse(tmp_path):
     assert "diverges for every α: A has an eigenvalue with real part 0.235134" in said
     assert "0.708, exceeded: E‖e‖² is infinite" in said
     assert (tmp_path / "analyse-two_state.png").stat().st_size > 5000
-    done = saddleback("analyse", *arguments, "--json", "--out", str(tmp_path / "none"))
+    done = invoked("analyse", *arguments, "--json", "--out", str(tmp_path / "none"))
     found = json.loads(done.stdout)
     assert found["offline"]["stable"] is False
     assert not (tmp_path / "none").exists()
     for kind in (("random_mdp", "--rule", "ExpectedSarsa"), ("random_walk", "--rule", "TD")):
-        done = saddleback("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
-        assert done.returncode == 0, done.stderr
+        done = invoked("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
+        assert done.exit_code == 0, done.stderr
         assert "least expected error after 1000 steps" in " ".join(done.stdout.split())
 
 
@@ -165,12 +178,12 @@ def test_analyse_of_a_saved_system(tmp_path):
         problem, sb.GES(0.2), steps=20_000, rng=0, batches=100, keep_batches=True
     )
     path = sb.system.save(system, tmp_path / "some.npz")
-    done = saddleback("analyse", str(path), "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    done = invoked("analyse", str(path), "--out", str(tmp_path))
+    assert done.exit_code == 0, done.stderr
     assert "advice, 10,000 steps" in done.stdout
     assert (tmp_path / "analyse-some.png").exists()
-    done = saddleback("analyse", str(path), "--lam", "0.3")
-    assert done.returncode == 2
+    done = invoked("analyse", str(path), "--lam", "0.3")
+    assert done.exit_code == 2
     assert "--lam is for a problem" in flat(done.stderr)
 
 
@@ -194,54 +207,55 @@ def test_analyse_of_a_saved_system(tmp_path):
     ],
 )
 def test_bad_questions(message, arguments, tmp_path):
-    done = saddleback("analyse", *arguments, "--out", str(tmp_path))
-    assert done.returncode == 2
+    done = invoked("analyse", *arguments, "--out", str(tmp_path))
+    assert done.exit_code == 2
     assert message in flat(done.stderr)
 
 
+@pytest.mark.slow
 def test_stability(tmp_path):
-    done = saddleback("paper", "stability", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    done = invoked("paper", "stability", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
 
 
-def test_every_claim_gets_a_verdict(tmp_path):
+@pytest.mark.slow
+def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     """All experiments, small, and the page that is made of them."""
-    done = saddleback("paper", "all", "--quick", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    folder, done = quick_run
     for part in ("MountainCar, λ = 0.99", "Table 1, computed"):
         assert part in done.stdout
-    page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    page = (folder / "reproduction.md").read_text(encoding="utf-8")
     assert page.count("| **") > 40
     assert "**A quick run" in page
     assert "numbers and verdicts are not to be quoted" in flat(done.stdout)
     assert "The paper's claims, by a quick run" in done.stdout
     assert "Off-line Expected Sarsa(λ) can be unstable" in page
     assert "| GTB(λ) | ΦᵀΞ(I−γλP^μ)⁻¹(γP^π−I)Φ | ` 0.216 -0.259;" in page
-    assert len(list(tmp_path.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
+    assert len(list(folder.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
     for figure in re.findall(r"figures/(.*?)\.png", page):
-        assert (tmp_path / f"{figure}.png").exists()
-    said = done.stderr.replace(str(tmp_path), "results")
+        assert (folder / f"{figure}.png").exists()
+    said = done.stderr.replace(str(folder), "results")
     assert max(map(len, said.splitlines())) <= 80
-    done = saddleback("paper", "reproduction", "--quick", "--json", "--out", str(tmp_path))
+    done = invoked("paper", "reproduction", "--quick", "--json", "--out", str(folder))
     found = json.loads(done.stdout)
     assert (found["kind"], found["schema"], found["quick"]) == ("saddleback reproduction", 1, True)
     assert len(found["claims"]) == page.count("| **") == sum(found["counts"].values())
     for each in found["claims"]:
         assert f"| {each['claim']} | {each['found']} | **{each['verdict']}** |" in page
-    done = saddleback("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
-    assert done.returncode == 2
+    done = invoked("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
+    assert done.exit_code == 2
     assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
 
 
+@pytest.mark.slow
 def test_the_readme_says_what_its_code_prints(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    log, known, fast, family, own = blocks[:5]
-    for program in (log, known):
-        exec(program, {})
-        promised = [line[2:] for line in program.splitlines() if line.startswith("# ")]
-        assert capsys.readouterr().out.splitlines() == promised
+    _, known, fast, family, own = blocks[:5]  # tests/test_docs.py runs the first
+    exec(known, {})
+    promised = [line[2:] for line in known.splitlines() if line.startswith("# ")]
+    assert capsys.readouterr().out.splitlines() == promised
     names = {"dataclass": dataclass, "np": np, "sb": sb, "__name__": "readme"}
     exec(fast, names)
     assert names["run"].theta.shape == (2, 11, 11, 972)

@@ -32,7 +32,7 @@ from saddleback.paper.table1_rows import Choices, rows
 from saddleback.paper.truth import Once, Truth
 from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
 from saddleback.sweep import Store
-from test_package import saddleback
+from studies import invoked
 
 # Rules by name.
 
@@ -70,15 +70,16 @@ def test_every_rule_either_fits_or_is_refused_beforehand(recipe, tmp_path):
             assert recipe.check(options) > 0
 
 
+@pytest.mark.slow
 def test_rules_on_the_command_line(tmp_path):
     out = ("--quick", "--out", str(tmp_path))
-    done = saddleback("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
-    assert done.returncode == 0, done.stderr
+    done = invoked("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
+    assert done.exit_code == 0, done.stderr
     study = json.loads((tmp_path / "two-state" / "manifest.json").read_text())["study"]
     assert list(study["paper-rewards"]["rules"]) == ["GES", "TDRC"]
     before = {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")}
-    done = saddleback("paper", "two-state", "--rule", "GES", *out)
-    assert done.returncode == 2
+    done = invoked("paper", "two-state", "--rule", "GES", *out)
+    assert done.exit_code == 2
     assert "holds another study" in done.stderr
     assert "rules: TDRC is 'Rule(" in " ".join(done.stderr.split())
     assert "here nothing" in done.stderr
@@ -105,16 +106,16 @@ def test_rules_on_the_command_line(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_before_any_work(message, arguments, tmp_path):
-    done = saddleback("paper", *arguments, "--out", str(tmp_path / "out"))
-    assert done.returncode == 2
+    done = invoked("paper", *arguments, "--out", str(tmp_path / "out"))
+    assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_the_page_of_claims_needs_results(tmp_path):
-    done = saddleback("paper", "reproduction", "--quick", "--out", str(tmp_path))
-    assert done.returncode == 2
+    done = invoked("paper", "reproduction", "--quick", "--out", str(tmp_path))
+    assert done.exit_code == 2
     assert (
         f"{tmp_path} has no results of table1 yet: run saddleback paper table1 --quick --out "
         f"{tmp_path} first, or all experiments."
@@ -286,6 +287,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
         assert {path.suffix for path in written} == kinds
 
 
+@pytest.mark.slow
 def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
     claims = [Claim("it works", "it does", YES, figure="two-state-paper-zero-curves")]
     quick, full = (
@@ -311,5 +313,5 @@ def test_the_page_in_the_documentation_is_of_a_full_run():
 
 
 def test_the_help_says_what_quick_leaves_out():
-    said = " ".join(saddleback("paper", "--help").stdout.split())
+    said = " ".join(invoked("paper", "--help").stdout.split())
     assert "With --quick figures are PNG only" in said

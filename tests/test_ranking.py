@@ -65,6 +65,7 @@ def test_with_costs_the_order_is_turned_round():
     assert found.as_dict()["upper"] < found.baseline
 
 
+@pytest.mark.statistical
 def test_bounds_hold_for_all_candidates_at_once():
     """In at least 95 % of logs none of the bounds is above the truth."""
     wrong = 0
@@ -253,6 +254,7 @@ def test_what_is_no_result_is_not_explained(text, message, tmp_path):
     assert message in " ".join(found.stderr.split())
 
 
+@pytest.mark.slow
 def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = run("quickstart")
@@ -266,6 +268,7 @@ def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
     ]  # fmt: skip
 
 
+@pytest.mark.statistical
 def test_the_clinic_is_what_it_says():
     """The truth of the quickstart, by simulation: its verdict has to cover it."""
     rows = clinic(40_000, rng=9, policy=earlier)

@@ -81,6 +81,7 @@ def test_the_description_knows_every_field_of_a_result(result):
     assert damage(result) is None
 
 
+@pytest.mark.slow
 def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
     """What is not said to be damaged is told again, on the terminal and as a page."""
     monkeypatch.setattr("saddleback.report.evaluation.page", lambda *_, **shown: str(shown))
@@ -159,6 +160,7 @@ def changed(array):
         yield array.astype(np.float32)
 
 
+@pytest.mark.slow
 def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
     path, text = tmp_path / "day.stats", str(content["words"])
     with path.open("wb") as file:

@@ -207,6 +207,7 @@ def test_hashed_tiles_add_up_where_they_meet():
     assert len(np.unique(spread)) > 0.98 * spread.size
 
 
+@pytest.mark.statistical
 def test_the_fixed_point_of_an_estimate_predicts_the_value():
     """LSTD(0.5) on 270,000 steps; V^π = −79.83 by Monte Carlo over 200,000 episodes."""
     car = problems.mountain_car()

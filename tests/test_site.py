@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # the documentation is built
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 

@@ -20,6 +20,7 @@ def gains(world, policy, gamma, episodes, rng):
     return np.bincount(rows.episode, weights=gamma**rows.step * rows.rewards)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("build", [table, clinic])
 @pytest.mark.parametrize("seed", range(3))
 def test_truth_is_the_mean_return(build, seed):
@@ -45,6 +46,7 @@ def test_values_are_those_of_the_library():
     np.testing.assert_allclose(mine[met], theirs[met], atol=1e-10)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
 def test_tables_are_visited_as_often_as_is_said(seed):
     setup = table(np.random.default_rng(seed))
@@ -58,6 +60,7 @@ def test_tables_are_visited_as_often_as_is_said(seed):
     np.testing.assert_allclose(seen[often], expected[often], rtol=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "MountainCar"])
 def test_the_same_seed_makes_the_same_rows(kind):
     one, other, third = built(kind, 0), situation(kind, 0), built(kind, 1)
@@ -66,25 +69,6 @@ def test_the_same_seed_makes_the_same_rows(kind):
         np.testing.assert_array_equal(column, other.log.data[name], err_msg=name)
     assert (one.truth, one.baseline) == (other.truth, other.baseline)
     assert (one.log.rows, one.truth) != (third.log.rows, third.truth)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_situations_can_be_evaluated(kind):
-    for seed in range(3):
-        one = built(kind, seed)
-        card = one.log.card(one.gamma)
-        assert not card.errors
-        assert card.episodes >= 10
-        assert one.kind == kind
-        assert np.isfinite([one.truth, one.baseline]).all()
-        found = sb.evaluate(
-            one.log, one.target, features=one.features, gamma=one.gamma, rule=one.rule,
-            allow_uncovered=one.allow_uncovered,
-        )  # fmt: skip
-        assert np.isfinite(found.estimates[0].value)
-        if kind.startswith("good"):
-            assert one.good
-            assert one.log.rows < 70_000
 
 
 def test_good_situations_have_mild_ratios():

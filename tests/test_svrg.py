@@ -188,6 +188,7 @@ def test_a_small_solve_with_features_of_any_size():
     np.testing.assert_allclose(plain.theta, np.linalg.solve(A, -b), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_tiles_with_a_ridge():
     """Tiles are collinear: with a ridge the solution is unique, though only slowly found."""
     samples = Samples.of(*car(0.0, 2500, bins=4, tilings=2))

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import wait
@@ -18,6 +17,7 @@ import pytest
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, packed, run_tasks, threads
 from saddleback.sweep.run import Watcher
+from studies import command, invoked
 
 
 def tasks(count, calls, broken=None):
@@ -112,14 +112,12 @@ def test_no_room_on_disk(tmp_path, monkeypatch):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_bits(tmp_path):
-    def command(name):
-        program = [sys.executable, "-m", "saddleback", "paper", "step-size", "--quick", "--out"]
-        return [*program, str(tmp_path / name)]
-
-    assert subprocess.run(command("whole"), capture_output=True, check=False).returncode == 0
+    words = ("paper", "step-size", "--quick", "--out")
+    assert invoked(*words, tmp_path / "whole").exit_code == 0
     process = subprocess.Popen(
-        command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(*words, tmp_path / "killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     shards = tmp_path / "killed" / "step-size" / "shards"
     for _ in range(600):
@@ -129,7 +127,7 @@ def test_a_killed_run_continues_to_the_same_bits(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "killed" / "step-size.png").exists()
-    assert subprocess.run(command("killed"), capture_output=True, check=False).returncode == 0
+    assert invoked(*words, tmp_path / "killed").exit_code == 0
     whole = tmp_path / "whole" / "step-size" / "shards"
     names = sorted(path.name for path in whole.glob("*.parquet"))
     assert sorted(path.name for path in shards.glob("*.parquet")) == names

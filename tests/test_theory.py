@@ -306,6 +306,7 @@ CASES = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(("name", "lam", "kind"), CASES)
 def test_expected_learning_curves_are_those_of_simulation(name, lam, kind):
     problem = problem_for(name, seed=11, **kind)
@@ -323,6 +324,7 @@ def test_expected_learning_curves_are_those_of_simulation(name, lam, kind):
     assert np.ptp(exact) > 10 * spread.max()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rule", [sb.GES(0.4), sb.GQ(0.3), sb.GTB(0.8)], ids=str)
 def test_expected_learning_curves_with_a_trace(rule):
     """On the two-state problem ρ = 0 resets the trace, so the chain is finite but for long runs."""
@@ -339,6 +341,7 @@ def test_expected_learning_curves_with_a_trace(rule):
     assert (gaps <= 4.5 * spread + 1e-9).all()
 
 
+@pytest.mark.statistical
 def test_emphatic_noise_is_followed_too():
     problem = problem_for("ETD", seed=4, gamma=0.5, off_policy=0.3)
     result = mean_square(problem, sb.ETD(0.0), alpha=0.01, nodes=200)
@@ -362,6 +365,7 @@ def test_floors_of_the_two_state_problem():
     assert silent.stable
 
 
+@pytest.mark.slow
 def test_the_floor_and_the_bias_are_where_the_curve_ends():
     problem = problems.random_mdp(0.9, rng=3)
     result = mean_square(problem, sb.GES(0.0), alpha=0.05, beta=0.1)
@@ -375,11 +379,13 @@ def test_the_floor_and_the_bias_are_where_the_curve_ends():
     assert (np.abs(late.mean(axis=0) - result.bias) < 5 * error).all()
 
 
+@pytest.mark.slow
 def test_the_mean_misleads():
     """Mean-square limits are 2.6 times stricter at λ = 0, and 42, 420, 1260 times at λ = .4."""
     problem = problems.two_state(gamma=0.9)
     for lam, ratio, factor in ((0.0, 1.0, 2.6), (0.4, 0.1, 42), (0.4, 1.0, 420), (0.4, 10.0, 1240)):
-        result = mean_square(problem, sb.GES(lam), alpha=0.01, beta=0.01 * ratio)
+        # More nodes change no digit of the limits.
+        result = mean_square(problem, sb.GES(lam), alpha=0.01, beta=0.01 * ratio, nodes=80)
         mean = MeanStability(result.noise.system).max_step_size(ratio)
         np.testing.assert_allclose(mean / result.max_step_size(), factor, rtol=0.02)
     limit = mean_square(REWARDED, sb.GES(0.0), alpha=0.1, beta=0.1).max_step_size()
@@ -398,6 +404,7 @@ def test_theorem_2_steps_are_too_large_for_samples():
     assert unstable == 20
 
 
+@pytest.mark.slow
 def test_truncated_chains_say_what_they_lose():
     problem = problems.random_mdp(0.9, rng=3)
     losses = [noise_chain(problem, sb.GES(0.2), nodes=n).lost for n in (10, 50, 250)]
@@ -423,6 +430,7 @@ def test_the_small_step_floor_is_the_limit_of_the_exact_one(rule):
     assert gaps[1] < 0.01
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "lam", "kind"),
     [("GES", 0.0, {}), ("GES", 0.3, {}), ("TD", 0.3, {"termination": 0.3}), ("Sarsa", 0.5, {})],
@@ -522,6 +530,7 @@ def test_the_gap_is_what_an_optimiser_finds():
     np.testing.assert_allclose(star, 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_gap_falls_like_the_root_of_time():
     """Independent samples, projection, averages: E ε ≤ C√(5/T), a line of slope −½."""
     run = projected_descent(
@@ -538,6 +547,7 @@ def test_the_gap_falls_like_the_root_of_time():
 # Advice.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_advice_comes_near_the_best_of_a_grid(seed):
     """By exact expected errors, over 121 pairs, at λ = 0."""
@@ -556,6 +566,7 @@ def test_advice_comes_near_the_best_of_a_grid(seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["GES", "GQ", "ExpectedSarsa"])
 def test_advice_without_a_budget_is_stable(name):
     problem = problems.random_mdp(0.9, rng=1)
@@ -566,6 +577,7 @@ def test_advice_without_a_budget_is_stable(name):
     ).stable
 
 
+@pytest.mark.slow
 def test_other_advice():
     problem = problems.random_mdp(0.9, rng=1)
     system = System.exact(problem, sb.GES(0.0))
@@ -580,6 +592,7 @@ def test_other_advice():
     assert exact <= 1.3 * two.error
 
 
+@pytest.mark.slow
 def test_step_sizes_that_are_not_given():
     problem = problems.random_mdp(0.9, rng=1)
     advice = step_sizes(problem, sb.GES(0.0), steps=500)
@@ -723,6 +736,7 @@ def test_zero_rewards_begin_at_one():
     np.testing.assert_allclose(result.curve(1000, theta0=1.0), advice.error, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_emphasis_has_a_ceiling_of_its_own():
     P = np.zeros((2, 2, 2))
     P[:, 0, 0] = P[:, 1, 1] = 1
@@ -767,6 +781,7 @@ def test_features_that_are_all_zero():
         mean_square(zero, sb.TD(0.0), alpha=0.1)
 
 
+@pytest.mark.slow
 def test_advice_for_given_streams():
     """From the batches of the stream itself; near what the problem would advise."""
     problem, rule = problems.random_mdp(0.9, rng=1), sb.GES(0.0)

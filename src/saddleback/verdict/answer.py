@@ -119,14 +119,15 @@ def evaluate(
     Examples
     --------
     >>> from saddleback import problems
+    >>> from saddleback.features import Tiles
     >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=1000, rng=0)
-    >>> result = evaluate(log, "pump:0.8", features=car.features, gamma=0.99, methods=["fqe"])
+    >>> log = collect(problems.mountain_car(), episodes=1000, rng=0)
+    >>> tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=4, tilings=4)
+    >>> result = evaluate(log, "pump:0.8", features=tiles, gamma=0.99, methods=["fqe"])
     >>> for estimate in result.estimates:
     ...     print(f"{estimate.method:18} {estimate.value:.1f} {estimate.note}")
-    LSTD, GRetrace(0.5) -77.5 ok
-    FQE                -77.0 ok
+    LSTD, GRetrace(0.5) -78.2 ok
+    FQE                -76.5 ok
     >>> result.verdicts[0].trust
     'doubtful'
     """
