@@ -16,9 +16,13 @@ def main() -> None:
         return
     # Commands use threads of their own; those of linear algebra would only get in their way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from saddleback.commands import group
+    try:
+        from saddleback.commands import group
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="saddleback")  # a terminal without Greek gets its names
-    group(prog_name="saddleback")
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="saddleback")  # a terminal without Greek gets its names
+        group(prog_name="saddleback")
+    except KeyboardInterrupt:  # before there was a command to end
+        print("interrupted.", file=sys.stderr)
+        sys.exit(130)

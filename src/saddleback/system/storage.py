@@ -96,7 +96,8 @@ def pack(
     with zipfile.ZipFile(file, "a") as whole:
         text = io.BytesIO()
         np.save(text, np.array(_digest(whole)))
-        whole.writestr(DIGEST, text.getvalue())
+        # Without the time of day: the same content is the same file.
+        whole.writestr(zipfile.ZipInfo(DIGEST), text.getvalue())
 
 
 DIGEST = "digest.npy"
