@@ -89,7 +89,7 @@ def as_features(
     >>> from saddleback.log import collect
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
     >>> as_features("polynomial:2", log, log.card(), [-1.2, -0.07], [0.6, 0.07]).size
-    6
+    9
     >>> as_features(lambda seen: seen**2, log, None).size
     2
     """

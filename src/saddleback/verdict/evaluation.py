@@ -73,7 +73,7 @@ class Evaluation(Tabular):
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
     >>> print(found.text.splitlines()[0])
-    Better: difference +1.14 (95% CI +1.04 to +1.23); the estimate is reliable.
+    Better: difference +1.191 (95% CI +1.094 to +1.287); the estimate is reliable.
     >>> [each.trust for each in found.verdicts], round(found.logged.interval.value, 2)
     (['usable'], -1.17)
     """

@@ -18,7 +18,8 @@ from saddleback.verdict.spectrum import MANY
 
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
-ESTIMANDS = {"TD fixed point of these features": "TD fixed point"}
+ESTIMANDS = {"TD fixed point of these features": "TD fixed point", "H-step value": "H-step"}
+"""Estimands that are shortened in a table."""
 USED, NOT_USED = "← used", "REFUSED, do not use"
 
 BETTER, WORSE, INCONCLUSIVE, UNJUDGED = "better", "worse", "inconclusive", "unjudged"
@@ -204,7 +205,7 @@ def rows(
     table: list[Row] = []
     if logged is not None:
         digits, places = places[0], places[1:]
-        note = "truncated episodes bootstrapped"
+        note = "truncation bootstrapped"
         if logged["estimand"] == "V^μ":
             note = f"observed; our estimator gives {number(logged['pipeline'], digits)}"
         table.append(
@@ -215,7 +216,8 @@ def rows(
         remarks = []
         if estimate["low"] is not None:
             estimand = estimate["estimand"]
-            remarks.append(ESTIMANDS.get(estimand, estimand.partition(" (")[0]))
+            estimand = estimand.partition(" (")[0]
+            remarks.append(ESTIMANDS.get(estimand, estimand))
         if estimate["ess"] is not None:
             remarks.append(f"ESS {estimate['ess']:,.0f}")
             remarks += [] if trusted(estimate, plain) else ["unreliable"]
