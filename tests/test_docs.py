@@ -71,7 +71,7 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("page", "status", "told"),
     [
-        (ROOT / "README.md", 0, "Trust: USABLE."),
+        (ROOT / "README.md", 0, "Worse: difference −"),
         (DOCS / "logs.md", 4, "COVERAGE 94.9% of what the target does rests on at least 10 rows"),
     ],
     ids=["README.md", "logs.md"],

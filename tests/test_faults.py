@@ -448,7 +448,7 @@ def test_damaged_shards(store, damage):
     damaged = (out / "shards" / name).read_bytes()
     done = sweep(path, "--out", out)
     assert done.exit_code == 0, done.stderr
-    assert f"  {name} was damaged; set aside and done again.\n" in done.stderr
+    assert f"{name} was damaged; set aside and computed again.\n" in done.stderr
     assert done.stderr.count("was damaged") == 1
     assert (out / "damaged" / name).read_bytes() == damaged
     assert shards(out) == shards(whole)
@@ -728,7 +728,9 @@ def test_what_goes_wrong_on_a_worker(folder, out, dask):
     study = read_study(folder / "study.toml")
     tasks = tasks_of(study, folder)[:1]
     broken = [
-        type(task)(task.name, lambda act=task.work: act.func(*act.args[:-1], {"numba": "0.1"}))
+        type(task)(
+            task.name, lambda _, act=task.work: act.func(*act.args[:-1], {"numba": "0.1"}, None)
+        )
         for task in tasks
     ]
     with (

@@ -497,5 +497,5 @@ def test_columns_of_the_log_need_not_know_what_truncated_rows_led_to():
 
 def test_progress_is_told_of_both_passes():
     seen = []
-    weighed(Log(mixed(seed=3)), progress=lambda done, of: seen.append(done / of))
+    weighed(Log(mixed(seed=3)), progress=lambda fraction, phase: seen.append(fraction))
     assert seen == [0.5, 1.0]

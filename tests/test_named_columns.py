@@ -74,12 +74,16 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("policy", "kind"), KINDS.items(), ids=str)
+def name_of(value):
+    return str(getattr(value, "__name__", type(value).__name__ if callable(value) else value))
+
+
+@pytest.mark.parametrize(("policy", "kind"), KINDS.items(), ids=name_of)
 def test_the_annotation_or_the_mark_decides(policy, kind):
     assert columns_kind(policy) == kind
 
 
-@pytest.mark.parametrize("policy", [p for p, kind in KINDS.items() if kind], ids=str)
+@pytest.mark.parametrize("policy", [p for p, kind in KINDS.items() if kind], ids=name_of)
 def test_columns_come_by_name(policy):
     log = sb.Log(DATA, observations=SIGNS, actions=DOSES)
     turned = sb.Log(DATA, observations=SIGNS[::-1], actions=DOSES)

@@ -144,7 +144,9 @@ def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
     broken.write_bytes(broken.read_bytes()[:100])
     done = invoked(*arguments)
     assert done.exit_code == 0
-    assert "paper-rewards-run01.parquet was damaged; set aside and done again" in flat(done.stderr)
+    assert "paper-rewards-run01.parquet was damaged; set aside and computed again" in flat(
+        done.stderr
+    )
     assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
     again = {path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns}
     assert {path.stem for path in again} == {"paper-rewards-run00", "paper-rewards-run01"}

@@ -288,7 +288,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
+def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path):
     claims = [Claim("it works", "it does", YES, figure="two-state-paper-zero-curves")]
     quick, full = (
         "\n".join(page(claims, Options(tmp_path, quick=q, seed=q * 3))) for q in (True, False)
@@ -300,10 +300,9 @@ def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path, capsys):
     assert "quick" not in full
     assert "Claims 1; `saddleback paper two-state` draws this:" in full
     assert "Written by `saddleback paper all` from" in full
-    list(paper.run(["stability"], Options(tmp_path, quick=True)))
-    assert "are not to be quoted" in " ".join(capsys.readouterr().out.split())
-    list(paper.run(["stability"], Options(tmp_path)))
-    assert "quoted" not in capsys.readouterr().out
+    for words, quoted in ((["--quick"], True), ([], False)):
+        done = invoked("paper", "stability", "--out", str(tmp_path), *words)
+        assert ("are not to be quoted" in " ".join(done.stdout.split())) == quoted
 
 
 def test_the_page_in_the_documentation_is_of_a_full_run():

@@ -497,7 +497,7 @@ def test_a_refused_answer_gives_no_value_but_in_the_table(results):
     plain = results["refused"].as_dict()
     (verdict,) = plain["verdicts"]
     assert answer_of(results["refused"]).startswith("No answer, the estimate is refused: ")
-    above, _, table = format_result(plain).partition("  LSTD, ")
+    above, _, table = format_result(plain, 100).partition("  LSTD, ")
     more = verdict["improvement"]
     hidden = numbers(
         verdict["value"], verdict["low"], verdict["high"], *verdict["wide"], more["difference"],

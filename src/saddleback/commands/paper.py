@@ -132,7 +132,7 @@ def command(
     from rich.console import Console
 
     console = Console(stderr=as_json)
-    with display(as_json) as progress:
+    with display() as progress:
         for name, tables, paths in run(chosen, replace(options, progress=progress)):
             with progress.aside():
                 click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)

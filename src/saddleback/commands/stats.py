@@ -96,7 +96,7 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = corner(low, log, "low"), corner(high, log, "high")
     findings: list[Any] = []
-    with display(quiet or as_json) as progress:
+    with display(quiet) as progress:
         reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
         if features is not None and boxed(features, *corners) and len(log.parts) > 1:
             chosen_features, summing = features_of(features, log, None, *corners), progress

@@ -58,7 +58,7 @@ def command(
         click.echo(_plan_json(found, threads) if as_json else _told(found, threads))
         return
     folder = out or Path("results") / study.stem
-    with resumable(), display(quiet or as_json) as progress:
+    with resumable(), display(quiet) as progress:
         store = run_study(
             study, folder, workers=threads, dask=dask, command=typed(), progress=progress
         )

@@ -343,7 +343,9 @@ class Log:
                     progress(done / self.rows)
             for piece in reading.finish():
                 returns.add(piece)
-        return Card.of(self, reading.kept, reading.cutter, reading.findings(), gamma, returns.mean)
+        findings = reading.findings()
+        counts = reading.counts(findings)
+        return Card.of(self, counts, reading.cutter, findings, gamma, returns.mean)
 
     def start_states(self) -> FloatArray:
         """Observations in which the episodes begin, [episodes, d]."""

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """One pass over a log: rows looked at, cut into episodes, given their propensities.
-
-    ``kept`` counts the rows that are used: all that ``inspection`` sees but those that are dropped.
-    """
+    """One pass over a log: rows looked at, cut into episodes, given their propensities."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -36,10 +33,16 @@ class Reading:
         inspect = partial(Inspection, layout.names, observed, names, log.propensity, self._task)
         self.inspection = inspect()
         drops = log.drop_bad is not None or log.drop_autoreset
-        self.kept = inspect() if drops else self.inspection
+        self._kept = inspect() if drops else None
         self.cutter = Cutter(
             log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
         )
+
+    def counts(self, findings: list[Finding]) -> Inspection:
+        """Return the counts of the rows that are used: without those dropped, unless it fails."""
+        if self._kept is None or any(each.is_error for each in findings):
+            return self.inspection
+        return self._kept
 
     def take(self, rows: Rows) -> Iterator[Piece]:
         """Return the pieces that are complete with the next rows; none once an error was met."""
@@ -65,9 +68,9 @@ class Reading:
         if self._log.min_prob is not None:
             forgiven.add("E101")
         for piece in pieces:
-            if self.kept is not self.inspection:
-                self.kept.look(piece.rows)
             if not self.inspection.failed(forgiven) and "E132" not in self.cutter.tally:
+                if self._kept is not None:
+                    self._kept.look(piece.rows)
                 yield piece
 
     def _behave(self, rows: Rows, policy: Policy) -> Rows:
@@ -94,7 +97,7 @@ class Reading:
         """All that is wrong, errors first."""
         found = self.inspection.findings(self._log.min_prob, self.cutter.dropped)
         found += self.cutter.findings()
-        if self.cutter.dropped and not self.kept.rows:
+        if self.cutter.dropped and self.cutter.dropped == self.inspection.episodes:
             found.append(
                 Finding(
                     "E122",

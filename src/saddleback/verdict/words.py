@@ -160,7 +160,8 @@ def verbose_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
     lines = result_lines(plain, width)
     several = len(plain["verdicts"]) > 1
     for verdict in plain["verdicts"]:
-        lines += [Line(""), Line("Checks" + f" of {verdict['target']}" * several)]
+        of = f" of {verdict['target']}" if several else ""
+        lines += [Line(""), *map(Line, wrap("Checks", of, "  ", width))]
         for gate in verdict["gates"]:
             head = f"  {MARKS[gate['level']]:5} {gate['code']:12} "
             text = gate["sentence"] + _thresholds(gate)
