@@ -108,7 +108,7 @@ def test_evaluate_by_a_function_in_a_file(place):
     assert "observed; our estimator gives −7" in flat(said)
     assert "FQE" in said
     assert "λ ceiling of GES 0.6" in said
-    assert "along lambda 0: -" in flat(said)
+    assert "along lambda 0: −" in flat(said)
     assert "along ridge 0: -" in flat(said)
 
 
