@@ -40,6 +40,7 @@ class Session:
     written: str
     lines: list[str]
     cursor_hidden: bool
+    seconds_after_interrupt: float
 
     @property
     def text(self):
@@ -76,6 +77,7 @@ def in_terminal(
     )  # fmt: skip
     os.close(far)
     written, typed, end = b"", interrupt is None, time.monotonic() + limit
+    begun = time.monotonic()
     try:
         while time.monotonic() < end:
             if not select.select([near], [], [], 0.2)[0]:
@@ -88,7 +90,7 @@ def in_terminal(
             written += part
             if not typed and interrupt.encode() in written:
                 os.write(near, INTERRUPT)
-                typed = True
+                typed, begun = True, time.monotonic()
         else:
             process.kill()
             raise AssertionError(f"{words} did not end within {limit} s: {written[-2000:]!r}")
@@ -102,7 +104,8 @@ def in_terminal(
     screen = pyte.Screen(width, 5000)
     pyte.ByteStream(screen).feed(written)
     lines = [line.rstrip() for line in screen.display[: screen.cursor.y + 1]]
-    return Session(status, written.decode(), lines, screen.cursor.hidden)
+    after = time.monotonic() - begun
+    return Session(status, written.decode(), lines, screen.cursor.hidden, after)
 
 
 def assert_clean(session, *statuses):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -141,3 +142,41 @@ def test_entries_of_a_list_have_names_by_their_number():
 
     rows = log.start_states()
     np.testing.assert_array_equal(sb.as_target(policy, log).at(rows, 3), by_position(rows))
+
+
+def test_the_logged_policy_takes_named_columns_too():
+    bare = {name: values for name, values in DATA.items() if name != "behavior_prob"}
+    log = sb.Log(bare, observations=SIGNS, actions=DOSES, behaviour=by_dict)
+    rows = log.start_states()
+    np.testing.assert_array_equal(sb.as_target("logged", log).at(rows, 3), by_position(rows))
+
+
+def test_an_adapter_answers_for_itself():
+    @functools.wraps(by_dict)
+    def adapter(array):
+        return by_dict({"lactate": array[:, 2]})
+
+    @functools.wraps(by_mark)
+    def other(array):
+        return by_mark({"lactate": array[:, 2]})
+
+    assert columns_kind(adapter) is None
+    assert columns_kind(other) is None
+
+
+def test_text_that_cannot_be_resolved_is_read():
+    def policy(obs: dict[str, nowhere.array]):  # noqa: F821
+        return obs
+
+    assert columns_kind(policy) == "dict"
+
+
+def test_what_cannot_be_marked_is_refused():
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, obs):
+            return obs
+
+    with pytest.raises(SaddlebackError, match="named_columns marks functions"):
+        sb.policies.named_columns(Slotted())

@@ -121,3 +121,27 @@ def test_lines_come_every_ten_seconds_only(tmp_path):
     )
     assert done.exit_code == 0
     assert "% done" not in done.stderr
+
+
+def test_runs_in_threads_never_go_back():
+    recorder = Recorder()
+    problem = problems.two_state(gamma=0.9)
+    learn(
+        GES(0.0), problem, alpha=0.1, beta=0.1, steps=2000, runs=4, threads=2, rng=0,
+        progress=recorder,
+    )  # fmt: skip
+    assert recorder.fractions == sorted(recorder.fractions)
+    assert recorder.fractions[-1] == 1.0
+
+
+def test_streamed_and_svrg_are_part_of_the_plan():
+    """The bar does not stand at the end while they work."""
+    log = collect(problems.mountain_car(), episodes=10, rng=0)
+    recorder = Recorder()
+    evaluate(
+        log, "pump:0.9", gamma=0.99, features="tiles:2x2", methods=["streamed", "svrg"],
+        passes=3, progress=recorder,
+    )  # fmt: skip
+    assert recorder.fractions == sorted(recorder.fractions)
+    phases = list(dict.fromkeys(phase for _, phase in recorder.reports))
+    assert phases[-2:] == ["streaming", "SVRG"]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
+from saddleback import errors
 from saddleback.commands import group
 from saddleback.features import OneHot
 from saddleback.log import Observed
 from saddleback.log.as_logged import NAME
 from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier, usual
 from saddleback.verdict import of_statistics, rank
+from saddleback.verdict.ranking import Candidate, Ranking
 
 GAMMA = 0.8
 
@@ -286,3 +289,23 @@ def test_the_clinic_is_what_it_says():
         returns.mean() > np.bincount(now["episode_id"], 0.97 ** now["step"] * now["reward"]).mean()
     )
     assert {each.min() for each in (rows["behavior_prob"],)} <= {0.1, 0.15}
+
+
+@pytest.mark.parametrize("lower_is_better", [False, True])
+def test_the_answer_claims_no_more_than_the_bound(lower_is_better):
+    """Whatever the direction, and rounded towards nothing."""
+    sign = -1.0 if lower_is_better else 1.0
+    for bound, least in ((39.715, "39.7"), (0.03, "0.03"), (0.96, "0.9")):
+        candidate = Candidate("new", "usable", "", 100.0, sign * (bound + 2.0), bound)
+        ranking = Ranking(1.0, "logged policy", 0.05, lower_is_better, (candidate,))
+        assert f"is at least {least} {'lower' if lower_is_better else 'higher'} " in ranking.answer
+
+
+@pytest.mark.parametrize("baseline", ["x", math.nan, math.inf])
+def test_a_baseline_is_a_number(baseline):
+    log = sb.Log(clinic(60, rng=0), observations=SIGNS, actions=DOSES)
+    result = sb.evaluate(log, earlier, gamma=0.9, features="polynomial:1", methods=[])
+    with pytest.raises(errors.InvalidParameter, match="baseline must be a finite number"):
+        sb.rank(result, baseline=baseline)
+    with pytest.raises(errors.SaddlebackError, match="rank: result must be"):
+        sb.rank(None)

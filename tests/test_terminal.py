@@ -64,7 +64,7 @@ CASES = {
     ),
     "rank, narrow": (["rank", "car.stats"], 40, {"TERM": "dumb"}, (0, 3, 4, 5)),
     "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "again.stats"], 160, {}, (0,)),
-    "merge": (["merge", "car.stats", "--out", "merged.stats"], 80, {}, (0, 2)),
+    "merge": (["merge", "car.stats", "--out", "merged.stats"], 80, {}, (0,)),
     "analyse": (["analyse", "two_state", "--rule", "GES", "--out", "a.png"], 40, {}, (0,)),
     "analyse, dumb": (["analyse", "two_state", "--rule", "GES"], 160, {"TERM": "dumb"}, (0,)),
     "sweep": (["sweep", "study.toml", "--out", "new"], 40, {}, (0,)),
@@ -117,10 +117,15 @@ def test_text_uses_the_width_up_to_100_columns(place, width, used):
 
 INTERRUPTED = {
     "evaluate": (["evaluate", *LOG, *TARGET], "━", "interrupted."),
+    "evaluate, resampling": (
+        ["evaluate", *LOG, *TARGET, "--features", "tiles:8x4", "--bootstrap", "400"],
+        "resampling", "interrupted.",
+    ),
+    "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "x.stats"], "━", "interrupted."),
     "quickstart": (["quickstart", "--out", "q"], "2. What would", "interrupted."),
     "sweep": (["sweep", "long.toml", "--out", "long"], "━", "what is finished is kept"),
-    "paper": (["paper", "step-size", "--out", "p"], "━", "what is finished is kept"),
-}
+    "paper": (["paper", "mountain-car", "--out", "p"], "reference", "what is finished is kept"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", INTERRUPTED)
@@ -134,6 +139,7 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
     assert said in session.flat
     assert "error" not in session.flat
     assert session.text.count("interrupted") == 1
+    assert session.seconds_after_interrupt < 6.0  # nothing that runs in threads is waited for
 
 
 def test_the_commands_of_the_readme_run_as_printed(place, tmp_path):

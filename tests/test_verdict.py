@@ -13,12 +13,13 @@ import pytest
 import saddleback as sb
 from logs import mixed
 from saddleback.commands._logs import as_json
+from saddleback.errors import SaddlebackError
 from saddleback.evaluation.intervals import Interval
 from saddleback.features import Custom, Fourier, OneHot
 from saddleback.verdict import Gate, Improvement, Verdict
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS
-from saddleback.verdict.numbers import distinct, number
+from saddleback.verdict.numbers import decimals, distinct, number
 from saddleback.verdict.saved import damage
 from saddleback.verdict.words import (
     USED,
@@ -738,3 +739,37 @@ def test_a_log_that_is_kept_says_what_the_log_says():
     one, two = (list(each.pieces()) for each in (log, kept))
     assert [len(piece) for piece in one] == [len(piece) for piece in two]
     np.testing.assert_array_equal(log.start_states(), kept.start_states())
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("lower_is_better must be True or False, got 'no'", {"lower_is_better": "no"}),
+        ("shared must be True or False, got 'x'", {"shared": "x"}),
+        ("methods must be a list such as ['fqe', 'dr'], got 'dr'", {"methods": "dr"}),
+        ("methods must be a list such as ['fqe', 'dr'], got 3", {"methods": 3}),
+        ("ridge must be a finite number >= 0, got 'a'", {"ridge": "a"}),
+        ("progress must be a function, got 3", {"progress": 3}),
+        ("gamma must be a number in [0, 1], got 'x'", {"gamma": "x"}),
+        ("unknown features 'polynomal'. Did you mean 'polynomial'?", {"features": "polynomal:2"}),
+        ("features: it must be an object of saddleback.features", {"features": 3}),
+        ("'²' is not a whole number", {"features": "rbf:²"}),
+        ("there is no target policy to evaluate", {"target": {}}),
+        ("names of target policies must be text, got 1", {"target": {1: "uniform"}}),
+        ("a target is a function", {"target": None}),
+        ("a log is read from Parquet files", {"data": 5}),
+        ("low has 1 numbers for observations of 2", {"features": "tiles:2x2", "low": [0.0]}),
+        ("low is the box of features that are given as a text", {"low": [0.0, 0.0]}),
+    ],
+)  # fmt: skip
+def test_wrong_types_are_our_errors(message, options):
+    data = two_states(20, "right") | {"obs_1": np.zeros(20)}
+    given = {"data": data, "target": "uniform", "gamma": 0.5, "features": OneHot(2)} | options
+    with pytest.raises(SaddlebackError, match=re.escape(message)):
+        sb.evaluate(given.pop("data"), given.pop("target"), **given)
+
+
+def test_large_values_keep_the_digits_that_their_interval_supports():
+    record = {"value": 123456789.0, "low": 123456000.0, "high": 123457000.0}
+    assert number(record["value"], decimals(record)) == "123,456,789"
+    assert number(-0.0, None, sign=True) == "+0"

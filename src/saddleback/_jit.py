@@ -45,7 +45,7 @@ class _Announcement(event.Listener):
         self._done = False
 
     def on_start(self, event: Any) -> None:
-        ours = event.data["dispatcher"].py_func.__module__.startswith("saddleback.")
+        ours = (event.data["dispatcher"].py_func.__module__ or "").startswith("saddleback.")
         if ours and not self._done:
             self._done = True
             logging.getLogger("saddleback").info(

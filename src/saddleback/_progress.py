@@ -6,6 +6,7 @@ parts of some work share one by what they are planned to cost, so that the fract
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Protocol
@@ -38,6 +39,32 @@ def part_of(
     return report
 
 
+def shared_progress(progress: Progress | None, count: int) -> list[Progress | None]:
+    """Return what equal parts report to that run at the same time, in threads.
+
+    Examples
+    --------
+    >>> one, other = shared_progress(lambda fraction, phase: print(fraction), 2)
+    >>> other(0.5)
+    0.25
+    >>> one(1.0)
+    0.75
+    """
+    if progress is None:
+        return [None] * count
+    guard, done = threading.Lock(), [0.0] * count
+
+    def reporter(part: int) -> Progress:
+        def report(fraction: float, phase: str = "", /) -> None:
+            with guard:
+                done[part] = fraction
+                progress(sum(done) / count, phase)
+
+        return report
+
+    return [reporter(part) for part in range(count)]
+
+
 def planned(progress: Progress | None, costs: Sequence[tuple[str, float]]) -> list[Progress | None]:
     """Return for each (phase, planned cost), in order, what it reports to.
 
@@ -49,6 +76,8 @@ def planned(progress: Progress | None, costs: Sequence[tuple[str, float]]) -> li
     >>> second(0.5)
     0.625 evaluating
     """
+    if not costs:
+        return []
     total = sum(cost for _, cost in costs) or 1.0
     ends = [min(end / total, 1.0) for end in accumulate(cost for _, cost in costs)]
     return [

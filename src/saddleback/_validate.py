@@ -46,6 +46,17 @@ def _real(owner: str, name: str, value: Any, low: float, high: float, allowed: s
     return float(value)
 
 
+def number(owner: str, name: str, value: Any) -> float:
+    """Return ``value`` if it is a finite number."""
+    return _real(owner, name, value, -np.inf, np.inf, "a finite number")
+
+
+def flag(owner: str, name: str, value: Any) -> None:
+    """Refuse what is not True or False, such as the text "no"."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidParameter(f"{owner}: {name} must be True or False, got {value!r}.")
+
+
 def count(owner: str, name: str, value: Any) -> int:
     """Return ``value`` if it is a whole number ≥ 1."""
     whole = isinstance(value, (int, np.integer)) and type(value) is not bool

@@ -25,4 +25,18 @@ def main() -> None:
         group(prog_name="saddleback")
     except KeyboardInterrupt:  # before there was a command to end
         print("interrupted.", file=sys.stderr)
-        sys.exit(130)
+        leave(INTERRUPTED)
+    except SystemExit as status:
+        if status.code == INTERRUPTED:
+            leave(INTERRUPTED)
+        raise
+
+
+INTERRUPTED = 130
+
+
+def leave(status: int) -> None:
+    """End the process at once: threads cannot be stopped, and nobody waits for what they do."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)

@@ -10,7 +10,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, BoolArray, FloatArray
-from saddleback.errors import CoverageError
+from saddleback.errors import CoverageError, InvalidParameter
 
 __all__ = [
     "Policy", "always", "check_coverage", "mixture", "named_columns", "pump", "ratio", "table",
@@ -40,7 +40,13 @@ def named_columns(function: Function) -> Function:
     ...     sick = obs["sofa"] > 5
     ...     return np.column_stack([~sick, sick])
     """
-    setattr(function, COLUMNS, True)
+    try:
+        setattr(function, COLUMNS, True)
+    except AttributeError:
+        raise InvalidParameter(
+            f"named_columns marks functions, and {function!r} cannot be marked: wrap it in one, or "
+            "annotate its parameter as a dict."
+        ) from None
     return function
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 EVERY = 10.0
 """Seconds between two lines where there is no terminal."""
 
+ECHOED = 4
+"""Columns that are left free: a terminal echoes ^C there, and must not break the line for it."""
+
 NARROW = 60
 """Columns below which the bar is short."""
 
@@ -188,6 +191,7 @@ def _bar() -> Iterator[Bar]:
             return Text("" if left is None else f"{span(left)} left")
 
     console, clock = Console(stderr=True), Clock(time.monotonic())
+    console.width -= ECHOED
     columns = (
         BarColumn(12 if console.width < NARROW else 30),
         TaskProgressColumn(),

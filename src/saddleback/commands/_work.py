@@ -93,7 +93,4 @@ def resumable() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is finished is kept. Go on with:\n  {typed()}", err=True)
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
-        # Threads cannot be stopped, and need not be waited for: a shard is whole or absent.
-        os._exit(130)
+        sys.exit(130)  # threads are not waited for: a shard is whole or absent

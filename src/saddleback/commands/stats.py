@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,8 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = corner(low, log, "low"), corner(high, log, "high")
     findings: list[Any] = []
-    with display(quiet) as progress:
+    several = len(log.parts) > 1 or dask is not None
+    with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
         if features is not None and boxed(features, *corners) and len(log.parts) > 1:
             chosen_features, summing = features_of(features, log, None, *corners), progress
@@ -122,7 +124,7 @@ def command(
                 save_statistics(merged, out)
                 shutil.rmtree(kept)
 
-            with resumable(), threads(most) if dask is None else cluster(dask) as place:
+            with threads(most) if dask is None else cluster(dask) as place:
                 many = f"{len(tasks):,} group{'s' if len(tasks) > 1 else ''} of files"
                 logger.info("%s on %s", many, place.words)
                 sums = sum_groups(

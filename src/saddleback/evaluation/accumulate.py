@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._progress import Progress
+from saddleback._threads import thread_pool
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import (
     BackwardSums,
@@ -74,7 +75,7 @@ def accumulate(
     ]
     warnings: list[Finding] = []
     tables = [table for policy in policies for table in policy.tables]
-    with ThreadPoolExecutor(_validate.count("Statistics", "threads", threads)) as pool:
+    with thread_pool(_validate.count("Statistics", "threads", threads)) as pool:
         pending: list[Future[None]] = []
         for piece in log.pieces(tables, progress, warnings):
             block, mine = tally.add(piece)

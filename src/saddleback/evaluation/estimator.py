@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from saddleback import _validate
-from saddleback._progress import Progress
+from saddleback._progress import Progress, part_of
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
@@ -123,8 +123,8 @@ class Estimator(Parameterised, ABC):
         log = given if isinstance(given, Log) else Log(given)
         self._target = as_target(self.target, log)
         self._log = log.n_actions, log.dimensions
-        self._sum(log, progress)
-        self._learn(log, fresh, progress)
+        self._sum(log, part_of(progress, 0.0, 0.5))
+        self._learn(log, fresh, part_of(progress, 0.5, 1.0))
         return self
 
     def _sum(self, log: Log, progress: Progress | None) -> None:

@@ -110,6 +110,11 @@ def policies(log: Log, targets: Any) -> list[Target]:
     """Return target policies, however they are given."""
     _validate.instance("importance sampling", "log", log, Log)
     named = targets if isinstance(targets, Mapping) else {None: targets}
+    if not named:
+        raise InvalidParameter("there is no target policy to evaluate: give at least one.")
+    for name in named:
+        if name is not None and not isinstance(name, str):
+            raise InvalidParameter(f"names of target policies must be text, got {name!r}.")
     found = [as_target(given, log, name) for name, given in named.items()]
     names = [each.name for each in found]
     if len(set(names)) < len(names):

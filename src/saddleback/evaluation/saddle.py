@@ -84,6 +84,7 @@ class SVRG(Estimator):
         found = solve(
             self.samples_[0], tolerance=self.tolerance, epochs=self.epochs, ridge=self.ridge,
             rng=self.rng,
+            progress=None if progress is None else lambda k, _: progress(min(1.0, k / self.epochs)),
         )  # fmt: skip
         self.theta_, self.residuals_, self.outcome_ = found.theta, found.residuals, found.outcome
         steps, _ = self.samples_[0].phi.shape

@@ -148,7 +148,7 @@ def _usual(log: Log, card: Card) -> str:
 def _whole(words: str, text: str, default: int) -> int:
     if not text:
         return default
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise InvalidParameter(
             f"features {words!r}: {text!r} is not a whole number >= 1. Write tiles:8x4, hash:4096, "
             "rbf:200, fourier:3, polynomial:2, states:16, given, or module.py:function."

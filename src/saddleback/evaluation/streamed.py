@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from saddleback import _validate
-from saddleback._progress import Progress
+from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray
 from saddleback.engine import (
     Columns,
@@ -109,7 +109,8 @@ class Streamed(Estimator):
         diverged = np.full(len(alpha), -1)
         gaps = []
         for k in range(passes):
-            learners = self._pass(log, alpha, beta, theta, omega, bound)
+            part = part_of(progress, k / passes, (k + 1) / passes)
+            learners = self._pass(log, alpha, beta, theta, omega, bound, part)
             theta, omega = learners.weights()
             late = (learners.diverged_at >= 0) & (diverged < 0)
             diverged[late] = learners.diverged_at[late] + k * learners.done
@@ -171,19 +172,20 @@ class Streamed(Estimator):
         theta: FloatArray,
         omega: FloatArray,
         bound: float,
+        progress: Progress | None,
     ) -> Learners:
         """Let learners go over the log once."""
         form, threads = self.chosen.form, self.threads
         sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
         learners = Learners(form, *sizes, theta, omega, bound, threads)
-        Workers([learners], threads).advance(self._streams(log))
+        Workers([learners], threads).advance(self._streams(log, progress))
         return learners
 
-    def _streams(self, log: Log) -> Iterator[list[Columns]]:
+    def _streams(self, log: Log, progress: Progress | None = None) -> Iterator[list[Columns]]:
         """Return the log in the numbers of the rule, piece by piece."""
         copies = copies_of(log.n_actions, self.chosen.values, self.shared)
         streamer = LoggedStreamer(self.features, [self.chosen], copies, self.gamma)
-        for piece in log.pieces(self._target.tables):
+        for piece in log.pieces(self._target.tables, progress):
             if len(piece):
                 pi = self._target.probabilities(piece, log.n_actions)
                 yield streamer(piece, pi, piece.propensity, piece.tables.get("mu"))

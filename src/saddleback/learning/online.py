@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from saddleback import _validate
-from saddleback._progress import Progress, part_of
+from saddleback._progress import Progress, shared_progress
+from saddleback._threads import thread_pool
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
     Experience,
@@ -217,8 +217,8 @@ def learn(
         generators = _spawn(generator, seed, _validate.count("learn", "runs", runs))
         alone = getattr(source, "one_at_a_time", False)
         at_once = 1 if alone else min(runs, threads)
-        with ThreadPoolExecutor(at_once) as pool:
-            parts = [part_of(progress, n / runs, (n + 1) / runs) for n in range(runs)]
+        with thread_pool(at_once) as pool:
+            parts = shared_progress(progress, runs)
             each = pool.map(
                 lambda g, part: single(g, None, threads // at_once, part), generators, parts
             )

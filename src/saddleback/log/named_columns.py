@@ -33,10 +33,12 @@ def with_columns(function: Callable[[Any], Any], names: Sequence[str]) -> Callab
 
 def columns_kind(function: Any) -> str | None:
     """Return as what a function takes its columns: dict, pandas, polars, pyarrow; None if not."""
-    if getattr(function, COLUMNS, False):
+    wrapped = getattr(function, "__wrapped__", None)  # an adapter answers for itself
+    if getattr(function, COLUMNS, False) and not getattr(wrapped, COLUMNS, False):
         return "dict"
     try:
-        first = next(iter(inspect.signature(function).parameters.values()), None)
+        signature = inspect.signature(function, follow_wrapped=False)
+        first = next(iter(signature.parameters.values()), None)
     except (TypeError, ValueError):
         return None
     if first is None or first.annotation is inspect.Parameter.empty:
@@ -55,7 +57,7 @@ def _resolved(function: Any, parameter: inspect.Parameter) -> Any:
 
 def _kind_of(annotation: Any) -> str | None:
     if isinstance(annotation, str):
-        name = annotation.rpartition(".")[2].partition("[")[0].strip()
+        name = annotation.partition("[")[0].rpartition(".")[2].strip()
         if name in ("dict", "Mapping"):
             return "dict"
         if name == "Table":

@@ -125,6 +125,8 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
         return Target(name or str(getattr(given, "__name__", "target")), mark(given), policy)
     try:
         table = np.asarray(given, dtype=np.float64)
+        if not table.ndim:
+            raise TypeError
     except (TypeError, ValueError):
         raise InvalidParameter(
             "a target is a function, 'module.py:function', 'columns', a fitted classifier, a table "
@@ -159,7 +161,8 @@ def _named(given: str, log: Log, name: str) -> Target:
         return Target(name, given, policies.uniform(log.n_actions))
     if kind == "logged":
         if log.behaviour is not None:
-            return Target(name, "logged " + mark(log.behaviour), log.behaviour)
+            policy = with_columns(log.behaviour, log.observation_names)
+            return Target(name, "logged " + mark(log.behaviour), policy)
         if "mu" not in log.layout.tables:
             raise InvalidParameter(
                 "target 'logged' needs the whole behaviour policy: columns mu_0, …, or "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from saddleback._threads import thread_pool
 from saddleback.errors import InvalidParameter
 
 PATIENCE = 10.0
@@ -50,13 +51,8 @@ class Place:
 @contextmanager
 def threads(count: int) -> Iterator[Place]:
     """Work in so many threads of this process."""
-    pool = ThreadPoolExecutor(count)
-    try:
+    with thread_pool(count) as pool:
         yield Place(pool, lambda: count, _threads(count))
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)  # nobody wants what they are doing
-        raise
-    pool.shutdown()
 
 
 @contextmanager

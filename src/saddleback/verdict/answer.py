@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from saddleback import _names, _validate
 from saddleback._progress import Progress, part_of, planned
+from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import needs_ratios
 from saddleback.errors import InvalidParameter
@@ -24,7 +24,7 @@ from saddleback.evaluation.streamed import Streamed
 from saddleback.evaluation.trajectories import Trajectories
 from saddleback.evaluation.weights import tail
 from saddleback.features import Features
-from saddleback.log import Finding, Log, Observed, Target
+from saddleback.log import Card, Finding, Log, Observed, Target
 from saddleback.log.as_logged import reserved
 from saddleback.log.findings import refuse
 from saddleback.rules import Rule, is_rule
@@ -34,7 +34,7 @@ from saddleback.verdict.closed import along, closed_forms
 from saddleback.verdict.diagnose import diagnose
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluation import Evaluation
-from saddleback.verdict.phases import READING, Phases, plan_phases
+from saddleback.verdict.phases import EPOCHS, READING, Phases, plan_phases
 from saddleback.verdict.spectrum import enough_draws
 from saddleback.verdict.sums import begin_spectra, resamples
 
@@ -132,6 +132,14 @@ def evaluate(
     'doubtful'
     """
     log = data if isinstance(data, Log) else Log(data)
+    _validate.non_negative("evaluate", "ridge", ridge)
+    for option, flag in (
+        ("path", path), ("shared", shared), ("lower_is_better", lower_is_better),
+        ("allow_uncovered", allow_uncovered),
+    ):  # fmt: skip
+        _validate.flag("evaluate", option, flag)
+    if progress is not None and not callable(progress):
+        raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)
     chosen = default_rule() if rule is None else rule
     is_rule(chosen)
@@ -152,8 +160,8 @@ def evaluate(
                 "out."
             )
         return _without_matrices(
-            log, named, features, gamma, chosen, ridge, shared, allow_uncovered,
-            part_of(progress, READING, 1.0, "evaluating"),
+            log, named, features, gamma, chosen, ridge, shared, allow_uncovered, lower_is_better,
+            card, part_of(progress, READING, 1.0, "evaluating"),
         )  # fmt: skip
     others = along(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
@@ -169,7 +177,8 @@ def evaluate(
     phases = plan_phases(
         progress, rows=log.rows, active=_active(features, sample), p=p, targets=len(named),
         rules=len(rules), folds=FOLDS if robust_jobs else 0, walks=robust_jobs + plain_jobs,
-        draws=resamples(p, draws),
+        draws=resamples(p, draws), passes=passes if "streamed" in wanted else 0,
+        epochs=EPOCHS if "svrg" in wanted else 0,
     )  # fmt: skip
     sums = Statistics.of(
         log, rules, {each.name: each for each in (*named, observed)}, features=features,
@@ -178,7 +187,9 @@ def evaluate(
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
     closed, paths = closed_forms(sums, chosen, [each.name for each in named], ridge, path)
-    with ThreadPoolExecutor(threads) as pool:
+    if phases.solving is not None:
+        phases.solving(1.0)
+    with thread_pool(threads) as pool:
         names = [each.name for each in named]
         spectra = begin_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
         weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered, phases)
@@ -201,10 +212,11 @@ def evaluate(
             value = float(found.theta @ sums.start(name))
             estimates.append(Estimate(name, "FQE", value, found.outcome))
         if "streamed" in wanted:
-            estimates.append(_streamed(Streamed(**options, rule=learner, passes=passes), log, name))
+            streamed = Streamed(**options, rule=learner, passes=passes)
+            estimates.append(_streamed(streamed, log, name, phases.streamed))
         if "svrg" in wanted:
             mine = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
-            estimates.append(_svrg(mine, log, sums, name))
+            estimates.append(_svrg(mine, log, sums, name, phases.svrg))
         estimates += [
             Estimate.of(each.estimate(method.upper()))
             for method in wanted
@@ -242,6 +254,10 @@ def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, 
     """Return the methods to use, refusing those that do not apply, with one that does."""
     if methods is None:
         return USUAL if log.propensity and rule.values == "action" else ()
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise InvalidParameter(
+            f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
+        )
     for method in methods:
         _names.known("method", method, METHODS)
         if method in (*PLAIN, *ROBUST) and not log.propensity:
@@ -286,6 +302,8 @@ def _without_matrices(
     ridge: float,
     shared: bool,
     allow_uncovered: bool,
+    lower_is_better: bool,
+    card: Card,
     progress: Progress | None,
 ) -> Evaluation:
     """Evaluate with more features than matrices are held for: by SVRG alone."""
@@ -302,19 +320,24 @@ def _without_matrices(
         f"with {features.size * log.n_actions:,} features no matrices are held: this is all there "
         "is, without an interval or a verdict.",
     )
-    return Evaluation(found.statistics_, rule, (estimate,), {}, (*found.findings_, alone))
+    return Evaluation(
+        found.statistics_, rule, (estimate,), {}, (*found.findings_, alone),
+        lower_is_better=lower_is_better, card=card,
+    )  # fmt: skip
 
 
-def _svrg(found: SVRG, log: Log, sums: Statistics, name: str) -> Estimate:
-    found.fit(log)
+def _svrg(
+    found: SVRG, log: Log, sums: Statistics, name: str, progress: Progress | None
+) -> Estimate:
+    found.fit(log, progress)
     exact = sums.solve(found.chosen, name, found.ridge).theta
     gap = distance(np.asarray(found.theta_), exact, sums.M)
     note = f"{found.outcome_}; {gap:.1%} from LSTD after {len(found.residuals_) - 1} epochs"
     return Estimate(name, f"SVRG, {found.chosen}", found.value(), note)
 
 
-def _streamed(found: Streamed, log: Log, name: str) -> Estimate:
-    found.fit(log)
+def _streamed(found: Streamed, log: Log, name: str, progress: Progress | None) -> Estimate:
+    found.fit(log, progress)
     plural = "pass" if found.passes == 1 else "passes"
     note = (
         f"{found.distances_[-1]:.1%} from its closed form after {found.passes} {plural}, "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from saddleback import _validate
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
 from saddleback.log.as_logged import NAME
@@ -92,6 +93,7 @@ def of_statistics(
     >>> of_statistics(sums).verdicts[0].trust
     'usable'
     """
+    _validate.flag("evaluate", "lower_is_better", lower_is_better)
     chosen = sums.setting.rules[0] if rule is None else rule
     names = [each for each in sums.setting.targets if each != NAME]
     estimates, paths = closed_forms(sums, chosen, names, ridge, path)

@@ -35,10 +35,12 @@ def number(value: float | None, places: int | None, sign: bool = False) -> str:
     if value is None:
         return "none"
     plus = "+" if sign else ""
-    if places is None or places > 12 or abs(value) >= 1e7:
-        text = f"{value:{plus}.4g}"
+    if places is None or places > 12:
+        text = f"{value:{plus}z.4g}"  # z: no −0
+    elif abs(value) >= 1e6:
+        text = f"{value:{plus}z,.{places}f}"
     else:
-        text = f"{value:{plus}z.{places}f}"  # z: no −0
+        text = f"{value:{plus}z.{places}f}"
     return text.replace("-", MINUS)
 
 

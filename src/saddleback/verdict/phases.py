@@ -19,6 +19,9 @@ SUMS, WEIGHTS, SCORES = 1.0, 4.0, 1.0
 ACTIVE = 0.4
 """The same, for each active feature."""
 
+STREAMED, SVRG, EPOCHS = 2.0, 0.2, 100
+"""The same for a pass of a streamed rule and for an epoch of SVRG, and how many epochs it takes."""
+
 SOLVE, FOLD, CHECKS, EIGENVALUES = 5e-4, 2.5e-4, 7e-4, 4e-4
 """For each multiplication of a matrix product: the closed form, the Q of a fold, what is checked
 besides, and the eigenvalues of a resample."""
@@ -33,6 +36,8 @@ class Phases(NamedTuple):
     weights: Progress | None
     scores: Progress | None
     resampling: Progress | None
+    streamed: Progress | None
+    svrg: Progress | None
 
 
 def plan_phases(
@@ -46,6 +51,8 @@ def plan_phases(
     folds: int,
     walks: int,
     draws: int,
+    passes: int = 0,
+    epochs: int = 0,
 ) -> Phases:
     """Plan the phases that come after reading.
 
@@ -57,6 +64,8 @@ def plan_phases(
         Rows of the log, active features of a row, and features over all actions.
     targets, rules, folds, walks, draws
         How many targets and rules there are, folds of Q, weighted passes, and resamples.
+    passes, epochs
+        Passes of a streamed rule, and epochs of SVRG, 0 without them.
 
     Examples
     --------
@@ -75,5 +84,7 @@ def plan_phases(
         ("evaluating", WEIGHTS * rows * walks),
         ("evaluating", SCORES * rows * (targets + 1) * row + CHECKS * targets * cube),
         ("resampling", EIGENVALUES * targets * draws * cube),
+        ("streaming", STREAMED * rows * targets * passes * row),
+        ("SVRG", SVRG * rows * targets * epochs * row),
     ]
     return Phases(*planned(part_of(progress, READING, 1.0), costs))

@@ -142,10 +142,10 @@ class Ranking(Tabular):
             side = "lower" if self.lower_is_better else "higher"
             others = sum(each.beats for each in self.candidates) - 1
             more = f"; {others} more {'are' if others > 1 else 'is'} better too" if others else ""
+            least = _rounded_down(best.bound, self._places)
             return (
-                f"Better: {best.name} is at least {number(best.bound, self._places)} {side} than "
-                f"the {against}, with {1 - self.alpha:.0%} confidence; the estimate is "
-                f"reliable{more}."
+                f"Better: {best.name} is at least {least} {side} than the {against}, with "
+                f"{1 - self.alpha:.0%} confidence; the estimate is reliable{more}."
             )
         if any(each.trust == USABLE for each in self.candidates):
             return f"Inconclusive: no candidate is shown to be better than the {against}."
@@ -161,7 +161,8 @@ class Ranking(Tabular):
     @property
     def _places(self) -> int:
         """Decimals by which differences and bounds are told apart, in two digits."""
-        sizes = [abs(each.bound - each.difference) for each in self.candidates]
+        sign = -1.0 if self.lower_is_better else 1.0
+        sizes = [abs(each.bound - sign * each.difference) for each in self.candidates]
         least = min((size for size in sizes if 0 < size < math.inf), default=1.0)
         return max(0, 1 - math.floor(math.log10(least)))
 
@@ -240,6 +241,19 @@ class Ranking(Tabular):
         return {name: [row[name] for row in rows] for name in rows[0]}
 
 
+def _rounded_down(bound: float, places: int) -> str:
+    """Write a positive bound so that it does not claim more than it is.
+
+    Examples
+    --------
+    >>> _rounded_down(39.715, 1), _rounded_down(0.03, 0)
+    ('39.7', '0.03')
+    """
+    while places < 12 and math.floor(bound * 10.0**places) == 0:
+        places += 1
+    return number(math.floor(bound * 10.0**places) / 10.0**places, places)
+
+
 def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:
     """Rank the targets of an evaluation against the logged policy, or against a number.
 
@@ -266,6 +280,9 @@ def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = Non
     >>> [(each.name, each.trust, each.beats) for each in rank(found).candidates]
     [('new', 'usable', True), ('old', 'usable', False)]
     """
+    _validate.instance("rank", "result", found, Evaluation)
+    if baseline is not None:
+        baseline = _validate.number("rank", "baseline", baseline)
     if not 0 < _validate.unit("rank", "alpha", alpha) < 1:
         raise InvalidParameter(f"rank: alpha must be in (0, 1), got {alpha!r}.")
     if not found.diagnoses:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from saddleback._progress import Progress, planned
+from saddleback._threads import thread_pool
 from saddleback.evaluation.intervals import ESTIMAND, Interval, block_scores, student
 from saddleback.evaluation.portrait import Portrait
 from saddleback.evaluation.statistics import Statistics
@@ -167,7 +168,7 @@ def judge_sums(
     """Judge the closed form by statistics alone."""
     logged = Logged.of_sums(sums, rule, ridge)
     found = []
-    with ThreadPoolExecutor(threads) as pool:
+    with thread_pool(threads) as pool:
         spectra = begin_spectra(sums, rule, targets, pool, ridge, draws)
     for name in targets:
         value, each = block_scores(sums, rule, name, ridge)
