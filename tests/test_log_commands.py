@@ -109,7 +109,7 @@ def test_evaluate_by_a_function_in_a_file(place):
     assert "FQE" in said
     assert "λ ceiling of GES 0.6" in said
     assert "along lambda 0: −" in flat(said)
-    assert "along ridge 0: -" in flat(said)
+    assert "along ridge 0: −" in flat(said)
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ def test_what_is_no_policy(log, module):
         (f"target '{module}:number' is int, not a function", f"{module}:number"),
         ("the log has no columns pi_0, pi_1, …; tables of probabilities in it: mu, next_mu.", "columns"),
         ("a target table must have a row for each observation and 3 columns, one for each action; got shape [2, 2].", np.full((2, 2), 0.5)),
-        ("a target table must have a row for each observation and 3 columns, one for each action; got shape [].", 0.5),
+        ("a fitted classifier, a table or one of uniform, logged, columns, always, pump; got float.", 0.5),
         ("E104 target table sums to 0.6 rather than 1 for 2 of 2 observations (first: [0]).", np.full((2, 3), 0.2)),
         ("E144 target table gives a negative probability for 1 of 1 observations", [[-1.0, 1.0, 1.0]]),
         ("a target is a function, 'module.py:function', 'columns', a fitted classifier, a table or one of uniform, logged, columns, always, pump; got dict.", {"a": 1}),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pages import blocks, commands, printed
-from pseudo_terminal import assert_clean, example_folder, in_terminal
+from pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.commands import COMMANDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
@@ -98,10 +98,28 @@ def test_every_command_is_tried():
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS)
 
 
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_answer_is_the_first_line_of_the_screen(place, width):
+    for words in (
+        ["evaluate", *LOG, *TARGET, *TILES], ["rank", "car.stats"], ["explain", "r.json"],
+    ):  # fmt: skip
+        session = in_terminal(*words, folder=place, width=width)
+        assert re.match("Better:|Worse:|Inconclusive:|No answer", session.lines[0]), session.text
+        assert max(map(len, session.lines)) < width
+
+
+def test_the_bar_stays_on_one_line(place):
+    session = in_terminal("sweep", "study.toml", "--out", "line", folder=place, width=80)
+    drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
+    bars = [line for line in drawn if "%" in line and "━" in line]
+    assert bars
+    assert all(len(line) < 80 and re.search("sweep|starting", line) for line in bars)
+
+
 def test_the_answer_is_coloured_by_its_outcome(place):
     words = ["explain", "r.json"]
     shown = in_terminal(*words, folder=place)
-    first = shown.written.split("\n")[1]
+    first = shown.written.split("\n")[0]
     assert re.match(r"\x1b\[(31|32|33)m", first), first
     plain = in_terminal(*words, folder=place, NO_COLOR="1")
     assert not plain.coloured
@@ -111,7 +129,7 @@ def test_the_answer_is_coloured_by_its_outcome(place):
 @pytest.mark.parametrize(("width", "used"), [(40, 39), (80, 79), (160, 100)])
 def test_text_uses_the_width_up_to_100_columns(place, width, used):
     session = in_terminal("explain", "r.json", folder=place, width=width)
-    longest = max(len(line) for line in session.lines[1:])
+    longest = max(len(line) for line in session.lines)
     assert used - 12 <= longest <= used
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ def main() -> None:
         return
     # Commands use threads of their own; those of linear algebra would only get in their way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    status = 130
     try:
         from saddleback.commands import group
 
@@ -25,18 +27,18 @@ def main() -> None:
         group(prog_name="saddleback")
     except KeyboardInterrupt:  # before there was a command to end
         print("interrupted.", file=sys.stderr)
-        leave(INTERRUPTED)
-    except SystemExit as status:
-        if status.code == INTERRUPTED:
-            leave(INTERRUPTED)
-        raise
-
-
-INTERRUPTED = 130
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0
+    leave(status)
 
 
 def leave(status: int) -> None:
-    """End the process at once: threads cannot be stopped, and nobody waits for what they do."""
+    """End the process at once.
+
+    Threads of an interrupted command cannot be stopped and are not waited for, and those of Arrow
+    may abort a process that tidies up behind itself (apache/arrow#34314).
+    """
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(OSError, ValueError):  # the reader has gone
+            stream.flush()
     os._exit(status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,12 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def announce(verb: str, files: Sequence[str]) -> None:
-    """Say on standard error what is done with which files, before anything heavy is loaded."""
+    """Say on standard error what is done with which files, before anything heavy is loaded.
+
+    On a terminal the bar does that, and leaves nothing above the answer.
+    """
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     click.echo(f"{verb} {files[0]}{more} …", err=True)
 

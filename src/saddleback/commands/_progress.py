@@ -20,6 +20,9 @@ EVERY = 10.0
 ECHOED = 4
 """Columns that are left free: a terminal echoes ^C there, and must not break the line for it."""
 
+LEFT = 9
+"""Columns of the time left."""
+
 NARROW = 60
 """Columns below which the bar is short."""
 
@@ -181,6 +184,7 @@ def drawable() -> bool:
 def _bar() -> Iterator[Bar]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+    from rich.table import Column
     from rich.text import Text
 
     class TimeLeft(ProgressColumn):
@@ -193,10 +197,17 @@ def _bar() -> Iterator[Bar]:
     console, clock = Console(stderr=True), Clock(time.monotonic())
     console.width -= ECHOED
     columns = (
-        BarColumn(12 if console.width < NARROW else 30),
-        TaskProgressColumn(),
-        TimeLeft(),
-        TextColumn("{task.description}", markup=False),
+        BarColumn(
+            8 if console.width < NARROW else 24,
+            table_column=Column(min_width=8 if console.width < NARROW else 24),
+        ),
+        TaskProgressColumn(table_column=Column(no_wrap=True, min_width=4)),
+        TimeLeft(table_column=Column(no_wrap=True, min_width=LEFT)),
+        TextColumn(
+            "{task.description}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis"),
+        ),
     )
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
         yield Bar(progress, clock)

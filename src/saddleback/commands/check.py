@@ -44,9 +44,9 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     from saddleback.log import LogError
 
     try:
-        log = open_log(options)
         with display(quiet or as_json) as progress:
-            card = log.card(gamma, part_of(progress, 0.0, 1.0, "reading"))
+            progress(0.0, "reading")
+            card = open_log(options).card(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise

@@ -123,14 +123,15 @@ def command(
 
 def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> Evaluation:
     """Evaluate the log that the options describe."""
-    from saddleback.verdict import evaluate
-
     asked = {name: options.pop(name) for name in TARGET_OPTIONS}
     if not asked["targets"]:
         raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
-    log = open_log(options)
-    low, high = (corner(asked[name], log, name) for name in ("low", "high"))
-    with display(quiet) as progress:
+    with display(quiet) as progress:  # before anything heavy is loaded
+        progress(0.0, "reading")
+        from saddleback.verdict import evaluate
+
+        log = open_log(options)
+        low, high = (corner(asked[name], log, name) for name in ("low", "high"))
         return evaluate(
             log, named(asked["targets"]), features=asked["features"], low=low, high=high,
             gamma=asked["gamma"], shared=asked["shared"],
@@ -176,6 +177,7 @@ def _show(found: Evaluation, save: Path | None, report: Path | None, as_json: bo
         echo_lines(result_lines(result, text_width()))
     if save is not None:
         save.write_text(json_text(result), encoding="utf-8")
+        click.echo(f"wrote {save}", err=True)
     if report is not None:
         from saddleback.report import evaluation_page, write
 

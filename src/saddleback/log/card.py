@@ -99,7 +99,7 @@ class Card(Tabular):
         if counted[-1]:
             median = int(np.searchsorted(counted, (counted[-1] + 1) // 2)) / (len(counted) - 1)
             propensity = (inspection.propensities.low, median)
-        mean = inspection.reward_sum / max(1, inspection.rows)
+        mean = inspection.reward_sum / max(1, inspection.rewards)
         return cls(
             rows=inspection.rows,
             episodes=inspection.episodes,

@@ -88,7 +88,7 @@ def as_table(data: Any) -> Any:
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         try:
             table = pa.table(data)
-        except (pa.ArrowException, TypeError) as error:
+        except (pa.ArrowException, TypeError, ValueError) as error:
             raise InvalidParameter(f"the table cannot be read as Arrow: {error}.") from None
         if table.schema.metadata:  # pandas leaves notes to itself
             table = table.replace_schema_metadata(None)

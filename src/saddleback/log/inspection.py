@@ -32,6 +32,7 @@ class Inspection:
         self.rows = self.episodes = 0
         self.taken = np.zeros(len(actions), dtype=np.int64)
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
+        self.rewards = 0
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
         self._ids = Ids()
@@ -100,7 +101,9 @@ class Inspection:
         self._following(piece)
         low, high = self._finite(piece, self._names["reward"], piece.rewards)
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
-        self.reward_sum += float(piece.rewards.sum(where=np.isfinite(piece.rewards)))
+        known = np.isfinite(piece.rewards)
+        self.reward_sum += float(piece.rewards.sum(where=known))
+        self.rewards += int(known.sum())
 
     def _finite(self, piece: Rows, name: str, column: FloatArray) -> tuple[float, float]:
         """Return the range of a column, noticing NaN and infinities."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.table import Table
 
-from saddleback._progress import Progress, planned
+from saddleback._progress import Progress, part_of, planned
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
 
@@ -180,6 +180,10 @@ SECONDS = {
 """What each experiment takes at full size, roughly: their ratios plan the progress of all."""
 
 
+COMPUTED = 0.85
+"""Share of an experiment before its tables and figures are made."""
+
+
 def planned_seconds(name: str, options: Options) -> float:
     """What an experiment is planned to take with these options."""
     seconds = SECONDS[name]
@@ -196,7 +200,8 @@ def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Tabl
     for name, progress in zip(names, planned(options.progress, costs), strict=True):
         if progress is not None:
             progress(0.0, name)
-        tables, paths = _recipe(name).run(replace(options, progress=progress))
+        inner = part_of(progress, 0.0, COMPUTED, name)
+        tables, paths = _recipe(name).run(replace(options, progress=inner))
         if progress is not None:
             progress(1.0, name)
         yield name, tables, paths

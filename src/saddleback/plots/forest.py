@@ -26,7 +26,7 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
         if ax is None:
             size = (WIDTH, HEAD + ROW * (len(rows) + len(targets) * (len(targets) > 1)))
             ax = plt.subplots(figsize=size, layout="constrained")[1]
-        places, labels = [], []
+        places, labels, drawn = [], [], []
         place, low, high = 0.0, [], []
         for k, (name, estimate) in enumerate(rows):
             first = k == 0 or rows[k - 1][0] != name
@@ -39,6 +39,7 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
             if reach is not None:
                 low.append(reach[0])
                 high.append(reach[1])
+            drawn.append((place, estimate))
             places.append(place)
             labels.append(estimate["method"])
             place += 1
@@ -55,6 +56,7 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
         if low:
             pad = 0.08 * (max(high) - min(low)) or 1.0
             ax.set_xlim(min(low) - pad, max(high) + pad)
+        _mark_beyond(ax, drawn)
         ax.set_yticks(places, labels)
         if len(targets) > 1:
             for text in ax.get_yticklabels():
@@ -72,6 +74,17 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
                 fontsize=7, xycoords=ax.get_xaxis_transform(), textcoords="offset points",
             )  # fmt: skip
     return ax
+
+
+def _mark_beyond(ax: Axes, drawn: list[tuple[float, dict[str, Any]]]) -> None:
+    """Point to estimates and intervals that lie beyond the axis."""
+    low, high = ax.get_xlim()
+    for place, estimate in drawn:
+        ends = [estimate[part] for part in ("value", "low", "high") if estimate[part] is not None]
+        for beyond, edge, mark in ((min(ends, default=low) < low, low, "<"),
+                                   (max(ends, default=high) > high, high, ">")):  # fmt: skip
+            if beyond:
+                ax.plot(edge, place, mark, ms=5, color=GREY, clip_on=False)
 
 
 def _draw(

@@ -186,11 +186,9 @@ def evaluate(
         allow_uncovered=allow_uncovered, threads=threads, progress=phases.sums,
     )  # fmt: skip
     enough(int(sums.episodes.sum()))
-    closed, paths = closed_forms(sums, chosen, [each.name for each in named], ridge, path)
-    if phases.solving is not None:
-        phases.solving(1.0)
+    names = [each.name for each in named]
+    closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
     with thread_pool(threads) as pool:
-        names = [each.name for each in named]
         spectra = begin_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
         weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered, phases)
         robust = {each.target: each for each in weighted if each.robust}

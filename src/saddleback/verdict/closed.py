@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from saddleback import _validate
+from saddleback._progress import Progress
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
 from saddleback.log.as_logged import NAME
@@ -34,13 +35,20 @@ def along(rule: Rule) -> dict[float, Rule]:
 
 
 def closed_forms(
-    sums: Statistics, rule: Rule, targets: Sequence[str], ridge: float, path: bool
+    sums: Statistics,
+    rule: Rule,
+    targets: Sequence[str],
+    ridge: float,
+    path: bool,
+    progress: Progress | None = None,
 ) -> tuple[list[Estimate], Paths]:
     """Return the closed form for each target, and its paths if they are wanted."""
     there = {lam: each for lam, each in along(rule).items() if each in sums.setting.rules}
     label = f"LSTD, {rule.display_name}" + (f", ridge {ridge:g}" if ridge else "")
     estimates, paths = [], {}
-    for name in targets:
+    for done, name in enumerate(targets):
+        if progress is not None:
+            progress(done / len(targets))
         start, solved = sums.start(name), sums.solve(rule, name, ridge)
         estimates.append(Estimate(name, label, float(solved.theta @ start), solved.outcome))
         if path:

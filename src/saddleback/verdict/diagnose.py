@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from saddleback._progress import Progress
+from saddleback._progress import Progress, part_of, planned
 from saddleback._typing import FloatArray
 from saddleback.evaluation.intervals import ESTIMAND, of_scores, student
 from saddleback.evaluation.portrait import Portrait
@@ -69,13 +69,16 @@ def diagnose(
 
     every = second_pass(
         log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, look=look,
-        progress=progress,
+        progress=part_of(progress, 0.0, 0.5),
     )  # fmt: skip
     logged = Logged.of(every[-1], bool(sums.tally.beyond[0]))
     span = sums.span
     found = []
     each = zip(policies, every, portraits, samples, residuals, strict=False)
-    for policy, scored, portrait, sample_of, residual in each:
+    checks = planned(part_of(progress, 0.5, 1.0), [("", 1.0)] * len(policies))
+    for (policy, scored, portrait, sample_of, residual), check in zip(each, checks, strict=True):
+        if check is not None:
+            check(0.0)
         interval = of_scores(scored)
         states, chosen = sample_of.rows
         covered = support(features, sums, (states, chosen), columns, rows.taken, log.action_names)

@@ -179,6 +179,14 @@ class Ranking(Tabular):
             "  ".join([f"{row[0]:<{widths[0]}}", *map(str.rjust, row[1:4], widths[1:4]), row[4]])
             for row in table
         ]
+        if max(map(len, rows)) > width:  # too narrow for columns: one below the other
+            rows = []
+            for row in table[1:]:
+                named = [
+                    f"{head} {cell}" for head, cell in zip(table[0][1:4], row[1:4], strict=True)
+                ]
+                rows += [*wrap("", row[0], "", width)]
+                rows += wrap("  ", ", ".join([*named, row[4]]), "  ", width)
         answer = [Line(line, self.outcome) for line in wrap("", self.answer, width=width)]
         return [*answer, *map(Line, ["", *rows, "", *wrap("", self._bounds, "", width)])]
 

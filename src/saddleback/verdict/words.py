@@ -301,10 +301,9 @@ def policy_words(policy: dict[str, Any]) -> str:
     most = sorted(policy["mass"].items(), key=lambda item: -item[1])[:6]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
     shares += ", …" * (len(policy["mass"]) > 6)
-    if policy["greedy"] == 1.0:
+    if policy["entropy"] < 0.005:
         return f"{shares}; deterministic"
-    greedy = f", deterministic in {policy['greedy']:.0%} of rows" * (policy["greedy"] >= 0.005)
-    return f"{shares}; stochastic (entropy {policy['entropy']:.0%} of uniform){greedy}"
+    return f"{shares}; stochastic (entropy {policy['entropy']:.0%} of uniform)"
 
 
 def _paths(plain: dict[str, Any], target: str, width: int) -> Iterator[str]:
@@ -319,9 +318,10 @@ def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
     yield from wrap("  ", shortened(plain["features"]), "  ", width)
     if plain["propensities"] != "logged":
         yield from wrap("", f"propensities were {plain['propensities']}", "  ", width)
-    shown = "   ".join(f"{k} {name}" for k, name in enumerate(plain["actions"][:12]))
-    more = "   …" if len(plain["actions"]) > 12 else ""
-    yield from wrap("actions: ", shown + more, "  ", width)
+    names = plain["actions"]
+    numbered = names == [str(k) for k in range(len(names))]
+    shown = [name if numbered else f"{k} = {name!r}" for k, name in enumerate(names[:12])]
+    yield from wrap("actions: ", ", ".join([*shown, *["…"] * (len(names) > 12)]), "  ", width)
 
 
 def shortened(text: str) -> str:
