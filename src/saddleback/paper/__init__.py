@@ -174,8 +174,8 @@ def _recipe(name: str) -> Any:
 
 
 SECONDS = {
-    "stability": 2.0, "theorem1": 5.0, "two-state": 25.0, "baird": 25.0, "step-size": 6.0,
-    "table1": 12.0, "theory": 4.0, "mountain-car": 75.0, "reproduction": 3.0,
+    "stability": 2.0, "theorem1": 4.0, "two-state": 12.0, "baird": 10.0, "step-size": 10.0,
+    "table1": 32.0, "theory": 3.0, "mountain-car": 72.0, "reproduction": 3.0,
 }  # fmt: skip
 """What each experiment takes at full size, roughly: their ratios plan the progress of all."""
 
