@@ -1,5 +1,6 @@
 """The package itself: what is public, what loads when, what the command line says."""
 
+import contextlib
 import inspect
 import json
 import os
@@ -7,8 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -104,10 +107,23 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
     """All experiments, small, by the command: its folder, and what it printed."""
-    folder = tmp_path_factory.mktemp("quick")
-    done = saddleback("paper", "all", "--quick", "--out", str(folder))
-    assert done.returncode == 0, done.stderr
-    return folder, done
+    # One run for all workers of the suite, which share the folder above their own.
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, kept = shared / "quick", shared / "quick.json"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        done = saddleback("paper", "all", "--quick", "--out", str(folder))
+        output = {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+        (shared / "quick.part").write_text(json.dumps(output))
+        (shared / "quick.part").rename(kept)
+    for _ in range(1200):
+        if kept.exists():
+            break
+        time.sleep(0.1)
+    output = json.loads(kept.read_text())
+    assert output["status"] == 0, output["stderr"]
+    return folder, SimpleNamespace(**output)
 
 
 @pytest.mark.slow
