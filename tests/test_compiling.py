@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pyarrow.parquet as pq
+import pytest
 
 import saddleback as sb
 from saddleback.commands._progress import display, messages_shown
@@ -56,6 +57,7 @@ def run(program, *arguments, **environment):
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_compiling_is_logged_once_and_reading_from_disk_is_not(tmp_path):
     first, second = (run(LOGGED + CALLED, NUMBA_CACHE_DIR=str(tmp_path))[1] for _ in range(2))
     assert first.startswith("INFO saddleback compiling kernels (about ")
@@ -63,6 +65,7 @@ def test_compiling_is_logged_once_and_reading_from_disk_is_not(tmp_path):
     assert second == ""
 
 
+@pytest.mark.slow
 def test_the_library_is_quiet_by_default(tmp_path):
     assert run(CALLED, NUMBA_CACHE_DIR=str(tmp_path)) == ("", "")
 
@@ -80,6 +83,7 @@ def test_the_command_line_shows_what_is_logged(capsys):
     assert capsys.readouterr().err == "compiling\ndamaged\nagain\n"
 
 
+@pytest.mark.slow
 def test_evaluate_compiles_each_kernel_once(tmp_path):
     """Columns of other widths, dense and binary features: the kernels see the same types."""
     log, narrow = tmp_path / "log.parquet", tmp_path / "narrow.parquet"

@@ -81,7 +81,14 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = ("check", "evaluate", "rank", "sweep")
+"""Those that are tried in the quick suite too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+)
 def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
     words, width, environment, statuses = CASES[name]
     session = in_terminal(*words, folder=place, width=width, **environment)
@@ -98,6 +105,7 @@ def test_every_command_is_tried():
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 80])
 def test_the_answer_is_the_first_line_of_the_screen(place, width):
     for words in (
@@ -108,6 +116,7 @@ def test_the_answer_is_the_first_line_of_the_screen(place, width):
         assert max(map(len, session.lines)) < width
 
 
+@pytest.mark.slow
 def test_the_bar_stays_on_one_line(place):
     session = in_terminal("sweep", "study.toml", "--out", "line", folder=place, width=80)
     drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
@@ -116,6 +125,7 @@ def test_the_bar_stays_on_one_line(place):
     assert all(len(line) < 80 and re.search("sweep|starting", line) for line in bars)
 
 
+@pytest.mark.slow
 def test_the_answer_is_coloured_by_its_outcome(place):
     words = ["explain", "r.json"]
     shown = in_terminal(*words, folder=place)
@@ -126,6 +136,7 @@ def test_the_answer_is_coloured_by_its_outcome(place):
     assert plain.text == shown.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "used"), [(40, 39), (80, 79), (160, 100)])
 def test_text_uses_the_width_up_to_100_columns(place, width, used):
     session = in_terminal("explain", "r.json", folder=place, width=width)
@@ -146,6 +157,7 @@ INTERRUPTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
     words, after, said = INTERRUPTED[name]
@@ -160,6 +172,7 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
     assert session.seconds_after_interrupt < 6.0  # nothing that runs in threads is waited for
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_run_as_printed(place, tmp_path):
     """All of its console blocks, after its first Python block; but a cluster is not here."""
     before = Path.cwd()
