@@ -98,3 +98,14 @@ def test_evaluate_compiles_each_kernel_once(tmp_path):
     count, several = printed.splitlines()[-1].split(" ", 1)
     assert int(count) >= 15
     assert several == str(SEVERAL)
+
+
+@pytest.mark.slow
+def test_kernels_of_others_compile_beside_ours():
+    """Also those that were made by a program, and belong to no module."""
+    printed, _ = run(
+        "import numba, saddleback._jit\nnames = {}\n"
+        "exec('def double(x):\\n return 2 * x', {}, names)\n"
+        "print(numba.njit(names['double'])(4))"
+    )
+    assert printed == "8\n"

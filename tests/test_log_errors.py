@@ -750,3 +750,18 @@ def test_uncovered_actions():
     zero = put("action", [3], 0, put("behavior_prob", [3], 0.5, zero))
     with complaint(LogError, "2.8% of pi's probability (action '2' in 1 rows)"):
         Statistics.of(Log(zero), GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)
+
+
+def test_the_mean_reward_is_of_the_rewards_that_are_there():
+    data = put("reward", [0, 1, 2], np.nan)
+    known = good()["reward"][3:]
+    card = Log(data).card()
+    assert card.errors
+    assert card.reward[1] == pytest.approx(known.mean())
+
+
+def test_a_frame_with_two_columns_of_one_name_is_refused():
+    frame = pandas.DataFrame(good())
+    twice = pandas.concat([frame, frame[["reward"]]], axis=1)
+    with complaint(errors.InvalidParameter, "the table cannot be read as Arrow: Duplicate column"):
+        Log(twice)
