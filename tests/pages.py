@@ -12,7 +12,12 @@ from click.testing import CliRunner
 from saddleback.commands import group
 
 DOCS = Path(__file__).parents[1] / "docs"
-STORIES = [DOCS / "start.md", DOCS / "extending.md", *sorted((DOCS / "tutorials").glob("*.md"))]
+STORIES = [
+    DOCS / "evaluate" / "quickstart.md",
+    DOCS / "learn" / "problems.md",
+    DOCS / "learn" / "extending.md",
+    *sorted((DOCS / "notebooks").glob("*.md")),
+]
 """Pages whose blocks follow on each other: one program, in a folder of its own."""
 
 PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p not in STORIES)

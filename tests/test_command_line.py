@@ -322,7 +322,7 @@ def test_completion_in_a_fish(tmp_path):
 
 
 def test_how_to_complete_is_documented():
-    page = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "command-line.md").read_text("utf-8")
     for shell in ("bash", "zsh", "fish"):
         assert f"_SADDLEBACK_COMPLETE={shell}_source saddleback" in page
 

@@ -50,7 +50,7 @@ def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
 
 def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch):
     """The study of the page runs; with the mistakes it names, it is refused in these words."""
-    page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
+    page = (DOCS / "learn" / "studies.md").read_text(encoding="utf-8")
     study = re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
     said = re.search(r"^\$ saddleback sweep study.toml\nerror: (.*?)^```", page, re.DOTALL | re.M)[
         1
@@ -71,9 +71,13 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("page", "status", "told"),
     [
-        (DOCS / "logs.md", 4, "COVERAGE 94.9% of what the target does rests on at least 10 rows"),
+        (
+            DOCS / "evaluate" / "log-format.md",
+            4,
+            "COVERAGE 94.9% of what the target does rests on at least 10 rows",
+        ),
     ],
-    ids=["logs.md"],
+    ids=["log-format.md"],
 )
 def test_the_first_commands_run_on_the_file_that_the_code_writes(
     page, status, told, tmp_path, monkeypatch
@@ -142,7 +146,7 @@ def test_what_a_page_imports_comes_with_saddleback_or_the_page_says_how(page):
 
 def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    page = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8")
     targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", made, re.MULTILINE)
     scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
     scripts = {target: names for target, names in scripts.items() if names}
@@ -166,7 +170,7 @@ def table_after(page, heading):
 
 
 def test_the_advice_on_learners_is_what_its_table_shows():
-    rows = table_after(DOCS / "choosing.md", "## Learners, off-policy")
+    rows = table_after(DOCS / "learn" / "rules.md", "## Learners, off-policy")
     errors = {row[0]: (float(row[1]), float(row[3])) for row in rows}
     assert list(errors.values()) == sorted(errors.values(), key=lambda each: each[0])
     regularised = [name for name in errors if name.endswith(", regularised")]
@@ -181,7 +185,7 @@ def test_the_advice_on_learners_is_what_its_table_shows():
 
 
 def test_the_advice_on_state_values_is_what_its_tables_show():
-    page = DOCS / "choosing.md"
+    page = DOCS / "learn" / "rules.md"
     text = page.read_text(encoding="utf-8")
     diverged = re.search(r"runs that diverged:\n\n(.*?)\n\n", text, re.DOTALL)[1].splitlines()
     for row in diverged[2:]:

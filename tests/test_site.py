@@ -43,7 +43,7 @@ def test_no_page_asks_for_anything_from_elsewhere(site):
 
 def test_equations_keep_their_lines(site):
     """Docstrings indent equations; a browser must not run their lines together."""
-    rules = site["api/rules.html"]
+    rules = site["reference/api/rules.html"]
     assert "e ← γλρ e + φ        δ = R + γ' θᵀ Σ_a π(a|S') φ(S',a) − θᵀφ\nω ←" in rules
     assert (
         "<em>"
@@ -76,7 +76,7 @@ def test_fields_and_constants_have_words_of_their_own(site):
 
 
 def test_parameters_that_share_a_description_have_it_once(site):
-    theory = site["api/theory.html"]
+    theory = site["reference/api/theory.html"]
     assert "<strong>alpha, beta</strong> – Constant step sizes;" in theory
     for page in site.values():
         told = re.findall(r"<li><p><strong>[^<]+</strong> – (.*?)</li>\s*(?=<li>)", page, re.DOTALL)
@@ -86,9 +86,9 @@ def test_parameters_that_share_a_description_have_it_once(site):
 def test_every_name_has_its_own_address(site):
     for name, page in site.items():
         assert not re.findall(r'id="(saddleback\.[^"]*saddleback[^"]*)"', page), name
-    assert 'id="saddleback.rules.NAMED"' in site["api/rules.html"]
+    assert 'id="saddleback.rules.NAMED"' in site["reference/api/rules.html"]
 
 
 def test_names_in_docstrings_are_links(site):
-    assert 'href="#saddleback.GES"' in site["api/rules.html"]
-    assert 'href="theory.html#saddleback.step_sizes"' in site["api/learning.html"]
+    assert 'href="#saddleback.GES"' in site["reference/api/rules.html"]
+    assert 'href="theory.html#saddleback.step_sizes"' in site["reference/api/learning.html"]

@@ -38,7 +38,7 @@ def command(
 
     Results are kept task by task in a folder of Parquet files. Interrupted, killed or out of disk,
     the same command goes on where it was, and does only what is missing. STUDY.toml says what to
-    run; docs/sweeps.md describes it.
+    run; docs/learn/studies.md describes it.
 
     \b
     Examples:
