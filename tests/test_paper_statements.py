@@ -185,6 +185,21 @@ def test_the_bound_on_the_trace_holds_below_one():
 # Theorem 2.
 
 
+def test_one_state_refutes_theorem_2_as_printed():
+    """Nothing is random there; the first step of Algorithm 1 breaks the bound on squared norms."""
+    mdp = sb.FiniteMDP([[[1.0]]], [[1.0]], gamma=0.9)
+    problem = sb.Problem(mdp, [[[1.0]]], target=[[1.0]], behaviour=[[1.0]])
+    system = sb.System.exact(problem, sb.GES(0.0))
+    bound = sb.theorem2(system)
+    run = sb.learn(sb.GES(0.0), problem, alpha=bound.alpha, beta=bound.beta, steps=1, rng=0)
+    theta, omega = np.stack([np.zeros(1), run.theta]), np.stack([np.zeros(1), run.omega])
+    x, y = (theta - system.fixed_point)[:, 0], (omega - system.best_dual(theta))[:, 0]
+    squares, norms = bound.nu * x**2 + y**2, bound.distance(theta, omega)
+    factors = [bound.contraction, squares[1] / squares[0], norms[1] / norms[0]]
+    assert digits(factors, ".4f") == ["0.9167", "0.9524", "0.6667"]
+    assert x[1] ** 2 > bound.contraction * squares[0] / bound.nu
+
+
 def test_theorem_2_is_loose_on_two_states():
     system = sb.System.exact(sb.problems.two_state(gamma=0.9), sb.GES(0.4))
     constants, mean = sb.theorem2(system), sb.MeanStability(system)
