@@ -31,6 +31,7 @@ nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+nb_merge_streams = True
 
 # Single quotes name a thing of the library: a link where the reference has it.
 default_role = "py:obj"

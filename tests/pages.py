@@ -13,11 +13,16 @@ from saddleback.commands import group
 
 DOCS = Path(__file__).parents[1] / "docs"
 STORIES = [
-    DOCS / "evaluate" / "quickstart.md",
+    *(
+        DOCS / "evaluate" / f"{name}.md"
+        for name in (
+            "quickstart", "verdict", "log-format", "estimators", "large-logs",
+            "missing-propensities",
+        )
+    ),
     DOCS / "learn" / "problems.md",
     DOCS / "learn" / "extending.md",
-    *sorted((DOCS / "notebooks").glob("*.md")),
-]
+]  # fmt: skip
 """Pages whose blocks follow on each other: one program, in a folder of its own."""
 
 PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p not in STORIES)
