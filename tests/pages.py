@@ -70,7 +70,7 @@ def commands(block):
 
 
 class Terminal:
-    """Runs ``saddleback …`` and ``echo $?`` as if typed, 80 columns wide."""
+    """Runs ``saddleback …`` and ``echo $?`` as if typed, 80 columns wide; installs nothing."""
 
     def __init__(self, folder):
         self.folder, self.status = folder, 0
@@ -79,7 +79,9 @@ class Terminal:
         """Run a command and return the lines of its standard output."""
         if command == "echo $?":
             return [str(self.status)]
-        program, *words = shlex.split(command)
+        program, *words = shlex.split(command, comments=True)
+        if program == "pip":
+            return []
         assert program == "saddleback", command
         with contextlib.chdir(self.folder):
             done = CliRunner(env={"COLUMNS": "80"}).invoke(group, words)

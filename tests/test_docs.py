@@ -9,8 +9,10 @@ import pytest
 
 from pages import DOCS, PAGES, STORIES, Terminal, agrees, blocks, commands, printed
 from saddleback.sweep import StudyError, read_study
+from saddleback.verdict import CHECKS
 
 ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 
 
 def alone():
@@ -30,14 +32,15 @@ def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", STORIES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", [README, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     terminal, names, ran = Terminal(tmp_path), {"__name__": "page"}, 0
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         if block.kind == "python":
-            assert printed(block.code, names) == block.output, where
+            lines = printed(block.code, names).splitlines()
+            assert agrees(lines, block.output.splitlines()), where + "\n" + "\n".join(lines)
             ran += 1
             continue
         for command, wanted in commands(block):
@@ -67,37 +70,6 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
     assert f"{raised.value}\n" == said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "status", "told"),
-    [
-        (
-            DOCS / "evaluate" / "log-format.md",
-            4,
-            "COVERAGE 94.9% of what the target does rests on at least 10 rows",
-        ),
-    ],
-    ids=["log-format.md"],
-)
-def test_the_first_commands_run_on_the_file_that_the_code_writes(
-    page, status, told, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    code, output, *_ = next(block[1:] for block in blocks(page) if block.kind == "python")
-    promised = [line[2:] for line in code.splitlines() if line.startswith("# ")]
-    assert printed(code, {"__name__": "page"}).splitlines() == (output.splitlines() or promised)
-    assert [path.name for path in tmp_path.iterdir()] == ["car.parquet"]
-    terminal = Terminal(tmp_path)
-    block = next(each for each in blocks(page) if "$ saddleback check car.parquet" in each.code)
-    typed = [command for command, _ in commands(block) if "car.parquet" in command]
-    assert [command.split()[1] for command in typed] == ["check", "evaluate"]
-    terminal.type(typed[0])
-    assert terminal.status == 0
-    said = " ".join(" ".join(terminal.type(typed[1])).split())
-    assert terminal.status == status
-    assert told in said
-
-
 def test_the_ellipsis_stands_for_lines_only_where_it_is():
     assert agrees(["a", "b", "c"], ["a", "…"])
     assert agrees(["a", "b", "c"], ["…", "b", "c"])
@@ -109,7 +81,7 @@ def test_the_ellipsis_stands_for_lines_only_where_it_is():
 def test_every_figure_that_is_shown_is_made_by_make_figures():
     made = re.search(r"SHOWN := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text())[1]
     made = set(made.replace("\\\n", " ").split())
-    pages = [*PAGES, *STORIES, ROOT / "README.md"]
+    pages = [*PAGES, *STORIES, README]
     shown = {
         name for page in pages for name in re.findall(r"figures/([\w-]+)\.png", page.read_text())
     }
@@ -122,7 +94,7 @@ DRAWN = re.compile(r"`(?:saddleback paper|make) ([\w-]+)`")
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *STORIES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT))
+    "page", [*PAGES, *STORIES, README], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_every_figure_has_its_command_beside_it(page):
     """In the paragraph before or after; the figure's name begins with that of what draws it."""
@@ -215,3 +187,26 @@ def test_links_lead_somewhere():
                     re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
                 ]
                 assert heading in slugs, f"{page.name}: {target}"
+
+
+def codes():
+    """Codes of problems that the library reports."""
+    source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
+    return set(re.findall(r"\b[EW]1\d\d\b", source))
+
+
+def test_every_error_code_has_its_heading_and_no_other_has():
+    page = (DOCS / "evaluate" / "error-codes.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### ([EW]\d+)$", page, re.MULTILINE)) == codes()
+
+
+def test_every_check_is_described_with_its_thresholds():
+    page = DOCS / "reference" / "checks.md"
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [each.code for each in CHECKS]
+    rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \|.*\| (.*) \|(.*)\|$", text, re.MULTILINE)
+    shown = {code: (doubtful, refused.strip()) for code, doubtful, refused in rows}
+    for each in CHECKS:
+        sign = "<" if each.good == "large" else ">"
+        refused = "" if each.refused is None else f"{sign} {each.refused:g}"
+        assert shown[each.code] == (f"{sign} {each.doubtful:g}", refused)
