@@ -357,3 +357,28 @@ def test_the_first_order_floor_comes_near_the_exact_one():
         floor = sb.mean_square(REWARDED, sb.GES(0.4), **sizes).floor
         assert format(floor, ".3g") == exact
         assert format(small_step_floor(REWARDED, sb.GES(0.4), **sizes), ".3g") == first_order
+
+
+def test_the_correction_form_has_no_stable_step_at_a_small_ratio():
+    problem = sb.problems.two_state(gamma=0.999)
+    limits = {
+        name: [sb.MeanStability(sb.System.exact(problem, rule)).max_step_size(r) for r in (1e-4, 1)]
+        for name, rule in (("GES", sb.GES(0.0)), ("GQ", sb.GQ(0.0)))
+    }
+    assert digits(limits["GES"], ".3g") == ["0.584", "0.584"]
+    assert digits(limits["GQ"], ".3g") == ["0", "1.24"]
+
+
+def test_samples_need_smaller_steps_than_the_mean():
+    problem = sb.problems.two_state(gamma=0.9)
+    for lam, written in ((0.0, ["0.619", "0.237"]), (0.4, ["0.543", "0.0013"])):
+        result = sb.mean_square(problem, sb.GES(lam), alpha=0.01, beta=0.01)
+        mean = sb.MeanStability(result.noise.system).max_step_size()
+        assert digits([mean, result.max_step_size()], ".3g") == written
+        assert result.lost < 1e-6
+
+
+def test_bounded_traces_have_ceilings_above_one():
+    for problem, ceiling in ((sb.problems.two_state(), 1.428), (sb.problems.baird(), 2.672)):
+        for rule in (sb.GRetrace(0.5), sb.GTB(0.5)):
+            np.testing.assert_allclose(sb.lambda_ceiling(problem, rule), ceiling, atol=5e-4)
