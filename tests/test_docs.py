@@ -172,6 +172,17 @@ def test_the_advice_on_state_values_is_what_its_tables_show():
         assert low < float(gtd2[3]) < high
 
 
+def test_tests_that_a_page_names_exist():
+    """A page may name a test as evidence; a renamed test must be renamed there too."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    defined = {
+        name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
+    }
+    for page in [*PAGES, *STORIES]:
+        named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
+        assert named <= defined, f"{page.name}: {named - defined}"
+
+
 def test_links_lead_somewhere():
     """To a file of the repository, and within it to a heading."""
     for page in [*PAGES, *STORIES, *ROOT.glob("*.md")]:
