@@ -215,7 +215,7 @@ def test_every_check_is_described_with_its_thresholds():
     page = DOCS / "reference" / "checks.md"
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [each.code for each in CHECKS]
-    rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \|.*\| (.*) \|(.*)\|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \| (.*?) \|(.*)\|$", text, re.MULTILINE)
     shown = {code: (doubtful, refused.strip()) for code, doubtful, refused in rows}
     for each in CHECKS:
         sign = "<" if each.good == "large" else ">"
