@@ -23,6 +23,7 @@ exclude_patterns = ["_build"]
 # Headings are linked as on a forge; $…$ is typeset; blocks without a language are plain text.
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath", "amsmath"]
+mathjax3_config = {"svg": {"scale": 0.9}}
 highlight_language = "none"
 smartquotes_action = "D"  # dashes only: γ' is not a quotation
 
