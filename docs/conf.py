@@ -1,5 +1,6 @@
 """How `make docs` builds the pages: MyST for text and notebooks, autodoc for the reference."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # a line for each notebook
 
 # Single quotes name a thing of the library: a link where the reference has it.
 default_role = "py:obj"
