@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -34,7 +35,14 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
-logging.getLogger("traitlets").setLevel(logging.WARNING)  # a line for each notebook
+
+# They see no IPython profile of the user, and log errors only.
+logging.getLogger("traitlets").setLevel(logging.WARNING)
+_ipython = tempfile.TemporaryDirectory()
+os.environ["IPYTHONDIR"] = _ipython.name
+_profile = Path(_ipython.name) / "profile_default"
+_profile.mkdir()
+(_profile / "ipython_kernel_config.py").write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
 
 # Single quotes name a thing of the library: a link where the reference has it.
 default_role = "py:obj"
