@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from click.testing import CliRunner
 
-from saddleback.commands import group
+from saddleback.cli.group import group
 
 DOCS = Path(__file__).parents[1] / "docs"
 STORIES = [DOCS / "start.md", DOCS / "extending.md", *sorted((DOCS / "tutorials").glob("*.md"))]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from saddleback.commands import group
+from saddleback.cli.group import group
 from saddleback.sweep import Store, read_study, run_tasks, tasks_of, threads
 
 SMALL = """\

@@ -10,7 +10,7 @@ import pytest
 from logs import columns, content, mixed
 from saddleback import GES, errors, features
 from saddleback.evaluation.statistics import Statistics
-from saddleback.log import Log, LogError, behaviour, estimate_behaviour
+from saddleback.log import Log, LogError, estimate_behaviour, propensity_estimation
 
 
 def made(true, observations, seed=0, **more):
@@ -102,7 +102,7 @@ def test_actions_never_taken(states):
 def test_long_logs_are_thinned(states, monkeypatch):
     log = Log(made(finite, states), segment=1000)
     whole = estimate_behaviour(log)
-    monkeypatch.setattr(behaviour, "MOST_ROWS", 7000)
+    monkeypatch.setattr(propensity_estimation, "MOST_ROWS", 7000)
     thin = estimate_behaviour(log)
     assert thin.how == whole.how + ", from one row in 3"
     assert thin.calibration["pairs"].to_numpy().sum() == 3 * len(states[::3])

@@ -8,7 +8,7 @@ from scipy import stats
 
 from logs import mixed
 from saddleback import errors
-from saddleback.evaluation import bounds
+from saddleback.evaluation import confidence_bounds
 from saddleback.log import Log
 from weighting import GAMMA, as_log, helped, small, table, trajectories, weighed
 
@@ -79,13 +79,13 @@ def test_bounds_by_hand():
     x = np.array([0.0, 0.5, 1.0, 0.25])
     log = math.log(2 / 0.05)
     half = math.sqrt(2 * x.var(ddof=1) * log / 4) + 7 * 10 * log / (3 * 3)
-    assert bounds.bernstein(x, -5.0, 5.0, 0.9) == (-5.0, 5.0)
-    assert bounds.bernstein(x, -500.0, -490.0, 0.9)[0] == pytest.approx(x.mean() - half)
+    assert confidence_bounds.bernstein(x, -5.0, 5.0, 0.9) == (-5.0, 5.0)
+    assert confidence_bounds.bernstein(x, -500.0, -490.0, 0.9)[0] == pytest.approx(x.mean() - half)
     cut = np.minimum(np.tile(x, 200), 0.5)
     less = math.sqrt(2 * cut.var(ddof=1) * log / 800) + 7 * 0.5 * log / (3 * 799)
-    bound, at = bounds.truncated(np.tile(x, 200), 0.95, 0.5)
+    bound, at = confidence_bounds.truncated(np.tile(x, 200), 0.95, 0.5)
     assert (bound, at) == (pytest.approx(cut.mean() - less), 0.5)
-    assert bounds.truncated(np.zeros(100), 0.95) == (0.0, 1.0)
+    assert confidence_bounds.truncated(np.zeros(100), 0.95) == (0.0, 1.0)
 
 
 # What is refused.

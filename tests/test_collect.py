@@ -221,7 +221,7 @@ def test_the_same_seed_gives_the_same_log_of_an_environment(gym_car):
 
 
 def test_written_as_it_goes(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["saddleback.log.collecting"], "FLUSH", 200)
+    monkeypatch.setattr(sys.modules["saddleback.log.collect"], "FLUSH", 200)
     for name, source, options in (
         ("ours", problems.mountain_car(), dict(episodes=5)),
         ("gym", gymnasium.make("MountainCar-v0"), dict(policy=PUMP, episodes=5)),

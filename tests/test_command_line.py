@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
-from saddleback.commands import COMMANDS, JOBS, group
-from saddleback.commands._complete import PROBLEMS, RULES
-from saddleback.commands.evaluate import STATUS
-from saddleback.problems import clinic
+from saddleback.cli.cmd_evaluate import STATUS
+from saddleback.cli.completion import PROBLEMS, RULES
+from saddleback.cli.group import COMMANDS, JOBS, group
+from saddleback.problems import synthetic_clinic
 
 HEAVY = "numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"
 FIRST_LINE = f"""
@@ -145,14 +145,14 @@ def test_messages_fit_80_columns_and_bad_input_is_2(words, tmp_path, monkeypatch
 
 def test_answers_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = pa.table(clinic.clinic(300, rng=0))
-    sb.Log(table, observations=clinic.SIGNS, actions=clinic.DOSES).write(
+    table = pa.table(synthetic_clinic.clinic(300, rng=0))
+    sb.Log(table, observations=synthetic_clinic.SIGNS, actions=synthetic_clinic.DOSES).write(
         "visits.parquet", gamma=0.97
     )
     rows = table.to_pydict()
     rows["reward"][7] = rows["hr"][9] = float("nan")
     pq.write_table(pa.table(rows), "bad.parquet")
-    Path("new.py").write_text("from saddleback.problems.clinic import earlier, usual")
+    Path("new.py").write_text("from saddleback.problems.synthetic_clinic import earlier, usual")
     obs = "--obs hr,bp,lactate"
     how = f"{obs} --features polynomial:2"
     for words, statuses in (
@@ -213,7 +213,7 @@ def test_json_says_what_it_is(words, kind, tmp_path, monkeypatch):
 
 def test_what_is_wrong_with_a_log_is_said_as_typed_in_json_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = clinic.clinic(20, rng=0)
+    rows = synthetic_clinic.clinic(20, rng=0)
     rows["reward"][7] = float("nan")
     pq.write_table(pa.table(rows), "bad.parquet")
     done = run("check", "bad.parquet", "--obs", "hr,bp,lactate", "--json")

@@ -13,20 +13,20 @@ from hypothesis.extra.numpy import arrays
 
 import saddleback as sb
 from logs import columns, mixed
-from saddleback.evaluation.intervals import of_blocks, of_scores, sandwich
-from saddleback.evaluation.portrait import Portrait
-from saddleback.evaluation.second import second_pass
-from saddleback.evaluation.solve import Range
-from saddleback.evaluation.storage import load_statistics, save_statistics
+from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.sandwich import of_blocks, of_scores, sandwich
+from saddleback.evaluation.scoring_pass import second_pass
+from saddleback.evaluation.statistics_io import load_statistics, save_statistics
 from saddleback.features import Custom, Fourier, Given, OneHot
 from saddleback.log import Observed, as_target
 from saddleback.verdict import Logged
-from saddleback.verdict.cells import SAMPLE, Cells, Column, Thinned, sample_states
-from saddleback.verdict.gap import Gap, Residual, unmet
+from saddleback.verdict.approximation_gap import Gap, Residual, unmet
+from saddleback.verdict.coverage import behind, support
 from saddleback.verdict.looks import Policy, RowLook, of_known, of_ratios
+from saddleback.verdict.partition import SAMPLE, Cells, Column, Thinned, sample_states
 from saddleback.verdict.spectrum import Spectrum
 from saddleback.verdict.spectrum import spectrum as begin
-from saddleback.verdict.support import behind, support
 
 FOURIER = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
 

@@ -8,10 +8,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import saddleback as sb
-from saddleback.evaluation.solve import Range
+from saddleback.evaluation.lstd_solve import Range
 from saddleback.features import OneHot, Tiles
-from saddleback.paper import car as truth_of_car
-from saddleback.problems.car_rollouts import returns
+from saddleback.paper import mountain_car_reference as truth_of_car
+from saddleback.problems.mountain_car_rollouts import returns
 
 CAR = sb.problems.mountain_car()
 

@@ -9,7 +9,7 @@ import pytest
 
 import saddleback as sb
 from saddleback import problems
-from saddleback.report import explorer, explorer_page, write
+from saddleback.report import explorer_html, explorer_page, write
 from saddleback.theory import MeanStability
 
 MAKE = {
@@ -41,7 +41,9 @@ def made(rule, lam):
 
 def fitting(problem):
     kind = MAKE[problem](0.5).values
-    return [name for name in explorer.RULES if explorer.rule_table(name)["values"] == kind]
+    return [
+        name for name in explorer_html.RULES if explorer_html.rule_table(name)["values"] == kind
+    ]
 
 
 CASES = [(problem, rule) for problem in MAKE for rule in fitting(problem)]
@@ -53,8 +55,8 @@ def path(tmp_path_factory):
 
 
 def test_the_page_is_made_of_these_problems_and_can_be_carried():
-    assert set(explorer.problems()) == set(MAKE)
-    for name, (_, _, problem, _) in explorer.problems().items():
+    assert set(explorer_html.problems()) == set(MAKE)
+    for name, (_, _, problem, _) in explorer_html.problems().items():
         assert np.array_equal(problem.features, MAKE[name](0.5).features)
     assert len(explorer_page().encode()) < 4e6
 
@@ -65,7 +67,7 @@ def test_systems_are_those_of_the_library(visit, path, gamma, lam):
     for name, rule in CASES:
         problem = MAKE[name](gamma)
         exact = sb.System.exact(problem, made(rule, lam))
-        U = explorer.span(problem)
+        U = explorer_html.span(problem)
         found = page.evaluate(SYSTEM, [name, rule, gamma, lam])
         scale = max(1.0, np.abs(exact.A).max())
         for part in "AMC":
@@ -102,8 +104,8 @@ def test_iterates_and_limits_are_those_of_the_library(visit, path, gamma, lam, a
         )  # fmt: skip
         ours = [each["mspbe"] for each in found["iterates"]]
         assert np.allclose(ours, run.curves["mspbe"], rtol=1e-7, atol=1e-20), (name, rule)
-        basis = explorer.span(MAKE[name](gamma))
-        table = explorer.problem_table(MAKE[name](gamma))
+        basis = explorer_html.span(MAKE[name](gamma))
+        table = explorer_html.problem_table(MAKE[name](gamma))
         outside = np.array(table["outside"])
         assert np.allclose(outside + basis @ found["iterates"][-1]["theta"], run.theta, rtol=1e-7)
 
@@ -131,10 +133,10 @@ def test_what_the_teacher_says_is_true():
         return max(z.real for z in system.spectrum if abs(z) > 1e-9)
 
     at = 5 / 5.5
-    assert "5/(6 − λ), here 0.909" in explorer.TOUR[1]["words"]
+    assert "5/(6 − λ), here 0.909" in explorer_html.TOUR[1]["words"]
     assert lead("two_state", sb.ExpectedSarsa(0.5), at - 1e-3) < 0
     assert lead("two_state", sb.ExpectedSarsa(0.5), at + 1e-3) > 0
-    assert "near γ = 0.88" in explorer.TOUR[3]["words"]
+    assert "near γ = 0.88" in explorer_html.TOUR[3]["words"]
     assert lead("baird", sb.TD(0.0), 0.875) < 0 < lead("baird", sb.TD(0.0), 0.885)
     assert lead("baird", sb.TD(0.9), 0.95) < 0
 

@@ -27,15 +27,15 @@ import pytest
 from click.testing import CliRunner
 
 from logs import columns
-from saddleback.commands import group
+from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
     cluster,
-    compute,
-    place,
+    executors,
     read_study,
     run_tasks,
+    task,
     tasks_of,
     threads,
 )
@@ -496,7 +496,7 @@ def test_damage_is_named_also_when_the_run_fails(store, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("as it were")
 
-    monkeypatch.setattr(compute, "learn", broken)
+    monkeypatch.setattr(task, "learn", broken)
     done = sweep(path, "--out", out)
     assert done.exit_code == 2
     assert "p001-0000-run00000.parquet was damaged; set aside" in done.stderr
@@ -806,7 +806,7 @@ def test_the_scheduler_is_gone(folder, out, tmp_path):
     [("tcp://127.0.0.1:1", "OSError"), ("nonsense", "ValueError"), ("ftp://a:1", "ValueError")],
 )
 def test_no_scheduler(out, monkeypatch, address, why):
-    monkeypatch.setattr(place, "PATIENCE", 0.3)
+    monkeypatch.setattr(executors, "PATIENCE", 0.3)
     done = sweep("study.toml", "--out", out, "--dask", address)
     assert done.exit_code == 2
     assert done.stderr.endswith(
@@ -873,7 +873,7 @@ def line(seen):
 def test_statistics_are_the_same_from_a_cluster(tmp_path, dask, monkeypatch):
     """Policy and features of one's own, and files, are named from here; workers are elsewhere."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("saddleback.sweep.sums.ROWS", 6)
+    monkeypatch.setattr("saddleback.sweep.statistics_chunks.ROWS", 6)
     (tmp_path / "own.py").write_text(OWN)
     data = columns([3, 5, 4, 6, 2], "terminated", actions=2)
     for k, rows in enumerate((slice(0, 8), slice(8, 12), slice(12, 20))):

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 import saddleback as sb
 from logs import columns
-from saddleback.commands import group
+from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import load_statistics
 from saddleback.features import Polynomial
-from saddleback.sweep import Summing, sums, threads
-from saddleback.sweep.progress import TaskProgress
-from saddleback.sweep.sums import sum_groups
+from saddleback.sweep import Summing, statistics_chunks, threads
+from saddleback.sweep.statistics_chunks import sum_groups
+from saddleback.sweep.task_progress import TaskProgress
 
 OPTIONS = [
     "--target", "uniform", "--gamma", "0.9", "--features", "polynomial:1", "--low=-5,-5",
@@ -69,8 +69,8 @@ def equal(one, two):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(sums, "ROWS", 6)
-    monkeypatch.setattr(sums, "BYTES_A_ROW", 10**9)
+    monkeypatch.setattr(statistics_chunks, "ROWS", 6)
+    monkeypatch.setattr(statistics_chunks, "BYTES_A_ROW", 10**9)
 
 
 def names(groups):
@@ -95,10 +95,10 @@ def test_no_episode_is_cut_between_groups(tmp_path):
 
 
 def test_large_sums_are_made_of_more_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(sums, "ROWS", 1)
+    monkeypatch.setattr(statistics_chunks, "ROWS", 1)
     what = summing(files(tmp_path / "a"))
     p, pairs = 2 * LINE.size, 4
-    monkeypatch.setattr(sums, "BYTES_A_ROW", 8 * pairs * 20 * p * p // 9)
+    monkeypatch.setattr(statistics_chunks, "BYTES_A_ROW", 8 * pairs * 20 * p * p // 9)
     assert names(what.groups()) == [["0", "1"], ["2"], ["3", "4"]]
 
 
@@ -205,7 +205,7 @@ def test_workers_or_a_cluster_not_both(tmp_path):
 
 @pytest.mark.usefixtures("small")
 def test_a_target_of_ones_own_is_found_from_any_folder(tmp_path, monkeypatch):
-    from saddleback.commands.stats import anywhere
+    from saddleback.cli.cmd_stats import anywhere
 
     monkeypatch.chdir(tmp_path)
     assert anywhere("new.py:probs") == f"{tmp_path}/new.py:probs"
@@ -246,4 +246,4 @@ def test_actions_are_counted_by_their_column_alone(names):
     if names is not None:
         data["action"] = np.array(names)[data["action"]]
     log = sb.Log(data, actions=names)
-    np.testing.assert_array_equal(sums.action_counts(log), log.card().taken)
+    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.card().taken)

@@ -12,10 +12,10 @@ from scipy import stats
 import saddleback as sb
 from logs import columns, mixed
 from saddleback import errors
-from saddleback.evaluation import bounds, doubly_robust, importance_sampling
-from saddleback.evaluation.weighted import threshold
-from saddleback.evaluation.weights import effective, pareto_k, pareto_shape, shares
-from saddleback.log import Log, LogError, files
+from saddleback.evaluation import confidence_bounds, doubly_robust, importance_sampling
+from saddleback.evaluation.weight_diagnostics import effective, pareto_k, pareto_shape, shares
+from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.log import Log, LogError, row_sources
 from weighting import (
     GAMMA,
     as_log,
@@ -182,7 +182,7 @@ def agrees(found, expected, gamma=GAMMA):
     np.testing.assert_allclose(found.ess_by_step, sizes(expected), rtol=1e-11)
     assert found.ess == pytest.approx(found.ess_by_step[-1], rel=1e-12)
     for name in names:
-        low, high = bounds.student(found.numbers(name), 0.9)
+        low, high = confidence_bounds.student(found.numbers(name), 0.9)
         one = found.estimate(name, 0.9)
         assert (one.low, one.high) == (low, high)
         assert one.low <= one.value <= one.high
@@ -240,7 +240,7 @@ def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypat
     for k in range(3):
         pq.write_table(whole.slice(40 * k, 40 if k < 2 else None), tmp_path / f"{k}.parquet")
     for batch, segment in ((1 << 17, 3), (5, 1 << 16), (7, 4), (1, 1)):
-        monkeypatch.setattr(files, "BATCH", batch)
+        monkeypatch.setattr(row_sources, "BATCH", batch)
         for source in (data, str(tmp_path / "*.parquet")):
             cut = Log(source, segment=segment)
             same(weighed(cut), plain)

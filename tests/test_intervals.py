@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from saddleback.evaluation.intervals import of_blocks, sandwich
-from saddleback.evaluation.second import direction, second_pass
+from saddleback.evaluation.sandwich import of_blocks, sandwich
+from saddleback.evaluation.scoring_pass import direction, second_pass
 from saddleback.features import Custom, OneHot
 from saddleback.verdict.spectrum import spectrum
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from logs import ENDS, alike, columns, content, mixed
 from saddleback import GES, GRetrace, features
 from saddleback.evaluation.statistics import Statistics
-from saddleback.log import Log, LogError, files, prints
+from saddleback.log import Log, LogError, row_sources
+from saddleback.log.fingerprints import Prints
 
 FOURIER = features.Fourier((-4.0, -4.0), (4.0, 4.0), order=2)
 NAMES = ["left", "stay", "right"]
@@ -269,10 +270,12 @@ def test_metadata_that_is_none(tmp_path):
     data = pa.table(columns([3], "terminated"))
     for words in (b"not JSON", b"[1]"):
         path = tmp_path / "odd.parquet"
-        parquet(path, data.replace_schema_metadata({files.METADATA: words}))
+        parquet(path, data.replace_schema_metadata({row_sources.METADATA: words}))
         assert Log(path).metadata == {}
     text = json.dumps({"actions": NAMES}).encode()
-    assert Log(data.replace_schema_metadata({files.METADATA: text})).action_names == tuple(NAMES)
+    assert Log(data.replace_schema_metadata({row_sources.METADATA: text})).action_names == tuple(
+        NAMES
+    )
 
 
 # Ends of episodes.
@@ -359,7 +362,7 @@ def test_returns_of_terminated_episodes(monkeypatch):
         for part in (reward[:3], reward[3:4], reward[6:])
     ]
     for size, segment in ((100, 100), (2, 2), (5, 1), (1, 3)):
-        monkeypatch.setattr(files, "BATCH", size)
+        monkeypatch.setattr(row_sources, "BATCH", size)
         card = Log(data, segment=segment).card(gamma)
         assert card.mean_return == pytest.approx(np.mean(each), rel=1e-13)
     assert f"mean return of ended episodes {np.mean(each):.4g}" in card.text
@@ -386,7 +389,7 @@ def with_phantoms(lengths, first):
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("batch", [1, 2, 5, 1000])
 def test_rows_of_automatic_resets_are_dropped(first, batch, monkeypatch):
-    monkeypatch.setattr(files, "BATCH", batch)
+    monkeypatch.setattr(row_sources, "BATCH", batch)
     data, more = with_phantoms([3, 1, 4, 2, 6], first)
     log = Log(more, drop_autoreset=True, segment=2)
     alike(content(log), content(Log(data)))
@@ -444,7 +447,7 @@ def test_cutting_makes_no_difference(
         for i, (a, b) in enumerate(pairwise(bounds))
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(files, "BATCH", batch)
+        patch.setattr(row_sources, "BATCH", batch)
         cut = Log(names, segment=segment)
         alike(content(cut), before)
         alike(content(Log(data, segment=batch)), before)
@@ -462,7 +465,7 @@ def test_long_episodes_come_in_segments(monkeypatch):
     data = mixed()
     expected = [len(piece) for piece in Log(data, segment=7).pieces()]
     assert max(len(piece.rows) for piece in Log(data, segment=7).pieces() if piece.goes_on) == 7
-    monkeypatch.setattr(files, "BATCH", 3)
+    monkeypatch.setattr(row_sources, "BATCH", 3)
     small = list(Log(data, segment=7).pieces())
     assert sum(map(len, small)) == sum(expected)
     assert max(len(piece.rows) for piece in small) <= 7
@@ -486,7 +489,7 @@ def test_start_states():
 
 
 def fingerprints(log):
-    found = prints.Prints()
+    found = Prints()
     for piece in log.pieces():
         found.add(piece)
     return found.arrays()
@@ -495,7 +498,7 @@ def fingerprints(log):
 @pytest.mark.parametrize("segment", [1, 2, 3, 100])
 def test_fingerprints_do_not_depend_on_segments(segment, monkeypatch):
     data = mixed()
-    monkeypatch.setattr(files, "BATCH", 4)
+    monkeypatch.setattr(row_sources, "BATCH", 4)
     for one, other in zip(
         fingerprints(Log(data, segment=segment)), fingerprints(Log(data)), strict=True
     ):
@@ -521,7 +524,7 @@ def test_reading_does_not_hold_the_file(tmp_path, monkeypatch):
     rows |= {f"obs_{j}": rng.random(n) for j in range(4)}
     rows |= {"terminated": np.ones(n, dtype=bool), "truncated": np.zeros(n, dtype=bool)}
     pq.write_table(pa.table(rows), tmp_path / "long.parquet", row_group_size=5000)
-    monkeypatch.setattr(files, "BATCH", 5000)
+    monkeypatch.setattr(row_sources, "BATCH", 5000)
     log = Log(str(tmp_path / "long.parquet"))
     log.n_actions  # noqa: B018  read once beforehand
     before = pa.total_allocated_bytes()

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
-from saddleback.commands import group
+from saddleback.cli.group import group
 
 CAR = sb.problems.mountain_car()
 BOX = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logs import alike, columns, content
 from saddleback import GES, errors, features
 from saddleback.evaluation.statistics import Statistics
-from saddleback.log import Log, LogError, as_target, files
+from saddleback.log import Log, LogError, as_target, row_sources
 
 POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 
@@ -207,7 +207,7 @@ ROWS = {
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 @pytest.mark.parametrize("case", ROWS)
 def test_bad_rows(case, batch, monkeypatch):
-    monkeypatch.setattr(files, "BATCH", batch)
+    monkeypatch.setattr(row_sources, "BATCH", batch)
     data, message = ROWS[case]
     said = wrong(Log(data))
     assert said == message or (not message.endswith((".", "…")) and said.startswith(message))
@@ -215,7 +215,7 @@ def test_bad_rows(case, batch, monkeypatch):
 
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 def test_bad_rows_of_text(batch, monkeypatch):
-    monkeypatch.setattr(files, "BATCH", batch)
+    monkeypatch.setattr(row_sources, "BATCH", batch)
     names = ["none", "low", "high"]
     data = good() | {"action": np.array(names)[good()["action"]].astype(object)}
     data["action"][[2, 9]] = "hihg"
@@ -328,7 +328,7 @@ def test_bad_episodes_are_dropped(monkeypatch):
     data = put("reward", [5], np.nan, put("obs_0", [9], np.inf))
     expected = content(Log({k: v[:4] for k, v in good().items()}))
     for batch in (1, 3, 1000):
-        monkeypatch.setattr(files, "BATCH", batch)
+        monkeypatch.setattr(row_sources, "BATCH", batch)
         alike(content(Log(data, drop_bad="episode")), expected)
         card = Log(data, drop_bad="episode").card(1.0)
         assert [str(f) for f in card.findings] == [
@@ -639,7 +639,7 @@ def test_spoilt_logs_are_refused_or_used(data, options, batch, monkeypatch):
 
     expected = outcome(data)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "BATCH", batch)
+        patch.setattr(row_sources, "BATCH", batch)
         again = outcome(data)
     # What is said does not depend on how many rows are read at a time.
     assert again[0] == expected[0]

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saddleback as sb
-from saddleback import FiniteMDP, Problem, System, chain, problems, sample
+from saddleback import FiniteMDP, Problem, System, markov_chain, problems, sample
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 8))
 @settings(max_examples=50, deadline=None)
 def test_stationary_distribution(seed, n):
     P = np.random.default_rng(seed).dirichlet(np.full(n, 0.3), size=n) * 0.99 + 0.01 / n
-    d = chain.stationary(P)
+    d = markov_chain.stationary(P)
     np.testing.assert_allclose(d @ P, d, rtol=1e-12)
     assert d.sum() == pytest.approx(1.0)
 
@@ -25,12 +25,12 @@ def test_nearly_reducible_chain_is_exact():
     """Two states that hardly ever change places: an eigen-solver loses what elimination keeps."""
     slow = 1e-14
     P = np.array([[1 - slow, slow], [3 * slow, 1 - 3 * slow]])
-    np.testing.assert_allclose(chain.stationary(P), [0.75, 0.25], rtol=1e-15)
+    np.testing.assert_allclose(markov_chain.stationary(P), [0.75, 0.25], rtol=1e-15)
 
 
 def test_transient_states_and_periodic_chains():
     P = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    share, classes = chain.long_run(P, np.array([1.0, 0.0, 0.0]))
+    share, classes = markov_chain.long_run(P, np.array([1.0, 0.0, 0.0]))
     np.testing.assert_allclose(share, [0.0, 0.5, 0.5])
     assert len(classes) == 1
 
@@ -198,7 +198,7 @@ def test_a_terminal_state_out_of_reach_leaves_a_continuing_chain_alone():
 def test_absorption_weighs_every_way_into_a_class():
     """0 → {1} or {2, 3}, entered in two places: the share of a class is the sum over them."""
     P = np.array([[0, 0.4, 0.5, 0.1], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], dtype=float)
-    share, _ = chain.long_run(P, np.array([1.0, 0, 0, 0]))
+    share, _ = markov_chain.long_run(P, np.array([1.0, 0, 0, 0]))
     np.testing.assert_allclose(share, [0.0, 0.4, 0.3, 0.3])
 
 

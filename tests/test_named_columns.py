@@ -15,7 +15,7 @@ import pytest
 import saddleback as sb
 from saddleback.errors import SaddlebackError
 from saddleback.log.named_columns import columns_kind
-from saddleback.problems.clinic import DOSES, SIGNS, clinic
+from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
 
 if TYPE_CHECKING:
     import pandas as only_for_types

@@ -1,5 +1,7 @@
 """Every compiled path against the plain oracle: all rules, all kinds of streams."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -126,7 +128,7 @@ def test_estimates_share_a_stream(monkeypatch):
 def test_a_long_stream_crosses_chunks(monkeypatch):
     problem = problem_for("GES", seed=15)
     whole = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
-    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 7)
+    monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 7)
     pieces = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
     assert np.array_equal(whole.theta, pieces.theta)
     emphatic = problem_for("ETD", seed=15, termination=0.1)
@@ -166,7 +168,7 @@ def test_expected_divergence_is_recorded_and_frozen():
 
 @pytest.mark.parametrize("name", ["ExpectedSarsa", "Sarsa", "TD"])
 def test_offline_on_a_horizon(name, monkeypatch):
-    monkeypatch.setattr("saddleback.learning.offline.CHUNK", 32)
+    monkeypatch.setattr(sys.modules["saddleback.learning.learn_offline"], "CHUNK", 32)
     problem = problem_for(name, seed=16)
     updates, horizon = 120, 15
     run = learn_offline(
@@ -189,7 +191,7 @@ def test_offline_on_a_horizon(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
 def test_offline_by_episodes(name, monkeypatch):
-    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 16)
+    monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 16)
     problem = problem_for(name, seed=17, termination=0.1)
     run = learn_offline(
         rule_named(name, 0.8), problem, alpha=0.01, episodes=15, rng=9, theta0=1.0, record=[0, 5]
@@ -302,7 +304,7 @@ def test_one_enormous_step_is_divergence():
 def test_an_order_that_ends_with_a_chunk_makes_no_empty_piece(monkeypatch):
     problem = problem_for("GES", seed=32, termination=0.1)
     starts = np.flatnonzero(sample(problem, 1000, rng=5).starts)
-    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", int(starts[4]))
+    monkeypatch.setattr("saddleback.engine.chunking.CHUNK", int(starts[4]))
     sizes = [
         len(piece)
         for piece in Pieces(
@@ -347,7 +349,7 @@ def test_learning_by_episodes(monkeypatch):
     settings = dict(alpha=0.01, beta=0.02, rng=5, theta0=1.0)
     starts = np.flatnonzero(sample(problem, 1000, rng=5).starts)
     whole = learn(sb.GES(0.5), problem, **settings, steps=int(starts[30]))
-    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 7)
+    monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 7)
     run = learn(sb.GES(0.5), problem, **settings, episodes=30, record=[0, 1, 2, 17])
     assert run.updates.tolist() == starts[[0, 1, 2, 17, 30]].tolist()
     assert np.array_equal(run.theta, whole.theta)
@@ -390,7 +392,7 @@ def test_threads_and_blocks_give_the_same_bits(name, monkeypatch):
     one, two, five = (
         learn(rule_named(name, 0.7), problem, **settings, threads=n) for n in (1, 2, 5)
     )
-    monkeypatch.setattr("saddleback.engine.pieces.CHUNK", 13)
+    monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 13)
     pieces = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
     queued = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=300)
     for other in (two, five, pieces, queued):

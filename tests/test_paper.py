@@ -16,16 +16,24 @@ from rich.console import Console
 import saddleback as sb
 from saddleback import paper, plots
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
-from saddleback.paper import Options, grids, mountain_car, table1, theorem1, two_state
-from saddleback.paper.car import (
+from saddleback.paper import (
+    Options,
+    comparison_figures,
+    mountain_car,
+    small_comparison,
+    table1,
+    theorem1,
+    two_state,
+)
+from saddleback.paper.claims import YES, Claim
+from saddleback.paper.comparison import chosen_rules, family, rule_names
+from saddleback.paper.mountain_car_reference import (
     Effort,
     Objective,
     fixed_point,
     from_experience,
     half_inverse,
 )
-from saddleback.paper.claims import YES, Claim
-from saddleback.paper.comparison import chosen_rules, family, rule_names
 from saddleback.paper.reproduction import page
 from saddleback.paper.table1_matrices import matrices, printed_holds
 from saddleback.paper.table1_rows import Choices, rows
@@ -134,7 +142,7 @@ def test_results_that_the_disk_cannot_hold(tmp_path, monkeypatch):
 
 def test_a_small_lambda_does_not_make_two_comparisons_one(tmp_path):
     options = Options(tmp_path, lam=0.2, quick=True)
-    plans = two_state.small.plan("two-state", two_state.make, two_state.COMPARISON, options)
+    plans = small_comparison.plan("two-state", two_state.make, two_state.COMPARISON, options)
     assert len(plans) == 4
 
 
@@ -208,7 +216,7 @@ def test_the_fixed_point_on_active_features_is_that_of_all():
 def test_results_of_another_comparison_are_not_read(tmp_path):
     options = Options(tmp_path, quick=True)
     case = next(
-        iter(two_state.small.plan("x", two_state.make, two_state.COMPARISON, options).values())
+        iter(small_comparison.plan("x", two_state.make, two_state.COMPARISON, options).values())
     )
     with (
         Store.open(tmp_path / "s", {case.name: case.study() | {"seed": 5}}, "") as store,
@@ -250,7 +258,7 @@ def test_the_fair_version_of_table_1_has_its_offsets(tmp_path):
         assert len(row.offsets(c)) == (3 if "t" in row.steps and row.slow else 1)
 
 
-@pytest.mark.parametrize("recipe", [two_state.small, mountain_car])
+@pytest.mark.parametrize("recipe", [small_comparison, mountain_car])
 def test_tables_of_comparisons_fit_80_columns(recipe):
     """With the longest numbers that there are, nothing is cut."""
     grid = SimpleNamespace(alphas=(9.77e-5,), ratios=(9.77e-5,))
@@ -262,7 +270,7 @@ def test_tables_of_comparisons_fit_80_columns(recipe):
     )  # fmt: skip
     metrics = recipe.METRICS | {"mspbe_paper": "by Â of μ"}
     said = io.StringIO()
-    Console(file=said, width=80).print(grids.tabulate(results, "title", metrics))
+    Console(file=said, width=80).print(comparison_figures.tabulate(results, "title", metrics))
     lines = said.getvalue().splitlines()
     assert sum(line.rstrip().endswith("2.5e-12  9.77e-05, 9.77e-05") for line in lines) == 9
     caption = " ".join(" ".join(lines).split())
@@ -275,7 +283,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
         sizes = [recipe.check(options) for options in (quick, full)]
         assert 0 < sizes[0] < sizes[1]
     plans = [
-        two_state.small.plan("x", two_state.make, two_state.COMPARISON, options)
+        small_comparison.plan("x", two_state.make, two_state.COMPARISON, options)
         for options in (quick, full)
     ]
     assert list(plans[0]) == list(plans[1])

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 import saddleback as sb
 from saddleback import errors
-from saddleback.commands import group
+from saddleback.cli.group import group
 from saddleback.features import OneHot
 from saddleback.log import Observed
-from saddleback.log.as_logged import NAME
-from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier, usual
+from saddleback.log.behaviour_target import NAME
+from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, usual
 from saddleback.verdict import of_statistics, rank
 from saddleback.verdict.ranking import Candidate, Ranking
 
@@ -194,7 +194,7 @@ def place(tmp_path_factory):
     log = sb.Log(clinic(600, rng=1), observations=SIGNS, actions=DOSES)
     log.write(folder / "visits.parquet", gamma=0.97)
     (folder / "pol.py").write_text(
-        "from saddleback.problems.clinic import earlier, usual\n"
+        "from saddleback.problems.synthetic_clinic import earlier, usual\n"
         "def later(signs):\n    return 0.5 * usual(signs) + [0.5, 0.0, 0.0]\n"
     )
     return folder

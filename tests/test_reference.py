@@ -14,17 +14,17 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = DOCS / "api"
 ROOMS = (
     "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
-    "problems.clinic", "report", "rules", "sweep", "system", "theory", "verdict",
+    "problems.synthetic_clinic", "report", "rules", "sweep", "system", "theory", "verdict",
 )  # fmt: skip
 """Packages whose names are public, besides those that `saddleback` itself has."""
 
 INTERNAL = {
     "engine": "streams and kernels, free to change for speed; what one needs of it, saddleback has",
-    "evaluation.svrg": "SVRG without its checks; saddleback.SVRG has them",
+    "evaluation.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
     "paper": "recipes of one paper's experiments, run by `saddleback paper`",
     "paper.claims": "the same",
     "plots": "the look of our own figures",
-    "commands": "the command line, whose contract is its help and its JSON",
+    "cli": "the command line, whose contract is its help and its JSON",
 }
 """Packages that are not public though other packages import from them, and why."""
 

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 import logs
 import saddleback as sb
-from saddleback.commands import group
-from saddleback.evaluation.weights import pareto_k, tail
+from saddleback.cli.group import group
+from saddleback.evaluation.weight_diagnostics import pareto_k, tail
 from saddleback.report import evaluation_page, write
-from saddleback.verdict.words import (
+from saddleback.verdict.text_report import (
     answer,
     baseline_line,
     failed_checks,

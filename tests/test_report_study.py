@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from scipy.stats import t as student
 
 import saddleback as sb
-from saddleback.commands import group
+from saddleback.cli.group import group
 from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import page as page_module
-from saddleback.report import read_results, study, study_page, write
+from saddleback.report import read_results, study_html, study_page, write
 from saddleback.sweep import Store, packed, run_study, run_tasks, threads
 
 EVIL = "<img src=x onerror='window.hacked=1'>(0.5)"
@@ -126,7 +126,7 @@ def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
 
 def test_best_settings_have_students_interval(folder):
     each = read_results(folder).learned[0]
-    found = study.best(each, "mspbe", np.arange(len(each.points)))
+    found = study_html.best(each, "mspbe", np.arange(len(each.points)))
     i, j = each.best("mspbe")
     ends = each.final("mspbe")[:, i, j]
     low, high = student.interval(0.95, RUNS - 1, ends.mean(), ends.std(ddof=1) / np.sqrt(RUNS))
@@ -138,10 +138,10 @@ def test_best_settings_have_students_interval(folder):
 
 def test_too_much_is_thinned_and_then_refused(folder, tmp_path, monkeypatch):
     found = read_results(folder)
-    assert study.thinning(found) == 1
-    monkeypatch.setattr(study, "ROOM", 10_000)
-    stride = study.thinning(found)
-    table = study.table(found.learned[0], ["mspbe"], stride)
+    assert study_html.thinning(found) == 1
+    monkeypatch.setattr(study_html, "ROOM", 10_000)
+    stride = study_html.thinning(found)
+    table = study_html.table(found.learned[0], ["mspbe"], stride)
     assert stride > 1
     assert table["points"][-1] == POINTS[-1]
     assert np.diff(table["points"]).max() == 10 * stride

@@ -9,18 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
-from saddleback._files import writable
-from saddleback.commands import group
-from saddleback.commands._logs import as_json
-from saddleback.commands.explain import read_result
+from saddleback._paths import writable
+from saddleback.cli.cmd_explain import read_result
+from saddleback.cli.group import group
+from saddleback.cli.log_options import as_json
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.storage import packed_statistics
-from saddleback.problems import clinic
+from saddleback.evaluation.statistics_io import packed_statistics
+from saddleback.problems import synthetic_clinic
 from saddleback.report import evaluation_page, read_results, study_page
 from saddleback.sweep import run_study
-from saddleback.system.storage import pack
-from saddleback.verdict.saved import RESULT, damage
-from saddleback.verdict.words import format_result_verbose
+from saddleback.system.io import pack
+from saddleback.verdict.result_schema import RESULT, damage
+from saddleback.verdict.text_report import format_result_verbose
 
 OTHERS = (None, "x", -1, 1e308, [], {}, True)
 """What is put in the place of each part."""
@@ -64,10 +64,14 @@ def mutations(plain):
 @pytest.fixture(scope="module")
 def result():
     """A saved result with all that one may have."""
-    log = sb.Log(clinic.clinic(60, rng=0), observations=clinic.SIGNS, actions=clinic.DOSES)
+    log = sb.Log(
+        synthetic_clinic.clinic(60, rng=0),
+        observations=synthetic_clinic.SIGNS,
+        actions=synthetic_clinic.DOSES,
+    )
     box = sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=1)
     found = sb.evaluate(
-        log, {"new": clinic.earlier}, features=box, gamma=0.97, path=True, draws=20
+        log, {"new": synthetic_clinic.earlier}, features=box, gamma=0.97, path=True, draws=20
     ).as_dict()
     found |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
     found["card"] = log.card(0.97).as_dict()
@@ -84,7 +88,7 @@ def test_the_description_knows_every_field_of_a_result(result):
 @pytest.mark.slow
 def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
     """What is not said to be damaged is told again, on the terminal and as a page."""
-    monkeypatch.setattr("saddleback.report.evaluation.page", lambda *_, **shown: str(shown))
+    monkeypatch.setattr("saddleback.report.evaluation_html.page", lambda *_, **shown: str(shown))
     plain = copy.deepcopy(result)
     refused = told = 0
     for _ in mutations(plain):
@@ -250,7 +254,7 @@ rule = [{name = "GES", lam = 0.5}]
 
 
 def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
-    monkeypatch.setattr("saddleback.report.study.page", lambda *_, **shown: str(shown))
+    monkeypatch.setattr("saddleback.report.study_html.page", lambda *_, **shown: str(shown))
     study, out = tmp_path / "s.toml", tmp_path / "s"
     study.write_text(STUDY)
     run_study(study, out)

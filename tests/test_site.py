@@ -67,7 +67,7 @@ def test_fields_and_constants_have_words_of_their_own(site):
     }
     assert "Most features p" in told["saddleback.system.LARGEST"]
     assert "semi-gradient" in told["saddleback.rules.Coefficients.td"]
-    assert "heart rate" in told["saddleback.problems.clinic.SIGNS"]
+    assert "heart rate" in told["saddleback.problems.synthetic_clinic.SIGNS"]
     types = {kind.__doc__.split(".")[0] for kind in (int, float, str, tuple, list, dict)}
     for name, text in told.items():
         assert text, name

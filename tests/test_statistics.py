@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import saddleback as sb
 from logs import ENDS, columns, mixed
 from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
-from saddleback.engine import backward
+from saddleback.engine import moments_backward
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Custom, Fourier, Tiles
-from saddleback.log import Log, LogError, collect, files
-from saddleback.log.prints import overlap
+from saddleback.log import Log, LogError, collect, row_sources
+from saddleback.log.fingerprints import overlap
 from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
 
 BOX = ((-3.0, -3.0), (3.0, 3.0))
@@ -547,13 +547,13 @@ def test_the_ceiling_is_that_of_the_ratios():
 @pytest.mark.kernel
 def test_sums_do_not_depend_on_batches(monkeypatch):
     """Neither where episodes go on in the next piece, nor with entries that become negligible."""
-    monkeypatch.setattr(backward, "TIDY", 2)
-    monkeypatch.setattr(backward, "NEGLIGIBLE", 1e-3)
+    monkeypatch.setattr(moments_backward, "TIDY", 2)
+    monkeypatch.setattr(moments_backward, "NEGLIGIBLE", 1e-3)
     data = columns([30, 2, 25], np.array(ENDS)[[1, 2, 0]], seed=19)
     rules = [GTB(0.3), GES(0.9)]
     expected = summed(Log(data, segment=9), rules, features=TILES)
     for batch in (1, 4, 11):
-        monkeypatch.setattr(files, "BATCH", batch)
+        monkeypatch.setattr(row_sources, "BATCH", batch)
         found = summed(Log(data, segment=9), rules, features=TILES)
         for name in ("A", "b", "M"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

@@ -16,17 +16,17 @@ from saddleback.sweep import (
     Store,
     Study,
     StudyError,
+    cost_estimate,
     plan,
-    planning,
     read_study,
     run_tasks,
     summary,
     tasks_of,
     threads,
 )
-from saddleback.sweep.places import lines
 from saddleback.sweep.store import facts_of
 from saddleback.sweep.study import Case
+from saddleback.sweep.toml_lines import lines
 from studies import SMALL, bits, finished, ordered, sweep, written
 
 GOOD = """\
@@ -523,8 +523,8 @@ def test_summary():
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(planning, "LONG", 0.0)
-    monkeypatch.setattr(planning, "LEAST", 0.0)
+    monkeypatch.setattr(cost_estimate, "LONG", 0.0)
+    monkeypatch.setattr(cost_estimate, "LEAST", 0.0)
 
 
 @pytest.mark.parametrize("share", [10**9, 700])
@@ -542,7 +542,7 @@ def test_a_plan_is_exact_where_it_can_be(tmp_path, quick, share):
     assert 0 < told.longest <= told.seconds
     assert told.rate == pytest.approx(told.learner_steps / told.seconds)
     rows = max(pq.read_metadata(path).num_rows for path in made)
-    assert told.memory >= rows * planning.ROW
+    assert told.memory >= rows * cost_estimate.ROW
 
 
 def test_plan_of_episodes(tmp_path, quick):

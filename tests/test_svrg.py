@@ -6,9 +6,9 @@ import pytest
 from saddleback import GES, GTB, Stream, System, problems
 from saddleback.engine import as_source
 from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.evaluation import samples as samples_module
-from saddleback.evaluation.samples import Table
-from saddleback.evaluation.svrg import Samples, _steps, solve
+from saddleback.evaluation import sparse_samples as samples_module
+from saddleback.evaluation.sparse_samples import Table
+from saddleback.evaluation.svrg_solver import Samples, _steps, solve
 from saddleback.features import Tiles
 from saddleback.problems.mountain_car import HIGH, LOW
 

@@ -16,7 +16,7 @@ import pytest
 
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, packed, run_tasks, threads
-from saddleback.sweep.run import Watcher
+from saddleback.sweep.task_runner import Watcher
 from studies import command, invoked
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from pages import blocks, commands, printed
 from pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
-from saddleback.commands import COMMANDS
+from saddleback.cli.group import COMMANDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
 

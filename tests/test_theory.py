@@ -20,7 +20,7 @@ from saddleback.theory import (
     small_step_floor,
     trace_radius,
 )
-from saddleback.theory.noise import noise_chain
+from saddleback.theory.noise_chain import noise_chain
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 FORMS = ["ExpectedSarsa", "GES", "GQ", "GTD", "TDRC"]
@@ -554,7 +554,7 @@ def test_advice_comes_near_the_best_of_a_grid(seed):
     problem, rule, steps = problems.random_mdp(0.9, rng=seed), sb.GES(0.0), 2000
     advice = step_sizes(problem, rule, steps=steps)
     alphas, ratios = 2.0 ** -np.arange(1, 12), 2.0 ** np.arange(-5, 6)
-    from saddleback.theory.model import of_chain
+    from saddleback.theory.moment_model import of_chain
 
     model = of_chain(noise_chain(problem, rule))
     best = min(model.error(a, a * r, steps) for a in alphas for r in ratios)

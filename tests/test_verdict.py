@@ -12,16 +12,16 @@ import pytest
 
 import saddleback as sb
 from logs import mixed
-from saddleback.commands._logs import as_json
+from saddleback.cli.log_options import as_json
 from saddleback.errors import SaddlebackError
-from saddleback.evaluation.intervals import Interval
+from saddleback.evaluation.sandwich import Interval
 from saddleback.features import Custom, Fourier, OneHot
 from saddleback.verdict import Gate, Improvement, Verdict
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS
-from saddleback.verdict.numbers import decimals, distinct, number
-from saddleback.verdict.saved import damage
-from saddleback.verdict.words import (
+from saddleback.verdict.number_format import decimals, distinct, number
+from saddleback.verdict.result_schema import damage
+from saddleback.verdict.text_report import (
     USED,
     answer,
     failed_checks,
