@@ -6,12 +6,12 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from helpers.studies import SMALL, written
 from saddleback import GES, collect, evaluate, learn, problems
 from saddleback._progress import part_of, planned
 from saddleback.cli import progress as cli_progress
 from saddleback.cli.group import group
 from saddleback.sweep import Store, Task, TaskProgress, read_study, run_study, tasks_of
-from studies import SMALL, written
 
 WILD = SMALL.replace("0.2]", "50.0]")
 
