@@ -24,9 +24,9 @@ from rich.table import Table
 
 import saddleback as sb
 from saddleback.evaluation import default_rule, doubly_robust, importance_sampling
-from saddleback.evaluation.intervals import of_blocks, sandwich
+from saddleback.evaluation.sandwich import of_blocks, sandwich
 from saddleback.features import Custom, Given, OneHot
-from saddleback.problems.car_rollouts import returns
+from saddleback.problems.mountain_car_rollouts import returns
 
 RULE = default_rule()
 METHODS = ("sandwich", "blocks", "IS", "PDIS", "WIS", "PDWIS", "DR", "WDR")

@@ -1,5 +1,5 @@
 /* A plain C loop of the lazy GES update, as a stand-in for the machine's limit: same stream, same
-   arithmetic as engine/step.py for the saddle form with binary features, nothing else. */
+   arithmetic as engine/update_kernel.py for the saddle form with binary features, nothing else. */
 #include <math.h>
 #include <stdint.h>
 

@@ -7,7 +7,7 @@ import platform
 from datetime import date
 from pathlib import Path
 
-from saddleback._versions import versions
+from saddleback._provenance import versions
 
 
 def processor() -> str:

@@ -29,8 +29,8 @@ from machine import machine, told
 from saddleback import GES, features, problems
 from saddleback.log import Log, collect
 from saddleback.sweep import Store, Summing, cluster, read_study, run_tasks, tasks_of, threads
-from saddleback.sweep.progress import short, span
-from saddleback.sweep.read import SHARE
+from saddleback.sweep.study_file import SHARE
+from saddleback.sweep.task_progress import short, span
 
 MACHINES, CORES = 100, 2
 """The cluster that is computed: so many machines like this one."""
@@ -174,9 +174,9 @@ def log_tasks(folder, files=4, episodes=15_000):
     tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=4)
     log = Log(str(folder / "day*.parquet"))
     what = Summing(log, (GES(0.0),), {"target": "pump:0.8"}, tiles, 0.99, blocks=5)
-    from saddleback.sweep import sums
+    from saddleback.sweep import statistics_chunks
 
-    sums.ROWS, sums.BYTES_A_ROW = 1, 10**9
+    statistics_chunks.ROWS, statistics_chunks.BYTES_A_ROW = 1, 10**9
     return what, what.tasks()
 
 

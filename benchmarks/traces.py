@@ -20,10 +20,10 @@ from rich.progress import track
 from rich.table import Table
 
 import saddleback as sb
-from saddleback.evaluation.solve import Range
+from saddleback.evaluation.lstd_solve import Range
 from saddleback.features import Custom, OneHot
-from saddleback.paper import car as truth_of_car
-from saddleback.problems.car_rollouts import returns
+from saddleback.paper import mountain_car_reference as truth_of_car
+from saddleback.problems.mountain_car_rollouts import returns
 
 BELOW = 0.95
 """The importance trace goes up to this share of the λ ceiling."""

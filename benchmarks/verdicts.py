@@ -27,9 +27,9 @@ from situations import KINDS
 import saddleback as sb
 from saddleback.evaluation import default_rule
 from saddleback.log import Observed
-from saddleback.log.as_logged import NAME
+from saddleback.log.behaviour_target import NAME
 from saddleback.verdict import of_statistics
-from saddleback.verdict.gap import without_trace
+from saddleback.verdict.approximation_gap import without_trace
 
 SEEDS = int(os.environ.get("VERDICT_SEEDS", "20"))
 FIRST = 1000

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 import saddleback as sb
 from saddleback import report
-from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
 
 PICTURE = Path("results/evaluation-page.png")
 

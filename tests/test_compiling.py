@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import saddleback as sb
-from saddleback.commands._progress import display, messages_shown
+from saddleback.cli.progress import display, messages_shown
 
 CALLED = """
 import numpy as np
@@ -29,7 +29,7 @@ logging.basicConfig(format="%(levelname)s %(name)s %(message)s", level=logging.I
 SPECIALISED = """
 import sys
 from numba.core.dispatcher import Dispatcher
-from saddleback.commands import group
+from saddleback.cli.group import group
 one, other, *options = sys.argv[1:]
 for log, features in ((one, "tiles:2x2"), (other, "polynomial:2")):
     try:

@@ -72,7 +72,7 @@ def test_a_label_survives_saving_and_is_not_needed_to_load(tmp_path):
 
 
 def test_a_label_is_not_passed_on_to_the_rules_of_other_lambda():
-    from saddleback.verdict.closed import along
+    from saddleback.verdict.evaluate_statistics import along
 
     ours = replace(sb.GRetrace(0.5), label="ours")
     assert [rule.display_name for rule in along(ours).values()][:2] == [
@@ -308,7 +308,7 @@ def test_an_analysis_draws_three_panels(analysis):
 
 @pytest.fixture(scope="module")
 def log_card():
-    from saddleback.problems.clinic import DOSES, SIGNS, clinic
+    from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
 
     return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).card(gamma=0.9)
 

@@ -1,15 +1,17 @@
 """Progress: a fraction of all the planned work, shown as a bar or as a line every ten seconds."""
 
 import re
+import sys
 
 import pytest
 from click.testing import CliRunner
 
+from helpers.studies import SMALL, written
 from saddleback import GES, collect, evaluate, learn, problems
 from saddleback._progress import part_of, planned
-from saddleback.commands import _progress, group
+from saddleback.cli import progress as cli_progress
+from saddleback.cli.group import group
 from saddleback.sweep import Store, Task, TaskProgress, read_study, run_study, tasks_of
-from studies import SMALL, written
 
 WILD = SMALL.replace("0.2]", "50.0]")
 
@@ -38,7 +40,7 @@ def test_parts_of_parts_add_up():
 
 
 def test_the_time_left_counts_down_between_reports():
-    clock = _progress.Clock(now=0.0)
+    clock = cli_progress.Clock(now=0.0)
     assert clock.left(now=5.0) is None
     clock.report(0.1, now=10.0)
     assert [clock.left(now=t) for t in (10.0, 40.0, 500.0)] == [90.0, 60.0, 0.0]
@@ -49,7 +51,7 @@ def test_the_time_left_counts_down_between_reports():
 @pytest.mark.parametrize("held", [10**6, 0])
 def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
     """From 0 to 1, never back, whether the log is kept in memory or read again and again."""
-    monkeypatch.setattr("saddleback.verdict.answer.HELD", held)
+    monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "HELD", held)
     car = problems.mountain_car()
     log = collect(car, episodes=30, rng=0)
     recorder = Recorder()
@@ -105,7 +107,7 @@ def test_a_cluster_without_workers_is_noted_while_all_are_waited_for(tmp_path):
 
 
 def test_without_a_terminal_there_are_plain_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(_progress, "EVERY", 0.0)
+    monkeypatch.setattr(cli_progress, "EVERY", 0.0)
     done = CliRunner().invoke(
         group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s"), "--workers", "1"]
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 import saddleback as sb
-from saddleback.problems.car_rollouts import returns
+from saddleback.problems.mountain_car_rollouts import returns
 
 from .good import any_setup, lasting, wide
 from .making import Situation, either, log_of, made

@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from saddleback.evaluation import SVRG as SVRG
     from saddleback.evaluation import Statistics as Statistics
     from saddleback.evaluation import Streamed as Streamed
-    from saddleback.evaluation import doubly_robust as doubly_robust
-    from saddleback.evaluation import importance_sampling as importance_sampling
     from saddleback.evaluation import load_statistics as load_statistics
     from saddleback.evaluation import save_statistics as save_statistics
+    from saddleback.evaluation.doubly_robust import doubly_robust as doubly_robust
+    from saddleback.evaluation.importance_sampling import importance_sampling as importance_sampling
+    from saddleback.finite_mdp import FiniteMDP as FiniteMDP
     from saddleback.learning import Run as Run
-    from saddleback.learning import iterate as iterate
-    from saddleback.learning import learn as learn
-    from saddleback.learning import learn_offline as learn_offline
+    from saddleback.learning.iterate import iterate as iterate
+    from saddleback.learning.learn import learn as learn
+    from saddleback.learning.learn_offline import learn_offline as learn_offline
     from saddleback.log import Log as Log
     from saddleback.log import LogError as LogError
     from saddleback.log import as_target as as_target
-    from saddleback.log import collect as collect
     from saddleback.log import estimate_behaviour as estimate_behaviour
-    from saddleback.mdp import FiniteMDP as FiniteMDP
+    from saddleback.log.collect import collect as collect
     from saddleback.problem import Problem as Problem
     from saddleback.rules import ABQ as ABQ
     from saddleback.rules import ETD as ETD
@@ -89,15 +89,15 @@ if TYPE_CHECKING:
     from saddleback.system import System as System
     from saddleback.theory import MeanStability as MeanStability
     from saddleback.theory import lambda_ceiling as lambda_ceiling
-    from saddleback.theory import mean_square as mean_square
     from saddleback.theory import step_sizes as step_sizes
-    from saddleback.theory import theorem2 as theorem2
+    from saddleback.theory.mean_square import mean_square as mean_square
+    from saddleback.theory.theorem2 import theorem2 as theorem2
     from saddleback.verdict import Verdict as Verdict
-    from saddleback.verdict import evaluate as evaluate
     from saddleback.verdict import rank as rank
+    from saddleback.verdict.evaluate import evaluate as evaluate
 
 _ROOMS = {
-    "mdp": ["FiniteMDP"],
+    "finite_mdp": ["FiniteMDP"],
     "problem": ["Problem"],
     "rules": [
         "ABQ", "ETD", "GES", "GQ", "GTB", "GTD", "GTD2", "TD", "TDC", "TDRC", "ExpectedSarsa",

@@ -11,7 +11,7 @@ import numpy as np
 from saddleback import _validate, policies
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidShape
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)

@@ -1,26 +1,32 @@
 """The engine: experience becomes a stream of numbers, and one kernel runs every rule on it."""
 
-from saddleback.engine.backward import BackwardSums
-from saddleback.engine.expected import ExpectedLearners
-from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
-from saddleback.engine.featured import Trajectory
-from saddleback.engine.given import Stream
-from saddleback.engine.learners import Learners, Workers
-from saddleback.engine.logged import LoggedStreamer, check_logged, copies_of, needs_ratios, taken
-from saddleback.engine.offline import OfflineLearners
-from saddleback.engine.pieces import Pieces, record_points
-from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
-from saddleback.engine.scores import Scores
-from saddleback.engine.source import FiniteSource, Simulation, Source, as_source
-from saddleback.engine.stream import Columns
-from saddleback.engine.sums import Moments, Sums
-from saddleback.engine.visits import (
+from saddleback.engine.chunking import Pieces, record_points
+from saddleback.engine.count_kernels import (
     count_known,
     count_mass,
     count_policy,
     count_ratios,
     count_visits,
 )
+from saddleback.engine.expected_update import ExpectedLearners
+from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
+from saddleback.engine.influence_scores import Scores
+from saddleback.engine.learner_batch import Learners, Workers
+from saddleback.engine.log_stream import (
+    LoggedStreamer,
+    check_logged,
+    copies_of,
+    needs_ratios,
+    taken,
+)
+from saddleback.engine.moments_backward import BackwardSums
+from saddleback.engine.moments_forward import Moments, Sums
+from saddleback.engine.offline_update import OfflineLearners
+from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
+from saddleback.engine.simulation_stream import Trajectory
+from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source
+from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.user_stream import Stream
 
 __all__ = [
     "CHUNK",

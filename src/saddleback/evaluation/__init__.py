@@ -1,14 +1,14 @@
 """The value of a policy from a log: sums that add up, and estimates made of them."""
 
+from saddleback.evaluation.doubly_robust import doubly_robust
+from saddleback.evaluation.episode_weights import Trajectories
 from saddleback.evaluation.estimator import FQE, LSTD, Estimator, default_rule
-from saddleback.evaluation.importance import importance_sampling
-from saddleback.evaluation.robust import doubly_robust
-from saddleback.evaluation.saddle import SVRG
+from saddleback.evaluation.importance_sampling import importance_sampling
 from saddleback.evaluation.statistics import Statistics
-from saddleback.evaluation.storage import load_statistics, save_statistics
-from saddleback.evaluation.streamed import Streamed
-from saddleback.evaluation.trajectories import Trajectories
-from saddleback.evaluation.weighted import Weighted
+from saddleback.evaluation.statistics_io import load_statistics, save_statistics
+from saddleback.evaluation.streaming import Streamed
+from saddleback.evaluation.svrg_estimator import SVRG
+from saddleback.evaluation.weighted_estimate import Weighted
 
 __all__ = [
     "FQE", "LSTD", "SVRG", "Estimator", "Statistics", "Streamed", "Trajectories", "Weighted",

@@ -13,8 +13,8 @@ from saddleback._progress import Progress, part_of
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
-from saddleback.evaluation.parameters import Parameterised
-from saddleback.evaluation.solve import Range
+from saddleback.evaluation.estimator_params import Parameterised
+from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target

@@ -18,13 +18,13 @@ import numpy as np
 from saddleback._progress import Progress
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.accumulate import accumulate
-from saddleback.evaluation.setting import Setting
-from saddleback.evaluation.solve import Factored, Range, Solution
-from saddleback.evaluation.tally import Tally
+from saddleback.evaluation.log_counts import Tally
+from saddleback.evaluation.lstd_solve import Factored, Range, Solution
+from saddleback.evaluation.statistics_key import Setting
+from saddleback.evaluation.statistics_pass import accumulate
 from saddleback.features import Features
 from saddleback.log import Finding, Log
-from saddleback.log.prints import overlap
+from saddleback.log.fingerprints import overlap
 from saddleback.rules import Importance, Rule, each_rule
 from saddleback.system import System
 

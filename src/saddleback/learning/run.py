@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from saddleback import _names, _validate
+from saddleback import _registry, _validate
 from saddleback._display import Tabular, card_html, html_table
 from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
-from saddleback.learning.best import Best, least, tail
+from saddleback.learning.best_setting import Best, least, tail
 from saddleback.rules import Rule
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ class Run(Tabular):
                 "nothing was measured: say what to measure, metrics={name: function of θ}."
             )
         return (
-            next(iter(self.curves)) if name is None else _names.known("metric", name, self.curves)
+            next(iter(self.curves))
+            if name is None
+            else _registry.known("metric", name, self.curves)
         )
 
     def plot(
@@ -192,7 +194,7 @@ class Run(Tabular):
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['GES(0.3), α = 0.01, β = 0.02', 'GQ(0.3), α = 0.01, β = 0.02']
         """
-        from saddleback.plots.results import learning_curve  # matplotlib is loaded to draw
+        from saddleback.plots.result_plots import learning_curve  # matplotlib is loaded to draw
 
         return learning_curve(self, self._metric(metric), index, ax)
 

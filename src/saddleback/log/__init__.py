@@ -1,15 +1,15 @@
 """Logs of decisions: read, validated, cut into episodes; and the policies to be judged by them."""
 
-from saddleback.log.as_logged import Observed
-from saddleback.log.behaviour import Behaviour, estimate_behaviour
-from saddleback.log.card import Card
-from saddleback.log.collecting import collect
-from saddleback.log.episodes import Piece
-from saddleback.log.findings import Finding, LogError
+from saddleback.log.behaviour_target import Observed
+from saddleback.log.collect import collect
+from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
-from saddleback.log.minari import from_minari
-from saddleback.log.minari_out import to_minari
-from saddleback.log.targets import Target, as_target
+from saddleback.log.minari_export import to_minari
+from saddleback.log.minari_import import from_minari
+from saddleback.log.propensity_estimation import Behaviour, estimate_behaviour
+from saddleback.log.segmentation import Piece
+from saddleback.log.summary import Card
+from saddleback.log.target_policies import Target, as_target
 
 __all__ = [
     "Behaviour", "Card", "Finding", "Log", "LogError", "Observed", "Piece", "Target", "as_target",

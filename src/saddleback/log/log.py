@@ -13,17 +13,17 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow.compute as pc
 
-from saddleback import _names, _validate
+from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.log.card import Card
-from saddleback.log.decode import Decoder, Rows, plain
-from saddleback.log.episodes import SEGMENT, Piece
-from saddleback.log.files import Part, common_layout, parts, write_parts
-from saddleback.log.findings import Finding, LogError, refuse
-from saddleback.log.layout import Layout, is_text
-from saddleback.log.reading import Reading, Returns
+from saddleback.log.arrow_decode import Decoder, Rows, plain
+from saddleback.log.diagnostics import Finding, LogError, refuse
+from saddleback.log.reader import Reading, Returns
+from saddleback.log.row_sources import Part, common_layout, parts, write_parts
+from saddleback.log.schema import Layout, is_text
+from saddleback.log.segmentation import SEGMENT, Piece
+from saddleback.log.summary import Card
 from saddleback.policies import Policy
 
 
@@ -103,9 +103,9 @@ class Log:
     segment: int = SEGMENT
 
     def __post_init__(self) -> None:
-        _names.known("time_limit", self.time_limit, ("artifact", "task"))
+        _registry.known("time_limit", self.time_limit, ("artifact", "task"))
         if self.drop_bad is not None:
-            _names.known("drop_bad", self.drop_bad, ("episode",))
+            _registry.known("drop_bad", self.drop_bad, ("episode",))
         if self.min_prob is not None:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)

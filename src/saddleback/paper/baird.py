@@ -15,8 +15,8 @@ from rich.table import Table
 
 from saddleback import plots
 from saddleback._typing import ArrayLike
-from saddleback.paper import Options, small
-from saddleback.paper.demonstration import Learner, add, compare, tabulate
+from saddleback.paper import Options, small_comparison
+from saddleback.paper.learning_curves import Learner, add, compare, tabulate
 from saddleback.problem import Problem
 from saddleback.problems import baird
 from saddleback.rules import GTD2, TD, TDC
@@ -39,7 +39,7 @@ class Choices:
 PANEL = 1.05
 """Inches of a panel."""
 
-COMPARISON = small.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
+COMPARISON = small_comparison.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
 """The ceiling of importance traces is .382. Rewards: 1 for dashed, −1 for solid."""
 
 
@@ -50,7 +50,7 @@ def make(rewards: ArrayLike | None) -> Problem:
 
 def check(options: Options) -> int:
     """Refuse what cannot be run; return how many bytes the results will be."""
-    return small.check("baird", make, COMPARISON, options)
+    return small_comparison.check("baird", make, COMPARISON, options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -98,5 +98,5 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
                 plots.label_ends(ax, named)
         axes[-1].set(xlabel="step\nlines: median of the runs; bands: all; dashed: expected")
         paths = options.save(figure, "baird")
-    tables, more = small.compare("baird", make, COMPARISON, options)
+    tables, more = small_comparison.compare("baird", make, COMPARISON, options)
     return [table, *tables], paths + more

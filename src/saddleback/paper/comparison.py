@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from saddleback._names import known
 from saddleback._progress import Progress
+from saddleback._registry import known
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
 from saddleback.learning import learn
-from saddleback.learning.best import least, tail
+from saddleback.learning.best_setting import least, tail
 from saddleback.problem import Problem
 from saddleback.rules import (
     NAMED,

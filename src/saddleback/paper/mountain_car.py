@@ -20,9 +20,9 @@ from rich.table import Table
 from saddleback._progress import Progress
 from saddleback.engine import Simulation
 from saddleback.features import Tiles
-from saddleback.paper import Options, Preparation, execute, grids
-from saddleback.paper.car import Effort, Values, fixed_point, from_experience
+from saddleback.paper import Options, Preparation, comparison_figures, execute
 from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
+from saddleback.paper.mountain_car_reference import Effort, Values, fixed_point, from_experience
 from saddleback.paper.truth import Truth
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
@@ -127,8 +127,10 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         lam = c.lam if comparison.name == "paper" else min(c.lam, c.below_ceiling)
         title = f"MountainCar, λ = {lam:g}, β/α from {min(comparison.grid.ratios):.2g}"
         metrics = METRICS | {"mspbe_paper": "by Â of μ"}
-        tables.append(grids.tabulate(results, title, metrics))
-        paths += grids.draw(results, METRICS, title, options, f"mountain-car-{comparison.name}")
+        tables.append(comparison_figures.tabulate(results, title, metrics))
+        paths += comparison_figures.draw(
+            results, METRICS, title, options, f"mountain-car-{comparison.name}"
+        )
     return [*tables, fixed_points(store, fixed)], paths
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.engine import Simulation
-from saddleback.paper.car import (
+from saddleback.paper.comparison import Metrics
+from saddleback.paper.mountain_car_reference import (
     Effort,
     Objective,
     Values,
@@ -21,7 +22,6 @@ from saddleback.paper.car import (
     trusted,
     values,
 )
-from saddleback.paper.comparison import Metrics
 from saddleback.rules import GES, Expected, Rule, Saddle, Trace
 from saddleback.system import System
 

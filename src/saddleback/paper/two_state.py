@@ -14,8 +14,8 @@ from rich.table import Table
 
 from saddleback import plots
 from saddleback._typing import ArrayLike
-from saddleback.paper import Options, small
-from saddleback.paper.demonstration import Comparison, Learner, add, compare, tabulate
+from saddleback.paper import Options, small_comparison
+from saddleback.paper.learning_curves import Comparison, Learner, add, compare, tabulate
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
@@ -37,7 +37,7 @@ class Choices:
     runs: int = 10
 
 
-COMPARISON = small.Choices(below_ceiling=0.5, rewards=Choices().rewards)
+COMPARISON = small_comparison.Choices(below_ceiling=0.5, rewards=Choices().rewards)
 """The ceiling of importance traces is .714 at γ = .99."""
 
 
@@ -48,7 +48,7 @@ def make(rewards: ArrayLike | None) -> Problem:
 
 def check(options: Options) -> int:
     """Refuse what cannot be run; return how many bytes the results will be."""
-    return small.check("two-state", make, COMPARISON, options)
+    return small_comparison.check("two-state", make, COMPARISON, options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -92,7 +92,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         )
         plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
         paths = options.save(figure, "two-state")
-    tables, more = small.compare("two-state", make, COMPARISON, options)
+    tables, more = small_comparison.compare("two-state", make, COMPARISON, options)
     return [table, *tables], paths + more
 
 

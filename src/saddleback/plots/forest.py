@@ -8,9 +8,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from saddleback.plots.results import titled
+from saddleback.plots.result_plots import titled
 from saddleback.plots.style import COLOURS
-from saddleback.verdict.words import trusted
+from saddleback.verdict.text_report import trusted
 
 GREY = "#767676"
 ROW, HEAD, WIDTH = 0.27, 1.1, 6.4

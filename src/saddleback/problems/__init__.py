@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from saddleback import _names
+from saddleback import _registry
 from saddleback.engine import Simulation
 from saddleback.problem import Problem
 from saddleback.problems.baird import baird
@@ -31,7 +31,7 @@ def make(name: str, **parameters: Any) -> Problem:
     >>> make("two_state", gamma=0.9)
     Problem(states=2, actions=2, gamma=0.9, continuing, action values, p=2)
     """
-    return _names.build("problem", name, NAMED, parameters)
+    return _registry.build("problem", name, NAMED, parameters)
 
 
 __all__ = [

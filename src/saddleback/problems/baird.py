@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _names
+from saddleback import _registry
 from saddleback._typing import ArrayLike
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
 
 DASHED, SOLID = 0, 1
@@ -44,7 +44,7 @@ def baird(
     >>> int(np.linalg.matrix_rank(baird().Phi))
     14
     """
-    _names.known("features", features, FEATURES)
+    _registry.known("features", features, FEATURES)
     P = np.zeros((7, 2, 7))
     P[:, DASHED, :6] = 1 / 6
     P[:, SOLID, 6] = 1.0

@@ -6,7 +6,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback.errors import InvalidParameter
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
 
 STEP, SKIP = 0, 1

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _names, _validate
+from saddleback import _registry, _validate
 from saddleback._typing import RNG
 from saddleback.errors import InvalidParameter
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
 
 VALUES = ("action", "state")
@@ -52,7 +52,7 @@ def random_mdp(
     """
     for name, size in (("states", states), ("actions", actions), ("features", features)):
         _validate.count("random_mdp", name, size)
-    _names.known("values", values, VALUES)
+    _registry.known("values", values, VALUES)
     _validate.unit("random_mdp", "off_policy", off_policy)
     if _validate.unit("random_mdp", "termination", termination) == 1:
         raise InvalidParameter(f"random_mdp: termination must be < 1, got {termination!r}.")

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _names, _validate
+from saddleback import _registry, _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
 
 LEFT, RIGHT = 0, 1
@@ -50,7 +50,7 @@ def random_walk(
     >>> problem.truth[:5] * 6
     array([1., 2., 3., 4., 5.])
     """
-    _names.known("features", features, FEATURES)
+    _registry.known("features", features, FEATURES)
     if _validate.count("random_walk", "states", states) % 2 == 0 or states < 3:
         raise InvalidParameter(f"random_walk: states must be odd and >= 3, got {states}.")
     ends = {"left": states, "right": states + 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._typing import ArrayLike
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 from saddleback.problem import Problem
 
 RIGHT, LEFT = 0, 1

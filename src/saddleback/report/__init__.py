@@ -11,18 +11,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from saddleback.report.evaluation import evaluation_page as evaluation_page
-    from saddleback.report.explorer import explorer_page as explorer_page
+    from saddleback.report.evaluation_html import evaluation_page as evaluation_page
+    from saddleback.report.explorer_html import explorer_page as explorer_page
     from saddleback.report.page import ready as ready
     from saddleback.report.page import write as write
-    from saddleback.report.results import Learned as Learned
-    from saddleback.report.results import Results as Results
-    from saddleback.report.results import read_results as read_results
-    from saddleback.report.study import study_page as study_page
+    from saddleback.report.study_html import study_page as study_page
+    from saddleback.report.study_results import Learned as Learned
+    from saddleback.report.study_results import Results as Results
+    from saddleback.report.study_results import read_results as read_results
 
 _HOME = {
-    "evaluation_page": "evaluation", "explorer_page": "explorer", "ready": "page", "write": "page",
-    "Learned": "results", "Results": "results", "read_results": "results", "study_page": "study",
+    "evaluation_page": "evaluation_html", "explorer_page": "explorer_html",
+    "ready": "page", "write": "page",
+    "Learned": "study_results", "Results": "study_results", "read_results": "study_results",
+    "study_page": "study_html",
 }  # fmt: skip
 
 __all__ = [

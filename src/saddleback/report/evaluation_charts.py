@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from saddleback.evaluation.weighted import threshold, told_apart
-from saddleback.report.figures import Plain, axis, decades, figure
+from saddleback.evaluation.weighted_estimate import threshold, told_apart
 from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
-from saddleback.verdict.words import Row, has_ceiling
+from saddleback.report.vega import Plain, axis, decades, figure
+from saddleback.verdict.text_report import Row, has_ceiling
 
 MOST = 600
 """Most eigenvalues of resamples that are drawn: those with the largest real parts."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from saddleback import __version__
-from saddleback._files import writable
-from saddleback._plain import plain
+from saddleback._json import plain
+from saddleback._paths import writable
 from saddleback.errors import InvalidParameter
 
 ASSETS = Path(__file__).parent / "assets"
@@ -72,7 +72,7 @@ def page(template: str, scripts: tuple[str, ...], data: dict[str, Any], **shown:
 
     vega, charts_by = bundle()
     own = "\n".join(_asset(name) for name in ("common.js", *scripts))
-    parts = (_asset("first.js"), vega, f"(() => {{\n'use strict';\n{own}\n}})();")
+    parts = (_asset("theme_init.js"), vega, f"(() => {{\n'use strict';\n{own}\n}})();")
     code = [_in_script(each) for each in parts]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, undefined=jinja2.StrictUndefined,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from saddleback import _names
+from saddleback import _registry
 from saddleback.rules.bootstraps import Expected, Sampled, State
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
@@ -287,4 +287,4 @@ def make(name: str, **parameters: float) -> Rule:
     >>> print(make("GES", lam=0.5))
     GES(0.5)
     """
-    return _names.build("rule", name, NAMED, parameters)
+    return _registry.build("rule", name, NAMED, parameters)

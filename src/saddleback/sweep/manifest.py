@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from saddleback._versions import versions
+from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
 
 SCHEMA = 2

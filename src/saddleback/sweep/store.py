@@ -25,9 +25,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saddleback._versions import versions
+from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
-from saddleback.sweep.lock import Lock
+from saddleback.sweep.file_lock import Lock
 from saddleback.sweep.manifest import absent, new_manifest, read_manifest, same_study
 
 SUMS = "SHA256SUMS"

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from saddleback import _names, problems
+from saddleback import _registry, problems
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Source, as_source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
-from saddleback.log.targets import load
+from saddleback.log.target_policies import load
 from saddleback.problem import Problem
 from saddleback.rules import Rule, make
 from saddleback.system import System
@@ -76,7 +76,7 @@ class Case:
         """Return the problem; ``make`` is a path from the folder."""
         if self.make is None:
             assert self.name is not None
-            return _names.build("problem", self.name, PROBLEMS, self.parameters)
+            return _registry.build("problem", self.name, PROBLEMS, self.parameters)
         path, _, attribute = self.make.rpartition(":")
         where = folder / path
         if self.mark is not None and file_mark(where) != self.mark:

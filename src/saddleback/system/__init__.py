@@ -1,8 +1,8 @@
 """The linear systems behind the rules, exactly: fixed points, stability, objectives, operators."""
 
+from saddleback.system.io import load, save
+from saddleback.system.linear_stability import Stability
 from saddleback.system.operators import bellman, lambda_operator, projection
-from saddleback.system.spectra import Stability
-from saddleback.system.storage import load, save
 from saddleback.system.system import LARGEST, System
 
 __all__ = [

@@ -13,12 +13,12 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _names, _validate
+from saddleback import _registry, _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
-from saddleback.system.resolvent import average, backward, resolvent
-from saddleback.system.spectra import pseudo_inverse
+from saddleback.system.discounted_sums import average, backward, resolvent
+from saddleback.system.linear_stability import pseudo_inverse
 
 
 def bellman(problem: Problem, values: ArrayLike) -> FloatArray:
@@ -66,7 +66,7 @@ def lambda_operator(
     >>> np.allclose(*forms)
     True
     """
-    _names.known("form", form, ("resolvent", "series"))
+    _registry.known("form", form, ("resolvent", "series"))
     y = _rows(problem, values)
     kappa = terms(rule, problem).kappa
     delta = _pair_errors(problem, y)

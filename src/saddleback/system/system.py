@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from saddleback import _validate, chain
+from saddleback import _validate, markov_chain
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, each_rule, is_rule, terms
-from saddleback.system import spectra
-from saddleback.system.resolvent import average, backward, resolvent
+from saddleback.system import linear_stability
+from saddleback.system.discounted_sums import average, backward, resolvent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -242,8 +242,8 @@ class System(Tabular):
         return len(self.b)
 
     @cached_property
-    def _parts(self) -> spectra.Decomposition:
-        return spectra.Decomposition(self.A, spectra.sizes(self.M))
+    def _parts(self) -> linear_stability.Decomposition:
+        return linear_stability.Decomposition(self.A, linear_stability.sizes(self.M))
 
     @property
     def rank(self) -> int:
@@ -285,16 +285,16 @@ class System(Tabular):
     @cached_property
     def spectrum(self) -> ComplexArray:
         """Eigenvalues of A, largest real part first."""
-        return spectra.eigenvalues(self.A)
+        return linear_stability.eigenvalues(self.A)
 
     @cached_property
-    def stability(self) -> spectra.Stability:
+    def stability(self) -> linear_stability.Stability:
         """Verdict on the expected off-line update θ ← θ + α(Aθ + b), with its reason.
 
         This is the semi-gradient update with the rule's trace and bootstrap, whatever the rule's
         own form: where it is unstable a gradient form such as that of `GES` is called for.
         """
-        return spectra.stability(self.A, self.b, spectra.sizes(self.M))
+        return linear_stability.stability(self.A, self.b, linear_stability.sizes(self.M))
 
     @property
     def stable(self) -> bool:
@@ -311,7 +311,7 @@ class System(Tabular):
     @cached_property
     def M_inverse(self) -> FloatArray:
         """The inverse of M, or where it is singular a generalised inverse."""
-        return spectra.pseudo_inverse(self.M)
+        return linear_stability.pseudo_inverse(self.M)
 
     def residual(self, theta: ArrayLike) -> FloatArray:
         """Aθ + b, the expected update at θ [..., p]."""
@@ -404,7 +404,7 @@ class System(Tabular):
         Eigenvalues of A:
         off-line update diverges for every α
         """
-        from saddleback.plots.results import eigenvalues  # matplotlib is loaded to draw
+        from saddleback.plots.result_plots import eigenvalues  # matplotlib is loaded to draw
 
         return eigenvalues(self, ax)
 
@@ -438,6 +438,6 @@ def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     visited = d > 0
     Gamma_pi = np.einsum("sa,sat->st", problem.target, mdp.discounted)[visited][:, visited]
     m = np.ones(mdp.n_states)
-    f = chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
+    f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
     m[visited] += t.emphasis * (f / d[visited] - 1.0)
     return t.weight * np.repeat(m, mdp.n_actions)

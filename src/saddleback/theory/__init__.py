@@ -1,15 +1,15 @@
 """Theory as computation: what is stable, how fast it converges, and down to which error."""
 
-from saddleback.theory.advice import Advice, step_sizes
-from saddleback.theory.analysis import Analysis, analyse
+from saddleback.theory.analyse import Analysis, analyse
 from saddleback.theory.covariance import newey_west, noise_covariance
-from saddleback.theory.floor import small_step_floor
-from saddleback.theory.gap import GapRun, primal_dual_gap, projected_descent
-from saddleback.theory.mean import MeanStability, Pair
-from saddleback.theory.model import StepModel
-from saddleback.theory.rate import Theorem2, theorem2
-from saddleback.theory.squares import MeanSquare, mean_square
-from saddleback.theory.traces import lambda_ceiling, lambda_ceiling_of_log, trace_radius
+from saddleback.theory.error_floor import small_step_floor
+from saddleback.theory.mean_square import MeanSquare, mean_square
+from saddleback.theory.mean_stability import MeanStability, Pair
+from saddleback.theory.moment_model import StepModel
+from saddleback.theory.primal_dual_gap import GapRun, primal_dual_gap, projected_descent
+from saddleback.theory.step_size_advice import Advice, step_sizes
+from saddleback.theory.theorem2 import Theorem2, theorem2
+from saddleback.theory.trace_ceiling import lambda_ceiling, lambda_ceiling_of_log, trace_radius
 
 __all__ = [
     "Advice",

@@ -16,7 +16,7 @@ from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system import System
 from saddleback.theory.given import system_of
-from saddleback.theory.traces import above_ceiling, trace_radius
+from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 
 def noise_covariance(source: Problem | System, rule: Rule | None = None) -> FloatArray:

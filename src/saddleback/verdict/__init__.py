@@ -1,13 +1,13 @@
 """Can the answer be trusted? Estimates side by side, diagnostics, and a verdict that may be no."""
 
-from saddleback.verdict.answer import evaluate
-from saddleback.verdict.closed import of_statistics
+from saddleback.verdict.baseline import Logged
 from saddleback.verdict.estimate import Estimate
-from saddleback.verdict.evaluation import Evaluation
+from saddleback.verdict.evaluate import evaluate
+from saddleback.verdict.evaluate_statistics import of_statistics
+from saddleback.verdict.evidence_from_statistics import Diagnosis
 from saddleback.verdict.gates import CHECKS, Gate
-from saddleback.verdict.logged import Logged
 from saddleback.verdict.ranking import Ranking, rank
-from saddleback.verdict.sums import Diagnosis
+from saddleback.verdict.result import Evaluation
 from saddleback.verdict.verdict import Improvement, Verdict
 
 __all__ = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from saddleback.evaluation.intervals import ESTIMAND, Interval
-from saddleback.evaluation.weighted import Weighted
+from saddleback.evaluation.sandwich import ESTIMAND, Interval
+from saddleback.evaluation.weighted_estimate import Weighted
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.evaluation.portrait import Portrait
+from saddleback.evaluation.policy_counts import Portrait
 from saddleback.log import Piece
-from saddleback.verdict.cells import Column
+from saddleback.verdict.partition import Column
 
 SURE = 5.0
 """Standard errors from which propensities count as wrong."""

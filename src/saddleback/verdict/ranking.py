@@ -16,11 +16,11 @@ from scipy.special import stdtrit
 from saddleback import _validate
 from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback.errors import InvalidParameter
-from saddleback.verdict.evaluation import Evaluation
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, USABLE
-from saddleback.verdict.numbers import number
+from saddleback.verdict.number_format import number
+from saddleback.verdict.result import Evaluation
+from saddleback.verdict.text_report import WIDTH, Line, wrap
 from saddleback.verdict.verdict import RANK
-from saddleback.verdict.words import WIDTH, Line, wrap
 
 GIVEN = "as given"
 """What a baseline is of that is a number."""
@@ -79,7 +79,7 @@ class Ranking(Tabular):
     Examples
     --------
     >>> from saddleback import Log, evaluate, features
-    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
@@ -240,7 +240,7 @@ class Ranking(Tabular):
         >>> print(Ranking(1.0, "logged policy", 0.05, False, (sure,)).plot().get_xlabel())
         difference to the logged policy, 1 (higher is better)
         """
-        from saddleback.plots.cards import ranking  # matplotlib is loaded to draw
+        from saddleback.plots.summary_plots import ranking  # matplotlib is loaded to draw
 
         return ranking(self, ax)
 
@@ -281,7 +281,7 @@ def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = Non
     Examples
     --------
     >>> from saddleback import Log, evaluate, features
-    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier, usual
+    >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, usual
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> found = evaluate(log, {"new": earlier, "old": usual}, features=box, gamma=0.97)

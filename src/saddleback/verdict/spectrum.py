@@ -20,7 +20,7 @@ from saddleback import _validate
 from saddleback._progress import Progress
 from saddleback._typing import ComplexArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
-from saddleback.evaluation.intervals import block_scores
+from saddleback.evaluation.sandwich import block_scores
 from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Rule
 

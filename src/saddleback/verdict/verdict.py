@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from saddleback.evaluation.intervals import Interval
+from saddleback.evaluation.sandwich import Interval
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS, DOUBTFUL, REFUSED, UNKNOWN, USABLE, Gate
 
@@ -33,7 +33,7 @@ class Improvement:
     Examples
     --------
     >>> from saddleback import Log, evaluate, features
-    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
@@ -100,7 +100,7 @@ class Verdict:
     Examples
     --------
     >>> from saddleback import Log, evaluate, features
-    >>> from saddleback.problems.clinic import DOSES, SIGNS, clinic, earlier
+    >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])

@@ -9,7 +9,7 @@ from saddleback.paper import (
     baird,
     mountain_car,
     results_of,
-    small,
+    small_comparison,
     step_size,
     two_state,
 )
@@ -48,9 +48,9 @@ def comparison_claims(options: Options) -> list[Claim]:
     """GES against GQ, ABQ and GTB on the three domains, as the paper ran them."""
     cases: dict[str, tuple[Results, str]] = {}
     for name, recipe in (("two-state", two_state), ("baird", baird)):
-        c = small.chosen(recipe.COMPARISON, options)
+        c = small_comparison.chosen(recipe.COMPARISON, options)
         store = results_of(name, options)
-        for title, case in small.plan(name, recipe.make, c, options).items():
+        for title, case in small_comparison.plan(name, recipe.make, c, options).items():
             if case.name.startswith("paper"):
                 cases[title] = (case.results(store), "error")
     plans = mountain_car.plan(mountain_car.chosen(options), options)

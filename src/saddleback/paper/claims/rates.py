@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.mdp import FiniteMDP
+from saddleback.finite_mdp import FiniteMDP
 from saddleback.paper import Options, results_of, table1
 from saddleback.paper.claims.claim import Claim, verdict
 from saddleback.paper.table1_matrices import printed_holds

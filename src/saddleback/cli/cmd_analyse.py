@@ -1,0 +1,151 @@
+"""``saddleback analyse``: what the theory says about a rule on a problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from saddleback.cli.completion import PROBLEMS
+from saddleback.cli.log_options import as_json as json_text
+from saddleback.errors import InvalidParameter
+
+KIND = "saddleback analysis"
+
+WORDS = {"source": PROBLEMS}
+"""What a shell may complete."""
+
+
+@click.command()
+@click.argument("source", metavar="PROBLEM|FILE.npz")
+@click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 on state values]")
+@click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
+@click.option("--gamma", type=float, help="Discount.  [default: the problem's own]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")
+@click.option(
+    "--steps", default=10_000, show_default=True, type=click.IntRange(min=1),
+    help="Budget for which step sizes are advised.",
+)  # fmt: skip
+@click.option(
+    "--out", default="results", show_default=True, type=click.Path(path_type=Path),
+    help="Folder for the picture.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, and draw nothing.")
+def command(
+    source: str,
+    rule: str | None,
+    lam: float | None,
+    gamma: float | None,
+    seed: int | None,
+    steps: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Say whether a rule is stable, how fast, down to what error, and with which step sizes.
+
+    PROBLEM is two_state, baird, random_walk, boyan_chain or random_mdp; FILE.npz a system written
+    by saddleback.system.save, which knows its own rule.
+
+    \b
+    Examples:
+      saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
+      saddleback analyse random_mdp --rule GQ --steps 100000 --json
+    """
+    click.echo(f"analysing {source} …", err=True)
+    from saddleback.paper import prepare
+    from saddleback.theory import analyse
+
+    about: tuple[Any, ...]
+    if source.endswith(".npz"):
+        from saddleback.system import load
+
+        for name, given in (("--rule", rule), ("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
+            if given is not None:
+                raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
+        system = load(source)
+        title, about = f"{system.rule.display_name}, {Path(source).name}", (system,)
+    else:
+        problem, chosen = _named(source, rule, lam, gamma, seed)
+        title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+    if not as_json:
+        prepare(out)
+    found = analyse(*about, steps=steps)
+    if as_json:
+        click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | found.as_dict()))
+        return
+
+    from rich.console import Console
+
+    from saddleback import plots
+
+    Console().print(_table(title, found))
+    with plots.style():
+        paths = plots.save(plots.overview(found, title), out, f"analyse-{Path(source).stem}")
+    for path in paths:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _named(
+    source: str, rule: str | None, lam: float | None, gamma: float | None, seed: int | None
+) -> tuple[Any, Any]:
+    """Build problem and rule from their names."""
+    import inspect
+
+    from saddleback import problems, rules
+    from saddleback._registry import known
+
+    options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
+    if source not in problems.NAMED and Path(source).exists():
+        what = "a folder" if Path(source).is_dir() else "a file"
+        raise InvalidParameter(
+            f"{source} is {what}: name a problem, {', '.join(problems.NAMED)}, or give a system, "
+            "FILE.npz."
+        )
+    known("problem", source, problems.NAMED)
+    if source == "random_mdp":
+        options["rng"] = seed or 0
+    elif seed is not None:
+        raise click.UsageError("--seed is for random_mdp.")
+    rule = rule or ("GTD2" if source in ("random_walk", "boyan_chain") else "GES")
+    known("rule", rule, rules.NAMED)
+    takes = inspect.signature(rules.NAMED[rule]).parameters
+    name = next((n for n in ("lam", "zeta") if n in takes), None)
+    if name is None and lam is not None:
+        raise click.UsageError(f"{rule} takes no --lam.")
+    chosen = rules.make(rule, **({} if name is None else {name: lam or 0.0}))
+    if source == "random_mdp":
+        options["values"] = chosen.values
+    if chosen.bootstrap.on_policy_only and source == "random_mdp":
+        options["off_policy"] = 0.0
+    problem = problems.make(source, **options)
+    if chosen.values != problem.values:
+        every = (name for name in rules.NAMED if _values(name) == problem.values)
+        raise InvalidParameter(
+            f"{chosen} learns {chosen.values} values, and {source} has features for "
+            f"{problem.values} values. Choose another --rule: {', '.join(every)}."
+        )
+    return problem, chosen
+
+
+def _values(name: str) -> str:
+    """Which values a rule learns."""
+    import inspect
+
+    from saddleback import rules
+
+    takes = inspect.signature(rules.NAMED[name]).parameters
+    return rules.make(name, **{n: 0.0 for n in ("lam", "zeta") if n in takes}).values
+
+
+def _table(title: str, found: Any) -> Any:
+    """Say it in a table of two columns."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE, show_header=False, title_justify="left")
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for what, words in found.verdicts:
+        table.add_row(what, words)
+    return table

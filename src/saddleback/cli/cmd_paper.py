@@ -1,0 +1,146 @@
+"""``saddleback paper``: the paper's experiments."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from saddleback._registry import known
+from saddleback.cli.progress import display
+from saddleback.errors import InvalidParameter
+
+EXPERIMENTS = {
+    "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
+    "theorem1": "growth of off-line iterates, predicted and counted",
+    "two-state": "Expected Sarsa diverges and GES converges, γ = 0.999",
+    "baird": "TD(0) diverges and GTD2(0), TDC(0) do not, on Baird's star",
+    "step-size": "constant step sizes against c/√t",
+    "table1": "rates and fixed points of Table 1, computed",
+    "theory": "Theorem 2, the floor, and the primal-dual gap, measured",
+    "mountain-car": "MSPBE and MSE over 121 pairs of step sizes",
+    "reproduction": "every claim beside what we found, as a page",
+}
+
+WORDS = {"experiment": (*EXPERIMENTS, "all")}
+"""What a shell may complete."""
+
+COMPARED = ("two-state", "baird", "mountain-car")
+"""Experiments that compare rules."""
+
+
+@click.command()
+@click.argument("experiment", metavar="[EXPERIMENT]", default="all")
+@click.option("--runs", type=click.IntRange(min=1), help="Independent runs.  [default: 5 or 10]")
+@click.option(
+    "--episodes", type=click.IntRange(1, 10**9), help="Episodes of MountainCar.  [default: 5000]"
+)
+@click.option(
+    "--rule", "rules", multiple=True, metavar="NAME",
+    help="Compare this rule in place of the usual ones; may be repeated.",
+)  # fmt: skip
+@click.option("--lam", type=float, help="λ of the comparisons.  [default: 0.99]")
+@click.option("--zeta", type=float, help="ABQ's ζ.  [default: 0.99]")
+@click.option(
+    "--seed", default=0, type=click.IntRange(min=0), show_default=True,
+    help="Seed from which all runs are spawned.",
+)  # fmt: skip
+@click.option("--quick", is_flag=True, help="Everything small, to see that it works.")
+@click.option(
+    "--threads", default=2, type=click.IntRange(min=1), show_default=True,
+    help="Runs at a time; results do not depend on it.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path),
+    help="Folder for figures and results.  [default: results, or results-quick]",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the claims and verdicts as JSON.")
+def command(
+    experiment: str,
+    runs: int | None,
+    episodes: int | None,
+    lam: float | None,
+    zeta: float | None,
+    rules: tuple[str, ...],
+    seed: int,
+    quick: bool,
+    threads: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Run an experiment of the paper and draw its figures as PNG and PDF.
+
+    Results are kept run by run: interrupted, it continues where it was. Without EXPERIMENT all of
+    them run, at full size, into results/: some minutes on two cores. With --quick figures are PNG
+    only, and numbers and verdicts not to be quoted.
+
+    \b
+    EXPERIMENT is one of
+      stability     the stable region of off-line Expected Sarsa(λ), exactly
+      theorem1      the criterion of stability, against iterates
+      two-state     diverging Expected Sarsa beside convergent GES
+      baird         diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
+      step-size     constant steps against c/√t, as printed and fairly
+      table1        each row's fixed point and rate, as printed and measured
+      theory        Theorem 2 and its bound, the noise floor, the gap
+      mountain-car  nine rules over 121 pairs of step sizes, MSPBE and MSE
+      reproduction  a page of all claims and verdicts, from those results
+      all           all of them
+
+    With --rule, two-state, baird and mountain-car compare the rules named,
+    with --lam and --zeta filled in, on state-action pairs: any rule of the
+    library, or a name from the tables, such as "GTB corr.".
+
+    \b
+    Examples:
+      saddleback paper all
+      saddleback paper mountain-car --quick
+      saddleback paper two-state --rule GES --rule TDRC --out results/tdrc
+      saddleback paper baird --runs 30 --seed 7 --out results/baird
+      saddleback paper reproduction --json
+    """
+    known("experiment", experiment, [*EXPERIMENTS, "all"])
+    chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
+    if rules and not set(chosen) <= set(COMPARED):
+        raise InvalidParameter(
+            f"--rule is for the comparisons, {', '.join(COMPARED)}, not for {experiment!r}."
+        )
+    if as_json and "reproduction" not in chosen:
+        raise InvalidParameter(
+            f"--json prints the claims: it is for reproduction and all, not for {experiment!r}."
+        )
+    folder = out or Path("results-quick" if quick else "results")
+    what = f"all {len(chosen)} experiments" if experiment == "all" else experiment
+    click.echo(f"saddleback paper: {what} -> {folder}/", err=True)
+
+    # One thread for linear algebra: runs are spread over threads already, and bits stay the same.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from saddleback import _validate
+    from saddleback.paper import QUICK, Options, check, prepare, run
+    from saddleback.paper.comparison import rule_names
+
+    for name, value in (("lam", lam), ("zeta", zeta)):
+        if value is not None:
+            _validate.unit("paper", f"--{name}", value)
+    for rule in rules:
+        known("rule", rule, rule_names())
+    options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
+    prepare(folder)
+    check(chosen, options)
+    from rich.console import Console
+
+    console = Console(stderr=as_json)
+    with display() as progress:
+        for name, tables, paths in run(chosen, replace(options, progress=progress)):
+            with progress.aside():
+                click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
+                for table in tables:
+                    console.print(table)
+                if quick:
+                    console.print(QUICK, style="bold")
+                for path in paths:
+                    console.print(f"  {path}", highlight=False)
+    if as_json:
+        click.echo((folder / "reproduction.json").read_text(encoding="utf-8"))

@@ -1,0 +1,50 @@
+"""``saddleback report``: results as a page for the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from saddleback.cli.executor_options import check_outputs
+
+
+@click.command()
+@click.argument("source", metavar="FOLDER|RESULT.json", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE",
+    help="The page to write.  [default: FOLDER/report.html, RESULT.html]",
+)  # fmt: skip
+def command(source: Path, out: Path | None) -> None:
+    """Write results as one page that opens in a browser, from disk, without a network.
+
+    FOLDER is a store of results, of a sweep or of an experiment of the paper that compares rules:
+    learning curves, step-size maps, best settings, where learners diverged. RESULT.json is what
+    saddleback evaluate --save wrote.
+
+    \b
+    Examples:
+      saddleback report results/two-state
+      saddleback report results/mountain-car --out car.html
+      saddleback report new.json
+    """
+    is_result = source.is_file()
+    target = out or (source.with_suffix(".html") if is_result else source / "report.html")
+    if source.exists():  # else it is what is to be said
+        check_outputs(page=target, read=[source])
+    click.echo(f"saddleback report: {source} -> {target}", err=True)
+    from saddleback.report import ready
+
+    ready()
+    if is_result:
+        from saddleback.cli.cmd_explain import read_result
+
+        result = read_result(source)
+        from saddleback.report import evaluation_page, write
+
+        click.echo(f"wrote {write(evaluation_page(result), target)}")
+        return
+    from saddleback.report import read_results, study_page, write
+
+    study = read_results(source)
+    click.echo(f"wrote {write(study_page(study, source.name), target)}")

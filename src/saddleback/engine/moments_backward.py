@@ -1,0 +1,189 @@
+"""Sums behind the linear system of a rule, backwards through each episode of a log.
+
+    z_t = d_t + c_{t+1} z_{t+1},   d_t = γ'b_t − φ_t        A = Σ_t e_t d_tᵀ = Σ_t w_t φ_t z_tᵀ
+    y_t = R_t + c_{t+1} y_{t+1}                            b = Σ_t R_t e_t  = Σ_t w_t φ_t y_t
+
+Forwards a step adds to the rows of the trace, which are many; backwards only to those of the few
+active features, and along a row memory is contiguous. Sums are kept in blocks of episodes, chosen
+by the episode's id, so that they add up across files and say how much they vary.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._jit import compiled
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback.engine.tabular_stream import Columns
+
+NEGLIGIBLE = 1e-18
+"""Entries of z below this share of the largest are dropped."""
+
+TIDY = 16
+"""Steps after which z is rid of them."""
+
+DENSE = 4
+"""z is added whole where more than one in so many of its entries is touched."""
+
+
+class BackwardSums:
+    """Adds to A [blocks, p, p] and b [blocks, p], and to M [p, p] unless that is empty."""
+
+    def __init__(self, A: FloatArray, b: FloatArray, M: FloatArray) -> None:
+        self._sums = (A, b, M)
+        p = b.shape[1]
+        self._z = np.zeros(p)
+        self._touched = np.zeros(p, dtype=np.uint32)
+        self._is_touched = np.zeros(p, dtype=np.bool_)
+        self._e, self._packed = np.zeros(p), np.empty(p)
+
+    def add(self, stream: Columns, starts: BoolArray, block: IntArray, goes_on: bool) -> None:
+        """Take in a piece of whole episodes, each with the number of its block.
+
+        The first may have begun before, and the last may go on. Episodes of a block are taken
+        together, in their order, since its sums are then at hand.
+        """
+        if not len(stream.reward):
+            return
+        first = np.flatnonzero(starts)
+        first = first if starts[0] else np.append(0, first)
+        bounds = np.append(first, len(starts))
+        order = np.argsort(block, kind="stable")
+        _backwards(
+            *stream[:6], *stream[7:], bounds[:-1][order], bounds[1:][order], block[order],
+            self._e, self._z, self._packed, self._touched, self._is_touched, *self._sums[:2],
+        )  # fmt: skip
+        if self._sums[2].size:
+            _gram(*stream[:3], self._sums[2])
+        if goes_on:
+            _follow(*stream[:3], stream.decay, stream.weight, self._e)
+        else:
+            self._e[:] = 0.0
+
+
+@compiled
+def _backwards(
+    phi_from: OffsetArray,
+    phi_index: IndexArray,
+    phi_value: FloatArray,
+    next_from: OffsetArray,
+    next_index: IndexArray,
+    next_b: FloatArray,
+    reward: FloatArray,
+    discount: FloatArray,
+    decay: FloatArray,
+    weight: FloatArray,
+    begins: IntArray,
+    ends: IntArray,
+    block: IntArray,
+    e: FloatArray,
+    z: FloatArray,
+    packed: FloatArray,
+    touched: IndexArray,
+    is_touched: BoolArray,
+    A: FloatArray,
+    b: FloatArray,
+) -> None:
+    """Add a piece, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    p, n, since = len(z), 0, 0
+    scale, y = 1.0, 0.0
+    for episode in range(len(begins)):
+        k, begin = block[episode], begins[episode]
+        for t in range(ends[episode] - 1, begin - 1, -1):
+            inverse = 1.0 / scale
+            for j in range(phi_from[t], phi_from[t + 1]):
+                i = phi_index[j]
+                if not is_touched[i]:
+                    is_touched[i] = True
+                    touched[n] = i
+                    n += 1
+                z[i] -= inverse * phi_value[j * valued]
+            if discount[t] != 0.0:
+                ahead = inverse * discount[t]
+                for j in range(next_from[t], next_from[t + 1]):
+                    i = next_index[j]
+                    if not is_touched[i]:
+                        is_touched[i] = True
+                        touched[n] = i
+                        n += 1
+                    z[i] += ahead * next_b[j]
+            y += reward[t]
+            dense = n * DENSE > p
+            if not dense:
+                for q in range(n):
+                    packed[q] = z[touched[q]]
+            for j in range(phi_from[t], phi_from[t + 1]):
+                i, value = phi_index[j], phi_value[j * valued]
+                row, w = A[k, i], weight[t] * value * scale
+                if dense:
+                    for q in range(p):
+                        row[q] += w * z[q]
+                else:
+                    for q in range(n):
+                        row[touched[q]] += w * packed[q]
+                b[k, i] += weight[t] * value * y
+            scale *= decay[t]
+            y *= decay[t]
+            since += 1
+            if t == 0 and decay[0] != 0.0:  # the episode began in an earlier piece
+                for i in range(p):
+                    if e[i] != 0.0:
+                        for q in range(n):
+                            A[k, i, touched[q]] += e[i] * scale * z[touched[q]]
+                        b[k, i] += e[i] * y
+            if t == begin or scale == 0.0:
+                for q in range(n):
+                    z[touched[q]] = 0.0
+                    is_touched[touched[q]] = False
+                n, since, scale, y = 0, 0, 1.0, 0.0
+            elif since >= TIDY or scale < 1e-100 or scale > 1e100:
+                # Fold the scale in and drop what is negligible.
+                largest, kept = 0.0, 0
+                for q in range(n):
+                    z[touched[q]] *= scale
+                    largest = max(largest, abs(z[touched[q]]))
+                for q in range(n):
+                    i = touched[q]
+                    if abs(z[i]) <= NEGLIGIBLE * largest:
+                        z[i] = 0.0
+                        is_touched[i] = False
+                    else:
+                        touched[kept] = i
+                        kept += 1
+                n, since, scale = kept, 0, 1.0
+
+
+@compiled
+def _gram(
+    phi_from: OffsetArray, phi_index: IndexArray, phi_value: FloatArray, M: FloatArray
+) -> None:
+    """Add Σφφᵀ in the order of the log, so that it does not matter where pieces end."""
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    for t in range(len(phi_from) - 1):
+        for j in range(phi_from[t], phi_from[t + 1]):
+            row, value = M[phi_index[j]], phi_value[j * valued]
+            for m in range(phi_from[t], phi_from[t + 1]):
+                row[phi_index[m]] += value * phi_value[m * valued]
+
+
+@compiled
+def _follow(
+    phi_from: OffsetArray,
+    phi_index: IndexArray,
+    phi_value: FloatArray,
+    decay: FloatArray,
+    weight: FloatArray,
+    e: FloatArray,
+) -> None:
+    """Carry the trace of the last episode of a piece to its end."""
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    first = 0
+    for t in range(len(decay)):
+        if decay[t] == 0.0:
+            first = t
+    for t in range(first, len(decay)):
+        for i in range(len(e)):
+            e[i] *= decay[t]
+        for j in range(phi_from[t], phi_from[t + 1]):
+            e[phi_index[j]] += weight[t] * phi_value[j * valued]

@@ -1,0 +1,144 @@
+"""Sums behind the linear system of a rule, in one pass over a stream.
+
+    Â = mean of e_t (γ'b_t − φ_t)ᵀ        b̂ = mean of R e_t        M̂ = mean of φ_t φ_tᵀ
+
+The trace is kept on the features it touches, so a step costs their number times the active
+features, never p². Standard errors come from the means of equal batches of consecutive steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from saddleback._jit import compiled
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback.engine.tabular_stream import Columns
+
+NEGLIGIBLE = 1e-18
+"""Entries of the trace below this share of the largest are dropped."""
+
+
+class Moments(NamedTuple):
+    """Â [p, p], b̂ [p], M̂ [p, p], or the standard errors of their entries."""
+
+    A: FloatArray
+    b: FloatArray
+    M: FloatArray
+
+
+class Sums:
+    """Running sums of one rule, in batches of ``size`` steps; the means of each if ``keep``."""
+
+    def __init__(self, p: int, size: int, keep: bool = False) -> None:
+        self._size = size
+        self.kept: list[Moments] | None = [] if keep else None
+        self._e = np.zeros(p)
+        self._touched = np.zeros(p, dtype=np.uint32)
+        self._is_touched = np.zeros(p, dtype=np.bool_)
+        self._count = np.zeros(1, dtype=np.int64)
+        self._filled = 0
+        self.batches = 0
+        shapes = ((p, p), (p,), (p, p))
+        self._batch, self._mean, self._spread = (
+            Moments(*(np.zeros(shape) for shape in shapes)) for _ in range(3)
+        )
+
+    def add(self, stream: Columns) -> None:
+        """Take in the next piece of a stream."""
+        done = 0
+        while done < len(stream.reward):
+            end = min(len(stream.reward), done + self._size - self._filled)
+            _accumulate(
+                *stream, done, end, self._e, self._touched, self._is_touched, self._count,
+                *self._batch,
+            )  # fmt: skip
+            self._filled += end - done
+            done = end
+            if self._filled == self._size:
+                self._close()
+
+    def _close(self) -> None:
+        """Fold a full batch into mean and spread (Welford), and empty it."""
+        self.batches += 1
+        for batch in self._batch:
+            batch /= self._size
+        if self.kept is not None:
+            self.kept.append(Moments(*(batch.copy() for batch in self._batch)))
+        for batch, mean, spread in zip(self._batch, self._mean, self._spread, strict=True):
+            gap = batch - mean
+            mean += gap / self.batches
+            spread += gap * (batch - mean)
+            batch[:] = 0.0
+        self._filled = 0
+
+    def moments(self) -> Moments:
+        """Means over all full batches."""
+        return self._mean
+
+    def errors(self) -> Moments:
+        """Standard errors of the means, from the spread of the batches."""
+        scale = self.batches * (self.batches - 1)
+        return Moments(*(np.sqrt(spread / scale) for spread in self._spread))
+
+
+@compiled
+def _accumulate(
+    phi_from: OffsetArray,
+    phi_index: IndexArray,
+    phi_value: FloatArray,
+    next_from: OffsetArray,
+    next_index: IndexArray,
+    next_b: FloatArray,
+    next_x: FloatArray,
+    reward: FloatArray,
+    discount: FloatArray,
+    decay: FloatArray,
+    weight: FloatArray,
+    begin: int,
+    end: int,
+    e: FloatArray,
+    touched: IndexArray,
+    is_touched: BoolArray,
+    count: IntArray,
+    A: FloatArray,
+    b: FloatArray,
+    M: FloatArray,
+) -> None:
+    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    n = count[0]
+    for t in range(begin, end):
+        largest = 0.0
+        for q in range(n):
+            i = touched[q]
+            e[i] *= decay[t]
+            largest = max(largest, abs(e[i]))
+        kept = 0
+        for q in range(n):
+            i = touched[q]
+            if abs(e[i]) <= NEGLIGIBLE * largest:
+                e[i] = 0.0
+                is_touched[i] = False
+            else:
+                touched[kept] = i
+                kept += 1
+        n = kept
+        for j in range(phi_from[t], phi_from[t + 1]):
+            i, value = phi_index[j], phi_value[j * valued]
+            if not is_touched[i]:
+                is_touched[i] = True
+                touched[n] = i
+                n += 1
+            e[i] += weight[t] * value
+            for m in range(phi_from[t], phi_from[t + 1]):
+                M[i, phi_index[m]] += value * phi_value[m * valued]
+        for q in range(n):
+            i = touched[q]
+            b[i] += e[i] * reward[t]
+            for j in range(phi_from[t], phi_from[t + 1]):
+                A[i, phi_index[j]] -= e[i] * phi_value[j * valued]
+            ahead = e[i] * discount[t]
+            for j in range(next_from[t], next_from[t + 1]):
+                A[i, next_index[j]] += ahead * next_b[j]
+    count[0] = n

@@ -1,0 +1,191 @@
+"""GES(λ), or any rule, streamed over a log; always beside the solution it is on its way to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._progress import Progress, part_of
+from saddleback._typing import FloatArray
+from saddleback.engine import (
+    Columns,
+    Learners,
+    LoggedStreamer,
+    Schedule,
+    Sums,
+    Workers,
+    copies_of,
+)
+from saddleback.evaluation.estimator import Estimator, distance
+from saddleback.evaluation.lstd_solve import Range
+from saddleback.log import Log
+from saddleback.rules import GES, Rule
+from saddleback.system import System
+
+BOUND = 1e6
+"""A learner that goes so many times beyond the solution has diverged."""
+
+MOST_FEATURES = 16
+"""Most features for which `step_sizes` looks for the pair itself; beyond, a grid is tried."""
+
+BATCHES = 200
+"""Batches of consecutive steps from which the noise of a log is judged."""
+
+GRID = 11
+"""Step sizes α, and ratios β/α, of that grid; all pairs learn in one pass."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Streamed(Estimator):
+    """A learner run over the log, step by step, in one or more passes.
+
+        e ← c e + w φ        δ = R + γ'θᵀb − θᵀφ        θ, ω ← … (see `saddleback.rules`)
+
+    This is for logs that never end, features that are too many to factorise, and for looking at
+    the learner itself; the closed form `LSTD` has no step size and is where the learner goes.
+
+    Parameters
+    ----------
+    rule
+        The learner; ``GES(0)`` if not given.
+    alpha, beta
+        Step sizes. If not given: with up to 16 features those that `step_sizes` advises for the
+        log's own noise; else 121 pairs learn side by side, and the one whose predictions end
+        nearest to the closed form is kept.
+    passes
+        How often to go over the log.
+
+    Attributes
+    ----------
+    distances_
+        Relative distance of the predictions to those of the closed form, after each pass.
+    alpha_, beta_
+        The step sizes in use.
+    tried_, diverged_
+        How many pairs were tried to find them, and how many of them diverged.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.log import collect
+    >>> car = problems.mountain_car()
+    >>> log = collect(car, episodes=200, rng=0)
+    >>> found = Streamed(target="pump:0.8", features=car.features, gamma=0.99, passes=3).fit(log)
+    >>> found.outcome_, [round(d, 2) for d in found.distances_]
+    ('ok', [0.9, 0.84, 0.82])
+    """
+
+    alpha: float | None = None
+    beta: float | None = None
+    passes: int = 1
+    distances_: list[float] = field(default_factory=list, init=False, repr=False)
+    alpha_: float = field(default=float("nan"), init=False, repr=False)
+    beta_: float = field(default=float("nan"), init=False, repr=False)
+    tried_: int = field(default=0, init=False, repr=False)
+    diverged_: int = field(default=0, init=False, repr=False)
+
+    @property
+    def chosen(self) -> Rule:
+        """The rule in use."""
+        return GES(0.0) if self.rule is None else super().chosen
+
+    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
+        assert self.statistics_ is not None
+        passes = _validate.count("Streamed", "passes", self.passes)
+        system = self.statistics_.system()
+        exact = Range(system.M).solve(system.A, system.b).theta
+        bound = BOUND * max(1.0, float(np.abs(exact).max(initial=0.0)))
+        if fresh:
+            self.distances_ = []
+            self.theta_ = self._omega = np.zeros(system.p)
+            alpha, beta = self._sizes(log, system, passes)
+        else:
+            alpha, beta = np.array([self.alpha_]), np.array([self.beta_])
+        assert self.theta_ is not None
+        theta, omega = (np.tile(each, (len(alpha), 1)) for each in (self.theta_, self._omega))
+        diverged = np.full(len(alpha), -1)
+        gaps = []
+        for k in range(passes):
+            part = part_of(progress, k / passes, (k + 1) / passes)
+            learners = self._pass(log, alpha, beta, theta, omega, bound, part)
+            theta, omega = learners.weights()
+            late = (learners.diverged_at >= 0) & (diverged < 0)
+            diverged[late] = learners.diverged_at[late] + k * learners.done
+            far = [distance(each, exact, system.M) for each in theta]
+            gaps.append(np.where(diverged < 0, far, np.inf))
+        best = int(gaps[-1].argmin())
+        if fresh:
+            self.tried_, self.diverged_ = len(alpha), int((diverged >= 0).sum())
+        self.alpha_, self.beta_ = float(alpha[best]), float(beta[best])
+        self.theta_, self._omega = theta[best], omega[best]
+        self.distances_ += [float(each[best]) for each in gaps]
+        self.outcome_ = "ok"
+        if diverged[best] >= 0:
+            many = f"all {len(alpha)} pairs" if len(alpha) > 1 else f"α = {self.alpha_:.3g}"
+            self.outcome_ = (
+                f"diverged at step {diverged[best]:,} with {many}: use smaller steps or a smaller "
+                "λ, or the closed form."
+            )
+
+    def _sizes(self, log: Log, system: System, passes: int) -> tuple[FloatArray, FloatArray]:
+        """Return the step sizes to use, or those to try."""
+        if self.alpha is not None or self.beta is not None:
+            alpha = _validate.positive("Streamed", "alpha", self.alpha)
+            beta = alpha if self.beta is None else self.beta
+            return np.array([alpha]), np.array([_validate.positive("Streamed", "beta", beta)])
+        if system.p > MOST_FEATURES:
+            return self._grid(system)
+        assert self.statistics_ is not None
+        steps = int(self.statistics_.steps.sum()) * passes
+        from saddleback.theory import step_sizes  # loaded when step sizes are looked for
+
+        advice = step_sizes(self._noisy(log, system), steps=steps)
+        return np.array([advice.alpha]), np.array([advice.beta or advice.alpha])
+
+    def _grid(self, system: System) -> tuple[FloatArray, FloatArray]:
+        """α from the size of a step down, and β/α around 1."""
+        size = float(np.trace(system.M))
+        alpha = np.exp2(-np.arange(GRID, dtype=np.float64)) / max(size, 1e-300)
+        if not self.chosen.form.has_dual:
+            return alpha, alpha
+        ratio = np.exp2(np.linspace(-5, 5, GRID))
+        return np.repeat(alpha, GRID), np.ravel(alpha[:, None] * ratio)
+
+    def _noisy(self, log: Log, system: System) -> System:
+        """Return the system with the means of batches of consecutive steps, for their noise."""
+        assert self.statistics_ is not None
+        steps = int(self.statistics_.steps.sum())
+        size = max(1, steps // BATCHES)
+        sums = Sums(system.p, size, keep=True)
+        for streams in self._streams(log):
+            sums.add(streams[0])
+        return replace(system, batches=sums.kept, batch_steps=size)
+
+    def _pass(
+        self,
+        log: Log,
+        alpha: FloatArray,
+        beta: FloatArray,
+        theta: FloatArray,
+        omega: FloatArray,
+        bound: float,
+        progress: Progress | None,
+    ) -> Learners:
+        """Let learners go over the log once."""
+        form, threads = self.chosen.form, self.threads
+        sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
+        learners = Learners(form, *sizes, theta, omega, bound, threads)
+        Workers([learners], threads).advance(self._streams(log, progress))
+        return learners
+
+    def _streams(self, log: Log, progress: Progress | None = None) -> Iterator[list[Columns]]:
+        """Return the log in the numbers of the rule, piece by piece."""
+        copies = copies_of(log.n_actions, self.chosen.values, self.shared)
+        streamer = LoggedStreamer(self.features, [self.chosen], copies, self.gamma)
+        for piece in log.pieces(self._target.tables, progress):
+            if len(piece):
+                pi = self._target.probabilities(piece, log.n_actions)
+                yield streamer(piece, pi, piece.propensity, piece.tables.get("mu"))

@@ -1,0 +1,139 @@
+"""The comparison over all step sizes on a small problem: as in the paper, and where it works.
+
+Four cases: λ = .99 with the paper's grid, and λ below the ceiling with the usual time scales; each
+with zero reward from θ_0 = 1 (with θ_0 = 0 nothing would ever move) and with rewards from θ_0 = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.paper import Options, comparison_figures, execute
+from saddleback.paper.comparison import (
+    PAPER,
+    USUAL,
+    Comparison,
+    Metrics,
+    chosen_rules,
+    scaled_points,
+)
+from saddleback.problem import Problem
+from saddleback.rules import GES, Rule
+from saddleback.system import System
+
+METRICS = {
+    "error": "value error",
+    "mspbe": "MSPBE, own",
+    "mspbe_common": "MSPBE of GES",
+}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    below_ceiling: float
+    """λ of the second comparison, below the ceiling of importance traces."""
+    rewards: ArrayLike
+    """Rewards of the second problem; the paper names none."""
+    lam: float = 0.99
+    zeta: float = 0.99
+    """The paper gives ABQ no ζ."""
+    steps: int = 50_000
+    runs: int = 10
+    metric_steps: int = 50_000
+    """Steps of μ behind the paper's own Monte Carlo Â, b̂, M̂."""
+
+
+def chosen(c: Choices, options: Options) -> Choices:
+    """Apply the options to the choices."""
+    if options.quick:
+        c = replace(c, steps=2000, runs=2, metric_steps=2000)
+    given = {
+        name: value
+        for name in ("runs", "lam", "zeta")
+        if (value := getattr(options, name)) is not None
+    }
+    return replace(c, **given)
+
+
+def _judge(
+    problem: Problem, theta0: float, c: Choices, seed: int, lam: float
+) -> Callable[[Rule], Metrics]:
+    """Metrics of each rule: its own exact MSPBE, that of GES, the paper's, and the value error."""
+    common = System.exact(problem, GES(lam))
+    start = float(common.mse_absolute(np.full(problem.p, theta0)))
+
+    def error(theta: FloatArray) -> FloatArray:
+        return np.asarray(common.mse_absolute(theta) / start)
+
+    @cache
+    def metrics(rule: Rule) -> Metrics:
+        own = System.exact(problem, rule)
+        theirs = System.estimate(
+            problem, rule, steps=c.metric_steps, rng=np.random.SeedSequence([seed, 95])
+        )
+        return {
+            "error": error,
+            "mspbe": own.mspbe,
+            "mspbe_common": common.mspbe,
+            "mspbe_paper": theirs.mspbe,
+        }
+
+    return metrics
+
+
+def plan(
+    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+) -> dict[str, Comparison]:
+    """The cases, by their titles."""
+    cases = {}
+    grids_of = (("paper", PAPER, c.lam), ("usual", USUAL, min(c.lam, c.below_ceiling)))
+    for grid_name, grid, lam in grids_of:
+        kinds = (("rewards", c.rewards, 0.0), ("zero", None, 1.0))
+        for kind, rewards, theta0 in kinds:
+            problem = make(rewards)
+            title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
+            title += ", usual β/α" if grid is USUAL else ""
+            cases[title] = Comparison(
+                name=f"{grid_name}-{kind}", source=lambda problem=problem: problem,  # type: ignore[misc]
+                rules=chosen_rules(options.rules, lam, c.zeta), grid=grid, count=c.steps,
+                unit="steps", points=scaled_points(c.steps), runs=c.runs, seed=options.seed,
+                theta0=theta0,
+                metrics=_judge(problem, theta0, c, options.seed, lam),
+            )  # fmt: skip
+    return cases
+
+
+def check(
+    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+) -> int:
+    """Refuse what cannot be run; return how many bytes the results will be."""
+    return sum(case.check() for case in plan(name, make, chosen(c, options), options).values())
+
+
+def compare(
+    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+) -> tuple[list[Table], list[Path]]:
+    """Run the cases; draw and tabulate."""
+    c = chosen(c, options)
+    cases = plan(name, make, c, options)
+    study = {"experiment": name, "choices": vars(c) | {"rewards": np.asarray(c.rewards).tolist()}}
+    study |= {case.name: case.study() for case in cases.values()}
+    tasks = [task for case in cases.values() for task in case.tasks()]
+    store = execute(name, study, tasks, options)
+    tables, paths = [], []
+    for title, case in cases.items():
+        results = case.results(store)
+        tables.append(
+            comparison_figures.tabulate(results, title, METRICS | {"mspbe_paper": "by Â of μ"})
+        )
+        paths += comparison_figures.draw(results, METRICS, title, options, f"{name}-{case.name}")
+    return tables, paths

@@ -1,0 +1,227 @@
+"""The expected error after n steps as a function of the step sizes, cheap to ask many times.
+
+One step is z ← (I + αP + βQ) z with random P, Q that do not know the step sizes. So the map of the
+second moments is a polynomial in α and β with six fixed matrices,
+
+    S ← S + α⟨P⟩ + β⟨Q⟩ + α²⟨P, P⟩ + αβ⟨P, Q⟩ + β²⟨Q, Q⟩
+
+on the upper triangles of S at each node, and n steps are log₂ n squarings. The samples are the
+events of an exact chain; or the same events as if they were independent, which is much smaller,
+with the long-run covariance put in for the additive noise; or the batches of an estimate, scaled so
+that they carry the long-run covariance of all of A, b and M.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saddleback._typing import FloatArray, IntArray
+from saddleback.errors import InvalidParameter, Undefined
+from saddleback.rules import Coefficients
+from saddleback.system import System
+from saddleback.theory.noise_chain import Noise
+
+LARGEST = 600
+"""Most numbers in the upper triangles of all nodes; squaring such a matrix takes milliseconds."""
+
+
+HUGE = 1e120
+"""Moments beyond this have diverged, and below its inverse are nothing."""
+
+
+class StepModel:
+    """Second moments of z = (θ − θ*, ω, 1) after any number of steps with any step sizes.
+
+    Examples
+    --------
+    >>> from saddleback import GES, problems
+    >>> from saddleback.theory import analyse
+    >>> model = analyse(problems.two_state(gamma=0.5), GES(0.0), steps=100).model
+    >>> model.error(0.0, 0.0, 100) >= model.error(0.05, 0.05, 100)
+    True
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        source: IntArray,
+        target: IntArray,
+        weight: FloatArray,
+        P: FloatArray,
+        Q: FloatArray,
+        first: FloatArray,
+        k: int,
+        extra: FloatArray,
+        coefficients: Coefficients,
+    ) -> None:
+        n = P.shape[1]
+        self._upper = np.triu_indices(n)
+        size = len(self._upper[0])
+        if nodes * size > LARGEST:
+            raise InvalidParameter(
+                f"expected errors need {nodes} × {size} moments here, more than {LARGEST}; "
+                'use method="mean", or fewer features.'
+            )
+        spread = np.zeros((n * n, size))  # upper triangle -> all of a symmetric matrix
+        for row, (a, b) in enumerate(zip(*self._upper, strict=True)):
+            spread[a * n + b, row] = spread[b * n + a, row] = 1.0
+        picked = self._upper[0] * n + self._upper[1]
+        identity = np.broadcast_to(np.eye(n), P.shape)
+        self._parts = np.zeros((6, nodes * size, nodes * size))
+        for i, j in sorted(set(zip(source.tolist(), target.tolist(), strict=True))):
+            chosen = (source == i) & (target == j)
+            same, p, q, w = identity[chosen], P[chosen], Q[chosen], weight[chosen]
+            here = np.s_[j * size : (j + 1) * size, i * size : (i + 1) * size]
+            for part, pairs in enumerate(
+                (
+                    [(same, same)],
+                    [(p, same), (same, p)],
+                    [(q, same), (same, q)],
+                    [(p, p)],
+                    [(p, q), (q, p)],
+                    [(q, q)],
+                )
+            ):
+                whole = np.sum([_kron(w, x, y) for x, y in pairs], axis=0)
+                self._parts[part][here] += whole[picked] @ spread
+        self._parts[3:] += self._more(nodes, extra, k, coefficients)
+        self._first = first.ravel()
+        diagonal = np.flatnonzero((self._upper[0] == self._upper[1]) & (self._upper[0] < k))
+        self._error = (np.arange(nodes)[:, None] * size + diagonal).ravel()
+        inner = np.flatnonzero(self._upper[1] < n - 1)
+        self._inner = (np.arange(nodes)[:, None] * size + inner).ravel()
+
+    def _more(self, nodes: int, extra: FloatArray, k: int, c: Coefficients) -> FloatArray:
+        """Additive noise beyond that of the samples: extra [k, k] times (td α, dual β)²."""
+        n, size = int(self._upper[1].max()) + 1, len(self._upper[0])
+        added = np.zeros((3, nodes * size, nodes * size))
+        constant = size - 1  # the last entry of the triangle is 1·1
+        blocks = [(0, 0, 0, c.td**2), (2, k, k, c.dual**2), (1, 0, k, c.td * c.dual)]
+        for part, a, b, factor in blocks if n > k + 1 else blocks[:1]:
+            S = np.zeros((n, n))
+            S[a : a + k, b : b + k] = factor * extra
+            S = S if a == b else S + S.T
+            added[part, :size, constant] = S[self._upper]
+        return added
+
+    @property
+    def moments(self) -> int:
+        """How many numbers are followed."""
+        return len(self._first)
+
+    def matrix(self, alpha: float, beta: float) -> FloatArray:
+        """The map of the moments with these step sizes."""
+        powers = np.array([1.0, alpha, beta, alpha**2, alpha * beta, beta**2])
+        return np.asarray(np.tensordot(powers, self._parts, axes=1))
+
+    def error(self, alpha: float, beta: float, steps: int) -> float:
+        """E‖θ_n − θ*‖² after n steps; infinity where it overflows."""
+        power, moments = self.matrix(alpha, beta), self._first
+        while steps:
+            if steps & 1:
+                moments = power @ moments
+            steps >>= 1
+            if steps:
+                power = power @ power
+                size = np.abs(power)
+                if size.max() > HUGE:
+                    return np.inf
+                power[size < 1.0 / HUGE] = 0.0  # denormal numbers would slow all that follows
+        error = float(moments[self._error].sum())
+        return error if error < HUGE else np.inf
+
+    def doubling(self, alpha: float, beta: float, most: int) -> tuple[IntArray, FloatArray]:
+        """E‖θ_n − θ*‖² after n = 1, 2, 4, … steps, up to ``most``: one squaring for each."""
+        power, counts, errors = self.matrix(alpha, beta), [], []
+        count = 1
+        while count <= most:
+            counts.append(count)
+            errors.append(float((power @ self._first)[self._error].sum()))
+            power = power @ power
+            size = np.abs(power)
+            if size.max() > HUGE:
+                break
+            power[size < 1.0 / HUGE] = 0.0
+            count *= 2
+        return np.array(counts), np.array(errors)
+
+    def radius(self, alpha: float, beta: float) -> float:
+        """Spectral radius of the map without the constant: less than 1 is stable in mean square."""
+        inner = self.matrix(alpha, beta)[np.ix_(self._inner, self._inner)]
+        return float(np.abs(np.linalg.eigvals(inner)).max())
+
+
+def of_chain(noise: Noise) -> StepModel:
+    """Return the exact model of the lasting part of a chain, from weights of 0."""
+    noise = noise.recurrent
+    P, Q = _samples(noise)
+    first = _first(noise.start, noise.system.fixed_point, noise.basis, noise.n)
+    return StepModel(
+        len(noise.weight), noise.source, noise.target, noise.probability, P, Q, first, noise.k,
+        np.zeros((noise.k, noise.k)), noise.coefficients,
+    )  # fmt: skip
+
+
+def of_independent(noise: Noise, covariance: FloatArray) -> StepModel:
+    """Return the model that takes a chain's events as independent; Σ_∞ [p, p] is kept."""
+    noise = noise.recurrent
+    P, Q = _samples(noise)
+    weight = noise.weight[noise.source] * noise.probability
+    h = noise.delta[:, None] * noise.e
+    extra = noise.basis.T @ covariance @ noise.basis - (weight[:, None] * h).T @ h
+    one = np.zeros(len(weight), dtype=np.int64)
+    first = _first(np.ones(1), noise.system.fixed_point, noise.basis, noise.n)
+    return StepModel(1, one, one, weight, P, Q, first, noise.k, extra, noise.coefficients)
+
+
+def of_batches(system: System) -> StepModel:
+    """Return the model of an estimated system that kept its batches."""
+    if system.batches is None or system.batch_steps is None:
+        raise Undefined(
+            "mean-square advice needs to know the noise, which A, b and M alone do not tell: give "
+            "the problem, or a System.estimate(…, keep_batches=True)."
+        )
+    c, theta = system.rule.form.coefficients, system.fixed_point
+    values, vectors = np.linalg.eigh((system.M + system.M.T) / 2)
+    basis = vectors[:, values > 1e-11 * values[-1]]
+    k, count = basis.shape[1], len(system.batches)
+    n = 2 * k if system.rule.form.has_dual else k
+    P, Q = np.zeros((2, count, n + 1, n + 1))
+    for batch, p, q in zip(system.batches, P, Q, strict=True):
+        A, M = (basis.T @ matrix @ basis for matrix in (batch.A, batch.M))
+        h = basis.T @ (batch.A @ theta + batch.b)
+        p[:k, :k], p[:k, n] = c.td * A, c.td * h
+        if n > k:
+            p[:k, k:n] = -c.saddle * A.T - c.correction * (A.T + M)
+            q[k:n, :k], q[k:n, n] = c.dual * A, c.dual * h
+            q[k:n, k:n] = -c.gram * M - c.shrink * np.eye(k)
+    scale = np.sqrt(system.batch_steps * count / (count - 1))
+    P, Q = (m.mean(axis=0) + scale * (m - m.mean(axis=0)) for m in (P, Q))
+    one, weight = np.zeros(count, dtype=np.int64), np.full(count, 1.0 / count)
+    first = _first(np.ones(1), theta, basis, n)
+    return StepModel(1, one, one, weight, P, Q, first, k, np.zeros((k, k)), c)
+
+
+def _samples(noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """P and Q of each event, [E, n + 1, n + 1]."""
+    found = []
+    for alpha, beta in ((1.0, 0.0), (0.0, 1.0)):
+        U, V, B = noise.factors(alpha, beta)
+        found.append(np.einsum("eka,ekb->eab", U, V) + np.diag(B - 1.0))
+    return found[0], found[1]
+
+
+def _first(start: FloatArray, star: FloatArray, basis: FloatArray, n: int) -> FloatArray:
+    """Upper triangles of E[zzᵀ·1{node}] at the first step, with ω = 0."""
+    # Without rewards θ* is 0, and from 0 nothing ever moves: then all weights begin at 1.
+    gap = -star if np.abs(star).max() > 1.0 / HUGE else np.ones_like(star)
+    z = np.zeros(n + 1)
+    z[: basis.shape[1]], z[n] = gap @ basis, 1.0
+    return np.asarray(start[:, None] * np.outer(z, z)[np.triu_indices(n + 1)])
+
+
+def _kron(weight: FloatArray, X: FloatArray, Y: FloatArray) -> FloatArray:
+    """Σ w X ⊗ Y, the matrix of S ↦ Σ w X S Yᵀ on the rows of S."""
+    n = X.shape[1]
+    flat = (weight[:, None] * X.reshape(len(X), -1)).T @ Y.reshape(len(Y), -1)
+    return np.asarray(flat.reshape(n, n, n, n).transpose(0, 2, 1, 3).reshape(n * n, n * n))

@@ -1,0 +1,90 @@
+"""What a saved result must hold so that it can be told again; see `Evaluation.as_dict`.
+
+Numbers that were not finite are null, so those that can be infinite or undefined may be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saddleback._json_schema import COUNT, FLAG, NUMBER, POSITIVE, TEXT, WHOLE, Maybe, wrong
+
+MAYBE = Maybe(NUMBER)
+ENDS = {"low": MAYBE, "high": MAYBE}
+
+ESTIMATE = ENDS | {
+    "target": TEXT, "method": TEXT, "value": MAYBE, "note": TEXT, "estimand": TEXT, "ess": MAYBE,
+    "max_share": MAYBE, "k_hat": MAYBE, "comparable": FLAG,
+}  # fmt: skip
+
+GATE = {
+    "code": TEXT, "level": frozenset(("usable", "doubtful", "refused", "not checked")),
+    "sentence": TEXT, "value": MAYBE, "doubtful": NUMBER, "refused": MAYBE,
+    "good": frozenset(("large", "small")),
+}  # fmt: skip
+
+IMPROVEMENT = ENDS | {
+    "baseline": MAYBE, "baseline_low": MAYBE, "baseline_high": MAYBE, "difference": MAYBE,
+    "error": MAYBE, "n": WHOLE, "lower_is_better": FLAG,
+    "word": frozenset(("better", "worse", "undecided")),
+}  # fmt: skip
+
+PART = {"column": TEXT, "where": TEXT, "share": NUMBER, "coverage": NUMBER, "rows": WHOLE}
+
+SUPPORT = {
+    "coverage": NUMBER, "unmet": NUMBER, "rows": NUMBER, "action": TEXT, "where": TEXT,
+    "taken": WHOLE, "share": NUMBER, "parts": [PART],
+}  # fmt: skip
+
+EIGENVALUE = (NUMBER, NUMBER)
+
+SPECTRUM = {
+    "word": frozenset(("stable", "unstable", "undecidable")), "stable": WHOLE, "draws": WHOLE,
+    "values": [EIGENVALUE, ...], "cloud": [[EIGENVALUE, ...], ...], "drawn": [MAYBE],
+    "bootstrap": (MAYBE, MAYBE),
+}  # fmt: skip
+
+VERDICT = ENDS | {
+    "target": TEXT, "trust": frozenset(("usable", "doubtful", "refused")), "value": MAYBE,
+    "gap": MAYBE, "wide": (MAYBE, MAYBE), "gates": [GATE], "reason": TEXT, "weakest": TEXT,
+    "improvement": Maybe(IMPROVEMENT), "evidence": {"coverage": NUMBER, "notes": {...: TEXT}},
+    "policy": {"mass": {...: NUMBER}, "entropy": NUMBER, "greedy": NUMBER},
+    "support": Maybe(SUPPORT), "gap_parts": {...: MAYBE}, "spectrum": Maybe(SPECTRUM),
+    "condition": MAYBE, "rank": WHOLE,
+}  # fmt: skip
+
+LOGGED = ENDS | {"value": MAYBE, "estimand": TEXT, "pipeline": MAYBE, "off": MAYBE, "error": MAYBE}
+
+CARD = {
+    "rows": WHOLE, "episodes": WHOLE, "terminated": WHOLE, "truncated": WHOLE, "stops": WHOLE,
+    "with_next": WHOLE, "lost": WHOLE, "reward": (NUMBER, NUMBER, NUMBER), "low": [NUMBER],
+    "high": [NUMBER], "propensity": Maybe((NUMBER, NUMBER)), "mean_return": MAYBE,
+    "taken": [WHOLE], "estimated": Maybe(TEXT), "text": TEXT,
+}  # fmt: skip
+
+RESULT = {
+    "gamma": NUMBER, "features": TEXT, "p": WHOLE, "rule": TEXT, "actions": [TEXT],
+    "observations?": [TEXT], "steps": COUNT, "episodes": COUNT, "fingerprint?": TEXT,
+    "propensities": TEXT, "lambda_ceiling": {...: MAYBE}, "estimates": [ESTIMATE, ...],
+    "paths": {...: {...: [(NUMBER, MAYBE)]}}, "warnings": [TEXT], "logged?": Maybe(LOGGED),
+    "verdicts": [VERDICT], "ess_by_step?": {...: [NUMBER]}, "tails?": {...: [(NUMBER, POSITIVE)]},
+    "made?": Maybe({"command": TEXT, "versions": {...: TEXT}, "seed": WHOLE}),
+    "card?": Maybe(CARD),
+}  # fmt: skip
+
+
+def damage(result: dict[str, Any]) -> str | None:
+    """Say what is wrong with a saved result, if anything is.
+
+    Examples
+    --------
+    >>> damage({"gamma": "high"})
+    'gamma is not a number'
+    """
+    found = wrong(result, RESULT)
+    if found is not None:
+        return found
+    for k, each in enumerate(result["verdicts"]):
+        if (each["low"] is None) != (each["high"] is None):
+            return f"verdicts[{k}] has one end of its interval"
+    return None

@@ -1,0 +1,326 @@
+"""check, stats, merge and evaluate, as one types them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import saddleback as sb
+from saddleback.cli.group import group
+
+CAR = sb.problems.mountain_car()
+BOX = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]
+"""Few tiles, where it does not matter which: a command takes a fifth of a second, not two."""
+
+CAR_BOX = ["--features", "tiles:8x4", *BOX[2:]]
+"""The tiles of ``CAR``."""
+
+POLICY = """
+import numpy as np
+
+def probs(obs):
+    right = obs[:, 1] > 0
+    return np.where(right[:, None], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1])
+
+def short(obs):
+    return np.ones((len(obs), 2)) / 2
+
+def nothing(obs):
+    return np.full((len(obs), 3), np.nan)
+
+def lines(obs):
+    return np.column_stack([np.ones(len(obs)), obs])
+"""
+
+
+VERDICTS = (0, 3, 4)
+"""Exit statuses of an answer: usable, refused, doubtful."""
+
+
+def run(*words, status=None):
+    found = CliRunner().invoke(group, [str(word) for word in words])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    wanted = (status,) if status is not None else VERDICTS if words[0] == "evaluate" else (0,)
+    assert found.exit_code in wanted, found.output + found.stderr
+    return found
+
+
+def flat(text):
+    """Text without the breaks of its lines."""
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    (folder / "pol.py").write_text(POLICY)
+    sb.collect(CAR, episodes=300, rng=0, out=folder / "a.parquet")
+    sb.collect(CAR, episodes=200, rng=1, out=folder / "b.parquet")
+    sb.collect(CAR, episodes=3, rng=2, out=folder / "few.parquet")
+    return folder
+
+
+def test_check_of_a_good_log(place):
+    said = run("check", place / "a.parquet", "--gamma", 0.99).stdout
+    lines = said.splitlines()
+    assert lines[0].startswith("39,765 rows")
+    assert "300 episodes" in lines[0]
+    assert "terminated 300   truncated 0" in lines[0]
+    assert lines[1].startswith("actions, share of rows   0 0.4")
+    assert "mean return of ended episodes -7" in lines[2]
+    assert lines[3].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN")
+    assert lines[-1] == "no warnings. Ready."
+
+
+def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
+    table = pq.read_table(place / "a.parquet").to_pandas()
+    table.loc[5, "reward"] = np.nan
+    table.loc[7, "behavior_prob"] = 0.0
+    table.loc[9, "terminated"] = True
+    bad = tmp_path / "bad.parquet"
+    table.to_parquet(bad)
+    found = run("check", bad, status=2)
+    for code in ("E101 behavior_prob is 0 on 1 row", "E120 reward is NaN in 1 row", "E132 termin"):
+        assert code in flat(found.stdout)
+    assert "3 errors" in found.stdout
+    assert "Not usable as it is." in found.stdout
+    plain = json.loads(run("check", bad, "--json", status=2).stdout)
+    assert {each["code"] for each in plain["findings"]} >= {"E101", "E120", "E132"}
+    repaired = run("check", bad, "--drop-bad", "--min-prob", 0.01).stdout
+    assert "W121 1 episode with NaN or infinities dropped" in repaired
+    assert "1 warning. Ready." in repaired
+    assert "mean -1  max -1" in repaired
+
+
+@pytest.mark.slow
+def test_evaluate_by_a_function_in_a_file(place):
+    said = run(
+        "evaluate", place / "a.parquet", "--target", f"{place / 'pol.py'}:probs", "--gamma", 0.99,
+        "--features", "tiles:4x4", *BOX[2:], "--path", "--method", "fqe",
+    ).stdout  # fmt: skip
+    assert "LSTD, GRetrace(0.5)" in said
+    assert "← used" in said
+    assert "observed; our estimator gives −7" in flat(said)
+    assert "FQE" in said
+    assert "λ ceiling of GES 0.6" in said
+    assert "along lambda 0: −" in flat(said)
+    assert "along ridge 0: −" in flat(said)
+
+
+@pytest.mark.slow
+def test_evaluate_in_json_equals_python(place):
+    plain = json.loads(
+        run("evaluate", place / "a.parquet", "--target", "new=pump:0.8", "--gamma", 0.99, *CAR_BOX,
+            "--rule", "GES:0.3", "--ridge", 0.001, "--json").stdout
+    )  # fmt: skip
+    assert plain["estimates"][0]["target"] == "new"
+    one = sb.LSTD(
+        target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.GES(0.3), ridge=0.001
+    ).fit(str(place / "a.parquet"))
+    assert plain["estimates"][0]["value"] == pytest.approx(one.value(), rel=1e-12)
+    assert plain["logged"]["value"] == pytest.approx(-73, abs=1.5)
+    assert plain["logged"]["pipeline"] == pytest.approx(plain["logged"]["value"], rel=0.05)
+    assert plain["lambda_ceiling"]["new"] == pytest.approx(0.62, abs=0.04)
+
+
+def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
+    options = ["--target", "new=pump:0.8", "--target", "uniform", "--gamma", 0.99, *BOX]
+    options += ["--rule", "GES:0.3", "--rule", "GRetrace:0.9", "--blocks", 3]
+    both = [place / "a.parquet", place / "b.parquet"]
+    # Ids repeat from file to file, so one go needs them apart.
+    apart = pq.read_table(both[1]).to_pandas()
+    apart["episode_id"] += 1000
+    apart.to_parquet(tmp_path / "b.parquet")
+    both[1] = tmp_path / "b.parquet"
+    for name, files in (("one", both[:1]), ("two", both[1:]), ("all", both)):
+        said = run("stats", *files, *options, "--out", tmp_path / f"{name}.stats").stdout
+        assert "4 rules, 3 targets" in said  # with λ = 0, and the logged policy too
+    run("merge", tmp_path / "one.stats", tmp_path / "two.stats", "--out", tmp_path / "sum.stats")
+    whole, merged = (sb.load_statistics(tmp_path / f"{n}.stats") for n in ("all", "sum"))
+    for name in ("A", "b", "M", "starts", "squares"):
+        np.testing.assert_allclose(
+            getattr(merged, name), getattr(whole, name), rtol=1e-11, atol=1e-11
+        )
+    for name in ("steps", "episodes"):
+        np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+    said = run("evaluate", tmp_path / "sum.stats", "--rule", "GRetrace:0.9").stdout
+    assert "LSTD, GRetrace(0.9)" in said
+    assert "uniform" in said
+    for words in (["--gamma", 0], ["--method", "fqe"], ["--shared"]):
+        refused = run("evaluate", tmp_path / "sum.stats", *words, status=2)
+        assert f"{words[0]} is for a log; the statistics have theirs already" in flat(
+            refused.stderr
+        )
+    both = run("evaluate", tmp_path / "one.stats", tmp_path / "two.stats", status=2)
+    assert "merge them first" in flat(both.stderr)
+    again = run("merge", tmp_path / "sum.stats", tmp_path / "two.stats", "--out", "x", status=2)
+    assert "200 episodes are in both, row for row" in flat(again.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "{a}", "--target", "{p}:probs"], "no discount: give one, --gamma 0.99"),
+        (["evaluate", "{a}", "--gamma", "0.9"], "Say which policy to evaluate: --target"),
+        (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "nix.py:f"], "is not a file"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "unifrm"], "Did you mean 'uniform'?"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:short"], "E141"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:nothing"], "E144"),
+        (["evaluate", "{a}", "--gamma", "0.9", "--target", "columns"], "has no columns pi_0"),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "tile:8"],
+            "Did you mean 'tiles'?",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "tiles:ax4"],
+            "is not a whole number",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low", "1"],
+            "1 numbers for observations of 2 entries",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--rule", "GESS:0.5"],
+            "Did you mean 'GES'?",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--rule", "GES:x"],
+            "'x' is not a number",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "a=uniform", "--target", "a=logged"],
+            "the name 'a' is taken already",
+        ),
+        (["stats", "{a}", "--gamma", "0.9", "--out", "x"], "Say for which policy: --target"),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low=9,9", "--high=1,1"],
+            "low[0] = 9 must be less than high[0] = 1",
+        ),
+        (
+            ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "{p}:short",
+             "--rule", "TD:0.5", "--method", "fqe"],
+            "learns action values, and TD(0.5) state values",
+        ),
+        (["check", "{a}", "--column", "reward"], "write ROLE=NAME"),
+        (["check", "nix.parquet"], "E190 nix.parquet: no such file."),
+        (["merge", "{p}", "--out", "x"], "is not statistics saved by saddleback, or is damaged"),
+        (["merge", "nix.stats", "--out", "x"], "cannot read nix.stats: No such file"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_a_line(words, said, place):
+    filled = [w.format(a=place / "a.parquet", p=place / "pol.py") for w in words]
+    found = CliRunner().invoke(group, filled)
+    assert found.exit_code == 2
+    assert said in flat(found.stderr)
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "p"),
+    [
+        (["--features", "hash:100"], 300), (["--features", "rbf:26"], 78),
+        (["--features", "fourier:2"], 27), (["--features", "polynomial:1"], 12),
+        (["--features", "{p}:lines"], 9), (["--features", "tiles"], 1944), ([], 1944),
+        (["--features", "tiles:2x1", "--shared"], 36),
+    ],
+)  # fmt: skip
+def test_features_by_name(words, p, place):
+    filled = [w.format(p=place / "pol.py") for w in words]
+    said = run(
+        "evaluate", place / "few.parquet", "--gamma", 0.9, "--target", "pump:0.8", *filled
+    ).stdout
+    assert f"p = {p}:" in said
+
+
+def test_states_are_told_from_measurements(tmp_path):
+    problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
+    sb.collect(problem, episodes=300, rng=0, out=tmp_path / "finite.parquet")
+    said = run("evaluate", tmp_path / "finite.parquet", "--gamma", 0.5, "--target", "logged").stdout
+    assert "OneHot(size=6)" in flat(said)
+
+
+def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
+    bare = pq.read_table(place / "a.parquet").drop(["behavior_prob", "mu_0", "mu_1", "mu_2"])
+    pq.write_table(bare, tmp_path / "bare.parquet")
+    words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
+    refused = run("evaluate", *words, status=2)
+    assert "the log has none: add behavior_prob, or estimate them" in flat(refused.stderr)
+    assert "--estimate-behaviour counts" in flat(refused.stderr)
+    assert "W106 the log holds no propensities" in flat(run("check", words[0]).stdout)
+    said = run("evaluate", *words, "--estimate-behaviour", "counts").stdout
+    assert "propensities were estimated: counts in a grid" in said
+    plain = json.loads(run("evaluate", *words, "--estimate-behaviour", "counts", "--json").stdout)
+    assert plain["propensities"].startswith("estimated: counts")
+
+
+def test_a_log_names_its_own_discount(place, tmp_path):
+    sb.Log(str(place / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
+    said = run("evaluate", tmp_path / "named.parquet", "--target", "uniform", *BOX).stdout
+    assert "γ = 0.9," in said
+
+
+def test_named_actions_are_said_in_their_order(tmp_path):
+    rows = sb.collect(CAR, episodes=20, rng=0).data.to_pandas()
+    rows["action"] = rows["action"].map({0: "left", 1: "coast", 2: "right"})
+    rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "named.parquet")
+    said = flat(run("check", tmp_path / "named.parquet").stdout)
+    assert "W148 actions are taken in alphabetical order: 0 coast, 1 left, 2 right." in said
+    assert "--actions …" in said
+    said = run("check", tmp_path / "named.parquet", "--actions", "left,coast,right").stdout
+    assert "W148" not in said
+    assert "actions, share of rows   0 left 0." in said
+    rows["action"] = rows["action"].map({"left": 1, "coast": 2, "right": 3})
+    rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "from1.parquet")
+    assert "W149 action 0 is never taken" in flat(run("check", tmp_path / "from1.parquet").stdout)
+
+
+def test_three_columns_and_three_actions_have_features_of_their_own(tmp_path):
+    rows = sb.collect(CAR, episodes=3, rng=0).data
+    rows = rows.append_column("obs_2", rows["obs_0"])
+    sb.Log(rows.drop(["next_obs_0", "next_obs_1"])).write(tmp_path / "three.parquet")
+    said = run("evaluate", tmp_path / "three.parquet", "--gamma", 0.9, "--target", "uniform").stdout
+    assert "table=1000" in flat(said)
+    assert "p = 3000:" in said
+
+
+def test_policy_files_may_import_what_lies_beside_them(place):
+    (place / "numbers_beside.py").write_text("SHARE = 0.2\n")
+    (place / "uses.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "import numpy as np\nfrom numbers_beside import SHARE\n\n"
+        "@dataclass\nclass Kind:\n    share: float\n\n"
+        "def probs(obs):\n    s = Kind(SHARE).share\n"
+        "    return np.tile([s, s, 1 - 2 * s], (len(obs), 1))\n"
+    )
+    words = ["--target", f"{place / 'uses.py'}:probs", "--gamma", 0.9, *BOX]
+    assert "uses.py:probs" in run("evaluate", place / "b.parquet", *words).stdout
+
+
+def test_json_is_json_whatever_the_numbers(place):
+    said = run("evaluate", place / "b.parquet", "--gamma", 0, "--target", "uniform", *BOX, "--json")
+    assert json.loads(said.stdout)["lambda_ceiling"]["uniform"] is None
+    found = json.loads(run("check", "nix.parquet", "--json", status=2).stdout)
+    assert found["findings"][0]["code"] == "E190"
+
+
+def test_weighted_estimates_come_with_what_they_are_worth(place):
+    words = ["--target", "pump:0.8", "--gamma", 0.99, *BOX]
+    words += [w for name in ("is", "pdis", "wis", "pdwis", "dr", "wdr") for w in ("--method", name)]
+    said = run("evaluate", place / "a.parquet", *words).stdout
+    for name in ("IS", "PDIS", "WIS", "PDWIS", "DR", "WDR"):
+        assert f"  {name} " in said
+    assert "V^π; ESS" in said
+    assert "IS, PDIS, WIS, PDWIS, DR, WDR: k-hat" in said
+    assert max(map(len, said.split("features never active")[0].splitlines())) <= 80
+    plain = json.loads(run("evaluate", place / "a.parquet", *words, "--json").stdout)
+    by = {each["method"]: each for each in plain["estimates"]}
+    assert by["PDIS"]["value"] > -60
+    assert by["PDIS"]["ess"] < 20
+    assert by["DR"]["estimand"] == "V^π"

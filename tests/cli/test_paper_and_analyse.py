@@ -1,0 +1,291 @@
+"""The package itself: what is public, what loads when, what the command line says."""
+
+import contextlib
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
+
+import saddleback as sb
+from helpers.studies import invoked
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"}
+HEAVY |= {"jinja2", "vl_convert"}
+
+
+def saddleback(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "saddleback", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def flat(text):
+    """Text without the breaks of its lines."""
+    return " ".join(text.split())
+
+
+def loaded_by(*command):
+    """Top-level packages that a fresh interpreter imports."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
+    )
+    return {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("-c", "import saddleback"),
+        ("-m", "saddleback", "--version"),
+        ("-c", "import saddleback.report; saddleback.report.ready"),
+    ],
+    ids=lambda c: " ".join(c[-2:]),
+)
+def test_nothing_heavy_is_loaded(command):
+    assert not HEAVY & loaded_by(*command)
+
+
+def test_the_gate_notices_heavy_imports():
+    assert "numpy" in loaded_by("-c", "import saddleback; saddleback.GES")
+
+
+def test_every_public_name_exists_and_is_documented():
+    assert set(dir(sb)) == set(sb.__all__)
+    for name in sb.__all__:
+        thing = getattr(sb, name)
+        if inspect.isfunction(thing) or inspect.isclass(thing):
+            assert thing.__doc__, name
+            assert ">>>" in thing.__doc__ or inspect.isclass(thing), name
+
+
+def test_type_checkers_see_exactly_the_public_names():
+    source = (ROOT / "src/saddleback/__init__.py").read_text()
+    seen = set(re.findall(r"import (\w+) as \1", source))
+    assert seen == set(sb.__all__) - {"__version__"}
+
+
+def test_version():
+    assert saddleback("--version").stdout == f"saddleback {sb.__version__}\n"
+
+
+def test_unknown_command_and_experiment():
+    done = invoked("papr")
+    assert done.exit_code == 2
+    assert "unknown command 'papr'. Did you mean 'paper'?" in flat(done.stderr)
+    done = invoked("paper", "two_state")
+    assert done.exit_code == 2
+    assert "unknown experiment 'two_state'. Did you mean 'two-state'?" in flat(done.stderr)
+    done = invoked("paper", "baird", "--runs", "0")
+    assert done.exit_code == 2
+    assert "0 is not in the range x>=1" in flat(done.stderr)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    done = invoked("paper", "stability", "--out", str(blocker / "results"))
+    assert done.exit_code == 2
+    assert "cannot write into" in flat(done.stderr)
+    assert "Choose another folder with --out" in flat(done.stderr)
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """All experiments, small, by the command: its folder, and what it printed."""
+    # One run for all workers of the suite, which share the folder above their own.
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, kept = shared / "quick", shared / "quick.json"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        done = saddleback("paper", "all", "--quick", "--out", str(folder))
+        output = {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+        (shared / "quick.part").write_text(json.dumps(output))
+        (shared / "quick.part").rename(kept)
+    for _ in range(1200):
+        if kept.exists():
+            break
+        time.sleep(0.1)
+    output = json.loads(kept.read_text())
+    assert output["status"] == 0, output["stderr"]
+    return folder, SimpleNamespace(**output)
+
+
+@pytest.mark.slow
+def test_experiments_draw_and_repeat(quick_run, tmp_path):
+    """Twice, with one thread and with two: the same pictures and the same numbers, to the bit."""
+    done = saddleback(
+        "paper", "two-state", "--quick", "--threads", "1", "--out", str(tmp_path / "again")
+    )
+    assert done.returncode == 0, done.stderr
+    for printed in (quick_run[1].stdout, done.stdout):
+        assert "GES(0)" in printed
+        assert "rewards, λ = 0.5" in printed
+    paths = sorted(
+        path.relative_to(tmp_path / "again")
+        for path in (tmp_path / "again").rglob("*")
+        if path.suffix in (".png", ".pdf", ".parquet")
+    )
+    assert len(paths) == 1 + 4 * 3 + 4 * 2
+    for path in paths:
+        assert (quick_run[0] / path).read_bytes() == (tmp_path / "again" / path).read_bytes(), path
+
+
+@pytest.mark.slow
+def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
+    shutil.copytree(quick_run[0] / "baird", tmp_path / "baird")
+    arguments = ("paper", "baird", "--quick", "--out", str(tmp_path))
+    manifest = json.loads((tmp_path / "baird" / "manifest.json").read_text())
+    assert manifest["versions"]["saddleback"] == sb.__version__
+    assert manifest["command"].startswith("saddleback paper all --quick")
+    shards = tmp_path / "baird" / "shards"
+    times = {path: path.stat().st_mtime_ns for path in shards.iterdir()}
+    (shards / "paper-rewards-run00.parquet").unlink()
+    broken = shards / "paper-rewards-run01.parquet"
+    broken.write_bytes(broken.read_bytes()[:100])
+    done = invoked(*arguments)
+    assert done.exit_code == 0
+    assert "paper-rewards-run01.parquet was damaged; set aside and computed again" in flat(
+        done.stderr
+    )
+    assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
+    again = {path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns}
+    assert {path.stem for path in again} == {"paper-rewards-run00", "paper-rewards-run01"}
+    done = invoked(*arguments, "--zeta", "0.5")
+    assert done.exit_code == 2
+    assert "holds another study" in flat(done.stderr)
+
+
+@pytest.mark.slow
+def test_analyse(tmp_path):
+    arguments = ("two_state", "--gamma", "0.999", "--lam", "0.9", "--rule", "GES")
+    done = saddleback("analyse", *arguments, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "diverges for every α: A has an eigenvalue with real part 0.235134" in said
+    assert "0.708, exceeded: E‖e‖² is infinite" in said
+    assert (tmp_path / "analyse-two_state.png").stat().st_size > 5000
+    done = invoked("analyse", *arguments, "--json", "--out", str(tmp_path / "none"))
+    found = json.loads(done.stdout)
+    assert found["offline"]["stable"] is False
+    assert not (tmp_path / "none").exists()
+    for kind in (("random_mdp", "--rule", "ExpectedSarsa"), ("random_walk", "--rule", "TD")):
+        done = invoked("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
+        assert done.exit_code == 0, done.stderr
+        assert "least expected error after 1000 steps" in " ".join(done.stdout.split())
+
+
+def test_analyse_of_a_saved_system(tmp_path):
+    problem = sb.problems.random_mdp(0.9, rng=0)
+    system = sb.System.estimate(
+        problem, sb.GES(0.2), steps=20_000, rng=0, batches=100, keep_batches=True
+    )
+    path = sb.system.save(system, tmp_path / "some.npz")
+    done = invoked("analyse", str(path), "--out", str(tmp_path))
+    assert done.exit_code == 0, done.stderr
+    assert "advice, 10,000 steps" in done.stdout
+    assert (tmp_path / "analyse-some.png").exists()
+    done = invoked("analyse", str(path), "--lam", "0.3")
+    assert done.exit_code == 2
+    assert "--lam is for a problem" in flat(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("unknown problem 'two-state'. Did you mean 'two_state'?", ("two-state",)),
+        ("unknown rule 'GEZ'. Did you mean 'GES'?", ("two_state", "--rule", "GEZ")),
+        ("lam must be a number in [0, 1], got 2.0", ("two_state", "--lam", "2")),
+        ("gamma must be", ("two_state", "--gamma", "-1")),
+        ("GTD takes no --lam", ("random_walk", "--rule", "GTD", "--lam", "0.1")),
+        ("--seed is for random_mdp", ("two_state", "--seed", "1")),
+        ("cannot read none.npz", ("none.npz",)),
+        (
+            "GES(0) learns action values, and random_walk has features for state values. Choose "
+            "another --rule: TD, GTD",
+            ("random_walk", "--rule", "GES"),
+        ),
+        ("Choose another --rule: GES, GQ, ABQ", ("two_state", "--rule", "TD")),
+        (". is a folder: name a problem, two_state, baird", (".",)),
+    ],
+)
+def test_bad_questions(message, arguments, tmp_path):
+    done = invoked("analyse", *arguments, "--out", str(tmp_path))
+    assert done.exit_code == 2
+    assert message in flat(done.stderr)
+
+
+@pytest.mark.slow
+def test_stability(tmp_path):
+    done = invoked("paper", "stability", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
+
+
+@pytest.mark.slow
+def test_every_claim_gets_a_verdict(quick_run, tmp_path):
+    """All experiments, small, and the page that is made of them."""
+    folder, done = quick_run
+    for part in ("MountainCar, λ = 0.99", "Table 1, computed"):
+        assert part in done.stdout
+    page = (folder / "reproduction.md").read_text(encoding="utf-8")
+    assert page.count("| **") > 40
+    assert "**A quick run" in page
+    assert "numbers and verdicts are not to be quoted" in flat(done.stdout)
+    assert "The paper's claims, by a quick run" in done.stdout
+    assert "Off-line Expected Sarsa(λ) can be unstable" in page
+    assert "| GTB(λ) | ΦᵀΞ(I−γλP^μ)⁻¹(γP^π−I)Φ | ` 0.216 -0.259;" in page
+    assert len(list(folder.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
+    for figure in re.findall(r"figures/(.*?)\.png", page):
+        assert (folder / f"{figure}.png").exists()
+    said = done.stderr.replace(str(folder), "results")
+    assert max(map(len, said.splitlines())) <= 80
+    done = invoked("paper", "reproduction", "--quick", "--json", "--out", str(folder))
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["schema"], found["quick"]) == ("saddleback reproduction", 1, True)
+    assert len(found["claims"]) == page.count("| **") == sum(found["counts"].values())
+    for each in found["claims"]:
+        assert f"| {each['claim']} | {each['found']} | **{each['verdict']}** |" in page
+    done = invoked("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
+    assert done.exit_code == 2
+    assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
+
+
+def test_the_page_of_the_package_index_has_no_relative_links():
+    """Links and pictures of README begin with the project's address."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = ProjectMetadata(str(ROOT), PluginManager())
+    readme = metadata.core.readme
+    assert metadata.core.readme_content_type == "text/markdown"
+    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    assert len(targets) > 10
+    for target in targets:
+        assert target.startswith(("https://", "#")), target
+    address = project["urls"]["Homepage"]
+    assert f"]({address}/docs/figures/evaluation-page.png)" in readme
+    assert readme.startswith("# saddleback")
+
+
+def test_typed_marker_licence_and_citation():
+    assert (ROOT / "src/saddleback/py.typed").exists()
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {sb.__version__}" in citation
+    assert "On Convergence of Gradient Expected Sarsa" in citation
+    assert sb.__version__ in (ROOT / "CHANGELOG.md").read_text()

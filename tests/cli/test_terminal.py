@@ -1,0 +1,189 @@
+"""Every command in a real terminal: wide and narrow, with and without colours, interrupted.
+
+Tests that capture output see no terminal, and so not what only happens in one.
+"""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.docs_pages import blocks, commands
+from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
+from saddleback.cli.group import COMMANDS
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
+
+README = Path(__file__).parents[2] / "README.md"
+JUDGED = (0, 3, 4)
+"""Exit statuses of an evaluation."""
+
+LOG = ["car.parquet"]
+TILES = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]
+TARGET = ["--target", "pump:0.8"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a log, a result, statistics and results of a study."""
+    folder = example_folder(tmp_path_factory.mktemp("terminal"))
+    for words, statuses in (
+        (["evaluate", *LOG, *TARGET, *TILES, "--save", "r.json"], JUDGED),
+        (["stats", *LOG, *TARGET, *TILES, "--out", "car.stats"], (0,)),
+        (["sweep", "study.toml", "--out", "done"], (0,)),
+    ):
+        assert_clean(in_terminal(*words, folder=folder), *statuses)
+    return folder
+
+
+CASES = {
+    "help": (["--help"], 40, {}, (0,)),
+    "version": (["--version"], 80, {}, (0,)),
+    "help of a command": (["evaluate", "--help"], 160, {}, (0,)),
+    "check": (["check", *LOG], 160, {}, (0,)),
+    "check, narrow": (["check", *LOG, "--gamma", "0.9"], 40, {"NO_COLOR": "1"}, (0,)),
+    "evaluate, narrow": (["evaluate", *LOG, *TARGET, *TILES], 40, {}, JUDGED),
+    "evaluate": (["evaluate", *LOG, *TARGET], 80, {}, JUDGED),
+    "evaluate, wide": (
+        ["evaluate", *LOG, "--target", "policy.py:probs", "--target", "u=uniform", *TILES,
+         "--method", "fqe", "--method", "is", "--path"], 160, {}, JUDGED,
+    ),
+    "evaluate, no colour": (["evaluate", *LOG, *TARGET, *TILES], 80, {"NO_COLOR": "1"}, JUDGED),
+    "evaluate, dumb": (["evaluate", *LOG, *TARGET, *TILES], 80, {"TERM": "dumb"}, JUDGED),
+    "evaluate statistics": (["evaluate", "car.stats"], 80, {"FORCE_COLOR": "1"}, JUDGED),
+    "evaluate, JSON": (["evaluate", "car.stats", "--json"], 80, {}, JUDGED),
+    "explain": (["explain", "r.json"], 80, {"FORCE_COLOR": "1"}, (0,)),
+    "explain, narrow": (["explain", "r.json"], 40, {}, (0,)),
+    "rank": (
+        ["rank", *LOG, *TARGET, "--target", "u=uniform", *TILES], 160, {}, (0, 3, 4, 5)
+    ),
+    "rank, narrow": (["rank", "car.stats"], 40, {"TERM": "dumb"}, (0, 3, 4, 5)),
+    "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "again.stats"], 160, {}, (0,)),
+    "merge": (["merge", "car.stats", "--out", "merged.stats"], 80, {}, (0,)),
+    "analyse": (["analyse", "two_state", "--rule", "GES", "--out", "a.png"], 40, {}, (0,)),
+    "analyse, dumb": (["analyse", "two_state", "--rule", "GES"], 160, {"TERM": "dumb"}, (0,)),
+    "sweep": (["sweep", "study.toml", "--out", "new"], 40, {}, (0,)),
+    "sweep, dumb": (["sweep", "study.toml", "--out", "dumb"], 80, {"TERM": "dumb"}, (0,)),
+    "sweep, no colour": (["sweep", "study.toml", "--out", "plain"], 160, {"NO_COLOR": "1"}, (0,)),
+    "sweep again": (["sweep", "study.toml", "--out", "done"], 80, {}, (0,)),
+    "plan": (["sweep", "study.toml", "--plan"], 80, {}, (0,)),
+    "report of a result": (["report", "r.json", "--out", "r.html"], 80, {}, (0,)),
+    "report of a study": (["report", "done", "--out", "s.html"], 40, {}, (0,)),
+    "explorer": (["explorer", "--out", "e.html"], 80, {}, (0,)),
+    "paper": (["paper", "two-state", "--quick", "--out", "quick"], 80, {}, (0,)),
+    "paper, narrow": (["paper", "table1", "--quick", "--out", "narrow"], 40, {}, (0,)),
+    "unknown command": (["evaluat"], 80, {}, (2,)),
+    "missing file": (["check", "none.parquet"], 40, {"FORCE_COLOR": "1"}, (2,)),
+}  # fmt: skip
+
+
+QUICK = ("check", "evaluate", "rank", "sweep")
+"""Those that are tried in the quick suite too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+)
+def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
+    words, width, environment, statuses = CASES[name]
+    session = in_terminal(*words, folder=place, width=width, **environment)
+    assert_clean(session, *statuses)
+    assert session.flat
+    if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
+        assert not re.search(r"\x1b\[[0-9;]*3[0-7][0-9;]*m", session.written), "colours"
+    if environment.get("TERM") == "dumb":
+        assert "\x1b" not in session.written
+
+
+def test_every_command_is_tried():
+    """Quickstart is the first command of the README, which is tried as printed."""
+    assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_answer_is_the_first_line_of_the_screen(place, width):
+    for words in (
+        ["evaluate", *LOG, *TARGET, *TILES], ["rank", "car.stats"], ["explain", "r.json"],
+    ):  # fmt: skip
+        session = in_terminal(*words, folder=place, width=width)
+        assert re.match("Better:|Worse:|Inconclusive:|No answer", session.lines[0]), session.text
+        assert max(map(len, session.lines)) < width
+
+
+@pytest.mark.slow
+def test_the_bar_stays_on_one_line(place):
+    session = in_terminal("sweep", "study.toml", "--out", "line", folder=place, width=80)
+    drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
+    bars = [line for line in drawn if "%" in line and "━" in line]
+    assert bars
+    assert all(len(line) < 80 and re.search("sweep|starting", line) for line in bars)
+
+
+@pytest.mark.slow
+def test_the_answer_is_coloured_by_its_outcome(place):
+    words = ["explain", "r.json"]
+    shown = in_terminal(*words, folder=place)
+    first = shown.written.split("\n")[0]
+    assert re.match(r"\x1b\[(31|32|33)m", first), first
+    plain = in_terminal(*words, folder=place, NO_COLOR="1")
+    assert not plain.coloured
+    assert plain.text == shown.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "used"), [(40, 39), (80, 79), (160, 100)])
+def test_text_uses_the_width_up_to_100_columns(place, width, used):
+    session = in_terminal("explain", "r.json", folder=place, width=width)
+    longest = max(len(line) for line in session.lines)
+    assert used - 12 <= longest <= used
+
+
+INTERRUPTED = {
+    "evaluate": (["evaluate", *LOG, *TARGET], "━", "interrupted."),
+    "evaluate, resampling": (
+        ["evaluate", *LOG, *TARGET, "--features", "tiles:8x4", "--bootstrap", "400"],
+        "resampling", "interrupted.",
+    ),
+    "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "x.stats"], "━", "interrupted."),
+    "quickstart": (["quickstart", "--out", "q"], "2. What would", "interrupted."),
+    "sweep": (["sweep", "long.toml", "--out", "long"], "━", "what is finished is kept"),
+    "paper": (["paper", "step-size", "--out", "p"], "tasks", "what is finished is kept"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
+    words, after, said = INTERRUPTED[name]
+    study = (place / "study.toml").read_text(encoding="utf-8")
+    longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
+    (place / "long.toml").write_text(longer, encoding="utf-8")
+    session = in_terminal(*words, folder=place, interrupt=after)
+    assert_clean(session, 130)
+    assert said in session.flat
+    assert "error" not in session.flat
+    assert session.text.count("interrupted") == 1
+    assert session.seconds_after_interrupt < 15.0  # nothing that runs in threads is waited for
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_as_printed(tmp_path):
+    """All of its console blocks, in order: the first makes the log that the others read."""
+    ran = {}
+    for block in blocks(README):
+        if block.kind != "console":
+            continue
+        for line, _ in commands(block):
+            program, *words = shlex.split(line, comments=True)
+            if program == "saddleback":
+                session = in_terminal(*words, folder=tmp_path)
+                assert_clean(session, 0)
+                ran[words[0]] = session.flat
+    assert ran["quickstart"].count("Better: difference +") == 1
+    assert ran["check"].endswith("Ready.")
+    assert re.match(r"Better: difference \+.*; the estimate is reliable\.", ran["evaluate"])
+    assert (tmp_path / "result.html").exists()

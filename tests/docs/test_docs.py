@@ -1,0 +1,223 @@
+"""Every page of the documentation says what its code prints, and its links lead somewhere."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from helpers.docs_pages import DOCS, PAGES, STORIES, Terminal, agrees, blocks, commands, printed
+from saddleback.sweep import StudyError, read_study
+from saddleback.verdict import CHECKS
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+
+
+def alone():
+    """Blocks of pages whose blocks stand alone."""
+    for page in PAGES:
+        for block in blocks(page):
+            if block.kind == "python":
+                name = f"{page.relative_to(DOCS)}:{block.line}"
+                yield pytest.param(block.code, block.output, id=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("code", "output"), list(alone()))
+def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert printed(code, {"__name__": "page"}) == output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [README, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    terminal, names, ran = Terminal(tmp_path), {"__name__": "page"}, 0
+    for block in blocks(page):
+        where = f"{page.name}:{block.line}"
+        if block.kind == "python":
+            lines = printed(block.code, names).splitlines()
+            assert agrees(lines, block.output.splitlines()), where + "\n" + "\n".join(lines)
+            ran += 1
+            continue
+        for command, wanted in commands(block):
+            said = terminal.type(command)
+            if wanted:
+                assert agrees(said, wanted), f"{where}: {command}\n" + "\n".join(said)
+                ran += 1
+    assert ran, "a story without code"
+
+
+def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch):
+    """The study of the page runs; with the mistakes it names, it is refused in these words."""
+    page = (DOCS / "learn" / "studies.md").read_text(encoding="utf-8")
+    study = re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
+    said = re.search(r"^\$ saddleback sweep study.toml\nerror: (.*?)^```", page, re.DOTALL | re.M)[
+        1
+    ]
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(
+        "import saddleback as sb\ndef chain(length): return sb.problems.two_state(1 - 1 / length)\n"
+    )
+    Path("study.toml").write_text(study, encoding="utf-8")
+    assert len(read_study(Path("study.toml")).rules) == 4
+    Path("study.toml").write_text(study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "))
+    with pytest.raises(StudyError) as raised:
+        read_study(Path("study.toml"))
+    assert f"{raised.value}\n" == said
+
+
+def test_the_ellipsis_stands_for_lines_only_where_it_is():
+    assert agrees(["a", "b", "c"], ["a", "…"])
+    assert agrees(["a", "b", "c"], ["…", "b", "c"])
+    assert not agrees(["a", "b", "c"], ["a", "…", "b"])
+    assert not agrees(["a", "b"], ["a"])
+    assert not agrees(["a"], ["a", "b"])
+
+
+def test_every_figure_that_is_shown_is_made_by_make_figures():
+    made = re.search(r"SHOWN := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text())[1]
+    made = set(made.replace("\\\n", " ").split())
+    pages = [*PAGES, *STORIES, README]
+    shown = {
+        name for page in pages for name in re.findall(r"figures/([\w-]+)\.png", page.read_text())
+    }
+    assert shown == {path.stem for path in (DOCS / "figures").glob("*.png")}
+    assert shown <= made
+
+
+FIGURE = re.compile(r"!\[[^\]]*\]\([\w./]*figures/([\w-]+)\.png\)")
+DRAWN = re.compile(r"`(?:saddleback paper|make) ([\w-]+)`")
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *STORIES, README], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_every_figure_has_its_command_beside_it(page):
+    """In the paragraph before or after; the figure's name begins with that of what draws it."""
+    parts = page.read_text(encoding="utf-8").split("\n\n")
+    for at, part in enumerate(parts):
+        for figure in FIGURE.findall(part):
+            beside = DRAWN.findall(" ".join(parts[max(at - 1, 0) : at + 2]).replace("\n", " "))
+            assert any(figure.startswith(name) for name in beside), figure
+
+
+@pytest.mark.parametrize("page", [*PAGES, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_imports_comes_with_saddleback_or_the_page_says_how(page):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = {re.match(r"[\w-]+", need)[0] for need in project["dependencies"]} | {"saddleback"}
+    told = " ".join(re.findall(r"`pip install ([^`]+)`", page.read_text(encoding="utf-8")))
+    for block in blocks(page):
+        if block.kind == "python":
+            for name in re.findall(r"^(?:import|from) (\w+)", block.code, re.MULTILINE):
+                assert name in ours | sys.stdlib_module_names or name in told.split(), name
+
+
+def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
+    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    page = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8")
+    targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", made, re.MULTILINE)
+    scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
+    scripts = {target: names for target, names in scripts.items() if names}
+    assert set(scripts) >= {"bench", "advice", "states", "traces", "coverage", "verdicts"}
+    for target, names in scripts.items():
+        assert f"| `make {target}` |" in page
+        for name in names:
+            text = (ROOT / "benchmarks" / name).read_text(encoding="utf-8")
+            assert re.search(r"^    (?:console\.)?print\(told\(\)", text, re.MULTILINE), name
+    assert "`benchmarks/scaling.py`" in page
+    from benchmarks.machine import told
+
+    assert re.fullmatch(r".+, \d+ cores, \d{4}-\d\d-\d\d; python \S+, .*numpy \S+, .*", told())
+
+
+def table_after(page, heading):
+    """Rows of the first table below a heading, cells without markup."""
+    text = page.read_text(encoding="utf-8").split(f"\n{heading}\n")[1]
+    rows = re.search(r"^\|.*\n\|[ -:|]+\n((?:\|.*\n)+)", text, re.MULTILINE)[1]
+    return [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in rows.splitlines()]
+
+
+def test_the_advice_on_learners_is_what_its_table_shows():
+    rows = table_after(DOCS / "learn" / "rules.md", "## Learners, off-policy")
+    errors = {row[0]: tuple(float(cell.split(" (")[0]) for cell in row[1:3]) for row in rows}
+    assert list(errors.values()) == sorted(errors.values(), key=lambda each: each[0])
+    regularised = [name for name in errors if name.endswith(", regularised")]
+    advised = ["Retrace, correction", "tree backup, correction"]
+    assert len(regularised) == 3
+    for half in (0, 1):
+        rest = [e[half] for name, e in errors.items() if name not in [*regularised, *advised]]
+        assert max(errors[name][half] for name in advised) <= min(rest)
+        assert max(errors[name][half] for name in regularised) <= min(
+            errors[name][half] for name in advised
+        )
+
+
+def test_the_advice_on_state_values_is_what_its_tables_show():
+    page = DOCS / "learn" / "rules.md"
+    text = page.read_text(encoding="utf-8")
+    table = re.search(r"runs that diverged:\n\n(.*?)\n\n", text, re.DOTALL)[1].splitlines()[2:]
+    assert len(table) == 7
+    for row in table:
+        _, gtd2, tdc, tdrc, tied, _ = (int(share) for share in re.findall(r"\((\d+)%\)", row))
+        assert tied <= min(gtd2, tdc, tdrc), row
+    star = {(row[0], row[1]): row for row in table_after(page, "## State values")}
+    for gamma in (".99", ".9"):  # equal in the mean, and one of them scatters
+        gtd2, tdc = star[gamma, "GTD2(0)"], star[gamma, "TDC(0)"]
+        assert abs(float(gtd2[2]) / float(tdc[2]) - 1) < 1e-3
+        low, high = (float(end) for end in tdc[4].split("–"))
+        assert low < float(gtd2[3]) < high
+
+
+def test_tests_that_a_page_names_exist():
+    """A page may name a test as evidence; a renamed test must be renamed there too."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    defined = {
+        name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
+    }
+    for page in [*PAGES, *STORIES]:
+        named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
+        assert named <= defined, f"{page.name}: {named - defined}"
+
+
+def test_links_lead_somewhere():
+    """To a file of the repository, and within it to a heading."""
+    for page in [*PAGES, *STORIES, *ROOT.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if target.startswith("http"):
+                continue
+            path, _, heading = target.partition("#")
+            other = (page.parent / path).resolve() if path else page
+            assert other.exists(), f"{page.name}: {target}"
+            if heading:
+                titles = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = [
+                    re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
+                ]
+                assert heading in slugs, f"{page.name}: {target}"
+
+
+def codes():
+    """Codes of problems that the library reports."""
+    source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
+    return set(re.findall(r"\b[EW]1\d\d\b", source))
+
+
+def test_every_error_code_has_its_heading_and_no_other_has():
+    page = (DOCS / "evaluate" / "error-codes.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### ([EW]\d+)$", page, re.MULTILINE)) == codes()
+
+
+def test_every_check_is_described_with_its_thresholds():
+    page = DOCS / "reference" / "checks.md"
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [each.code for each in CHECKS]
+    rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \| (.*?) \|(.*)\|$", text, re.MULTILINE)
+    shown = {code: (doubtful, refused.strip()) for code, doubtful, refused in rows}
+    for each in CHECKS:
+        sign = "<" if each.good == "large" else ">"
+        refused = "" if each.refused is None else f"{sign} {each.refused:g}"
+        assert shown[each.code] == (f"{sign} {each.doubtful:g}", refused)

@@ -1,0 +1,152 @@
+"""The reference has every public name, and every public name shows how it is used."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import saddleback as sb
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = DOCS / "reference" / "api"
+ROOMS = (
+    "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
+    "problems.synthetic_clinic", "report", "rules", "sweep", "system", "theory", "verdict",
+)  # fmt: skip
+"""Packages whose names are public, besides those that `saddleback` itself has."""
+
+INTERNAL = {
+    "engine": "streams and kernels, free to change for speed; what one needs of it, saddleback has",
+    "evaluation.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
+    "paper": "recipes of one paper's experiments, run by `saddleback paper`",
+    "paper.claims": "the same",
+    "plots": "the look of our own figures",
+    "cli": "the command line, whose contract is its help and its JSON",
+}
+"""Packages that are not public though other packages import from them, and why."""
+
+DIRECTIVE = re.compile(
+    r"^\.\. (?:auto(?:function|class|exception|data)|py:data):: saddleback\.(\S+)$", re.MULTILINE
+)
+
+
+def shown():
+    """Names of the reference, each without its package, and how often it is there."""
+    found = [n for page in PAGES.glob("*.md") for n in DIRECTIVE.findall(page.read_text("utf-8"))]
+    assert len(found) == len(set(found)), "a name is in the reference twice"
+    return found
+
+
+def public():
+    """Every public name with what it stands for; what the package itself has counts there."""
+    top = [name for name in sb.__all__ if not inspect.ismodule(getattr(sb, name))]
+    names = {name: getattr(sb, name) for name in top if name != "__version__"}
+    for room in ROOMS:
+        module = importlib.import_module(f"saddleback.{room}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if names.get(name) is not thing:
+                names[f"{room}.{name}"] = thing
+    return names
+
+
+def rooms():
+    """Every package and module that lists its names, or is a package, without ``saddleback.``."""
+    for found in pkgutil.walk_packages(sb.__path__, "saddleback."):
+        if found.name.rpartition(".")[2] == "__main__":
+            continue
+        if found.ispkg or hasattr(importlib.import_module(found.name), "__all__"):
+            yield found.name.removeprefix("saddleback.")
+
+
+def test_every_package_is_public_or_internal_for_a_reason():
+    assert set(rooms()) == set(ROOMS) | set(INTERNAL)
+    assert not set(ROOMS) & set(INTERNAL)
+    modules = {name for name in sb.__all__ if inspect.ismodule(getattr(sb, name))}
+    assert modules <= set(ROOMS)
+
+
+def test_the_principles_say_which_packages_are_public():
+    page = (DOCS / "project" / "design.md").read_text(encoding="utf-8")
+    told = re.search(r"^## What is public\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]
+    public_, internal = told.split("Internal")
+    named = re.compile(r"`saddleback\.([\w.]+)`")
+    assert set(named.findall(public_)) == set(ROOMS)
+    packages = {name for name in INTERNAL if "." not in name}
+    assert set(named.findall(internal)) - {"SVRG"} == packages
+
+
+IMPORTED = re.compile(r"^(?:>>> )?from saddleback\.([\w.]+) import (.+)$", re.MULTILINE)
+
+
+def test_pages_import_public_names_only():
+    """What a page shows may be relied upon."""
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
+        for room, names in IMPORTED.findall(page.read_text(encoding="utf-8")):
+            assert room in ROOMS, page
+            listed = importlib.import_module(f"saddleback.{room}").__all__
+            assert set(names.split(", ")) <= set(listed), page
+
+
+def test_the_reference_has_every_public_name_and_no_other():
+    assert set(shown()) == set(public())
+
+
+def test_values_in_the_reference_are_those_of_the_library():
+    told = re.compile(r"^\.\. py:data:: saddleback\.(\S+)\n   :value: (.+)$", re.MULTILINE)
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.glob("*.md"))
+    found = dict(told.findall(text))
+    assert found == {name: repr(public()[name]) for name in found}
+    assert "system.LARGEST" in found
+
+
+def called():
+    """Functions and classes; of exceptions the base only, as one catches it."""
+    for name, thing in public().items():
+        if inspect.isfunction(thing) or inspect.isclass(thing):
+            error = inspect.isclass(thing) and issubclass(thing, Exception)
+            if not error or thing is sb.errors.SaddlebackError:
+                yield pytest.param(thing, id=name)
+
+
+@pytest.mark.parametrize("thing", list(called()))
+def test_every_name_one_calls_shows_how(thing):
+    assert ">>>" in (thing.__doc__ or "")
+
+
+def test_every_rule_has_its_equation():
+    for name, rule in sb.rules.NAMED.items():
+        assert re.search(r"^ {4,}.*[←=]", inspect.getdoc(rule), re.MULTILINE), name
+
+
+NO_EQUATION = {
+    "Bootstrap", "Experience", "Form", "Log", "Stream", "Trace", "Verdict", "as_target", "collect",
+    "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
+    "checks.typical_problem", "evaluation.default_rule", "features.Active", "features.Custom",
+    "features.Features", "features.Given", "features.OneHot", "learning.Best", "log.Behaviour",
+    "log.Card", "log.Finding", "log.Observed", "log.Piece", "log.Target", "log.from_minari",
+    "log.to_minari", "policies.check_coverage", "policies.named_columns", "policies.pump",
+    "policies.table",
+    "problems.Simulation",
+    "problems.from_gymnasium", "problems.make", "problems.random_mdp", "problems.random_walk",
+    "report.Learned", "report.Results", "report.evaluation_page", "report.explorer_page",
+    "report.read_results", "report.study_page", "report.write", "rules.each_rule",
+    "rules.is_rule", "rules.make", "rules.tabulate",
+    "sweep.Case", "sweep.Plan", "sweep.Store", "sweep.Study", "sweep.plan", "sweep.read_study",
+    "sweep.run_study", "sweep.summary", "system.load", "system.save", "theory.Advice",
+    "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "verdict.Evaluation",
+    "verdict.Diagnosis", "verdict.Estimate", "verdict.Gate", "verdict.Improvement",
+    "verdict.Logged", "verdict.Ranking",
+    "verdict.of_statistics", "errors.SaddlebackError",
+}  # fmt: skip
+"""Records, files, contracts and collections: what computes nothing that a formula would say."""
+
+
+@pytest.mark.parametrize("thing", list(called()))
+def test_every_name_that_computes_has_its_equation(thing, request):
+    name = request.node.callspec.id
+    told = re.split(r"^Examples$", inspect.getdoc(thing), flags=re.MULTILINE)[0]
+    assert bool(re.search(r"[=←≤≥√Σ]", told)) != (name in NO_EQUATION)

@@ -1,0 +1,126 @@
+"""The documentation as it is built: without a warning, and without the network."""
+
+import html
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow  # the documentation is built
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return the pages, built by the same command as ``make docs``."""
+    out = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-E", "-W", "--keep-going", "-q", "-b", "html",
+         "-d", str(out / "doctrees"), str(DOCS), str(out / "html")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (out / "html" / "_static" / "mathjax" / "tex-svg.js").exists()
+    return {str(p.relative_to(out / "html")): p.read_text() for p in out.glob("html/**/*.html")}
+
+
+def test_every_page_is_built_and_listed_in_the_contents(site):
+    pages = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
+    names = {str(path.relative_to(DOCS).with_suffix(".html")) for path in pages}
+    assert names <= set(site)
+    contents = set(re.findall(r'<a class="reference internal" href="([^"#]+)"', site["index.html"]))
+    assert names - {"index.html"} <= contents
+
+
+def test_no_page_asks_for_anything_from_elsewhere(site):
+    asked = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^>]*>")
+    for name, text in site.items():
+        assert not asked.findall(text), name
+
+
+def test_formulas_are_typeset_from_a_file_beside_the_pages(site):
+    page = site["reference/checks.html"]
+    assert 'src="../_static/mathjax/tex-svg.js' in page
+    assert r"\(1/(\phi^\top \hat M^{+} \phi)\)" in page
+    assert not [name for name, text in site.items() if "$V^" in text]
+
+
+NOTEBOOKS = {
+    "log": ["Better: difference +", "LSTD, GRetrace(0.5)", "1000 patients: usable"],
+    "study": ["GES(0)", "at α = ", "ExpectedSarsa(0)  α = 0.0003"],
+    "deadly-triad": ["diverged at step 686", "stable in the mean for α = β &lt; 0.587"],
+}
+"""Notebooks, and parts of what they must show."""
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_show_what_they_compute(site, name):
+    page = site[f"notebooks/{name}.html"]
+    cells = page.count('<div class="cell docutils container">')
+    assert cells == (DOCS / "notebooks" / f"{name}.md").read_text().count("```{code-cell}")
+    outputs = page.split("cell_output", 1)[1].split("</article>")[0]
+    assert re.search("<(img|svg) ", outputs), "no picture"
+    assert "Traceback" not in page
+    for part in NOTEBOOKS[name]:
+        assert part in page, part
+
+
+def test_every_notebook_is_tested():
+    assert {path.stem for path in (DOCS / "notebooks").glob("*.md")} == set(NOTEBOOKS)
+
+
+def test_equations_keep_their_lines(site):
+    """Docstrings indent equations; a browser must not run their lines together."""
+    rules = site["reference/api/rules.html"]
+    assert "e ← γλρ e + φ        δ = R + γ' θᵀ Σ_a π(a|S') φ(S',a) − θᵀφ\nω ←" in rules
+    assert (
+        "<em>"
+        not in re.search(r'id="saddleback.GES".*?</dl>', rules, re.DOTALL)[0].split("<dd>")[1]
+    )
+
+
+DESCRIBED = re.compile(
+    r'<dl class="py (?:data|attribute|property)">\s*<dt[^>]*id="(saddleback\.[^"]+)".*?</dt>\s*'
+    r"<dd>(.*?)</dd>",
+    re.DOTALL,
+)
+
+
+def test_fields_and_constants_have_words_of_their_own(site):
+    """Not those of their type, such as ``int([x]) -> integer``, nor of a named tuple."""
+    told = {
+        name: html.unescape(" ".join(re.sub(r"<[^>]+>", "", text).split()))
+        for page in site.values()
+        for name, text in DESCRIBED.findall(page)
+    }
+    assert "Most features p" in told["saddleback.system.LARGEST"]
+    assert "semi-gradient" in told["saddleback.rules.Coefficients.td"]
+    assert "heart rate" in told["saddleback.problems.synthetic_clinic.SIGNS"]
+    types = {kind.__doc__.split(".")[0] for kind in (int, float, str, tuple, list, dict)}
+    for name, text in told.items():
+        assert text, name
+        assert "Alias for field number" not in text, name
+        assert not any(" ".join(said.split())[:30] in text for said in types), name
+
+
+def test_parameters_that_share_a_description_have_it_once(site):
+    theory = site["reference/api/theory.html"]
+    assert "<strong>alpha, beta</strong> – Constant step sizes;" in theory
+    for page in site.values():
+        told = re.findall(r"<li><p><strong>[^<]+</strong> – (.*?)</li>\s*(?=<li>)", page, re.DOTALL)
+        assert not [a for a, b in itertools.pairwise(told) if a == b]
+
+
+def test_every_name_has_its_own_address(site):
+    for name, page in site.items():
+        assert not re.findall(r'id="(saddleback\.[^"]*saddleback[^"]*)"', page), name
+    assert 'id="saddleback.rules.NAMED"' in site["reference/api/rules.html"]
+
+
+def test_names_in_docstrings_are_links(site):
+    assert 'href="#saddleback.GES"' in site["reference/api/rules.html"]
+    assert 'href="theory.html#saddleback.step_sizes"' in site["reference/api/learning.html"]

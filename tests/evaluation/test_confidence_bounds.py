@@ -1,0 +1,144 @@
+"""Intervals of weighted episodes: how often they hold, by hand, and what they refuse."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from helpers.importance_oracle import GAMMA, as_log, helped, small, table, trajectories, weighed
+from helpers.logs import mixed
+from saddleback import errors
+from saddleback.evaluation import confidence_bounds
+from saddleback.log import Log
+
+
+@pytest.mark.statistical
+def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
+    mdp, pi, mu = small(2)
+    pi = 0.5 * pi + 0.5 * mu
+    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    truth = float(mdp.start @ mdp.v(pi))
+    rng = np.random.default_rng(0)
+    runs, n = 400, 150
+    inside = dict.fromkeys(("IS", "PDIS", "WIS", "PDWIS", "DR", "WDR"), 0)
+    q = table(rng.normal(size=(7, 2)))
+    for picked in rng.choice(len(every), p=chance, size=(runs, n)):
+        log = as_log([every[i] for i in picked], mu)
+        for each in (*weighed(log, pi).estimates(), *helped(log, q, pi).estimates()):
+            inside[each.name] += each.low <= truth <= each.high
+    low, high = stats.binom.ppf([0.0005, 0.9995], runs, 0.945)
+    for name, count in inside.items():
+        assert low <= count <= high, (name, count / runs)
+
+
+@pytest.mark.statistical
+def test_bernstein_holds_and_is_wider():
+    mdp, pi, mu = small(2)
+    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    truth = float(mdp.start @ mdp.v(pi))
+    most = float((pi / mu).max()) ** 3
+    span = (float(mdp.rewards.min()), float(mdp.rewards.max()))
+    rng = np.random.default_rng(0)
+    widths = []
+    for n in (200, 20_000):
+        found = weighed(
+            as_log([every[i] for i in rng.choice(len(every), p=chance, size=n)], mu), pi
+        )
+        for name in ("IS", "PDIS"):
+            one = found.bernstein(name, rewards=span, most_weight=most, horizon=3)
+            plain = found.estimate(name)
+            assert one.low < plain.low < plain.high < one.high
+            assert one.low < truth < one.high
+            widths.append(one.high - one.low)
+            assert one.interval == "95% empirical Bernstein"
+            less = found.bernstein(name, rewards=span, horizon=3, level=0.9)
+            assert less.low < truth
+            assert less.high == np.inf
+            assert less.interval.startswith("90% lower bound, empirical Bernstein, truncated at ")
+            assert found.bernstein(name, rewards=span, horizon=3, truncate=9.0).low < truth
+    assert widths[2] < 0.2 * widths[0]
+    assert less.low > truth - 1.0  # n is large, so the bound is worth something
+
+
+def test_what_is_truncated_is_what_the_equations_say():
+    """Numbers ≥ 0 with mean V − least·Σγ^t, enumerated: shifting rewards moves V as it should."""
+    mdp, pi, mu = small(3)
+    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    found = weighed(as_log(every, mu), pi)
+    truth = float(mdp.start @ mdp.v(pi))
+    for horizon in (3, 7, None):
+        total = 1 / (1 - GAMMA) if horizon is None else (1 - GAMMA**horizon) / (1 - GAMMA)
+        for name in ("IS", "PDIS"):
+            shifted = found.at_least(name, -4.0, total)
+            assert (shifted >= 0).all()
+            assert np.array(chance) @ shifted == pytest.approx(truth + 4.0 * total, rel=1e-12)
+
+
+def test_bounds_by_hand():
+    x = np.array([0.0, 0.5, 1.0, 0.25])
+    log = math.log(2 / 0.05)
+    half = math.sqrt(2 * x.var(ddof=1) * log / 4) + 7 * 10 * log / (3 * 3)
+    assert confidence_bounds.bernstein(x, -5.0, 5.0, 0.9) == (-5.0, 5.0)
+    assert confidence_bounds.bernstein(x, -500.0, -490.0, 0.9)[0] == pytest.approx(x.mean() - half)
+    cut = np.minimum(np.tile(x, 200), 0.5)
+    less = math.sqrt(2 * cut.var(ddof=1) * log / 800) + 7 * 0.5 * log / (3 * 799)
+    bound, at = confidence_bounds.truncated(np.tile(x, 200), 0.95, 0.5)
+    assert (bound, at) == (pytest.approx(cut.mean() - less), 0.5)
+    assert confidence_bounds.truncated(np.zeros(100), 0.95) == (0.0, 1.0)
+
+
+# What is refused.
+
+REWARDS = (-9.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, r"Bernstein needs bounds of the rewards, which no log can tell \(this one shows "),
+        (
+            {"rewards": (1.0, 0.0)},
+            r"rewards must be two numbers, the least and the greatest, got \(",
+        ),
+        (
+            {"rewards": (0.0, 1.0)},
+            r"rewards=\(0.0, 1.0\) is declared, but the log holds rewards fr",
+        ),
+        ({"rewards": REWARDS, "horizon": 2}, "horizon=2 is declared, but the log has an episode o"),
+        (
+            {"rewards": REWARDS, "most_weight": 1e-3},
+            "most_weight=0.001 is declared, but the log has",
+        ),
+        ({"rewards": REWARDS, "most_weight": -1.0}, "most_weight must be a finite number > 0, got"),
+        (
+            {"rewards": REWARDS},
+            r"18 episodes are too few to choose where to truncate \(at least 21",
+        ),
+        ({"rewards": REWARDS, "truncate": 0.0}, "truncate must be a finite number > 0, got 0.0"),
+        ({"rewards": REWARDS, "level": 1.0}, "level must lie between 0 and 1, got 1.0"),
+        (
+            {"name": "WIS"},
+            r"Bernstein is for means of independent episodes .* got 'WIS'. Use estim",
+        ),
+    ],
+)
+def test_bernstein_refuses(options, words):
+    found = weighed(Log(mixed(seed=1)))
+    with pytest.raises(errors.InvalidParameter, match=words):
+        found.bernstein(**options)
+
+
+def test_bernstein_of_what_the_log_declares(tmp_path):
+    path = Log(mixed(seed=1)).write(tmp_path / "log.parquet", reward_bounds=[-9, 9])
+    found = weighed(Log(path))
+    assert found.bernstein("PDIS", truncate=100.0).low < found.value("PDIS")
+    with pytest.raises(
+        errors.InvalidParameter, match="these trajectories have a Q: PDIS is without"
+    ):
+        helped(Log(path)).bernstein("PDIS")
+    with pytest.raises(
+        errors.InvalidParameter, match="without a discount returns are bounded only"
+    ):
+        weighed(Log(path), gamma=1.0).bernstein("PDIS")
+    assert weighed(Log(path), gamma=1.0).bernstein("IS", horizon=30, truncate=9.0).n == 18

@@ -1,0 +1,501 @@
+"""Importance sampling: by enumeration, against plain loops, and where it must not be believed."""
+
+import math
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+import saddleback as sb
+from helpers.importance_oracle import (
+    GAMMA,
+    as_log,
+    draws,
+    episodes,
+    helped,
+    means,
+    ratios,
+    sizes,
+    small,
+    some_q,
+    table,
+    target,
+    trajectories,
+    weighed,
+)  # fmt: skip
+from helpers.logs import columns, mixed
+from saddleback import errors
+from saddleback.evaluation import confidence_bounds, doubly_robust, importance_sampling
+from saddleback.evaluation.weight_diagnostics import effective, pareto_k, pareto_shape, shares
+from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.log import Log, LogError, row_sources
+
+CAR = sb.problems.mountain_car()
+
+
+# By enumeration.
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("seed", range(4))
+def test_is_and_pdis_are_unbiased(seed):
+    mdp, pi, mu = small(seed)
+    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    assert math.fsum(chance) == pytest.approx(1.0, abs=1e-14)
+    assert {len(each) for each in every} == {1, 2, 3}
+    found = weighed(as_log(every, mu), pi)
+    truth = float(mdp.start @ mdp.v(pi))
+    for name in ("IS", "PDIS"):
+        assert np.array(chance) @ found.numbers(name) == pytest.approx(truth, rel=1e-12)
+    assert np.var(found.numbers("IS")) != pytest.approx(np.var(found.numbers("PDIS")))
+    assert np.array(chance) @ np.exp(found.log_weights) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_ratios_after_a_reward_do_not_matter_in_the_mean():
+    """Lemma 1 of the paper's appendix A: E[ρ_{t:h−1} R_{t+k}] = E[ρ_{t:t+k−1} R_{t+k}] = E_π R."""
+    mdp, pi, mu = small(5)
+    logged = list(trajectories(mdp, mu))
+    own = list(trajectories(mdp, pi))
+    for k in range(3):
+        whole = part = 0.0
+        for chance, each in logged:
+            if k < len(each):
+                rho = [pi[s, a] / mu[s, a] for s, a, _ in each]
+                whole += chance * math.prod(rho) * each[k][2]
+                part += chance * math.prod(rho[: k + 1]) * each[k][2]
+        truth = math.fsum(chance * each[k][2] for chance, each in own if k < len(each))
+        assert whole == pytest.approx(truth, abs=1e-13)
+        assert part == pytest.approx(truth, abs=1e-13)
+        # The same of the library, with no other reward than R_k and no discount.
+        only = [[(s, a, r * (t == k)) for t, (s, a, r) in enumerate(each)] for _, each in logged]
+        found = weighed(as_log(only, mu), pi, gamma=1.0)
+        for name in ("IS", "PDIS"):
+            mean = np.array([chance for chance, _ in logged]) @ found.numbers(name)
+            assert mean == pytest.approx(truth, abs=1e-13)
+
+
+@pytest.mark.parametrize("q", ["none", "wrong", "true"])
+def test_doubly_robust_estimates_are_unbiased_with_any_q(q):
+    mdp, pi, mu = small(1)
+    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    rng = np.random.default_rng(0)
+    values = {"none": 0.0, "wrong": rng.normal(size=(7, 2)), "true": mdp.q(pi)}[q]
+    found = helped(as_log(every, mu), table(np.zeros((7, 2)) + values), pi)
+    truth = float(mdp.start @ mdp.v(pi))
+    assert np.array(chance) @ found.totals == pytest.approx(truth, rel=1e-12)
+    if q == "none":
+        plain = weighed(as_log(every, mu), pi)
+        np.testing.assert_array_equal(found.totals, plain.totals)
+        assert found.normalised == plain.normalised
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("q", [None, "wrong"])
+def test_normalised_estimates_of_the_exact_distribution_are_exact(q):
+    """Every trajectory as often as it happens: all the data there can be."""
+    mdp, pi, mu = small(2, steps=2)
+    every = [(chance, each) for chance, each in trajectories(mdp, mu)]
+    copies = [round(chance * 4**5) for chance, _ in every]
+    assert sum(copies) == 4**5
+    whole = [each for count, (_, each) in zip(copies, every, strict=True) for _ in range(count)]
+    truth = float(mdp.start @ mdp.v(pi))
+    values = None if q is None else table(np.random.default_rng(1).normal(size=(5, 2)))
+    log = as_log(whole, mu)
+    found = weighed(log, pi) if q is None else helped(log, values, pi)
+    for name in found.names:
+        assert found.value(name) == pytest.approx(truth, rel=1e-12)
+
+
+def test_normalised_estimates_come_near_the_truth_as_episodes_grow_many():
+    mdp, pi, mu = small(2)
+    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    truth = float(mdp.start @ mdp.v(pi))
+    rng = np.random.default_rng(3)
+    off = []
+    for n in (100, 10_000):
+        picked = rng.choice(len(every), p=chance, size=(10, n))
+        runs = [weighed(as_log([every[i] for i in each], mu), pi) for each in picked]
+        off.append([np.mean([abs(r.value(x) - truth) for r in runs]) for x in ("WIS", "PDWIS")])
+    assert (np.array(off[1]) < 0.3 * np.array(off[0])).all()
+
+
+def test_bandits():
+    """With one step and no discount, IS and WIS are inverse propensity weighting."""
+    rng = np.random.default_rng(0)
+    data = columns(np.ones(200, dtype=int), "terminated", seed=1)
+    found = weighed(Log(data), gamma=0.0)
+    x = np.column_stack([data["obs_0"], data["obs_1"]])
+    w = target(x)[np.arange(200), data["action"]] / data["behavior_prob"]
+    ipw = (w * data["reward"]).mean()
+    snipw = (w * data["reward"]).sum() / w.sum()
+    assert found.value("IS") == pytest.approx(ipw, rel=1e-13)
+    assert found.value("PDIS") == pytest.approx(ipw, rel=1e-13)
+    assert found.value("WIS") == pytest.approx(snipw, rel=1e-13)
+    assert found.value("PDWIS") == pytest.approx(snipw, rel=1e-13)
+    error = np.sqrt((w**2 * (data["reward"] - snipw) ** 2).sum()) / w.sum()
+    one = found.estimate("WIS")
+    half = stats.t.ppf(0.975, 199) * error * np.sqrt(200 / 199)
+    assert [one.low, one.high] == pytest.approx([snipw - half, snipw + half], rel=1e-12)
+    truncated = Log(columns(np.ones(9, dtype=int), rng.permutation(["truncated"] * 9), seed=1))
+    assert weighed(truncated, gamma=0.0).estimand == "V^π"
+    assert not weighed(truncated, gamma=0.1).comparable
+
+
+@pytest.mark.kernel
+def test_with_the_true_q_nothing_varies_where_nothing_is_random():
+    rng = np.random.default_rng(0)
+    P = np.zeros((4, 2, 4))
+    P[0, 0, 1] = P[0, 1, 2] = P[1, 0, 2] = P[1, 1, 3] = P[2, :, 3] = P[3, :, 3] = 1.0
+    mdp = sb.FiniteMDP(P, rng.normal(size=(4, 2)), 0.9, start=[1.0, 0, 0, 0], terminal=[3])
+    pi, mu = np.tile([0.3, 0.7], (4, 1)), np.tile([0.6, 0.4], (4, 1))
+    picked = [each for _, each in trajectories(mdp, mu)] * 5
+    found = helped(as_log(picked, mu), table(mdp.q(pi)), pi)
+    truth = float(mdp.start @ mdp.v(pi))
+    np.testing.assert_allclose(found.totals, truth, rtol=1e-13)
+    for each in found.estimates():
+        assert [each.value, each.low, each.high] == pytest.approx([truth] * 3, rel=1e-12)
+    assert np.ptp(weighed(as_log(picked, mu), pi).totals) > 0.1
+
+
+# Against plain loops, and whatever pieces the log comes in.
+
+
+def agrees(found, expected, gamma=GAMMA):
+    IS, PDIS = means(expected, gamma)
+    WIS, PDWIS = ratios(expected, gamma)
+    names = found.names
+    mean, ratio = names[len(names) // 2 - 1], names[-1]
+    np.testing.assert_allclose(found.numbers(mean), PDIS, rtol=1e-10, atol=1e-12)
+    assert found.value(mean) == pytest.approx(np.mean(PDIS), rel=1e-11)
+    assert found.value(ratio) == pytest.approx(PDWIS, rel=1e-11)
+    slopes = draws(expected, gamma)
+    np.testing.assert_allclose(found.scores, slopes[1], rtol=1e-6, atol=1e-6)
+    assert found.scores.mean() == pytest.approx(0.0, abs=1e-12)
+    if not found.robust:
+        np.testing.assert_allclose(found.numbers("IS"), IS, rtol=1e-10, atol=1e-13)
+        assert found.value("WIS") == pytest.approx(WIS, rel=1e-11)
+        assert found.numbers("WIS").mean() == pytest.approx(WIS, rel=1e-11)
+        np.testing.assert_allclose(found.numbers("WIS") - WIS, slopes[0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.ess_by_step, sizes(expected), rtol=1e-11)
+    assert found.ess == pytest.approx(found.ess_by_step[-1], rel=1e-12)
+    for name in names:
+        low, high = confidence_bounds.student(found.numbers(name), 0.9)
+        one = found.estimate(name, 0.9)
+        assert (one.low, one.high) == (low, high)
+        assert one.low <= one.value <= one.high
+        assert one.n == len(expected)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("seed", range(3))
+def test_against_plain_loops(seed):
+    data = mixed(seed=seed)
+    agrees(weighed(Log(data)), episodes(data))
+    agrees(weighed(Log(data), gamma=1.0), episodes(data, gamma=1.0), gamma=1.0)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("beyond", [False, True])
+@pytest.mark.parametrize("task", [False, True])
+def test_doubly_robust_against_plain_loops(beyond, task):
+    data = mixed(seed=4)
+    log = Log(data, time_limit="task" if task else "artifact")
+    found = helped(log, beyond=beyond)
+    agrees(found, episodes(data, q=some_q, beyond=beyond, task=task))
+    count = sum(not each for each in (data["terminated"] | (data["truncated"] & task))[ends(data)])
+    assert found.truncated == count
+    cut = f"{count} of 18 episodes were truncated"
+    words = f"V^π, by Q beyond the end ({cut})" if beyond else f"H-step value ({cut})"
+    assert found.estimand == words
+    assert [each.comparable for each in found.estimates()] == [beyond, beyond]
+
+
+def ends(data):
+    return np.append(np.flatnonzero(np.diff(data["episode_id"])), len(data["episode_id"]) - 1)
+
+
+def same(one, other):
+    """Assert that two results are equal to the bit."""
+    for name in one.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.kernel
+@pytest.mark.parametrize("beyond", [False, True])
+def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypatch):
+    data = mixed(seed=7)
+    log = Log(data)
+    fit = {"features": sb.features.Fourier((-3, -3), (3, 3), order=1), "folds": 3, "q": None}
+    plain, given, fitted = (
+        weighed(log),
+        helped(log, beyond=beyond),
+        helped(log, beyond=beyond, **fit),
+    )
+    assert (plain.scores != 0).all()
+    whole = pa.table(data)
+    for k in range(3):
+        pq.write_table(whole.slice(40 * k, 40 if k < 2 else None), tmp_path / f"{k}.parquet")
+    for batch, segment in ((1 << 17, 3), (5, 1 << 16), (7, 4), (1, 1)):
+        monkeypatch.setattr(row_sources, "BATCH", batch)
+        for source in (data, str(tmp_path / "*.parquet")):
+            cut = Log(source, segment=segment)
+            same(weighed(cut), plain)
+            same(helped(cut, beyond=beyond), given)
+            again = helped(cut, beyond=beyond, **fit)
+            np.testing.assert_allclose(again.totals, fitted.totals, rtol=1e-8)
+            np.testing.assert_allclose(again.scores, fitted.scores, rtol=1e-7, atol=1e-8)
+
+
+def test_several_targets_at_once_are_as_one_by_one():
+    log = Log(mixed(seed=8))
+    given = {"π": target, "even": "uniform", "μ": "logged"}
+    both = importance_sampling(log, given, gamma=GAMMA)
+    for name, policy in given.items():
+        one = importance_sampling(log, {name: policy}, gamma=GAMMA)[name]
+        same(one, both[name])
+    features = sb.features.Fourier((-3, -3), (3, 3), order=1)
+    more = doubly_robust(log, given, features=features, gamma=GAMMA, shared=True)
+    assert list(more) == list(given)
+    one = doubly_robust(log, {"even": "uniform"}, features=features, gamma=GAMMA, shared=True)
+    np.testing.assert_allclose(more["even"].totals, one["even"].totals, rtol=1e-12)
+    assert one["even"].ids.tolist() == more["π"].ids.tolist()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
+    data = mixed(seed=9)
+    features = sb.features.Fourier((-3, -3), (3, 3), order=2)
+    options = {"features": features, "gamma": GAMMA, "shared": shared, "rule": sb.GES(0.0)}
+    found = doubly_robust(Log(data), {"π": target}, ridge=1e-6, folds=3, **options)["π"]
+    numbers = np.unique(data["episode_id"])
+    for fold in range(3):
+        mine = found.ids % np.uint64(3) == fold
+        rest = np.isin(data["episode_id"], numbers[~mine])
+        other = Log({name: column[rest] for name, column in data.items()})
+        fitted = sb.LSTD(target=target, **options, ridge=1e-6).fit(other)
+        expected = means(episodes(data, q=fitted.predict))[1]
+        # The ridge is in units of the whole log's M, so agreement is to the order of the ridge.
+        np.testing.assert_allclose(found.totals[mine], np.array(expected)[mine], rtol=2e-3)
+
+
+@pytest.mark.kernel
+def test_the_logged_policy_itself():
+    data = mixed(seed=10)
+    found = weighed(Log(data), "logged")
+    np.testing.assert_array_equal(found.log_weights, 0.0)
+    gains = [each["gain"] for each in episodes(data)]
+    for each in found.estimates():
+        assert each.value == pytest.approx(np.mean(gains), rel=1e-13)
+        assert each.ess == pytest.approx(18)
+        assert each.max_share == pytest.approx(1 / 18)
+        np.testing.assert_allclose(each.ess_by_step, 18)
+    many = Log(columns(np.full(100, 2), "terminated"))
+    one = weighed(many, "logged").estimate("PDIS")
+    assert (one.k_hat, one.note, one.comparable) == (-np.inf, "ok", True)
+    assert one.as_dict()["k_hat"] is None
+    assert one.as_dict()["ess_by_step"] == pytest.approx([100, 100])
+
+
+# Weights.
+
+
+def test_pareto_shapes_of_known_samples():
+    for k in (-0.4, 0.1, 0.5, 0.9, 1.5):
+        x = np.sort(stats.genpareto.rvs(k, scale=2.0, size=(30, 2000), random_state=0), axis=1)
+        found = [pareto_shape(each) for each in x]
+        assert np.mean(found) == pytest.approx(k, abs=4 * np.std(found) / np.sqrt(30) + 0.01)
+        raw = [pareto_k(np.log(each)) for each in x]
+        tail = 3 * np.sqrt(2000)
+        drawn = (tail * k + 5) / (tail + 10)
+        assert np.mean(raw) == pytest.approx(drawn, abs=4 * np.std(raw) / np.sqrt(30) + 0.05)
+
+
+def test_pareto_shape_as_zhang_and_stephens_write_it():
+    """Their k has the other sign; θ_j and its weights as in their equations, with m = 30 + √n."""
+    x = np.sort(stats.genpareto.rvs(0.6, scale=2.0, size=40, random_state=1)).tolist()
+    n, m = 40, 36
+
+    def k(theta):
+        return -sum(math.log(1 - theta * each) for each in x) / n
+
+    theta = [1 / x[-1] + (1 - math.sqrt(m / (j - 0.5))) / (3 * x[9]) for j in range(1, m + 1)]
+    length = [n * (math.log(each / k(each)) + k(each) - 1) for each in theta]
+    weight = [1 / sum(math.exp(other - one) for other in length) for one in length]
+    mean = sum(w * each for w, each in zip(weight, theta, strict=True))
+    assert pareto_shape(np.array(x)) == pytest.approx(-k(mean), rel=1e-10)
+    # The tail of n weights is that of their min(n/5, 3√n) largest; the prior draws k to ½.
+    for count, size in ((100, 20), (10_000, 300)):
+        w = np.sort(stats.genpareto.rvs(0.6, size=count, random_state=2))
+        shape = pareto_shape(w[-size:] - w[-size - 1])
+        assert pareto_k(np.log(w)) == pytest.approx((size * shape + 5) / (size + 10), rel=1e-9)
+
+
+def test_weights_of_any_size():
+    logs = np.random.default_rng(0).normal(size=300)
+    for shift in (-1e5, 1e5):
+        np.testing.assert_allclose(shares(logs + shift), shares(logs), rtol=1e-9)
+        assert effective(logs + shift) == pytest.approx(effective(logs), rel=1e-9)
+        assert pareto_k(logs + shift) == pytest.approx(pareto_k(logs), rel=1e-6)
+    assert effective(np.full(3, -np.inf)) == 0.0
+    assert np.isnan(pareto_k(logs[:20]))
+    assert np.isnan(pareto_k(np.full(99, -np.inf)))
+    assert np.isnan(pareto_k(np.append(np.zeros(100), [1.0, 2.0])))
+    assert threshold(5) == 0.0
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("way", ["up", "down", "up, then down"])
+def test_weights_that_no_number_can_hold(way):
+    """Weights of e^±1000 and more, against numbers of sixty digits."""
+    data = columns([120, 112, 10, 120, 105, 120], "terminated", seed=3, mu=False)
+    n, t = len(data["step"]), data["step"]
+    up = {"up": t >= 0, "down": t < 0, "up, then down": t < 60}[way]
+    jitter = np.random.default_rng(0).uniform(0.8, 1.0, n)
+    data |= {"obs_1": np.where(up, 1.0, -1.0), "action": data["action"] % 2}
+    data["behavior_prob"] = np.where(up, 1e-9, 0.9) * jitter
+
+    def policy(observations):
+        rare = np.tile([1e-8, 1e-8, 1 - 2e-8], (len(observations), 1))
+        return np.where(observations[:, 1:] > 0, [[0.5, 0.5, 0.0]], rare)
+
+    found = weighed(Log(data, actions=["a", "b", "c"]), policy, allow_uncovered=True)
+    assert found.peaks.max() > 1000 or found.log_weights.min() < -1000
+    expected = episodes(data, lambda x: np.full((len(x), 3), np.nan))  # for rewards
+    pi = policy(np.column_stack([data["obs_0"], data["obs_1"]]))
+    pi = pi[np.arange(n), data["action"]]
+    with localcontext(prec=60):
+        for k, each in enumerate(expected):
+            rows = np.flatnonzero(data["episode_id"] == k + 10).tolist()
+            weight, each["w"] = Decimal(1), []
+            for i in rows:
+                weight *= Decimal(float(pi[i])) / Decimal(float(data["behavior_prob"][i]))
+                each["w"].append(weight)
+            each["y"] = [Decimal(float(data["reward"][i])) for i in rows]
+            each |= {"v": Decimal(0), "gain": Decimal(each["gain"])}
+        exact = [float(each) for each in ratios(expected, Decimal(GAMMA))]
+        slopes = draws(expected, Decimal(GAMMA), Decimal("1e-6"))
+    assert [found.value("WIS"), found.value("PDWIS")] == pytest.approx(exact, rel=1e-10)
+    np.testing.assert_allclose(found.scores, slopes[1].astype(float), rtol=1e-8, atol=1e-9)
+    if way == "up":
+        for name in ("IS", "PDIS"):
+            assert not np.isfinite(found.value(name))
+            assert "overflow" in found.estimate(name).note
+    if way == "down":
+        assert found.value("IS") == pytest.approx(0.0, abs=1e-70)
+    assert np.isfinite(found.value("PDIS")) == (way == "down")
+
+
+def test_no_episode_could_have_come_from_the_target():
+    data = columns([3] * 30, "terminated", actions=2, seed=1)
+    data["action"][1::3] = 0
+    found = weighed(Log(data), "always:1")
+    assert found.value("IS") == 0.0
+    for name in ("WIS", "PDWIS"):
+        one = found.estimate(name)
+        assert np.isnan([one.value, one.low, one.high]).all()
+        assert one.note.startswith("undefined: no logged episode could have come from the target")
+        assert one.as_dict()["value"] is None
+    assert found.ess == 0.0
+
+
+# Where it must not be believed.
+
+
+def test_mountain_car_is_beyond_importance_sampling():
+    log = sb.collect(CAR, episodes=500, rng=0)
+    found = importance_sampling(log, "pump:0.8", gamma=0.99)["pump:0.8"]
+    one = found.estimate("PDIS")
+    assert -79.83 < -40 < one.low < one.high < one.low + 20  # narrow, and far from the truth
+    assert one.estimand == "V^π"
+    for each in found.estimates():
+        assert each.ess < 10
+        assert each.k_hat > 0.7
+        assert each.max_share > 0.2
+        assert "neither value nor interval can be trusted" in each.note
+        assert each.ess_by_step[0] > 100
+        assert each.ess_by_step[100] < 10
+    assert "ESS 2.3 of 500" in repr(one)
+    assert "ESS 2.3" in repr(found)
+
+
+@pytest.mark.slow
+def test_doubly_robust_on_mountain_car_is_near():
+    log = sb.collect(CAR, episodes=2000, rng=0)
+    found = doubly_robust(log, "pump:0.8", features=CAR.features, gamma=0.99)["pump:0.8"]
+    assert found.value("DR") == pytest.approx(-79.83, abs=6)
+    assert found.names == ("DR", "WDR")
+
+
+# What is refused, and what is said.
+
+
+def test_what_estimates_refuse():
+    data = mixed(seed=1)
+    log = Log(data)
+    found = weighed(log)
+    with pytest.raises(errors.UnknownName, match="estimator 'DR'"):
+        found.estimate("DR")
+    with pytest.raises(errors.InvalidParameter, match="level must lie between 0 and 1"):
+        found.estimates(level=0.0)
+    with pytest.raises(errors.InvalidParameter, match="at least two episodes, the log has 1"):
+        weighed(Log(columns([5], "terminated")))
+    bare = {name: each for name, each in data.items() if "mu" not in name and "prob" not in name}
+    with pytest.raises(errors.InvalidParameter, match="needs the probabilities of the logged act"):
+        weighed(Log(bare, actions=["a", "b", "c"]))
+    with pytest.raises(errors.InvalidParameter, match=r"gamma must be a number in \[0, 1\], got 2"):
+        weighed(log, gamma=2)
+    with pytest.raises(errors.InvalidParameter, match="log must be a Log, got dict"):
+        importance_sampling(data, "uniform", gamma=0.9)
+    with pytest.raises(
+        errors.InvalidParameter, match="either features, to fit Q with, or q itself"
+    ):
+        doubly_robust(log, "uniform", gamma=0.9)
+    features = sb.features.Fourier((-3, -3), (3, 3), order=1)
+    for options, words in (
+        ({"rule": sb.TD(0.0)}, r"TD\(0\.?0?\) learns state values, and doubly robust"),
+        ({"folds": 1}, "folds must be at least 2, or Q is fitted to the very episodes"),
+        ({"ridge": -1.0}, "ridge must be a finite number >= 0"),
+    ):
+        with pytest.raises(errors.SaddlebackError, match=words):
+            doubly_robust(log, "uniform", gamma=0.9, features=features, **options)
+    for q, words in (
+        (3, r"q must be a function from observations \[n, d\] to values \[n, K\], got int"),
+        ({"other": some_q}, "q has no entry for target 'uniform': other"),
+        (lambda x: x[:, :1], r"must return one value for each row and action, \(\d+, 3\); got"),
+        (lambda x: some_q(x) * np.nan, r"q of 'uniform'\[0, 0\] is nan"),
+    ):
+        with pytest.raises(errors.SaddlebackError, match=words):
+            doubly_robust(log, "uniform", gamma=0.9, q=q)
+
+
+def test_actions_that_were_never_logged():
+    data = columns([4] * 30, "terminated", seed=2, mu=False)
+    data["action"] = data["action"] % 2
+    log = Log(data, actions=["a", "b", "c"])
+    with pytest.raises(LogError, match=r"E110 pi \(uniform\) puts mass on actions mu never takes"):
+        importance_sampling(log, "uniform", gamma=0.9)
+    found = importance_sampling(log, "uniform", gamma=0.9, allow_uncovered=True)["uniform"]
+    assert "puts mass on actions mu never takes: 33.3%" in found.estimate("IS").note
+
+
+def test_estimated_propensities_are_said():
+    log = sb.estimate_behaviour(Log(columns([4] * 60, "terminated", seed=2))).log
+    found = importance_sampling(log, "uniform", gamma=0.9)["uniform"]
+    assert "propensities estimated: counts in a grid" in found.estimate("IS").note
+
+
+def test_columns_of_the_log_need_not_know_what_truncated_rows_led_to():
+    data = mixed(seed=3)
+    pi = target(np.column_stack([data["obs_0"], data["obs_1"]]))
+    more = {f"pi_{a}": pi[:, a] for a in range(3)}
+    same(weighed(Log(data | more), "columns"), weighed(Log(data)))
+
+
+def test_progress_is_told_of_both_passes():
+    seen = []
+    weighed(Log(mixed(seed=3)), progress=lambda fraction, phase: seen.append(fraction))
+    assert seen == [0.5, 1.0]

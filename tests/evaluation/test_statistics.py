@@ -1,0 +1,559 @@
+"""Sums over a log: against loops that read like the equations, and added up from any parts."""
+
+import functools
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import saddleback as sb
+from helpers.logs import ENDS, columns, mixed
+from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
+from saddleback.engine import moments_backward
+from saddleback.evaluation.statistics import Statistics
+from saddleback.features import Custom, Fourier, Tiles
+from saddleback.log import Log, LogError, collect, row_sources
+from saddleback.log.fingerprints import overlap
+from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
+
+BOX = ((-3.0, -3.0), (3.0, 3.0))
+FOURIER = Fourier(*BOX, order=1)
+TILES = Tiles(*BOX, bins=3, tilings=2)
+EXTREMA = (0.05, 0.95)
+
+
+def target(observations):
+    """A policy that depends on what is observed, and never takes some actions."""
+    z = np.column_stack([observations[:, 0], -observations[:, 1], np.zeros(len(observations))])
+    pi = np.exp(z) * [1.0, 1.0, 0.5]
+    pi[observations[:, 1] > 1.0, 1] = 0.0
+    return pi / pi.sum(axis=1, keepdims=True)
+
+
+RULES = {
+    "GES": (GES(0.6), "action", lambda pi, rho, mu: 0.6 * rho),
+    "GRetrace": (GRetrace(0.8), "action", lambda pi, rho, mu: 0.8 * min(1.0, rho)),
+    "GTB": (GTB(0.9), "action", lambda pi, rho, mu: 0.9 * pi),
+    "ExpectedSarsa": (ExpectedSarsa(0.4), "action", lambda pi, rho, mu: 0.4 * rho),
+    "Q(λ)": (Rule(Constant(0.5), Saddle(), Expected()), "action", lambda pi, rho, mu: 0.5),
+    "ABQ": (
+        Rule(ActionDependent(0.7, EXTREMA), Saddle(), Expected()),
+        "action",
+        lambda pi, rho, mu: pi * min(1.4 / 0.95 + 0.4 * (20 - 2 / 0.95), 1 / max(mu, pi)),
+    ),
+    "LSTD(0)": (GES(0.0), "action", lambda pi, rho, mu: 0.0),
+    "TD": (TD(0.5), "state", lambda pi, rho, mu: 0.5 * rho),
+    "GTD2": (GTD2(0.9), "state", lambda pi, rho, mu: 0.9 * rho),
+    "GTD": (GTD(), "state", lambda pi, rho, mu: 0.0),
+    "ETD": (ETD(0.3), "state", lambda pi, rho, mu: 0.3 * rho),
+}
+
+
+def oracle(data, name, features, gamma, shared=False, task=False):
+    """Return A, b, M, x and Σρ² of a log by loops over its rows, as the equations are written."""
+    _, values, kappa_of = RULES[name]
+    obs = np.column_stack([data["obs_0"], data["obs_1"]])
+    n, actions = len(obs), 3
+    after = np.full_like(obs, np.nan)
+    if "next_obs_0" in data:
+        after = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
+
+    def phi(s, a):
+        index, value = features.encode(s[None])
+        x = np.zeros(features.size)
+        np.add.at(x, index[0], 1.0 if value is None else value[0])
+        if values == "state":
+            return x
+        own = np.concatenate([np.eye(actions)[a], [1.0]]) if shared else np.eye(actions)[a]
+        return np.outer(x, own).ravel()
+
+    def pi(s):
+        return target(s[None])[0]
+
+    def average(s):
+        return sum(pi(s)[a] * phi(s, a) for a in range(actions))
+
+    p = len(phi(obs[0], 0))
+    A, M, b, x, squares = np.zeros((p, p)), np.zeros((p, p)), np.zeros(p), np.zeros(p), 0.0
+    e, before, rho_before, follow = np.zeros(p), 0.0, 0.0, 0.0
+    for t in range(n):
+        first = t == 0 or data["episode_id"][t] != data["episode_id"][t - 1]
+        last = t == n - 1 or data["episode_id"][t] != data["episode_id"][t + 1]
+        if first:
+            e, before = np.zeros(p), 0.0
+            x += average(obs[t])
+        over = data["terminated"][t] or (task and data["truncated"][t])
+        there = after[t] if last else obs[t + 1]
+        if not over and np.isnan(there).any():
+            continue  # cut short, and nothing to bootstrap from
+        a, discount = data["action"][t], 0.0 if over else gamma
+        mu = data["behavior_prob"][t]
+        rho = pi(obs[t])[a] / mu
+        follow = before * rho_before * follow + 1.0
+        w = rho if values == "state" else 1.0
+        if name == "ETD":
+            w = rho * (0.3 + 0.7 * follow)
+        features_t = phi(obs[t], a)
+        e = before * kappa_of(pi(obs[t])[a], rho, mu) * e + w * features_t
+        d = -features_t
+        if not over:
+            d = d + discount * average(there)
+        A += np.outer(e, d)
+        b += data["reward"][t] * e
+        M += np.outer(features_t, features_t)
+        squares += rho**2
+        before, rho_before = discount, rho
+    return A, b, M, x, squares
+
+
+def summed(log, rules, targets=target, features=FOURIER, gamma=0.9, **options):
+    return Statistics.of(log, rules, targets, features=features, gamma=gamma, **options)
+
+
+def agree(found, expected, t=0, r=0):
+    A, b, M, x, squares = expected
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-11, atol=1e-11)
+    close(found.A[t, r].sum(axis=0), A)
+    close(found.b[t, r].sum(axis=0), b)
+    close(found.M, M)
+    close(found.starts[t].sum(axis=0), x)
+    close(found.squares[t], squares)
+
+
+# Against the equations.
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mu", [True, False])
+@pytest.mark.parametrize("following", [True, False])
+@pytest.mark.parametrize("name", RULES)
+def test_sums_are_those_of_the_equations(name, following, mu):
+    data = mixed(seed=3, mu=mu, following=following)
+    expected = oracle(data, name, FOURIER, 0.9)
+    for segment in (4, 1000):
+        agree(summed(Log(data, segment=segment), RULES[name][0]), expected)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["GES", "GTB", "ETD"])
+def test_sums_of_tiles_that_actions_share(name):
+    data = mixed(seed=4)
+    for shared in (False, True):
+        expected = oracle(data, name, TILES, 0.95, shared)
+        for segment in (3, 1000):
+            log = Log(data, segment=segment)
+            agree(summed(log, RULES[name][0], features=TILES, gamma=0.95, shared=shared), expected)
+
+
+def test_sums_where_the_limit_is_the_task():
+    data = mixed(seed=5)
+    log = Log(data, time_limit="task")
+    agree(summed(log, GES(0.6)), oracle(data, "GES", FOURIER, 0.9, task=True))
+
+
+@pytest.mark.kernel
+def test_sums_without_propensities():
+    data = mixed(seed=6, mu=False)
+    bare = Log({k: v for k, v in data.items() if k != "behavior_prob"})
+    for name in ("GTB", "LSTD(0)"):
+        A, b, M, x, _ = oracle(data, name, FOURIER, 0.9)
+        found = summed(bare, RULES[name][0])
+        agree(found, (A, b, M, x, 0.0))
+        assert np.isnan(found.ceilings).all()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("segment", [7, 50, 1 << 16])
+def test_sums_of_a_long_episode(segment):
+    """Traces that grow and vanish, over many steps: scales are folded in, small entries dropped."""
+    data = columns([400, 3], ["truncated", "terminated"], seed=7)
+    for name in ("GTB", "GRetrace"):
+        agree(summed(Log(data, segment=segment), RULES[name][0]), oracle(data, name, FOURIER, 0.9))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("segment", [7, 1 << 16])
+def test_sums_of_traces_that_grow_beyond_measure(segment):
+    data = columns([27, 3], "terminated", seed=7, mu=False)
+    data |= {"behavior_prob": np.full(30, 1e-6), "action": np.zeros(30, dtype=int)}
+    log = Log(data, segment=segment, actions=["a", "b", "c"])
+    found = summed(log, GES(0.6), allow_uncovered=True)
+    A, b, *_ = oracle(data, "GES", FOURIER, 0.9)
+    assert np.abs(A).max() > 1e110
+    np.testing.assert_allclose(found.A[0, 0].sum(axis=0), A, rtol=1e-9)
+    np.testing.assert_allclose(found.b[0, 0].sum(axis=0), b, rtol=1e-9)
+
+
+@pytest.mark.kernel
+def test_the_engine_of_sums_takes_pieces_without_transitions():
+    data = columns([1, 1, 3], ["stops", "truncated", "stops"], following=False)
+    log = Log(data, segment=2)
+    assert [len(piece) for piece in log.pieces()] == [0, 2, 0]
+    found = summed(log, GES(0.6))
+    agree(found, oracle(data, "GES", FOURIER, 0.9))
+    assert found.steps.sum() == 2
+    assert found.episodes.sum() == 3
+    none = Log(columns([1, 1], "stops", following=False))
+    with pytest.raises(errors.InvalidParameter, match="the log has no transition that can be used"):
+        summed(none, GES(0.6))
+
+
+def test_sums_agree_with_the_engine_that_learns():
+    """The expected update of a rule, from the simulator's own stream."""
+    problem = sb.problems.two_state()
+    log = collect(problem, steps=400, rng=1)
+    table = np.asarray(problem.target)
+    eye = Custom(lambda o: np.eye(2)[o[:, 0].astype(int)], 2)
+    found = summed(log, GES(0.5), {"π": table}, eye, problem.mdp.gamma).system()
+    assert found.A.shape == (4, 4)
+    assert np.linalg.eigvals(found.A).real.max() < 1e-9
+
+
+# Several at once.
+
+
+@pytest.mark.kernel
+def test_several_rules_and_targets_at_once_are_each_alone():
+    data = mixed(seed=8)
+    policies = {"mine": target, "all": "uniform", "one": "always:1"}
+    for values in ("action", "state"):
+        rules = [rule for rule, kind, _ in RULES.values() if kind == values]
+        all_of_them = summed(Log(data), rules, policies)
+        threaded = summed(Log(data), rules, policies, threads=2)
+        for name in ("A", "b", "M", "starts", "squares"):
+            np.testing.assert_array_equal(getattr(all_of_them, name), getattr(threaded, name))
+        for t, (name, policy) in enumerate(policies.items()):
+            for r, rule in enumerate(rules):
+                alone = summed(Log(data), rule, {name: policy})
+                np.testing.assert_array_equal(all_of_them.A[t, r], alone.A[0, 0])
+                np.testing.assert_array_equal(all_of_them.b[t, r], alone.b[0, 0])
+                np.testing.assert_array_equal(all_of_them.starts[t], alone.starts[0])
+                np.testing.assert_array_equal(all_of_them.M, alone.M)
+                assert all_of_them.squares[t] == alone.squares[0]
+                one = all_of_them.system(rule, name)
+                np.testing.assert_array_equal(one.A, alone.system().A)
+
+
+def test_targets_in_columns_are_targets_in_functions():
+    data = mixed(seed=9)
+    pi = target(np.column_stack([data["obs_0"], data["obs_1"]]))
+    later = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
+    there = np.isfinite(later).all(axis=1)
+    next_pi = np.full_like(pi, np.nan)
+    next_pi[there] = target(later[there])
+    more = {
+        f"{n}_{a}": each[:, a] for n, each in (("pi", pi), ("next_pi", next_pi)) for a in range(3)
+    }
+    rules = [GES(0.6), GRetrace(0.8)]
+    for segment in (3, 1000):
+        one = summed(Log(data | more, segment=segment), rules, "columns")
+        other = summed(Log(data, segment=segment), rules, target)
+        for name in ("A", "b", "M", "starts", "squares"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+# Merging.
+
+
+@pytest.fixture(scope="module")
+def whole():
+    data = mixed(seed=10)
+    return data, summed(Log(data), [GES(0.6), GTB(0.9)], blocks=4)
+
+
+def of_episodes(data, which):
+    ids = np.unique(data["episode_id"])
+    return {k: v[np.isin(data["episode_id"], ids[which])] for k, v in data.items()}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.integers(0, 3), min_size=18, max_size=18))
+def test_parts_add_up_to_the_whole(whole, owner):
+    data, expected = whole
+    parts = []
+    for k in set(owner):
+        log = Log(of_episodes(data, np.array(owner) == k))
+        try:
+            parts.append(summed(log, [GES(0.6), GTB(0.9)], blocks=4))
+        except errors.InvalidParameter:  # nothing but one-row episodes that stop
+            assert not sum(len(piece) for piece in log.pieces())
+            return
+    found = functools.reduce(Statistics.merge, parts)
+    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12
+        )
+    for name in ("ids", "prints"):
+        assert sorted(getattr(found, name)) == sorted(getattr(expected, name))
+    assert found.unfinished.sum() == expected.unfinished.sum()
+    np.testing.assert_allclose(found.ceilings, expected.ceilings)
+
+
+def split(data, at, **options):
+    """Return the statistics of the rows before and after one."""
+    return [
+        summed(Log({k: v[part] for k, v in data.items()}), GES(0.6), **options)
+        for part in (slice(0, at), slice(at, None))
+    ]
+
+
+def refused(one, other, message):
+    for first, second in ((one, other), (other, one)):
+        with pytest.raises(errors.InvalidParameter, match=re.escape(message)):
+            first.merge(second)
+
+
+def test_settings_that_do_not_add_up():
+    data = columns([4] * 6, "terminated", seed=11)
+    log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
+    one = summed(log, GES(0.6))
+    for message, options in (
+        ("merge: gamma differ: 0.", dict(gamma=0.8)),
+        ("merge: rules differ: (GES(0.", dict(rules=GES(0.5))),
+        ("merge: rules differ: (G", dict(rules=GTB(0.6))),
+        ("merge: rules differ: (GES(0.6)", dict(rules=[GES(0.6), GTB(0.6)])),
+        ("merge: targets differ: (", dict(targets="uniform")),
+        ("merge: target policies differ: (", dict(targets={"target": "uniform"})),
+        ("merge: features differ: Fourier(", dict(features=Fourier(*BOX, order=2))),
+        ("merge: shared differ: ", dict(shared=True)),
+        ("merge: blocks differ: ", dict(blocks=3)),
+    ):
+        other = dict(rules=GES(0.6)) | options
+        refused(one, summed(rest, **other), message)
+    renamed = Log(rest.data, actions=["a", "b", "c"])
+    refused(one, summed(renamed, GES(0.6)), "merge: actions differ: (")
+    assert "Only statistics of one setting add up; compute them again alike." in _said(
+        lambda: one.merge(summed(rest, GES(0.6), gamma=0.8))
+    )
+
+
+def _said(act):
+    with pytest.raises(errors.SaddlebackError) as caught:
+        act()
+    return str(caught.value)
+
+
+def test_functions_are_told_apart_by_what_they_hold():
+    data = columns([4] * 6, "terminated", seed=11)
+    log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
+
+    def mixing(weights):
+        return lambda o: np.tile(weights, (len(o), 1))
+
+    def one(weights, given=log):
+        return summed(given, GES(0.6), {"π": mixing(weights)})
+
+    half, other = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25])
+    assert one(half).merge(one(half.copy(), rest)).steps.sum() == 24
+    refused(one(half), one(other, rest), "merge: target policies differ")
+
+    def power(o, k):
+        return o**k
+
+    def with_power(k, given):
+        custom = Custom(functools.partial(power, k=k), 2)
+        return summed(given, GES(0.6), features=custom)
+
+    assert with_power(2, log).merge(with_power(2, rest)).p == 6
+    refused(with_power(2, log), with_power(3, rest), "merge: features differ: Custom(partial ")
+
+    class Bold:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def __call__(self, o):
+            return np.tile([self.scale, 1 - self.scale, 0.0], (len(o), 1))
+
+    def bold(scale, given):
+        return summed(given, GES(0.6), {"π": Bold(scale)})
+
+    assert bold(0.5, log).merge(bold(0.5, rest)).steps.sum() == 24
+    refused(bold(0.5, log), bold(0.4, rest), "merge: target policies differ")
+
+
+def test_overlapping_files_are_refused():
+    data = columns([4] * 9, "terminated", seed=12)
+    one, two, three = (
+        summed(Log(of_episodes(data, part)), GES(0.6))
+        for part in (slice(0, 6), slice(5, 9), slice(6, 9))
+    )
+    refused(
+        one,
+        two,
+        "merge: 1 episode is in both, row for row: the same file twice, or files that overlap. Leave one of them out.",
+    )
+    refused(one, one, "merge: 6 episodes are in both, row for row")
+    both = one.merge(three)
+    refused(both, three, "merge: 3 episodes are in both")
+    # Numbered alike, but other episodes.
+    again = summed(Log(columns([4] * 9, "terminated", seed=13)), GES(0.6))
+    assert one.merge(again).episodes.sum() == 15
+
+
+def test_short_episodes_that_are_alike_by_chance_are_not_overlap():
+    rng = np.random.default_rng(0)
+    prints = np.array([3, 5, 7, 11], dtype=np.uint64)
+    ids = np.arange(1000, dtype=np.uint64)
+    one, other = ((ids, rng.choice(prints, 1000, p=[0.7, 0.1, 0.1, 0.1])) for _ in range(2))
+    assert overlap(one, other) == 0
+    assert overlap(one, one) == 1000
+    assert overlap((ids[:5], one[1][:5]), one) == 5
+    later = ids + np.uint64(500)
+    shifted = (later, np.append(one[1][500:], other[1][:500]))
+    assert overlap(one, shifted) == 500
+    assert overlap(one, (ids + np.uint64(1000), one[1])) == 0
+
+
+@pytest.mark.parametrize("step", [True, False])
+def test_an_episode_split_between_files(step):
+    data = columns([4, 5, 4], "terminated", seed=14, step=step)
+    if step:
+        with pytest.raises(LogError, match="E134 episode 11 begins at step 2: its first rows are"):
+            split(data, 6)
+        return
+    one, other = split(data, 6)
+    refused(
+        one, other,
+        "merge: 1 episode simply stop in one and go on in the other: split between files? Compute the statistics of both files together: saddleback stats ONE OTHER. If they are different episodes, give them different ids.",
+    )  # fmt: skip
+    together = split(data, 4)
+    assert together[0].merge(together[1]).steps.sum() == 13
+
+
+def test_numbered_steps_tell_that_nothing_was_split():
+    """Files that number their episodes alike, each with a last one that simply stops."""
+    one, other = (
+        summed(Log(columns([4, 5], ["terminated", "stops"], seed=seed)), GES(0.6))
+        for seed in (14, 15)
+    )
+    assert one.merge(other).episodes.sum() == 4
+
+
+@pytest.mark.parametrize("step", [True, False])
+def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
+    data = columns([4, 5, 4], "terminated", seed=14, step=step)
+    names = []
+    for i, part in enumerate((slice(0, 6), slice(6, None))):
+        names.append(tmp_path / f"{i}.parquet")
+        pq.write_table(pa.table({k: v[part] for k, v in data.items()}), names[-1])
+    agree(summed(Log(names), GES(0.6)), oracle(data, "GES", FOURIER, 0.9))
+    back = Log(names[::-1])
+    with pytest.raises(LogError, match="E131 episode 11 appears in two separate blocks"):
+        summed(back, GES(0.6))
+
+
+def test_estimated_and_logged_propensities_do_not_add_up():
+    data = columns([4] * 6, "terminated", seed=15)
+    one, other = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
+    guessed = other.but(behaviour=lambda o: np.full((len(o), 3), 1 / 3), estimated="a guess")
+    refused(
+        summed(one, GES(0.6)), summed(guessed, GES(0.6)),
+        "merge: ways of reading the log differ",
+    )  # fmt: skip
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "rules", "options"),
+    [
+        (errors.RuleMismatch, "learns state values, other rules here action values", [GES(0.5), TD(0.5)], {}),
+        (errors.RuleMismatch, "evaluates the logged policy only: use ExpectedSarsa with the target 'logged'", sb.Sarsa(0.5), {}),
+        (errors.RuleMismatch, "needs the extrema of the policies over all states, which a log does not tell: declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9)).", ABQ(0.5), {}),
+        (errors.InvalidParameter, "needs the probabilities of the logged actions, and the log has none: add behavior_prob, or estimate them, estimate_behaviour(log); or use a rule without ratios, such as GES(0) or GTB.", GES(0.5), dict(drop=("behavior_prob", "mu"))),
+        (errors.InvalidParameter, "needs the probabilities of the logged actions", ETD(0.0), dict(drop=("behavior_prob", "mu"))),
+        (errors.RuleMismatch, "needs the whole behaviour policy, and the log holds only the probability of the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function).", Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected()), dict(drop=("mu",))),
+        (errors.InvalidParameter, "gamma must be a number in [0, 1], got 2", GES(0.5), dict(gamma=2)),
+        (errors.InvalidParameter, "blocks must be a whole number >= 1, got 0", GES(0.5), dict(blocks=0)),
+        (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
+        (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
+        (errors.InvalidParameter, "are more than 10,000, the most whose matrices are held", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
+        (errors.RuleMismatch, "no rule is given", [], {}),
+    ],
+)  # fmt: skip
+@pytest.mark.kernel
+def test_what_a_log_cannot_serve(kind, message, rules, options):
+    options = dict(options)
+    drop = options.pop("drop", ())
+    data = {k: v for k, v in columns([4, 4], "terminated").items() if not k.startswith(drop or "-")}
+    with pytest.raises(kind, match=re.escape(message)):
+        summed(Log(data), rules, **options)
+
+
+@pytest.mark.kernel
+def test_rules_that_correct():
+    """What a log with only the probability of the action taken can serve, it does."""
+    data = mixed(seed=16, mu=False)
+    for rule in (GQ(0.5), sb.TDC(0.5), Rule(ActionDependent(0.5, EXTREMA), Saddle(), Expected())):
+        assert summed(Log(data), rule).steps.sum() > 0
+    full = mixed(seed=16)
+    whole = Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected())
+    for features in (FOURIER, TILES):
+        one, other = (summed(Log(full), each, features=features) for each in (whole, GQ(0.0)))
+        assert one.steps.sum() == other.steps.sum()
+    for drop in ("behavior_prob", "next_mu"):
+        rest = {k: v for k, v in full.items() if not k.startswith(drop)}
+        np.testing.assert_array_equal(summed(Log(rest), whole).A, summed(Log(full), whole).A)
+
+
+@dataclass(frozen=True)
+class Greedy(Trace):
+    """A trace that looks at all actions: credit flows on only through the likeliest of π."""
+
+    def kappa(self, pi, mu):
+        """Return 1/2 for the likeliest action."""
+        return 0.5 * (pi == pi.max(axis=1, keepdims=True))
+
+
+@pytest.mark.kernel
+def test_traces_that_look_at_all_actions(monkeypatch):
+    data = mixed(seed=20)
+    rule = Rule(Greedy(), Saddle(), Expected())
+    best = target(np.column_stack([data["obs_0"], data["obs_1"]])).max(axis=1)
+    monkeypatch.setitem(
+        RULES, "greedy", (rule, "action", lambda pi, rho, mu: 0.5 * bool((best == pi).any()))
+    )
+    agree(summed(Log(data), rule), oracle(data, "greedy", FOURIER, 0.9))
+    taken = {k: v for k, v in data.items() if "mu" not in k}
+    with pytest.raises(errors.RuleMismatch, match="needs the whole behaviour policy"):
+        summed(Log(taken), rule)
+
+
+def test_asking_for_what_is_not_there():
+    found = summed(Log(mixed(seed=17)), [GES(0.6), GTB(0.9)], {"mine": target})
+    assert repr(found) == (
+        f"Statistics({found.steps.sum()} steps, 18 episodes, p=12, 2 rules, 1 target)"
+    )
+    with pytest.raises(errors.InvalidParameter, match="no target 'his' in these statistics: mine"):
+        found.system(target="his")
+    with pytest.raises(errors.InvalidParameter, match=r"GES\(0.7\) is not in these statistics"):
+        found.system(GES(0.7))
+
+
+def test_the_ceiling_is_that_of_the_ratios():
+    data = mixed(seed=18)
+    found = summed(Log(data), GES(0.0))
+    squares = oracle(data, "GES", FOURIER, 0.9)[-1]
+    expected = 1 / (0.9 * np.sqrt(squares / found.steps.sum()))
+    np.testing.assert_allclose(found.ceilings, [expected])
+
+
+@pytest.mark.kernel
+def test_sums_do_not_depend_on_batches(monkeypatch):
+    """Neither where episodes go on in the next piece, nor with entries that become negligible."""
+    monkeypatch.setattr(moments_backward, "TIDY", 2)
+    monkeypatch.setattr(moments_backward, "NEGLIGIBLE", 1e-3)
+    data = columns([30, 2, 25], np.array(ENDS)[[1, 2, 0]], seed=19)
+    rules = [GTB(0.3), GES(0.9)]
+    expected = summed(Log(data, segment=9), rules, features=TILES)
+    for batch in (1, 4, 11):
+        monkeypatch.setattr(row_sources, "BATCH", batch)
+        found = summed(Log(data, segment=9), rules, features=TILES)
+        for name in ("A", "b", "M"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

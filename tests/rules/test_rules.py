@@ -1,0 +1,137 @@
+"""Rules are values; adding one is one record."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from helpers.problems import rule_named
+from saddleback import Rule, System, learn, problems
+from saddleback.checks import CheckFailed, check_rule, named_rules
+from saddleback.rules import NAMED, Coefficients, Form, Trace
+
+
+@pytest.mark.parametrize("rule", named_rules(), ids=str)
+def test_every_named_rule_keeps_the_contract(rule):
+    check_rule(rule)
+
+
+def test_every_name_is_exported_and_documented():
+    names = {
+        "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "Sarsa",
+        "TD", "GTD", "GTD2", "TDC", "TDRC", "ETD",
+    }  # fmt: skip
+    assert names == set(NAMED)
+    for name in names:
+        assert getattr(sb, name) is NAMED[name]
+        text = NAMED[name].__doc__
+        assert "←" in text
+        assert "ixed point" in text or "evaluates μ" in text
+
+
+def test_adding_a_trace_is_one_record():
+    @dataclass(frozen=True)
+    class Clipped(Trace):
+        """κ = λ·min(c, ρ)."""
+
+        lam: float
+        c: float
+
+        def kappa(self, pi, mu):
+            return self.lam * np.minimum(self.c, pi / mu)
+
+    rule = Rule(Clipped(0.5, c=2.0), sb.Saddle(), sb.Expected())
+    check_rule(rule)
+    assert "trace=" in repr(rule)
+    assert "Clipped(lam=0.5, c=2.0)" in repr(rule)
+    problem = problems.random_mdp(rng=1)
+    star = System.exact(problem, rule).fixed_point
+    run = learn(
+        rule, problem, alpha=sb.inverse_sqrt(0.1), beta=sb.inverse_sqrt(1), steps=10**5, rng=1
+    )
+    assert np.linalg.norm(run.theta - star) < 0.1 * np.linalg.norm(star)
+
+
+def test_adding_a_form_is_one_record():
+    @dataclass(frozen=True)
+    class Half(Form):
+        """Halfway between TD and TDC."""
+
+        @property
+        def coefficients(self):
+            return Coefficients(td=1.0, correction=0.5, dual=1.0, gram=1.0)
+
+    check_rule(Rule(sb.Retrace(0.5), Half(), sb.Expected()))
+
+
+def test_the_checks_can_fail():
+    @dataclass(frozen=True)
+    class Meddling(Trace):
+        def kappa(self, pi, mu):
+            pi *= 0.5
+            return pi
+
+    @dataclass(frozen=True)
+    class Negative(Trace):
+        def kappa(self, pi, mu):
+            return pi - mu
+
+    @dataclass(frozen=True)
+    class Endless(Trace):
+        def kappa(self, pi, mu):
+            return np.full_like(pi, 2.0)
+
+    @dataclass(frozen=True)
+    class Wrong(sb.Bootstrap):
+        def rows(self, phi, pi):
+            return 0.9 * sb.Expected().rows(phi, pi)
+
+    for trace, complaint in (
+        (Meddling(), "changes the policies"),
+        (Negative(), "finite, >= 0"),
+    ):
+        with pytest.raises(CheckFailed, match=complaint):
+            check_rule(Rule(trace, sb.Saddle(), sb.Expected()))
+    with pytest.raises(CheckFailed, match="off the true values"):
+        check_rule(Rule(sb.NoTrace(), sb.Saddle(), Wrong()))
+    with pytest.raises(sb.errors.Undefined, match="the expected trace is infinite"):
+        check_rule(Rule(Endless(), sb.Saddle(), sb.Expected()))
+    with pytest.raises(sb.errors.InvalidNumbers, match=r"Negative.*kappa\[0, 1\] is -0.5"):
+        System.exact(problems.two_state(), Rule(Negative(), sb.Saddle(), sb.Expected()))
+
+
+@pytest.mark.parametrize("name", list(NAMED))
+def test_rules_are_values(name):
+    rule = rule_named(name)
+    assert rule == rule_named(name)
+    assert len({rule, rule_named(name)}) == 1
+    assert rule == eval(repr(rule), vars(sb) | {n: getattr(sb, n) for n in sb.__all__})
+    assert str(rule).startswith(name)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rule.trace = sb.NoTrace()
+
+
+def test_names_are_compositions():
+    assert sb.GES(0.9) == Rule(sb.Importance(0.9), sb.Saddle(), sb.Expected())
+    assert sb.GES(0.9) != sb.GQ(0.9)
+    assert str(Rule(sb.NoTrace(), sb.Saddle(), sb.Expected())).startswith("Rule(trace=NoTrace()")
+    assert repr(sb.ETD(0.5)).endswith("emphasis=FollowOn(lam=0.5))")
+    assert str(sb.TDRC(0.5, eta=2.0)) == "TDRC(0.5, eta=2)"
+    assert str(sb.TDRC(0.5)) == "TDRC(0.5)"
+    assert str(sb.GTD()) == "GTD()"
+    assert str(dataclasses.replace(sb.GES(0.5), form=sb.Correction())) == "GQ(0.5)"
+    mixed = dataclasses.replace(sb.ETD(0.5), emphasis=sb.FollowOn(0.2))
+    assert str(mixed) == repr(mixed)
+
+
+def test_the_traces_where_they_meet():
+    """Known special cases: on-policy Retrace is constant; two-state GTB and GRetrace agree."""
+    pi = np.array([[0.3, 0.7]])
+    np.testing.assert_allclose(sb.Retrace(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))
+    np.testing.assert_allclose(sb.Importance(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))
+    mu = np.array([[0.5, 0.5]])
+    assert (sb.ActionDependent(0.0).kappa(pi, mu) == 0).all()
+    # ζ = 1: ν = 1/max(μ, π), the least bootstrapping the action-dependent trace allows.
+    np.testing.assert_allclose(sb.ActionDependent(1.0).kappa(pi, mu), pi / np.maximum(pi, mu))

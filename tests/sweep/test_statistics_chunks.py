@@ -1,0 +1,249 @@
+"""Statistics of many files, group by group: the same to the bit, nothing lost, nothing twice."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import saddleback as sb
+from helpers.logs import columns
+from saddleback.cli.group import group
+from saddleback.errors import InvalidParameter
+from saddleback.evaluation import load_statistics
+from saddleback.features import Polynomial
+from saddleback.sweep import Summing, statistics_chunks, threads
+from saddleback.sweep.statistics_chunks import sum_groups
+from saddleback.sweep.task_progress import TaskProgress
+
+OPTIONS = [
+    "--target", "uniform", "--gamma", "0.9", "--features", "polynomial:1", "--low=-5,-5",
+    "--high=5,5", "--quiet",
+]  # fmt: skip
+
+
+LINE = Polynomial((-5.0, -5.0), (5.0, 5.0), degree=1)
+
+
+def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
+    """Write a log as files of episodes with these lengths; some of them go on in the next file."""
+    folder.mkdir(exist_ok=True)
+    flat = [n for each in lengths for n in each]
+    data = columns(flat, "terminated", actions=2)
+    ends = np.cumsum([sum(each) for each in lengths])
+    ends = [int(end) - (1 if k in torn else 0) for k, end in enumerate(ends)]
+    starts = [0, *ends[:-1]]
+    paths = []
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        paths.append(folder / f"day{k}.parquet")
+        rows = {name: np.asarray(value)[start:end] for name, value in data.items()}
+        pq.write_table(pa.table(rows), paths[-1])
+    return [str(path) for path in paths]
+
+
+def summing(paths, gamma=0.9):
+    log = sb.Log(paths)
+    return Summing(log, (sb.GES(0.5), sb.GES(0.0)), {"even": "uniform"}, LINE, gamma)
+
+
+def together(what, folder, workers=1):
+    tasks = what.tasks()
+    with threads(workers) as place:
+        return sum_groups(
+            what,
+            tasks,
+            folder,
+            place,
+            "",
+            lambda store: TaskProgress("x", tasks, store, None, "rows"),
+        )
+
+
+def equal(one, two):
+    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "prints"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    np.testing.assert_array_equal(one.tally.visits, two.tally.visits)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(statistics_chunks, "ROWS", 6)
+    monkeypatch.setattr(statistics_chunks, "BYTES_A_ROW", 10**9)
+
+
+def names(groups):
+    return [[path.rsplit("day", 1)[1][0] for path in group] for group in groups]
+
+
+@pytest.mark.usefixtures("small")
+def test_groups_are_files_in_order_of_enough_rows(tmp_path):
+    assert names(summing(files(tmp_path / "a")).groups()) == [["0"], ["1", "2"], ["3", "4"]]
+
+
+@pytest.mark.usefixtures("small")
+def test_no_episode_is_cut_between_groups(tmp_path):
+    paths = files(tmp_path / "a", torn=(0, 2))
+    what = summing(paths)
+    assert names(what.groups()) == [["0", "1"], ["2", "3"], ["4"]]
+    whole = together(what, tmp_path / "parts")
+    alone = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
+    other = together(summing(alone), tmp_path / "other")
+    np.testing.assert_allclose(whole.A, other.A, atol=1e-12)
+    np.testing.assert_array_equal(whole.prints, other.prints)
+
+
+def test_large_sums_are_made_of_more_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(statistics_chunks, "ROWS", 1)
+    what = summing(files(tmp_path / "a"))
+    p, pairs = 2 * LINE.size, 4
+    monkeypatch.setattr(statistics_chunks, "BYTES_A_ROW", 8 * pairs * 20 * p * p // 9)
+    assert names(what.groups()) == [["0", "1"], ["2"], ["3", "4"]]
+
+
+@pytest.mark.usefixtures("small")
+def test_the_same_bits_with_any_number_of_workers(tmp_path):
+    what = summing(files(tmp_path / "a"))
+    found = [together(what, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
+    for other in found[1:]:
+        equal(found[0], other)
+    one, two, three = (
+        what.sum_up(sb.Log(list(paths), actions=["0", "1"])) for paths in what.groups()
+    )
+    equal(found[0], one.merge(two.merge(three)))
+    whole = what.sum_up(what.log)
+    np.testing.assert_allclose(found[0].A, whole.A, atol=1e-12)
+    np.testing.assert_array_equal(found[0].steps, whole.steps)
+
+
+@pytest.mark.usefixtures("small")
+def test_only_what_is_missing_or_changed_is_summed_up_again(tmp_path, monkeypatch):
+    paths = files(tmp_path / "a")
+    done = []
+    original = Summing.sum_up
+    monkeypatch.setattr(
+        Summing,
+        "sum_up",
+        lambda self, log, *rest, **more: (
+            done.append(len(log.parts)) or original(self, log, *rest, **more)
+        ),
+    )
+    first = together(summing(paths), tmp_path / "parts")
+    assert done == [1, 2, 2]
+    equal(first, together(summing(paths), tmp_path / "parts"))
+    assert done == [1, 2, 2]
+    table = pq.read_table(paths[3])
+    rewards = pa.array(np.asarray(table["reward"]) + 1.0)
+    place = table.column_names.index("reward")
+    pq.write_table(table.set_column(place, "reward", rewards), paths[3])
+    second = together(summing(paths), tmp_path / "parts")
+    assert done == [1, 2, 2, 2]
+    assert (first.b != second.b).any()
+
+
+@pytest.mark.usefixtures("small")
+def test_sums_of_something_else_are_not_mixed_in(tmp_path):
+    paths = files(tmp_path / "a")
+    together(summing(paths), tmp_path / "parts")
+    with pytest.raises(InvalidParameter, match=r"statistics: gamma is 0\.9, here 0\.8"):
+        together(summing(paths, gamma=0.8), tmp_path / "parts")
+
+
+@pytest.mark.usefixtures("small")
+def test_a_damaged_part_is_named_and_made_again(tmp_path, caplog):
+    what = summing(files(tmp_path / "a"))
+    first = together(what, tmp_path / "parts")
+    shard = sorted((tmp_path / "parts" / "shards").glob("*.npz"))[1]
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    equal(first, together(what, tmp_path / "parts"))
+    assert f"{shard.name} was damaged; set aside and computed again." in caplog.text
+    assert (tmp_path / "parts" / "damaged" / shard.name).read_bytes() == bytes(content)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_keeps_parts_until_all_are_there(tmp_path):
+    paths = files(tmp_path / "a")
+    out = tmp_path / "year.stats"
+    broken = pq.read_table(paths[3])
+    place = broken.column_names.index("reward")
+    pq.write_table(
+        broken.set_column(place, "reward", pa.array(np.full(len(broken), np.nan))), paths[3]
+    )
+    arguments = ["stats", *paths, *OPTIONS, "--out", str(out), "--workers", "1"]
+    failed = CliRunner().invoke(group, arguments)
+    assert failed.exit_code == 2
+    assert "E120" in failed.stderr
+    assert not out.exists()
+    assert len(list((tmp_path / "year.stats.parts" / "shards").glob("*.npz"))) == 2
+    pq.write_table(broken, paths[3])
+    again = CliRunner().invoke(group, arguments)
+    assert again.exit_code == 0, again.stderr
+    assert not (tmp_path / "year.stats.parts").exists()
+    assert load_statistics(out).steps.sum() == 37
+
+
+def test_few_rows_are_one_pass_and_leave_nothing_behind(tmp_path):
+    paths = files(tmp_path / "a")
+    out = tmp_path / "x.stats"
+    found = CliRunner().invoke(group, ["stats", *paths, *OPTIONS, "--out", str(out)])
+    assert found.exit_code == 0, found.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.stats"]
+
+
+def test_workers_or_a_cluster_not_both(tmp_path):
+    paths = files(tmp_path / "a")
+    both = ["--workers", "2", "--dask", "tcp://127.0.0.1:1"]
+    found = CliRunner().invoke(
+        group, ["stats", *paths, *OPTIONS, "--out", str(tmp_path / "x"), *both]
+    )
+    assert found.exit_code == 2
+    assert "Give --workers or --dask, not both." in found.stderr
+
+
+@pytest.mark.usefixtures("small")
+def test_a_target_of_ones_own_is_found_from_any_folder(tmp_path, monkeypatch):
+    from saddleback.cli.cmd_stats import anywhere
+
+    monkeypatch.chdir(tmp_path)
+    assert anywhere("new.py:probs") == f"{tmp_path}/new.py:probs"
+    assert anywhere("always:1") == "always:1"
+    assert anywhere("uniform") == "uniform"
+
+
+@pytest.mark.usefixtures("small")
+def test_another_column_or_behaviour_is_something_else(tmp_path):
+    paths = files(tmp_path / "a")
+    for path in paths:
+        table = pq.read_table(path)
+        pq.write_table(table.append_column("cost", table["reward"]), path)
+    together(summing(paths), tmp_path / "parts")
+    other = replace(summing(paths), log=sb.Log(paths, columns={"reward": "cost"}))
+    with pytest.raises(InvalidParameter, match=r"columns: reward is 'reward', here 'cost'"):
+        together(other, tmp_path / "parts")
+    other = replace(summing(paths), log=sb.Log(paths, behaviour=sb.policies.uniform(2)))
+    with pytest.raises(InvalidParameter, match=r"statistics: behaviour is nothing, here"):
+        together(other, tmp_path / "parts")
+
+
+@pytest.mark.usefixtures("small")
+def test_an_id_in_two_groups_is_refused_as_in_one_pass(tmp_path):
+    paths = files(tmp_path / "a")
+    table = pq.read_table(paths[4])
+    first = pq.read_table(paths[0])["episode_id"][0].as_py()
+    ids = pa.array(np.repeat([first, 999], 7))
+    place = table.column_names.index("episode_id")
+    pq.write_table(table.set_column(place, "episode_id", ids), paths[4])
+    with pytest.raises(InvalidParameter, match="1 episode id is in several files"):
+        together(summing(paths), tmp_path / "parts")
+
+
+@pytest.mark.parametrize("names", [None, ["no", "yes"]])
+def test_actions_are_counted_by_their_column_alone(names):
+    data = columns([3, 5, 4], "terminated", actions=2)
+    if names is not None:
+        data["action"] = np.array(names)[data["action"]]
+    log = sb.Log(data, actions=names)
+    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.card().taken)

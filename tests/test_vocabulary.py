@@ -1,0 +1,88 @@
+"""Names are terms of the field: a list of words that say nothing stays out of the code.
+
+Run as a program, ``python tests/test_vocabulary.py src/saddleback/log``, it lists where they are.
+"""
+
+import ast
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "saddleback"
+
+BANNED = frozenset(
+    """
+    told tells telling said says saying spoken heard asked asking found finds each held holding
+    whole mine ours alone plainly anywhere enough chance beyond behind along but again twice
+    strangers give_back summed looks wide settle sound made wanted often there here then thing
+    things helped explained ceilinged unheard goes_on none_empty one_place word manieth
+    """.split()
+)
+"""Participles, pronouns and verbs of speech: a name is what a practitioner would search for."""
+
+ALLOWED: dict[str, set[str]] = {}
+"""Words still used, by file. Entries are removed, never added."""
+
+
+def names(tree: ast.AST):
+    """Every name that a module gives: functions, classes, arguments, variables, attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.ClassDef(name=name):
+                yield name, node.lineno
+            case ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name, node.lineno
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+
+
+def offences(path: Path):
+    """Where a module uses a banned word as a name: (line, name)."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return sorted({(line, name) for name, line in names(tree) if name.strip("_").lower() in BANNED})
+
+
+def modules():
+    """Every module of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_names_are_terms_of_the_field(path):
+    allowed = ALLOWED.get(str(path.relative_to(PACKAGE)), set())
+    used = {name.strip("_").lower() for _, name in offences(path)}
+    assert used - allowed == set()
+    assert allowed - used == set(), "no longer needed: remove it from ALLOWED"
+
+
+def test_no_two_modules_share_a_name():
+    """Except a problem and the paper's experiment on it, and the files of every package."""
+    counts = Counter(path.stem for path in modules())
+    shared = {name for name, count in counts.items() if count > 1}
+    assert shared == {"__init__", "baird", "mountain_car", "two_state"}
+
+
+def test_no_two_classes_share_a_name():
+    classes = Counter(
+        node.name
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in classes.items() if count > 1] == []
+
+
+if __name__ == "__main__":
+    for start in map(Path, sys.argv[1:]):
+        for path in sorted(start.rglob("*.py")) if start.is_dir() else [start]:
+            for line, name in offences(path):
+                print(f"{path}:{line}: {name}")
