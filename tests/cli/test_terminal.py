@@ -56,6 +56,7 @@ CASES = {
     "evaluate, JSON": (["evaluate", "car.stats", "--json"], 80, {}, JUDGED),
     "explain": (["explain", "r.json"], 80, {"FORCE_COLOR": "1"}, (0,)),
     "explain, narrow": (["explain", "r.json"], 40, {}, (0,)),
+    "explain, wide": (["explain", "r.json"], 160, {}, (0,)),
     "rank": (
         ["rank", *LOG, *TARGET, "--target", "u=uniform", *TILES], 160, {}, (0, 3, 4, 5)
     ),
@@ -79,6 +80,12 @@ CASES = {
 }  # fmt: skip
 
 
+ANSWERED = ("evaluate", "evaluate, narrow", "rank", "explain", "explain, narrow")
+"""Those of one question, whose first line is the answer."""
+
+LONGEST = {40: 39, 80: 79, 160: 100}
+"""Columns that text may fill, by the width of the terminal."""
+
 QUICK = ("check", "evaluate", "rank", "sweep")
 """Those that are tried in the quick suite too."""
 
@@ -96,22 +103,17 @@ def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
         assert not re.search(r"\x1b\[[0-9;]*3[0-7][0-9;]*m", session.written), "colours"
     if environment.get("TERM") == "dumb":
         assert "\x1b" not in session.written
+    longest = max(map(len, session.lines))
+    if name in ANSWERED:
+        assert re.match("Better:|Worse:|Inconclusive:|No answer", session.lines[0]), session.text
+        assert longest < width
+    if words[0] == "explain":
+        assert LONGEST[width] - 12 <= longest <= LONGEST[width], "the width is not used"
 
 
 def test_every_command_is_tried():
     """Quickstart is the first command of the README, which is tried as printed."""
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_answer_is_the_first_line_of_the_screen(place, width):
-    for words in (
-        ["evaluate", *LOG, *TARGET, *TILES], ["rank", "car.stats"], ["explain", "r.json"],
-    ):  # fmt: skip
-        session = in_terminal(*words, folder=place, width=width)
-        assert re.match("Better:|Worse:|Inconclusive:|No answer", session.lines[0]), session.text
-        assert max(map(len, session.lines)) < width
 
 
 @pytest.mark.slow
@@ -132,14 +134,6 @@ def test_the_answer_is_coloured_by_its_outcome(place):
     plain = in_terminal(*words, folder=place, NO_COLOR="1")
     assert not plain.coloured
     assert plain.text == shown.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "used"), [(40, 39), (80, 79), (160, 100)])
-def test_text_uses_the_width_up_to_100_columns(place, width, used):
-    session = in_terminal("explain", "r.json", folder=place, width=width)
-    longest = max(len(line) for line in session.lines)
-    assert used - 12 <= longest <= used
 
 
 INTERRUPTED = {
