@@ -310,7 +310,7 @@ def test_an_analysis_draws_three_panels(analysis):
 def log_card():
     from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
 
-    return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).card(gamma=0.9)
+    return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).summary(gamma=0.9)
 
 
 def test_the_card_of_a_log_shows_its_text_and_findings(log_card):
@@ -402,7 +402,7 @@ def test_showing_results_loads_neither_matplotlib_nor_pandas():
         "found = sb.theory.analyse(p, sb.GES(0.0), steps=10)\n"
         "for each in (system, run, found): repr(each), each._repr_html_()\n"
         "print({'matplotlib', 'pandas', 'polars'} & set(sys.modules))\n"
-        "card = sb.collect(p, steps=20, rng=0).card()  # Arrow may load pandas\n"
+        "card = sb.collect(p, steps=20, rng=0).summary()  # Arrow may load pandas\n"
         "repr(card), card._repr_html_()\n"
         "print({'matplotlib', 'polars'} & set(sys.modules))\n"
     )

@@ -60,7 +60,7 @@ def test_the_mountain_car_of_gymnasium(gym_car):
 
 def test_the_mountain_car_of_ours(our_car):
     """Means of many episodes, from Gymnasium's own (100,000 of them)."""
-    card = our_car.card(0.99)
+    card = our_car.summary(0.99)
     assert card.terminated == 3000
     assert card.findings == ()
     assert card.rows / 3000 == pytest.approx(135.8, abs=4 * 30.6 / np.sqrt(3000))
@@ -91,7 +91,7 @@ def test_our_car_drives_as_gymnasiums(our_car):
 
 def test_limits_of_the_simulator():
     log = collect(problems.mountain_car(), episodes=400, limit=120, rng=1)
-    card = log.card()
+    card = log.summary()
     assert card.truncated == card.with_next
     assert card.terminated / 400 == pytest.approx(0.35, abs=4 * 0.48 / 20)
     data = rows(log)
@@ -119,7 +119,7 @@ def test_cart_pole():
     assert np.isfinite(data["next_obs_3"]).sum() == data["truncated"].sum() > 0
     tilted = (np.abs(data["obs_2"]) > 0.2095) | (np.abs(data["obs_0"]) > 2.4)
     assert not tilted.any()
-    assert not log.card().findings  # 1/2 for each of two actions
+    assert not log.summary().findings  # 1/2 for each of two actions
 
 
 def test_frozen_lake():
@@ -183,7 +183,7 @@ def test_so_many_steps():
         data = rows(log)
         assert log.rows == 250
         assert data["truncated"][-1] or data["terminated"][-1]
-        card = log.card()
+        card = log.summary()
         assert card.lost == card.stops == 0
         assert not card.errors
 
@@ -194,7 +194,7 @@ def test_finite_problems():
     data = rows(log)
     state, action = data["obs_0"].astype(int), data["action"]
     np.testing.assert_array_equal(data["behavior_prob"], problem.behaviour[state, action])
-    assert log.card().terminated == 500
+    assert log.summary().terminated == 500
     P = problem.mdp.P
     for s in range(4):
         for a in range(2):

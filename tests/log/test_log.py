@@ -16,7 +16,7 @@ from helpers.logs import ENDS, alike, columns, content, mixed
 from saddleback import GES, GRetrace, features
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, row_sources
-from saddleback.log.fingerprints import Prints
+from saddleback.log.fingerprints import Fingerprints
 
 FOURIER = features.Fourier((-4.0, -4.0), (4.0, 4.0), order=2)
 NAMES = ["left", "stay", "right"]
@@ -73,7 +73,7 @@ INPUTS = {
         [pa.table(data).slice(0, 5), pa.table(data).slice(5)]
     ),
     "record batch": lambda data, folder: pa.table(data).combine_chunks().to_batches()[0],
-    "arrow list": lambda data, folder: pa.table(Log(as_fixed_list(data)).parts[0].table),
+    "arrow list": lambda data, folder: pa.table(Log(as_fixed_list(data)).sources[0].table),
     "pandas": lambda data, folder: pandas.DataFrame(data),
     "pandas, nothing for NaN": lambda data, folder: pandas.DataFrame(data).convert_dtypes(),
     "pandas, index": lambda data, folder: pandas.DataFrame(data).set_index("episode_id"),
@@ -162,7 +162,7 @@ def test_names_of_actions_are_found_and_sorted():
 def test_features_in_the_log():
     data = mixed()
     renamed = {k.replace("obs_", "phi_"): v for k, v in data.items()}
-    assert Log(renamed).layout.given
+    assert Log(renamed).roles.are_features
     alike(content(Log(renamed)), content(Log(data)))
 
 
@@ -195,7 +195,7 @@ def test_propensity_from_the_whole_policy():
     nothing = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
     assert Log(nothing).propensity == ""
     assert "propensity" not in content(Log(nothing))
-    assert "unknown: estimate_behaviour(log) can estimate it" in Log(nothing).card().text
+    assert "unknown: estimate_behaviour(log) can estimate it" in Log(nothing).summary().text
 
 
 def test_behaviour_as_a_function():
@@ -212,7 +212,7 @@ def test_behaviour_as_a_function():
     np.testing.assert_array_equal(
         found["propensity"], found["mu"][np.arange(len(found["mu"])), found["actions"]]
     )
-    alike(content(Log(nothing).but(behaviour=mu)), found)
+    alike(content(Log(nothing).with_options(behaviour=mu)), found)
 
 
 @pytest.mark.parametrize("bad", [["drop"], []])
@@ -245,7 +245,7 @@ def test_written_logs_read_back(tmp_path):
         assert again.metadata == {"actions": NAMES, "gamma": 0.9, "provenance": "here"}
         assert again.action_names == tuple(NAMES)
         alike(content(again), content(log))
-        assert again.card().text == log.card().text
+        assert again.summary().text == log.summary().text
         twice = again.write(tmp_path / "log.parquet", gamma=0.8)
         assert Log(twice).metadata["gamma"] == 0.8
         assert [each.name for each in tmp_path.iterdir()] == ["log.parquet"]
@@ -300,7 +300,7 @@ def test_truncated_episodes_lead_to_what_was_observed_next():
     np.testing.assert_array_equal(found["after"][[2, 4]], after)
     mu = np.column_stack([data[f"next_mu_{a}"] for a in range(3)])[[2, 4]]
     np.testing.assert_array_equal(found["mu after"][[2, 4]], mu)
-    card = Log(data).card()
+    card = Log(data).summary()
     assert (card.truncated, card.with_next, card.lost) == (2, 2, 0)
     assert [str(each) for each in card.findings] == [
         "W150 no episode terminated: V depends wholly on bootstrapping."
@@ -318,7 +318,7 @@ def test_without_a_next_observation_the_last_transition_is_dropped(ends):
     assert found["unfinished"].tolist() == [ends == "stops"] * 3
     # Never the next episode's first row.
     np.testing.assert_array_equal(found["after"][:, 0], data["obs_0"][[1, 2, 5]])
-    card = Log(data).card()
+    card = Log(data).summary()
     assert card.lost == 3
     assert "3 last transitions dropped: no next observation" in card.text
     if ends == "stops":
@@ -328,7 +328,7 @@ def test_without_a_next_observation_the_last_transition_is_dropped(ends):
 def test_a_log_that_stops_bootstraps_if_it_says_what_came_next():
     data = columns([3], "truncated")
     data["truncated"][:] = False
-    card = Log(data).card()
+    card = Log(data).summary()
     assert (card.stops, card.with_next, card.lost) == (1, 1, 0)
     assert content(Log(data))["continues"].tolist() == [True] * 3
 
@@ -339,13 +339,13 @@ def test_a_time_limit_that_is_the_task():
     assert found["continues"].tolist() == [True, True, False, True, False, True]
     clock = data | {"obs_1": 5.0 - data["step"]}
     for each, warned in ((data, ["W154"]), (clock, [])):
-        card = Log(each, time_limit="task").card()
+        card = Log(each, time_limit="task").summary()
         assert [f.code for f in card.findings] == warned
     assert "no entry of the observation tells the time" in str(
-        Log(data, time_limit="task").card().findings[0]
+        Log(data, time_limit="task").summary().findings[0]
     )
     ended = columns([3, 2, 2], ["truncated", "terminated", "truncated"])
-    assert not [f for f in Log(ended, time_limit="task").card(1.0).findings if f.is_error]
+    assert not [f for f in Log(ended, time_limit="task").summary(1.0).findings if f.is_error]
 
 
 def test_flags_may_be_numbers():
@@ -363,7 +363,7 @@ def test_returns_of_terminated_episodes(monkeypatch):
     ]
     for size, segment in ((100, 100), (2, 2), (5, 1), (1, 3)):
         monkeypatch.setattr(row_sources, "BATCH", size)
-        card = Log(data, segment=segment).card(gamma)
+        card = Log(data, segment=segment).summary(gamma)
         assert card.mean_return == pytest.approx(np.mean(each), rel=1e-13)
     assert f"mean return of ended episodes {np.mean(each):.4g}" in card.text
 
@@ -393,13 +393,15 @@ def test_rows_of_automatic_resets_are_dropped(first, batch, monkeypatch):
     data, more = with_phantoms([3, 1, 4, 2, 6], first)
     log = Log(more, drop_autoreset=True, segment=2)
     alike(content(log), content(Log(data)))
-    assert not [each for each in log.card().findings if each.code != "W103"]
-    assert log.card(0.5).mean_return == pytest.approx(Log(data).card(0.5).mean_return, rel=1e-13)
+    assert not [each for each in log.summary().findings if each.code != "W103"]
+    assert log.summary(0.5).mean_return == pytest.approx(
+        Log(data).summary(0.5).mean_return, rel=1e-13
+    )
 
 
 def test_rows_of_automatic_resets_are_noticed():
     _, more = with_phantoms([3, 1, 4, 2], True)
-    assert [str(f) for f in Log(more).card().findings] == [
+    assert [str(f) for f in Log(more).summary().findings] == [
         "W133 1 zero-reward row after every episode end: looks like Gymnasium NEXT_STEP autoreset; "
         "pass drop_autoreset=True."
     ]
@@ -411,8 +413,8 @@ def test_rows_of_automatic_resets_are_noticed():
 
 def test_logs_of_few_rewards_are_not_taken_for_resets():
     data = columns([3, 3, 3, 3], "terminated")
-    assert not Log(data | {"reward": np.zeros(12)}).card().findings
-    assert not Log(data | {"reward": data["terminated"] * 1.0}).card().findings
+    assert not Log(data | {"reward": np.zeros(12)}).summary().findings
+    assert not Log(data | {"reward": data["terminated"] * 1.0}).summary().findings
 
 
 # However the log is cut.
@@ -439,7 +441,7 @@ def test_cutting_makes_no_difference(
     before = content(whole)
     usable = len(before["rewards"])
     expected = sums(whole) if usable else None
-    card = whole.card(0.9).text
+    card = whole.summary(0.9).text
     folder = tmp_path_factory.mktemp("cut")
     bounds = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     names = [
@@ -451,7 +453,7 @@ def test_cutting_makes_no_difference(
         cut = Log(names, segment=segment)
         alike(content(cut), before)
         alike(content(Log(data, segment=batch)), before)
-        assert cut.card(0.9).text == card
+        assert cut.summary(0.9).text == card
         if usable:
             bit_equal(sums(cut), expected)
             bit_equal(sums(cut, threads=2), expected)
@@ -463,10 +465,13 @@ def test_cutting_makes_no_difference(
 
 def test_long_episodes_come_in_segments(monkeypatch):
     data = mixed()
-    expected = [len(piece) for piece in Log(data, segment=7).pieces()]
-    assert max(len(piece.rows) for piece in Log(data, segment=7).pieces() if piece.goes_on) == 7
+    expected = [len(piece) for piece in Log(data, segment=7).segments()]
+    assert (
+        max(len(piece.rows) for piece in Log(data, segment=7).segments() if piece.continues_in_next)
+        == 7
+    )
     monkeypatch.setattr(row_sources, "BATCH", 3)
-    small = list(Log(data, segment=7).pieces())
+    small = list(Log(data, segment=7).segments())
     assert sum(map(len, small)) == sum(expected)
     assert max(len(piece.rows) for piece in small) <= 7
 
@@ -474,9 +479,9 @@ def test_long_episodes_come_in_segments(monkeypatch):
 def test_progress():
     fractions = []
     data = mixed()
-    list(Log(data).pieces(progress=fractions.append))
-    Log(data).card(progress=fractions.append)
-    Log(data).held(progress=fractions.append)
+    list(Log(data).segments(progress=fractions.append))
+    Log(data).summary(progress=fractions.append)
+    Log(data).cached(progress=fractions.append)
     assert fractions == [1.0] * 3
 
 
@@ -489,8 +494,8 @@ def test_start_states():
 
 
 def fingerprints(log):
-    found = Prints()
-    for piece in log.pieces():
+    found = Fingerprints()
+    for piece in log.segments():
         found.add(piece)
     return found.arrays()
 
@@ -528,5 +533,5 @@ def test_reading_does_not_hold_the_file(tmp_path, monkeypatch):
     log = Log(str(tmp_path / "long.parquet"))
     log.n_actions  # noqa: B018  read once beforehand
     before = pa.total_allocated_bytes()
-    most = max(pa.total_allocated_bytes() for _ in log.pieces()) - before
+    most = max(pa.total_allocated_bytes() for _ in log.segments()) - before
     assert most < (tmp_path / "long.parquet").stat().st_size / 2

@@ -42,7 +42,7 @@ def wrong(log):
     with pytest.raises(LogError) as caught:
         content(log)
     said = str(caught.value)
-    assert said == "\n".join(map(str, log.card().errors))
+    assert said == "\n".join(map(str, log.summary().errors))
     return said
 
 
@@ -50,7 +50,7 @@ def warned(data, gamma=None, **options):
     log = Log(data, **options)
     if gamma is None:
         content(log)
-    return "\n".join(map(str, log.card(gamma).findings))
+    return "\n".join(map(str, log.summary(gamma).findings))
 
 
 def complaint(kind, *parts):
@@ -267,7 +267,7 @@ def test_all_problems_are_said_at_once():
 
 def test_unrelated_columns_are_left_alone():
     data = good() | {"lab_0": np.full(12, 40.0), "lab_1": np.full(12, np.nan)}
-    assert not Log(data).card().findings
+    assert not Log(data).summary().findings
 
 
 # Warnings.
@@ -282,7 +282,7 @@ def test_warnings():
         "W103 behavior_prob is 0.25 on every row: is it really the same for every row?"
     )
     uniform = good(mu=False) | {"behavior_prob": np.full(12, 1 / 3)}
-    assert not Log(uniform, actions=["a", "b", "c"]).card().findings
+    assert not Log(uniform, actions=["a", "b", "c"]).summary().findings
     assert warned(columns([4, 4], "truncated")) == (
         "W150 no episode terminated: V depends wholly on bootstrapping."
     )
@@ -321,7 +321,7 @@ def test_least_propensity():
     data = put("behavior_prob", [0, 2], 0.0)
     found = content(Log(data, min_prob=0.05))
     assert found["propensity"][[0, 2]].tolist() == [0.05, 0.05]
-    assert not [f for f in Log(data, min_prob=0.05).card().findings if f.is_error]
+    assert not [f for f in Log(data, min_prob=0.05).summary().findings if f.is_error]
 
 
 def test_bad_episodes_are_dropped(monkeypatch):
@@ -330,11 +330,11 @@ def test_bad_episodes_are_dropped(monkeypatch):
     for batch in (1, 3, 1000):
         monkeypatch.setattr(row_sources, "BATCH", batch)
         alike(content(Log(data, drop_bad="episode")), expected)
-        card = Log(data, drop_bad="episode").card(1.0)
+        card = Log(data, drop_bad="episode").summary(1.0)
         assert [str(f) for f in card.findings] == [
             "W121 2 episodes with NaN or infinities dropped."
         ]
-        left = Log({k: v[:4] for k, v in good().items()}, actions=["0", "1", "2"]).card(1.0)
+        left = Log({k: v[:4] for k, v in good().items()}, actions=["0", "1", "2"]).summary(1.0)
         assert card.text == left.text
         assert (card.rows, card.episodes, sum(card.taken)) == (4, 1, 4)
     everything = put("reward", [0, 4, 8], np.nan)
@@ -346,7 +346,7 @@ def test_bad_episodes_are_dropped(monkeypatch):
 
 def test_naming_all_actions():
     data = put("action", [3, 4], 3, good(mu=False))
-    assert Log(data, actions=["a", "b", "c", "d"]).card().errors == []
+    assert Log(data, actions=["a", "b", "c", "d"]).summary().errors == []
 
 
 def test_leaving_the_step_out():
@@ -630,9 +630,9 @@ def test_spoilt_logs_are_refused_or_used(data, options, batch, monkeypatch):
     def outcome(form):
         try:
             log = Log(form, **options)
-            card = log.card(0.9)
+            card = log.summary(0.9)
             found = [str(each) for each in card.errors]
-            list(log.pieces())
+            list(log.segments())
             return found, card.text
         except errors.SaddlebackError as error:
             return str(error).split("\n"), None
@@ -711,7 +711,7 @@ def test_bad_target_columns():
     message = "E104 pi_* sums to 0.966667 on 12 rows (first: episode 10 step 0)."
     with complaint(LogError, message):
         run(off)
-    assert str(Log(off).card().errors[0]).startswith(message)
+    assert str(Log(off).summary().errors[0]).startswith(message)
     with complaint(LogError, "E104 next_pi_* sums to 0.967 on 12 rows"):
         run(with_pi(**(following | {"next_pi_0": np.full(12, 0.3 + 1 / 3000)})))
     with complaint(LogError, "E141 few_* has 2 columns, 3 actions in the log."):
@@ -755,7 +755,7 @@ def test_uncovered_actions():
 def test_the_mean_reward_is_of_the_rewards_that_are_there():
     data = put("reward", [0, 1, 2], np.nan)
     known = good()["reward"][3:]
-    card = Log(data).card()
+    card = Log(data).summary()
     assert card.errors
     assert card.reward[1] == pytest.approx(known.mean())
 

@@ -53,7 +53,7 @@ def test_round_trip(data_format, following, segment):
             # The last row of an episode cut short has become the observation that follows.
             np.testing.assert_array_equal(one["mu after"], other["mu after"])
         alike(one, other)
-        assert again.card().lost == 0
+        assert again.summary().lost == 0
 
 
 def test_terminations_and_truncations():
@@ -77,7 +77,7 @@ def test_terminations_and_truncations():
     np.testing.assert_array_equal(
         truncated.infos["behavior_probs"][-1], [data[f"next_mu_{a}"][4] for a in range(3)]
     )
-    card = from_minari(written).card()
+    card = from_minari(written).summary()
     assert (card.terminated, card.truncated, card.with_next, card.stops) == (2, 2, 2, 0)
 
 
@@ -102,7 +102,7 @@ def test_estimated_propensities_stay_estimated():
     data = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
     found = estimate_behaviour(Log(data), bins=2)
     again = from_minari(to_minari(found.log, "guess-v0"))
-    assert again.estimated == found.how
+    assert again.estimated == found.description
     alike(usable(again), usable(found.log))
 
 
@@ -184,10 +184,10 @@ def test_each_propensity_is_found_where_it_is(align, whole, how):
         np.testing.assert_array_equal(
             found["mu"], np.concatenate([m[:-1] for _, _, _, m in everything])
         )
-    assert not log.card().errors
+    assert not log.summary().errors
     # What follows a truncated row is the observation after it, and nothing is dropped.
     assert found["continues"].sum() == len(found["rewards"]) - 4
-    assert log.card().with_next == 4
+    assert log.summary().with_next == 4
 
 
 def test_the_place_must_be_said_if_it_cannot_be_found():
@@ -204,7 +204,7 @@ def test_the_place_must_be_said_if_it_cannot_be_found():
     assert (wrong != right).mean() > 0.9
     # With the policy at hand, the wrong choice is noticed all the same.
     log = from_minari(dataset, "mu_prob", prob_align="t", behaviour=mu_of)
-    assert any("at step t-1 on 100.0% of rows" in str(f) for f in log.card().findings)
+    assert any("at step t-1 on 100.0% of rows" in str(f) for f in log.summary().findings)
 
 
 def test_a_policy_that_is_not_the_one():

@@ -69,7 +69,7 @@ def test_counts_find_the_policy_of_a_finite_log(states):
 def test_counts_in_a_grid():
     seen = np.random.default_rng(3).normal(size=(40_000, 2))
     found = estimate_behaviour(Log(made(logistic, seen)), bins=15)
-    assert found.how == "counts in a grid of 15 cells along each of 2 entries"
+    assert found.description == "counts in a grid of 15 cells along each of 2 entries"
     error = np.abs(np.asarray(found.policy(seen)) - logistic(seen))
     assert error.mean() < 0.04
 
@@ -86,7 +86,7 @@ def test_states_never_seen_get_the_overall_shares(states):
 def test_logistic_regression_finds_a_logistic_policy():
     seen = np.random.default_rng(3).normal(size=(20_000, 2))
     found = estimate_behaviour(Log(made(logistic, seen)), "logistic")
-    assert found.how == "multinomial logistic regression"
+    assert found.description == "multinomial logistic regression"
     assert np.abs(np.asarray(found.policy(seen)) - logistic(seen)).max() < 0.05
 
 
@@ -104,7 +104,7 @@ def test_long_logs_are_thinned(states, monkeypatch):
     whole = estimate_behaviour(log)
     monkeypatch.setattr(propensity_estimation, "MOST_ROWS", 7000)
     thin = estimate_behaviour(log)
-    assert thin.how == whole.how + ", from one row in 3"
+    assert thin.description == whole.description + ", from one row in 3"
     assert thin.calibration["pairs"].to_numpy().sum() == 3 * len(states[::3])
     each = states[::3]
     log = made(finite, states)
@@ -140,15 +140,17 @@ def test_the_stamp_is_on_all_that_follows():
     data = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
     found = estimate_behaviour(Log(data), bins=3)
     log = found.log
-    assert log.estimated == found.how == "counts in a grid of 3 cells along each of 2 entries"
+    assert (
+        log.estimated == found.description == "counts in a grid of 3 cells along each of 2 entries"
+    )
     assert repr(log) == "Log(rows=110, observation=2, actions=3, propensities estimated)"
-    card = log.card()
-    assert card.estimated == found.how
+    card = log.summary()
+    assert card.estimated == found.description
     assert "behavior_prob (estimated)  min" in card.text
-    assert card.text.endswith(f"propensities were estimated: {found.how}")
+    assert card.text.endswith(f"propensities were estimated: {found.description}")
     box = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
     sums = Statistics.of(log, GES(0.5), "uniform", features=box, gamma=0.9)
-    assert sums.estimated == found.how
+    assert sums.estimated == found.description
     assert repr(sums).endswith(", propensities estimated)")
     np.testing.assert_array_equal(
         content(log)["propensity"],
@@ -177,7 +179,7 @@ def test_bad_propensities_are_replaced():
     renamed = data | {"p": data["behavior_prob"]}
     del renamed["behavior_prob"]
     log = Log(renamed, columns={"behavior_prob": "p"})
-    assert not estimate_behaviour(log, bins=2).log.card().errors
+    assert not estimate_behaviour(log, bins=2).log.summary().errors
 
 
 # What is refused.

@@ -107,10 +107,10 @@ def test_the_logged_policy(log):
     assert as_target("logged", log).table == "mu"
     data = mixed()
     at = np.column_stack([data[f"mu_{a}"] for a in range(3)])
-    for piece in log.pieces():
+    for piece in log.segments():
         found = as_target("logged", log).probabilities(piece, 3)
         rows = piece.rows.first + piece.index
-        np.testing.assert_array_equal(found[piece.here], at[rows])
+        np.testing.assert_array_equal(found[piece.states], at[rows])
     bare = mixed(mu=False)
     function = as_target("logged", Log(bare, behaviour=probs))
     np.testing.assert_array_equal(function.at(OBSERVATIONS, 3), probs(OBSERVATIONS))
@@ -127,8 +127,8 @@ def test_tables():
     table = np.random.default_rng(0).dirichlet(np.ones(3), 4)
     target = as_target(table, finite)
     np.testing.assert_array_equal(target.at(np.array([[2.0], [0.0]]), 3), table[[2, 0]])
-    assert as_target(table.tolist(), finite).mark == target.mark
-    assert as_target(table[::-1], finite).mark != target.mark
+    assert as_target(table.tolist(), finite).fingerprint == target.fingerprint
+    assert as_target(table[::-1], finite).fingerprint != target.fingerprint
     for wrong in ([[4.0]], [[-1.0]], [[0.5]], [[0.0, 1.0]]):
         with complaint(
             LogError, "E144 target 'table' policy failed: ValueError: a table of 4 rows needs "
@@ -147,8 +147,11 @@ def test_classifiers(log, module):
     assert target.name == "LogisticRegression"
     np.testing.assert_array_equal(target.at(OBSERVATIONS, 3), model.predict_proba(OBSERVATIONS))
     again = LogisticRegression().fit(x, np.arange(90) % 3)
-    assert as_target(again, log).mark == target.mark
-    assert as_target(LogisticRegression().fit(x, np.arange(90) // 30), log).mark != target.mark
+    assert as_target(again, log).fingerprint == target.fingerprint
+    assert (
+        as_target(LogisticRegression().fit(x, np.arange(90) // 30), log).fingerprint
+        != target.fingerprint
+    )
     loaded = as_target(f"{module}:model", log)
     assert loaded.name == f"{module}:model"
     assert loaded.at(OBSERVATIONS, 3).shape == (50, 3)
@@ -231,17 +234,17 @@ def test_a_policy_for_other_actions(log):
 # Marks tell policies apart.
 
 
-def test_marks(log, module):
-    one = as_target(f"{module}:probs", log).mark
-    assert one == as_target(f"{module}:probs", log).mark
+def test_fingerprints(log, module):
+    one = as_target(f"{module}:probs", log).fingerprint
+    assert one == as_target(f"{module}:probs", log).fingerprint
     module.write_text(MODULE.replace("SCALE = 2.0", "SCALE = 3.0"))
-    assert as_target(f"{module}:probs", log).mark != one
+    assert as_target(f"{module}:probs", log).fingerprint != one
 
     def tilted(observations, by=1.0):
         return probs(by * observations)
 
     marks = [
-        as_target(each, log).mark
+        as_target(each, log).fingerprint
         for each in (
             probs, tilted, functools.partial(tilted, by=2.0), functools.partial(tilted, by=3.0),
             "uniform", "always:1", "always:2", "pump:0.8",
@@ -249,5 +252,5 @@ def test_marks(log, module):
     ]  # fmt: skip
     assert len(set(marks)) == len(marks)
     assert not any("0x" in mark for mark in marks)
-    assert as_target(functools.partial(tilted, by=2.0), log).mark == marks[2]
+    assert as_target(functools.partial(tilted, by=2.0), log).fingerprint == marks[2]
     assert isinstance(as_target(probs, log), Target)

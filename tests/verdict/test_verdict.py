@@ -733,10 +733,10 @@ def test_columns_that_are_no_policy_are_left_alone():
 
 def test_a_log_that_is_kept_says_what_the_log_says():
     log = sb.Log(mixed(2))
-    kept = log.held()
-    assert kept.held() is kept
-    assert kept.card(0.9).text == log.card(0.9).text
-    one, two = (list(each.pieces()) for each in (log, kept))
+    kept = log.cached()
+    assert kept.cached() is kept
+    assert kept.summary(0.9).text == log.summary(0.9).text
+    one, two = (list(each.segments()) for each in (log, kept))
     assert [len(piece) for piece in one] == [len(piece) for piece in two]
     np.testing.assert_array_equal(log.start_states(), kept.start_states())
 

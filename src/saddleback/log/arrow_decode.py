@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.log.diagnostics import Place
-from saddleback.log.schema import Layout, is_text
+from saddleback.log.schema import ColumnRoles, is_text
 
 TABLES = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DecodedRows:
     """Consecutive rows of a log.
 
     Attributes
@@ -78,7 +78,7 @@ class Rows:
         """Episodes and steps of a few rows."""
         return [self.place(int(i)) for i in which[:3]]
 
-    def part(self, which: Any) -> Rows:
+    def part(self, which: Any) -> DecodedRows:
         """Return some of the rows: a slice, or a mask."""
         ids = self.ids[which] if isinstance(which, slice) else self.ids.filter(pa.array(which))
         shift = (which.start or 0) if isinstance(which, slice) else 0
@@ -87,14 +87,14 @@ class Rows:
             for name in ARRAYS
         }
         tables = {name: table[which] for name, table in self.tables.items()}
-        return Rows(self.first + shift, ids, **cut, tables=tables, odd={})
+        return DecodedRows(self.first + shift, ids, **cut, tables=tables, odd={})
 
 
-ARRAYS = tuple(field.name for field in fields(Rows))[2:-2]
+ARRAYS = tuple(field.name for field in fields(DecodedRows))[2:-2]
 """Fields that are arrays, or None."""
 
 
-def join(one: Rows | None, other: Rows) -> Rows:
+def join(one: DecodedRows | None, other: DecodedRows) -> DecodedRows:
     """Return rows and the rows that follow them as one."""
     if one is None or not len(one):
         return other
@@ -107,23 +107,27 @@ def join(one: Rows | None, other: Rows) -> Rows:
         name: np.concatenate([table, other.tables[name]]) for name, table in one.tables.items()
     }
     ids = pa.concat_arrays([one.ids, other.ids])
-    return Rows(one.first, ids, **both, tables=tables, odd={})
+    return DecodedRows(one.first, ids, **both, tables=tables, odd={})
 
 
 class Decoder:
     """Turns consecutive record batches into rows, carrying what a batch hands the next."""
 
     def __init__(
-        self, layout: Layout, actions: Sequence[str] | None, n_actions: int, tables: Iterable[str]
+        self,
+        roles: ColumnRoles,
+        actions: Sequence[str] | None,
+        n_actions: int,
+        tables: Iterable[str],
     ) -> None:
-        self._layout, self._actions, self._n_actions = layout, actions, n_actions
-        self._tables = [name for name in tables if name in layout.tables]
+        self._roles, self._actions, self._n_actions = roles, actions, n_actions
+        self._tables = [name for name in tables if name in roles.tables]
         self._row, self._last, self._length = 0, None, 0
 
-    def __call__(self, batch: Any) -> Rows:
+    def __call__(self, batch: Any) -> DecodedRows:
         """Decode the next batch."""
-        names, layout = self._layout.names, self._layout
-        ids = plain(batch.column(names["episode_id"]))
+        names, roles = self._roles.names, self._roles
+        ids = decode_dictionary(batch.column(names["episode_id"]))
         starts = self._begin(ids)
         number = np.arange(len(ids))
         begun = np.maximum.accumulate(np.where(starts, number, -1))
@@ -142,14 +146,14 @@ class Decoder:
         elif "behavior_logp" in names:
             with np.errstate(over="ignore"):
                 prob = np.exp(_floats(batch.column(names["behavior_logp"])))
-        following = layout.next_observations
-        rows = Rows(
+        following = roles.next_observations
+        rows = DecodedRows(
             first=self._row,
             ids=ids,
             starts=starts,
             position=position,
             step=step,
-            observations=self._matrix(batch, layout.observations),
+            observations=self._matrix(batch, roles.observations),
             next_observations=self._matrix(batch, following) if following else None,
             actions=self._action(batch.column(names["action"]), odd),
             # A copy: Arrow's own memory is read-only, which to kernels is another type.
@@ -157,7 +161,7 @@ class Decoder:
             terminated=_flags(batch.column(names["terminated"])),
             truncated=_flags(batch.column(names["truncated"])),
             propensity=prob,
-            tables={name: self._matrix(batch, layout.tables[name]) for name in self._tables},
+            tables={name: self._matrix(batch, roles.tables[name]) for name in self._tables},
             odd=odd,
         )
         self._row += len(ids)
@@ -176,10 +180,10 @@ class Decoder:
         return starts
 
     def _matrix(self, batch: Any, columns: tuple[str, ...]) -> FloatArray:
-        if self._layout.as_list and columns in (
-            self._layout.observations, self._layout.next_observations
+        if self._roles.as_list and columns in (
+            self._roles.observations, self._roles.next_observations
         ):  # fmt: skip
-            return _lists(batch.column(columns[0]), self._layout.dimensions)
+            return _lists(batch.column(columns[0]), self._roles.dimensions)
         found = np.empty((batch.num_rows, len(columns)))
         for j, name in enumerate(columns):
             found[:, j] = _floats(batch.column(name))
@@ -187,7 +191,7 @@ class Decoder:
 
     def _action(self, column: Any, odd: dict[str, Any]) -> IntArray:
         """Index of each action; −1 for what is not one, and the first few of those."""
-        column = plain(column)
+        column = decode_dictionary(column)
         if not is_text(column.type):
             whole = _floats(column)
             legal = (whole >= 0) & (whole < self._n_actions)
@@ -202,10 +206,10 @@ class Decoder:
         return found
 
 
-def plain(column: Any) -> Any:
+def decode_dictionary(column: Any) -> Any:
     """Return a column without dictionary encoding, and text in its usual form."""
     if pa.types.is_dictionary(column.type):
-        values = plain(column.dictionary)
+        values = decode_dictionary(column.dictionary)
         return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
     return column.cast(pa.large_string()) if is_text(column.type) else column
 

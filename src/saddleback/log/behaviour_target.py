@@ -15,20 +15,20 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.log import Log
-from saddleback.log.segmentation import Piece
+from saddleback.log.segmentation import Segment
 from saddleback.log.target_policies import Target
 
 NAME = "logged policy"
 
 
-def reserved(names: Iterable[str]) -> None:
+def check_name_not_reserved(names: Iterable[str]) -> None:
     """Refuse targets that are called as the logged policy is."""
     if NAME in names:
         raise InvalidParameter(f"{NAME!r} is what is compared with: give the target another name.")
 
 
 @dataclass(frozen=True, eq=False)
-class Observed(Target):
+class BehaviourTarget(Target):
     """What was done, as a policy.
 
     Attributes
@@ -40,14 +40,14 @@ class Observed(Target):
     Examples
     --------
     >>> from saddleback import collect, problems
-    >>> Observed.of(collect(problems.mountain_car(), episodes=5, rng=0)).name
+    >>> BehaviourTarget.of(collect(problems.mountain_car(), episodes=5, rng=0)).name
     'logged policy'
     """
 
     usual: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, log: Log) -> Observed:
+    def of(cls, log: Log) -> BehaviourTarget:
         """Return what was done in a log, reading it once for the frequencies.
 
         Examples
@@ -55,18 +55,18 @@ class Observed(Target):
         >>> from saddleback import problems
         >>> from saddleback.log import collect
         >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
-        >>> [round(each, 2) for each in Observed.of(log).usual]
+        >>> [round(each, 2) for each in BehaviourTarget.of(log).usual]
         [0.44, 0.01, 0.55]
         """
-        return cls.by(np.asarray(log.card().taken, dtype=np.float64))
+        return cls.from_counts(np.asarray(log.summary().taken, dtype=np.float64))
 
     @classmethod
-    def by(cls, taken: FloatArray) -> Observed:
+    def from_counts(cls, taken: FloatArray) -> BehaviourTarget:
         """Return what was done in a log, given how often each action was taken."""
         usual = taken / max(1.0, taken.sum())
         return cls(NAME, "as logged", usual=tuple(usual.tolist()))
 
-    def probabilities(self, piece: Piece, n_actions: int) -> FloatArray:
+    def probabilities(self, piece: Segment, n_actions: int) -> FloatArray:
         """Return 1 for the actions taken, [m, K]."""
         pi = np.zeros((len(piece.observations), n_actions))
         rows = len(piece.rows)
@@ -76,11 +76,11 @@ class Observed(Target):
         if mu is not None and len(mu) > rows:
             known = ~np.isnan(mu[rows:]).any(axis=1)
             pi[rows:][known] = mu[rows:][known]
-        if piece.then is not None:
+        if piece.next_action is not None:
             pi[-1] = 0.0
-            pi[-1, piece.then] = 1.0
+            pi[-1, piece.next_action] = 1.0
         return pi
 
-    def behaviour(self, piece: Piece) -> tuple[FloatArray | None, FloatArray | None]:
+    def behaviour(self, piece: Segment) -> tuple[FloatArray | None, FloatArray | None]:
         """All ratios are 1."""
         return np.ones(len(piece)), None

@@ -19,16 +19,16 @@ DEPTH = 5
 """How far a function is followed into what it holds."""
 
 
-def mark(what: Any, text: str | None = None) -> str:
+def fingerprint(what: Any, text: str | None = None) -> str:
     """Return a name and 64 bits in hexadecimal; ``text`` takes the place of the source.
 
     Examples
     --------
     >>> def weighted(w):
     ...     return lambda x: w * x
-    >>> mark(weighted(np.arange(3.0))) == mark(weighted(np.arange(3.0)))
+    >>> fingerprint(weighted(np.arange(3.0))) == fingerprint(weighted(np.arange(3.0)))
     True
-    >>> mark(weighted(np.arange(3.0))) == mark(weighted(np.ones(3)))
+    >>> fingerprint(weighted(np.arange(3.0))) == fingerprint(weighted(np.ones(3)))
     False
     """
     name = getattr(what, "__qualname__", None) or type(what).__name__

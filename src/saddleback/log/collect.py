@@ -16,7 +16,7 @@ from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.engine import Experience, Pieces, Sampler, Simulation, Trajectory
 from saddleback.errors import InvalidParameter
 from saddleback.log.log import Log
-from saddleback.log.policy_query import ask
+from saddleback.log.policy_query import query_policy
 from saddleback.policies import Policy
 from saddleback.problem import Problem
 
@@ -56,7 +56,7 @@ def collect(
     --------
     >>> from saddleback import problems
     >>> log = collect(problems.mountain_car(), episodes=20, limit=120, rng=0)
-    >>> print(log.card().text)
+    >>> print(log.summary().text)
     2,201 rows, 20 episodes (mean 110)   terminated 8   truncated 12 (12 with next_obs)
     actions, share of rows   0 0.503   1 0.0104   2 0.487
     reward  min -1  mean -1  max -1
@@ -191,7 +191,7 @@ def _stepped(
         seed, step, over = None, 0, False
         while not over:
             observation = _vector(seen)
-            mu = ask("behaviour", policy, observation[None], int(actions))[0]
+            mu = query_policy("behaviour", policy, observation[None], int(actions))[0]
             edges = np.cumsum(mu)
             action = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
             seen, reward, terminated, truncated, _ = env.step(int(first) + action)

@@ -46,7 +46,7 @@ class LogError(SaddlebackError):
         super().__init__("\n".join(map(str, self.findings)))
 
 
-def refuse(findings: Iterable[Finding]) -> None:
+def raise_errors(findings: Iterable[Finding]) -> None:
     """Raise all errors among the findings at once, if there are any."""
     errors = [each for each in findings if each.is_error]
     if errors:
@@ -57,7 +57,7 @@ Place = tuple[Any, int]
 """Episode and step of a row; without an episode, the number of the row."""
 
 
-class Tally:
+class ProblemCounter:
     """Counts of each kind of problem, with the first places where it was met.
 
     A kind is (code, what…); details are those of its first place. Words are in

@@ -12,7 +12,7 @@ from saddleback._typing import IntArray, OffsetArray
 from saddleback.log.diagnostics import Finding
 
 
-class Ids:
+class EpisodeIds:
     """Ids of episodes in the order they are met, and where each begins."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Ids:
         self._names.append(ids)
         self._firsts.append(firsts)
 
-    def twice(self, rows: int) -> list[Finding]:
+    def find_split_episodes(self, rows: int) -> list[Finding]:
         """Episodes that come in two separate blocks, of a log of so many rows."""
         ids = np.concatenate(self._hashes) if self._hashes else np.zeros(0, dtype=np.uint64)
         firsts = np.concatenate(self._firsts) if self._firsts else np.zeros(0, dtype=np.int64)

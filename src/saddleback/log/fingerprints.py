@@ -7,10 +7,10 @@ from scipy.special import betainc
 
 from saddleback._jit import compiled, inlined
 from saddleback._typing import BoolArray, IntArray, OffsetArray
-from saddleback.log.segmentation import Piece
+from saddleback.log.segmentation import Segment
 
 
-class Prints:
+class Fingerprints:
     """Fingerprints of episodes as they come in pieces."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Prints:
         self._unfinished: list[BoolArray] = []
         self._open: OffsetArray | None = None
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Segment) -> None:
         """Take in the next piece; an episode that goes on is finished later."""
         rows = piece.rows
         found = np.zeros(int(rows.starts.sum()) + 1, dtype=np.uint64)
@@ -36,7 +36,7 @@ class Prints:
         self._ids.append(piece.ids)
         # One whose steps are numbered cannot go on elsewhere: its rest would not begin at step 0.
         self._unfinished.append(piece.unfinished & (rows.step is None))
-        if not piece.goes_on:
+        if not piece.continues_in_next:
             self._open = None
         elif count:
             self._open = self._prints[-1]

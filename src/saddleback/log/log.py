@@ -17,13 +17,13 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.log.arrow_decode import Decoder, Rows, plain
-from saddleback.log.diagnostics import Finding, LogError, refuse
-from saddleback.log.reader import Reading, Returns
-from saddleback.log.row_sources import Part, common_layout, parts, write_parts
-from saddleback.log.schema import Layout, is_text
-from saddleback.log.segmentation import SEGMENT, Piece
-from saddleback.log.summary import Card
+from saddleback.log.arrow_decode import DecodedRows, Decoder, decode_dictionary
+from saddleback.log.diagnostics import Finding, LogError, raise_errors
+from saddleback.log.reader import LogReader, Returns
+from saddleback.log.row_sources import RowSource, common_roles, open_sources, write_sources
+from saddleback.log.schema import ColumnRoles, is_text
+from saddleback.log.segmentation import SEGMENT, Segment
+from saddleback.log.summary import LogSummary
 from saddleback.policies import Policy
 
 
@@ -82,7 +82,7 @@ class Log:
     ... )
     >>> log
     Log(rows=3, observation=1, actions=2)
-    >>> print(log.card().text)
+    >>> print(log.summary().text)
     3 rows, 2 episodes (mean 1.5)   terminated 2   truncated 0
     actions, share of rows   0 0.667   1 0.333
     reward  min 0  mean 0.5  max 1
@@ -111,20 +111,20 @@ class Log:
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
             _listed(name, getattr(self, name))
-        object.__setattr__(self, "parts", parts(self.data))
-        layout = common_layout(self.parts, self.observations, self.columns or {})
+        object.__setattr__(self, "sources", open_sources(self.data))
+        roles = common_roles(self.sources, self.observations, self.columns or {})
         if self.ignore_propensities:
-            layout = layout.without_propensities()
-        object.__setattr__(self, "layout", layout)
-        refuse(self._misnamed())
+            roles = roles.without_propensities()
+        object.__setattr__(self, "roles", roles)
+        raise_errors(self._misnamed())
 
-    parts: tuple[Part, ...] = ()
-    layout: Layout = None  # type: ignore[assignment]
-    _held: tuple[list[Piece], Reading, set[str]] | None = None
+    sources: tuple[RowSource, ...] = ()
+    roles: ColumnRoles = None  # type: ignore[assignment]
+    _cache: tuple[list[Segment], LogReader, set[str]] | None = None
 
     def _misnamed(self) -> list[Finding]:
         """Names of actions that do not fit the columns."""
-        tables = {t: len(c) for t, c in self.layout.tables.items() if t in ("mu", "pi")}
+        tables = {t: len(c) for t, c in self.roles.tables.items() if t in ("mu", "pi")}
         given = self.actions if self.actions is not None else self.metadata.get("actions")
         if given is not None:
             return [
@@ -136,8 +136,8 @@ class Log:
                 for name, size in tables.items()
                 if size != len(given)
             ]
-        column = self.layout.names["action"]
-        if tables and is_text(self.parts[0].schema.field(column).type):
+        column = self.roles.names["action"]
+        if tables and is_text(self.sources[0].schema.field(column).type):
             name = next(iter(tables))
             return [
                 Finding(
@@ -151,25 +151,25 @@ class Log:
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return sum(part.rows for part in self.parts)
+        return sum(part.rows for part in self.sources)
 
     @property
     def dimensions(self) -> int:
         """Entries of an observation."""
-        return self.layout.dimensions
+        return self.roles.dimensions
 
     @property
     def observation_names(self) -> tuple[str, ...]:
         """Names of the entries of an observation."""
-        names = self.layout.observations
-        if self.layout.as_list:
+        names = self.roles.observations
+        if self.roles.as_list:
             return tuple(f"{names[0]}[{i}]" for i in range(self.dimensions))
         return names
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What the files say of themselves: gamma, actions, …"""
-        return self.parts[0].metadata
+        return self.sources[0].metadata
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
@@ -178,15 +178,15 @@ class Log:
         if given is not None:
             return tuple(map(str, given))
         for table in ("mu", "pi"):
-            if table in self.layout.tables:
-                return tuple(map(str, range(len(self.layout.tables[table]))))
-        name = self.layout.names["action"]
+            if table in self.roles.tables:
+                return tuple(map(str, range(len(self.roles.tables[table]))))
+        name = self.roles.names["action"]
         values: set[Any] = set()
-        for part in self.parts:
+        for part in self.sources:
             for batch in part.batches([name]):
-                values |= set(pc.unique(plain(batch.column(name))).to_pylist())
+                values |= set(pc.unique(decode_dictionary(batch.column(name))).to_pylist())
         values.discard(None)
-        if is_text(self.parts[0].schema.field(name).type):
+        if is_text(self.sources[0].schema.field(name).type):
             return tuple(sorted(values))
         most = int(max(values, default=-1)) + 1
         if most > MOST_ACTIONS:
@@ -198,14 +198,14 @@ class Log:
         return tuple(map(str, range(most)))
 
     @property
-    def names_given(self) -> bool:
+    def has_action_names(self) -> bool:
         """Whether somebody said what the actions are called, and in which order."""
         return self.actions is not None or self.metadata.get("actions") is not None
 
     @property
-    def text_actions(self) -> bool:
+    def has_text_actions(self) -> bool:
         """Whether actions are logged by name."""
-        return is_text(self.parts[0].schema.field(self.layout.names["action"]).type)
+        return is_text(self.sources[0].schema.field(self.roles.names["action"]).type)
 
     @property
     def n_actions(self) -> int:
@@ -216,17 +216,17 @@ class Log:
     def propensity(self) -> str:
         """Where μ of the action taken comes from; empty if it is not known."""
         for name in ("behavior_prob", "behavior_logp"):
-            if name in self.layout.names:
-                return self.layout.names[name]
-        return "mu" if "mu" in self.layout.tables or self.behaviour is not None else ""
+            if name in self.roles.names:
+                return self.roles.names[name]
+        return "mu" if "mu" in self.roles.tables or self.behaviour is not None else ""
 
     @property
-    def whole_behaviour(self) -> bool:
+    def has_full_behaviour(self) -> bool:
         """Whether μ of every action is known, not only of the one taken."""
-        return "mu" in self.layout.tables or self.behaviour is not None
+        return "mu" in self.roles.tables or self.behaviour is not None
 
     @property
-    def reading(self) -> str:
+    def read_options(self) -> str:
         """How the rows are read, in words: logs that differ in it must not be added up."""
         said = [f'time_limit="{self.time_limit}"']
         for name in ("min_prob", "drop_bad", "drop_autoreset", "estimated"):
@@ -235,28 +235,28 @@ class Log:
                 said.append(f"{name}={value!r}")
         return ", ".join(said)
 
-    def but(self, **changes: Any) -> Self:
+    def with_options(self, **changes: Any) -> Self:
         """Return the log read with other options."""
         kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOUND}
         return type(self)(**(kept | changes))
 
     # Reading.
 
-    def pieces(
+    def segments(
         self,
         tables: Sequence[str] = (),
         progress: Progress | None = None,
         warnings: list[Finding] | None = None,
-    ) -> Iterator[Piece]:
+    ) -> Iterator[Segment]:
         """Return the transitions in pieces of whole episodes; at the end refuse a bad log.
 
         ``tables`` names tables of probabilities to read beside ``mu``, such as ``pi``; what is odd
         but no error is appended to ``warnings``.
         """
-        if self._held is not None:
-            yield from self._again(progress, warnings)
+        if self._cache is not None:
+            yield from self._iter_cached(progress, warnings)
             return
-        reading = Reading(self)
+        reading = LogReader(self)
         done = 0
         for rows in self._decoded(tables):
             yield from reading.take(rows)
@@ -265,20 +265,20 @@ class Log:
                 progress(done / self.rows)
         yield from reading.finish()
         found = reading.findings()
-        refuse(found)
+        raise_errors(found)
         if warnings is not None:
             warnings += found
 
-    def held(self, tables: Sequence[str] = (), progress: Progress | None = None) -> Self:
+    def cached(self, tables: Sequence[str] = (), progress: Progress | None = None) -> Self:
         """Return the log with its pieces kept in memory, to be read again and again.
 
         ``tables`` names tables that will be asked for, beside ``mu`` and ``pi``.
         """
         wanted = {"pi", *tables}
-        if self._held is not None and wanted <= self._held[2]:
+        if self._cache is not None and wanted <= self._cache[2]:
             return self
-        found, reading = copy(self), Reading(self)
-        pieces: list[Piece] = []
+        found, reading = copy(self), LogReader(self)
+        pieces: list[Segment] = []
         done = 0
         for rows in self._decoded(sorted(wanted)):
             pieces += reading.take(rows)
@@ -286,13 +286,15 @@ class Log:
             if progress is not None:
                 progress(done / self.rows)
         pieces += reading.finish()
-        object.__setattr__(found, "_held", (pieces, reading, wanted))
+        object.__setattr__(found, "_cache", (pieces, reading, wanted))
         return found
 
-    def _again(self, progress: Progress | None, warnings: list[Finding] | None) -> Iterator[Piece]:
+    def _iter_cached(
+        self, progress: Progress | None, warnings: list[Finding] | None
+    ) -> Iterator[Segment]:
         """Return the pieces that are kept; at the end refuse a bad log."""
-        assert self._held is not None
-        pieces, reading, _ = self._held
+        assert self._cache is not None
+        pieces, reading, _ = self._cache
         done = 0
         for piece in pieces:
             yield piece
@@ -300,25 +302,25 @@ class Log:
             if progress is not None:
                 progress(min(1.0, done / self.rows))
         found = reading.findings()
-        refuse(found)
+        raise_errors(found)
         if warnings is not None:
             warnings += found
 
-    def _decoded(self, tables: Sequence[str]) -> Iterator[Rows]:
+    def _decoded(self, tables: Sequence[str]) -> Iterator[DecodedRows]:
         named = dict.fromkeys(("mu", *tables))
         wanted = [t for name in named for t in (name, f"next_{name}")]
-        decode = Decoder(self.layout, self.action_names, self.n_actions, wanted)
+        decode = Decoder(self.roles, self.action_names, self.n_actions, wanted)
         columns = [
-            *self.layout.names.values(), *self.layout.observations, *self.layout.next_observations,
+            *self.roles.names.values(), *self.roles.observations, *self.roles.next_observations,
         ]  # fmt: skip
-        columns += [c for name in wanted for c in self.layout.tables.get(name, ())]
+        columns += [c for name in wanted for c in self.roles.tables.get(name, ())]
         columns = list(dict.fromkeys(columns))
-        for part in self.parts:
+        for part in self.sources:
             for batch in part.batches(columns):
                 if batch.num_rows:
                     yield decode(batch)
 
-    def card(self, gamma: float | None = None, progress: Progress | None = None) -> Card:
+    def summary(self, gamma: float | None = None, progress: Progress | None = None) -> LogSummary:
         """Read the whole log once: its numbers, and all that is wrong with it.
 
         Parameters
@@ -329,12 +331,12 @@ class Log:
             Called with the fraction of the rows that is read.
         """
         returns = Returns(gamma, self.time_limit == "task")
-        if self._held is not None:
-            pieces, reading, _ = self._held
+        if self._cache is not None:
+            pieces, reading, _ = self._cache
             for piece in pieces:
                 returns.add(piece)
         else:
-            reading, done = Reading(self), 0
+            reading, done = LogReader(self), 0
             for rows in self._decoded(["pi"]):
                 for piece in reading.take(rows):
                     returns.add(piece)
@@ -345,11 +347,11 @@ class Log:
                 returns.add(piece)
         findings = reading.findings()
         counts = reading.counts(findings)
-        return Card.of(self, counts, reading.cutter, findings, gamma, returns.mean)
+        return LogSummary.of(self, counts, reading.segmenter, findings, gamma, returns.mean)
 
     def start_states(self) -> FloatArray:
         """Observations in which the episodes begin, [episodes, d]."""
-        found = [piece.observations[piece.first_states] for piece in self.pieces()]
+        found = [piece.observations[piece.first_states] for piece in self.segments()]
         return np.concatenate(found) if found else np.zeros((0, self.dimensions))
 
     def write(self, path: str | os.PathLike[str], **metadata: Any) -> Path:
@@ -363,18 +365,18 @@ class Log:
                 "the log they were made for, and keep the function beside it."
             )
         words = self.metadata | {"actions": list(self.action_names)} | metadata
-        return write_parts(self.parts, Path(path), words)
+        return write_sources(self.sources, Path(path), words)
 
     def __repr__(self) -> str:
         stamp = ", propensities estimated" if self.estimated else ""
-        files = f"files={len(self.parts)}, " if len(self.parts) > 1 else ""
+        files = f"files={len(self.sources)}, " if len(self.sources) > 1 else ""
         return (
             f"Log({files}rows={self.rows:,}, observation={self.dimensions}, "
             f"actions={self.n_actions}{stamp})"
         )
 
 
-FOUND = ("parts", "layout", "_held")
+FOUND = ("sources", "roles", "_cache")
 """Fields that are found, not given."""
 
 MOST_ACTIONS = 10_000

@@ -92,7 +92,7 @@ def _more(count: int, what: str) -> str:
     return f" (and {count - 1:,} more such {what}{'s' if count > 2 else ''})"
 
 
-WORDS: dict[str, Callable[..., str]] = {
+MESSAGES: dict[str, Callable[..., str]] = {
     "E101": _zero,
     "E102": lambda *kind, **at: _logs(kind[0], **at) if kind[1] == "log" else _range(*kind, **at),
     "E104": _no_distribution,

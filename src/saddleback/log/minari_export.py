@@ -80,12 +80,12 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **ab
 def _episodes(log: Log) -> Iterator[dict[str, Any]]:
     """Return the usable transitions of each episode as Minari wants them."""
     held: list[tuple[Any, ...]] = []
-    for piece in log.pieces():
+    for piece in log.segments():
         rows = piece.rows
         used = np.zeros(len(rows), dtype=np.bool_)
         used[piece.index] = True
         after = np.zeros(len(rows), dtype=np.int64)
-        after[piece.index] = piece.following
+        after[piece.index] = piece.next_states
         over = np.zeros(len(rows), dtype=np.bool_)
         over[piece.index] = ~piece.continues
         first = np.flatnonzero(rows.starts)
@@ -105,7 +105,7 @@ def _episodes(log: Log) -> Iterator[dict[str, Any]]:
                     piece.observations[where], None if mu is None else mu[where],
                 )
             )  # fmt: skip
-            if piece.goes_on and i == len(bounds) - 2:
+            if piece.continues_in_next and i == len(bounds) - 2:
                 continue
             yield from _buffer(held)
             held = []

@@ -22,7 +22,7 @@ from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
-from saddleback.log.policy_query import ask
+from saddleback.log.policy_query import query_policy
 from saddleback.policies import Policy
 
 KEYS = ("behavior_prob", "behavior_probs")
@@ -233,7 +233,7 @@ def _place(
     agree, steps = np.zeros(2), 0
     for each in episodes:
         n = len(each.rewards)
-        mu = ask("behaviour", behaviour, each.observations[:-1], n_actions)
+        mu = query_policy("behaviour", behaviour, each.observations[:-1], n_actions)
         own = mu[np.arange(n), each.actions]
         for shift in (0, 1):
             agree[shift] += int((np.abs(each.taken(shift) - own) <= AGREE).sum())

@@ -13,7 +13,7 @@ TOLERANCE = 1e-6
 """How far the probabilities of a policy may sum from 1."""
 
 
-def ask(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
+def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
     """Return probabilities [n, K] of a policy, or say what is wrong with its answer."""
     try:
         answer = np.asarray(policy(observations), dtype=np.float64)
@@ -35,10 +35,10 @@ def ask(name: str, policy: Any, observations: FloatArray, n_actions: int) -> Flo
                 )
             ]
         )
-    return sound(f"{name} policy", answer, observations)
+    return check_distribution(f"{name} policy", answer, observations)
 
 
-def sound(name: str, answer: FloatArray, observations: FloatArray) -> FloatArray:
+def check_distribution(name: str, answer: FloatArray, observations: FloatArray) -> FloatArray:
     """Refuse rows that are not probability distributions, naming the first."""
     total = answer @ np.ones(answer.shape[1])
     if not answer.size or (answer.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE):

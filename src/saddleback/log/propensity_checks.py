@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.log.arrow_decode import Rows
-from saddleback.log.diagnostics import Finding, Tally
+from saddleback.log.arrow_decode import DecodedRows
+from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.diagnostics import rows as many
 
 TOLERANCE = 1e-6
@@ -22,11 +22,11 @@ AGREE = 1e-6
 """How near a propensity must be to μ of the action to count as the same."""
 
 
-class Propensities:
+class PropensityChecks:
     """Counts what is wrong with the probabilities of the actions taken."""
 
-    def __init__(self, tally: Tally, names: Mapping[str, str], prob: str) -> None:
-        self._tally = tally
+    def __init__(self, problems: ProblemCounter, names: Mapping[str, str], prob: str) -> None:
+        self._problems = problems
         self._name = {
             "mu": "mu of the action taken",
             names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
@@ -37,18 +37,18 @@ class Propensities:
         self._zero: list[Any] = []
         self._agree, self._compared = np.zeros(3), 0
 
-    def look(self, piece: Rows, prob: FloatArray) -> None:
+    def look(self, piece: DecodedRows, prob: FloatArray) -> None:
         """Take in the propensities of the next rows."""
         low, high = float(np.min(prob)), float(np.max(prob))
         if np.isnan(low):
             where = np.flatnonzero(np.isnan(prob))
-            self._tally.add(("E102", self._name, "NaN"), len(where), piece.places(where))
+            self._problems.add(("E102", self._name, "NaN"), len(where), piece.places(where))
             low = float(np.nanmin(prob, initial=np.inf))
             high = float(np.nanmax(prob, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
         if high > 1.0 + TOLERANCE:
             where = np.flatnonzero(prob > 1.0 + TOLERANCE)
-            self._tally.add(("E102", self._name, "> 1"), len(where), piece.places(where))
+            self._problems.add(("E102", self._name, "> 1"), len(where), piece.places(where))
         if low < 0.0:
             where = np.flatnonzero(prob < 0)
             self._below_zero.append((len(where), piece.places(where)))
@@ -71,15 +71,15 @@ class Propensities:
         """Whether an error has been found that is counted only at the end."""
         return bool(self._below_zero or (self._zero and not zero_is_fine))
 
-    def settle(self, min_prob: float | None) -> None:
+    def finalise(self, min_prob: float | None) -> None:
         """Count what could be told only after the last row."""
         if self._below_zero:
             kind = "log" if self.high <= 0.0 else "< 0"
             for count, places in self._below_zero:
-                self._tally.add(("E102", self._name, kind), count, places)
+                self._problems.add(("E102", self._name, kind), count, places)
         if self._zero and min_prob is None and not (self._below_zero and self.high <= 0.0):
             for count, places in self._zero:
-                self._tally.add(("E101", self._name), count, places)
+                self._problems.add(("E101", self._name), count, places)
 
     def findings(self, rows: int, actions: int) -> list[Finding]:
         """Say what is odd about a log of so many rows and actions as a whole."""

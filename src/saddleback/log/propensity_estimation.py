@@ -41,7 +41,7 @@ class Behaviour:
         Arrow table: for each range of μ̂, how many (row, action) pairs are in it, the mean μ̂ there
         and the share in which the action was taken. Each half of the episodes is judged by what was
         fitted to the other half.
-    how
+    description
         The stamp.
 
     Examples
@@ -56,7 +56,7 @@ class Behaviour:
     policy: Policy
     log: Log
     calibration: Any
-    how: str
+    description: str
 
 
 def estimate_behaviour(
@@ -92,19 +92,19 @@ def estimate_behaviour(
     >>> from saddleback.log import collect
     >>> car = collect(problems.mountain_car(), episodes=50, rng=0)
     >>> found = estimate_behaviour(car, bins=20)
-    >>> found.how
+    >>> found.description
     'counts in a grid of 20 cells along each of 2 entries'
     >>> found.log
     Log(rows=6,142, observation=2, actions=3, propensities estimated)
     """
     _registry.known("method", method, ("counts", "logistic"))
     _validate.instance("estimate_behaviour", "log", log, Log)
-    fresh = log.but(
+    fresh = log.with_options(
         behaviour=None, estimated=None, ignore_propensities=True, actions=log.action_names
     )
     every = max(1, -(-log.rows // MOST_ROWS))
     seen, taken, number, skip, begun = [], [], [], 0, 0
-    for piece in fresh.pieces():
+    for piece in fresh.segments():
         seen.append(piece.rows.observations[skip::every].copy())
         taken.append(piece.rows.actions[skip::every].copy())
         number.append((begun + np.cumsum(piece.rows.starts))[skip::every])
@@ -127,7 +127,7 @@ def estimate_behaviour(
     folds = [fitted(episode % 2 != k)[0] if (episode % 2 != k).any() else policy for k in (0, 1)]
     if every > 1:
         how += f", from one row in {every}"
-    stamped = fresh.but(behaviour=policy, estimated=how)
+    stamped = fresh.with_options(behaviour=policy, estimated=how)
     return Behaviour(policy, stamped, _calibration(folds, observations, actions, episode), how)
 
 

@@ -9,42 +9,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddleback.log.arrow_decode import Rows
+from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
-from saddleback.log.policy_query import ask
-from saddleback.log.row_checks import Inspection
-from saddleback.log.segmentation import Cutter, Piece
+from saddleback.log.policy_query import query_policy
+from saddleback.log.row_checks import RowChecks
+from saddleback.log.segmentation import Segment, Segmenter
 from saddleback.policies import Policy
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
 
 
-class Reading:
+class LogReader:
     """One pass over a log: rows looked at, cut into episodes, given their propensities."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        layout = log.layout
+        roles = log.roles
         names = log.action_names
         observed = log.observation_names
         self._task = log.time_limit == "task"
-        inspect = partial(Inspection, layout.names, observed, names, log.propensity, self._task)
+        inspect = partial(RowChecks, roles.names, observed, names, log.propensity, self._task)
         self.inspection = inspect()
         drops = log.drop_bad is not None or log.drop_autoreset
         self._kept = inspect() if drops else None
-        self.cutter = Cutter(
+        self.segmenter = Segmenter(
             log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
         )
 
-    def counts(self, findings: list[Finding]) -> Inspection:
+    def counts(self, findings: list[Finding]) -> RowChecks:
         """Return the counts of the rows that are used: without those dropped, unless it fails."""
         if self._kept is None or any(each.is_error for each in findings):
             return self.inspection
         return self._kept
 
-    def take(self, rows: Rows) -> Iterator[Piece]:
+    def take(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return the pieces that are complete with the next rows; none once an error was met."""
         if self._log.behaviour is not None:
             rows = self._behave(
@@ -57,59 +57,59 @@ class Reading:
         self.inspection.look(rows)
         if rows.propensity is not None and self._log.min_prob is not None:
             rows = replace(rows, propensity=np.maximum(rows.propensity, self._log.min_prob))
-        yield from self._sound(self.cutter.add(rows))
+        yield from self._sound(self.segmenter.add(rows))
 
-    def finish(self) -> Iterator[Piece]:
+    def finish(self) -> Iterator[Segment]:
         """Return the last piece."""
-        yield from self._sound(self.cutter.finish())
+        yield from self._sound(self.segmenter.finish())
 
-    def _sound(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    def _sound(self, pieces: Iterator[Segment]) -> Iterator[Segment]:
         forgiven = {"E120"} if self._log.drop_bad else set()
         if self._log.min_prob is not None:
             forgiven.add("E101")
         for piece in pieces:
-            if not self.inspection.failed(forgiven) and "E132" not in self.cutter.tally:
+            if not self.inspection.failed(forgiven) and "E132" not in self.segmenter.problems:
                 if self._kept is not None:
                     self._kept.look(piece.rows)
                 yield piece
 
-    def _behave(self, rows: Rows, policy: Policy) -> Rows:
+    def _behave(self, rows: DecodedRows, policy: Policy) -> DecodedRows:
         """Ask μ of every state, and of those that a truncated row led to."""
         tables, n = dict(rows.tables), self._log.n_actions
         sound = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
         if len(sound) == len(rows):
-            mu = ask("behaviour", policy, rows.observations, n)
+            mu = query_policy("behaviour", policy, rows.observations, n)
         else:  # the others are refused, or dropped
             mu = np.full((len(rows), n), 1.0 / n)
             if len(sound):
-                mu[sound] = ask("behaviour", policy, rows.observations[sound], n)
+                mu[sound] = query_policy("behaviour", policy, rows.observations[sound], n)
         tables["mu"] = mu
         if rows.next_observations is not None:
             there = np.flatnonzero(np.isfinite(rows.next_observations).all(axis=1))
             tables["next_mu"] = np.full_like(mu, np.nan)
             if len(there):
-                tables["next_mu"][there] = ask(
+                tables["next_mu"][there] = query_policy(
                     "behaviour", policy, rows.next_observations[there], n
                 )
         return replace(rows, tables=tables)
 
     def findings(self) -> list[Finding]:
         """All that is wrong, errors first."""
-        found = self.inspection.findings(self._log.min_prob, self.cutter.dropped)
-        found += self.cutter.findings()
-        if self.cutter.dropped and self.cutter.dropped == self.inspection.episodes:
+        found = self.inspection.findings(self._log.min_prob, self.segmenter.dropped)
+        found += self.segmenter.findings()
+        if self.segmenter.dropped and self.segmenter.dropped == self.inspection.episodes:
             found.append(
                 Finding(
                     "E122",
-                    f"every episode ({self.cutter.dropped:,}) holds NaN or infinities, so dropping "
-                    "them leaves nothing. Fill the values instead (rewards that are known only at "
+                    f"every episode ({self.segmenter.dropped:,}) holds NaN or infinities, so "
+                    "dropping them leaves nothing. Fill the values instead (rewards known only at "
                     "the end: 0 before it).",
                 )
             )
         if self._log.drop_autoreset:
             found = [each for each in found if each.code != "W133"]
         if self._task:
-            if self.cutter.truncated and not self.inspection.tells_time:
+            if self.segmenter.truncated and not self.inspection.tells_time:
                 found.append(
                     Finding(
                         "W154",
@@ -118,7 +118,7 @@ class Reading:
                         "observed. Add the remaining time to the observation.",
                     )
                 )
-        elif not self.cutter.terminated and self.inspection.rows:
+        elif not self.segmenter.terminated and self.inspection.rows:
             found.append(
                 Finding("W150", "no episode terminated: V depends wholly on bootstrapping.")
             )
@@ -137,10 +137,10 @@ class Reading:
     def _actions(self) -> list[Finding]:
         """Say how actions were numbered where nobody said, and which are never taken."""
         log, names, taken = self._log, self._log.action_names, self.inspection.taken
-        if log.names_given or len(names) < 2:
+        if log.has_action_names or len(names) < 2:
             return []
         found = []
-        if log.text_actions:
+        if log.has_text_actions:
             listed = ", ".join(f"{k} {name}" for k, name in enumerate(names[:9]))
             found.append(
                 Finding(
@@ -151,7 +151,7 @@ class Reading:
                 )
             )
         never = [name for name, count in zip(names, taken, strict=True) if not count]
-        if never and not log.whole_behaviour:
+        if never and not log.has_full_behaviour:
             found.append(
                 Finding(
                     "W149",
@@ -170,7 +170,7 @@ class Returns:
         self._gamma, self._sum, self._count = gamma, 0.0, 0
         self._now = 0.0
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Segment) -> None:
         """Take in the next piece."""
         if self._gamma is None:
             return
@@ -182,8 +182,10 @@ class Returns:
         self._now = 0.0
         last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
         over = rows.terminated | rows.truncated if self._limited else rows.terminated
-        ended = over[last] & np.append(np.ones(len(last) - 1, dtype=bool), not piece.goes_on)
-        if piece.goes_on:
+        ended = over[last] & np.append(
+            np.ones(len(last) - 1, dtype=bool), not piece.continues_in_next
+        )
+        if piece.continues_in_next:
             self._now = float(each[-1])
         self._sum += float(each[ended].sum())
         self._count += int(ended.sum())

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from saddleback._paths import matching, within
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
-from saddleback.log.schema import Layout, resolve
+from saddleback.log.schema import ColumnRoles, resolve
 
 BATCH = 1 << 17
 """Rows read at a time."""
@@ -29,7 +29,7 @@ METADATA = b"saddleback"
 
 
 @dataclass(frozen=True)
-class Part:
+class RowSource:
     """A file, or a table in memory, of a log."""
 
     name: str
@@ -61,7 +61,7 @@ class Part:
         return found if isinstance(found, dict) else {}
 
 
-def parts(data: Any) -> list[Part]:
+def open_sources(data: Any) -> list[RowSource]:
     """Return the parts of a log, refusing what cannot be read; nothing but footers is read."""
     if isinstance(data, (str, os.PathLike)):
         data = [data]
@@ -72,7 +72,7 @@ def parts(data: Any) -> list[Part]:
     ):
         return _files([str(each) for each in data])
     table = as_table(data)
-    return [Part("the table", table.num_rows, table.schema, table)]
+    return [RowSource("the table", table.num_rows, table.schema, table)]
 
 
 def as_table(data: Any) -> Any:
@@ -115,7 +115,7 @@ def _column(name: str, given: Any) -> Any:
         raise InvalidParameter(f"column {name!r} of the log is not a column: {error}.") from None
 
 
-def _files(names: Sequence[str]) -> list[Part]:
+def _files(names: Sequence[str]) -> list[RowSource]:
     found: list[Finding] = []
     paths: list[str] = []
     for name in names:
@@ -128,7 +128,7 @@ def _files(names: Sequence[str]) -> list[Part]:
                 found.append(Finding("E190", f"the folder {match} holds no *.parquet files."))
             paths += inside
     seen: dict[str, str] = {}
-    each: list[Part] = []
+    each: list[RowSource] = []
     for path in paths:
         real = os.path.realpath(path)
         if real in seen:
@@ -139,7 +139,7 @@ def _files(names: Sequence[str]) -> list[Part]:
         seen[real] = path
         try:
             with pq.ParquetFile(path) as file:
-                each.append(Part(path, file.metadata.num_rows, file.schema_arrow))
+                each.append(RowSource(path, file.metadata.num_rows, file.schema_arrow))
         except BROKEN as error:
             found.append(_unreadable(path, error))
     if found:
@@ -160,19 +160,19 @@ def _unreadable(path: str, error: Exception) -> Finding:
     )
 
 
-def common_layout(
-    each: Sequence[Part], observations: Sequence[str] | None, columns: Mapping[str, str]
-) -> Layout:
-    """Return the layout that all parts share, refusing parts that differ."""
+def common_roles(
+    each: Sequence[RowSource], observations: Sequence[str] | None, columns: Mapping[str, str]
+) -> ColumnRoles:
+    """Return the roles that all parts share, refusing parts that differ."""
     if not sum(part.rows for part in each):
         named = f"{each[0].name} has" if len(each) == 1 else f"all {len(each)} files have"
         raise LogError([Finding("E193", f"the log is empty: {named} no rows.")])
-    layout, found = resolve(each[0].schema, observations, columns)
-    if layout is None:
+    roles, found = resolve(each[0].schema, observations, columns)
+    if roles is None:
         raise LogError(found)
     for part in each[1:]:
         other, _ = resolve(part.schema, observations, columns)
-        read = [*layout.read, *(other.read if other is not None else ())]
+        read = [*roles.read, *(other.read if other is not None else ())]
         differ = [
             f"{name} is {_type(each[0], name)} in the first, {_type(part, name)} in the second"
             for name in dict.fromkeys(read)
@@ -200,14 +200,14 @@ def common_layout(
                 )
     if found:
         raise LogError(found)
-    return layout
+    return roles
 
 
-def _type(part: Part, name: str) -> str:
+def _type(part: RowSource, name: str) -> str:
     return str(part.schema.field(name).type) if name in part.schema.names else "missing"
 
 
-def write_parts(each: Sequence[Part], path: Path, words: dict[str, Any]) -> Path:
+def write_sources(each: Sequence[RowSource], path: Path, words: dict[str, Any]) -> Path:
     """Write all parts as one Parquet file, whole or not at all."""
     try:
         noted = json.dumps(words).encode()

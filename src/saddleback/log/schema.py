@@ -31,7 +31,7 @@ HINTS = {
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnRoles:
     """Columns of a log by their role.
 
     Attributes
@@ -44,7 +44,7 @@ class Layout:
         Whether the observation is one column of fixed-size lists.
     dimensions
         Entries of an observation.
-    given
+    are_features
         Whether the columns are features themselves, ``phi_…``.
     tables
         Columns of each table of probabilities, such as ``mu`` and ``pi`` and ``next_pi``.
@@ -55,7 +55,7 @@ class Layout:
     next_observations: tuple[str, ...]
     as_list: bool
     dimensions: int
-    given: bool
+    are_features: bool
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -64,8 +64,8 @@ class Layout:
         each = [*self.names.values(), *self.observations, *self.next_observations]
         return [*each, *(column for columns in self.tables.values() for column in columns)]
 
-    def without_propensities(self) -> Layout:
-        """Return the layout of a log whose propensities are left unread."""
+    def without_propensities(self) -> ColumnRoles:
+        """Return the roles of a log whose propensities are left unread."""
         names = {k: v for k, v in self.names.items() if not k.startswith("behavior_")}
         tables = {k: v for k, v in self.tables.items() if k not in ("mu", "next_mu")}
         return replace(self, names=names, tables=tables)
@@ -81,7 +81,7 @@ def numbered(names: Sequence[str], prefix: str) -> tuple[str, ...]:
 
 def resolve(
     schema: Any, observations: Sequence[str] | None, columns: Mapping[str, str]
-) -> tuple[Layout | None, list[Finding]]:
+) -> tuple[ColumnRoles | None, list[Finding]]:
     """Find the columns in an Arrow schema; None if something needed is missing."""
     for name in columns:
         known("standard column", name, [*REQUIRED, *OPTIONAL])
@@ -162,7 +162,7 @@ def resolve(
             )
     if found:
         return None, found
-    return Layout(names, seen, following, as_list, dimensions, given, tables), []
+    return ColumnRoles(names, seen, following, as_list, dimensions, given, tables), []
 
 
 WANTED = {

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
-from saddleback.log.arrow_decode import Rows, join
-from saddleback.log.diagnostics import Finding, Tally
+from saddleback.log.arrow_decode import DecodedRows, join
+from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.episode_ids import hash_ids
-from saddleback.log.messages import WORDS
+from saddleback.log.messages import MESSAGES
 from saddleback.log.row_checks import finite_rows
 
 RESET = "(Looks like Gymnasium NEXT_STEP autoreset: pass drop_autoreset=True.)"
@@ -30,7 +30,7 @@ SEGMENT = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Segment:
     """Consecutive transitions, and the states between which they lead.
 
     Attributes
@@ -39,7 +39,7 @@ class Piece:
         Every state that is met, [m, d]: those of the rows, then those only led to.
     tables
         Tables of probabilities in those states, [m, K], NaN where nothing is known.
-    here, following
+    states, next_states
         States before and after each transition, [n].
     actions, rewards
         What was done, and what it brought, [n].
@@ -55,7 +55,7 @@ class Piece:
         64 bits for each of those episodes.
     unfinished
         Which of the episodes that end here simply stop, without a flag.
-    goes_on, then
+    continues_in_next, next_action
         Whether the last episode goes on in the next piece, and the action with which it does, in
         the last of the observations.
     rows, index
@@ -64,15 +64,15 @@ class Piece:
     Examples
     --------
     >>> from saddleback import collect, problems
-    >>> piece = next(collect(problems.mountain_car(), episodes=5, rng=0).pieces())
+    >>> piece = next(collect(problems.mountain_car(), episodes=5, rng=0).segments())
     >>> len(piece), int(piece.starts.sum()), piece.observations.shape
     (604, 4, (604, 2))
     """
 
     observations: FloatArray
     tables: dict[str, FloatArray]
-    here: IntArray
-    following: IntArray
+    states: IntArray
+    next_states: IntArray
     actions: IntArray
     rewards: FloatArray
     continues: BoolArray
@@ -81,9 +81,9 @@ class Piece:
     first_states: IntArray
     ids: OffsetArray
     unfinished: BoolArray
-    goes_on: bool
-    then: int | None
-    rows: Rows
+    continues_in_next: bool
+    next_action: int | None
+    rows: DecodedRows
     index: IntArray
 
     def __len__(self) -> int:
@@ -91,14 +91,14 @@ class Piece:
 
 
 @dataclass
-class Cutter:
+class Segmenter:
     """Cuts rows into pieces of whole episodes, counting how they end."""
 
     time_limit: str
     drop_bad: bool
     drop_autoreset: bool
     segment: int = SEGMENT
-    tally: Tally = field(default_factory=Tally)
+    problems: ProblemCounter = field(default_factory=ProblemCounter)
     terminated: int = 0
     truncated: int = 0
     with_next: int = 0
@@ -106,12 +106,12 @@ class Cutter:
     lost: int = 0
     dropped: int = 0
     phantoms: int = 0
-    _rest: Rows | None = None
+    _rest: DecodedRows | None = None
     _flagged: int = 0
     _phantom_like: int = 0
     _was_end: bool = False
 
-    def add(self, rows: Rows) -> Iterator[Piece]:
+    def add(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return what is complete with the next rows."""
         held = join(self._rest, rows)
         begins = np.flatnonzero(held.starts)
@@ -124,7 +124,7 @@ class Cutter:
             held = held.part(slice(self.segment, None))
         self._rest = held
 
-    def finish(self) -> Iterator[Piece]:
+    def finish(self) -> Iterator[Segment]:
         """Return the last episode, which nothing follows."""
         if self._rest is not None and len(self._rest):
             yield from self._whole(self._rest)
@@ -132,7 +132,7 @@ class Cutter:
 
     def findings(self) -> list[Finding]:
         """What is wrong with how episodes end."""
-        found = self.tally.findings(WORDS)
+        found = self.problems.findings(MESSAGES)
         if self._flagged and self._flagged == self._phantom_like:
             return [Finding("E132", f"{each.message} {RESET}") for each in found]
         return found
@@ -142,7 +142,7 @@ class Cutter:
         """Whether an episode must be seen to its end before any of it is used."""
         return self.drop_bad or self.drop_autoreset
 
-    def _whole(self, rows: Rows) -> Iterator[Piece]:
+    def _whole(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return episodes that end here; long ones in segments, counted from their start."""
         if self._needs_whole:
             rows = self._kept(rows)
@@ -164,16 +164,16 @@ class Cutter:
         if done < len(rows):
             yield self._cut(rows.part(slice(done, None)), None)
 
-    def _kept(self, rows: Rows) -> Rows:
+    def _kept(self, rows: DecodedRows) -> DecodedRows:
         """Drop what is to be dropped."""
         if self.drop_autoreset:
             rows = self._without_phantoms(rows)
         return self._without_bad(rows) if self.drop_bad else rows
 
-    def _cut(self, rows: Rows, then: Rows | None) -> Piece:
+    def _cut(self, rows: DecodedRows, then: DecodedRows | None) -> Segment:
         """Return whole episodes, or a segment of one that goes on with ``then``."""
-        goes_on = then is not None
-        last = np.append(rows.starts[1:], not goes_on)
+        continues_in_next = then is not None
+        last = np.append(rows.starts[1:], not continues_in_next)
         ended = rows.terminated | rows.truncated
         self._look(rows, last, ended)
         terminated = last & rows.terminated
@@ -195,7 +195,7 @@ class Cutter:
             then = then.part(slice(len(rows), len(rows) + 1))
         return _piece(rows, last, terminated, known, used, then, ended)
 
-    def _look(self, rows: Rows, last: BoolArray, ended: BoolArray) -> None:
+    def _look(self, rows: DecodedRows, last: BoolArray, ended: BoolArray) -> None:
         """Notice flags in mid-episode, unless they are what an automatic reset leaves."""
         early = np.flatnonzero(ended & ~last)
         if not len(early):
@@ -212,9 +212,9 @@ class Cutter:
         length = int(rows.position[end]) + 1
         episode, step = rows.place(i)
         details = (name, str(step), str(length), str(episode))
-        self.tally.add(("E132",), len(early), rows.places(early), details)
+        self.problems.add(("E132",), len(early), rows.places(early), details)
 
-    def _without_bad(self, rows: Rows) -> Rows:
+    def _without_bad(self, rows: DecodedRows) -> DecodedRows:
         good = finite_rows(rows)
         if good.all():
             return rows
@@ -223,7 +223,7 @@ class Cutter:
         self.dropped += len(spoiled)
         return rows.part(~np.isin(episode, spoiled))
 
-    def _without_phantoms(self, rows: Rows) -> Rows:
+    def _without_phantoms(self, rows: DecodedRows) -> DecodedRows:
         """Drop the row that a reset left: after the row that ended an episode, with reward 0.
 
         It is the last of that episode, or the first of the next.
@@ -243,14 +243,14 @@ class Cutter:
 
 
 def _piece(
-    rows: Rows,
+    rows: DecodedRows,
     last: BoolArray,
     terminated: BoolArray,
     known: BoolArray,
     used: BoolArray,
-    then: Rows | None,
+    then: DecodedRows | None,
     ended: BoolArray,
-) -> Piece:
+) -> Segment:
     n, led_to = len(rows), np.flatnonzero(known)
     following = np.arange(1, n + 1)
     following[terminated] = np.flatnonzero(terminated)
@@ -270,15 +270,15 @@ def _piece(
     index = np.flatnonzero(used)
     begins = np.flatnonzero(rows.starts)
     states = observed[0] if len(observed) == 1 else np.concatenate(observed)
-    return Piece(
+    return Segment(
         observations=states,
         tables={
             name: parts[0] if len(parts) == 1 else np.concatenate(parts)
             for name, parts in tables.items()
             if not name.startswith("next_")
         },
-        here=index,
-        following=following[index],
+        states=index,
+        next_states=following[index],
         actions=rows.actions[index],
         rewards=rows.rewards[index],
         continues=~terminated[index],
@@ -287,8 +287,8 @@ def _piece(
         first_states=begins,
         ids=hash_ids(rows.ids.take(begins)),
         unfinished=~ended[last],
-        goes_on=then is not None,
-        then=None if then is None else int(then.actions[0]),
+        continues_in_next=then is not None,
+        next_action=None if then is None else int(then.actions[0]),
         rows=rows,
         index=index,
     )

@@ -14,12 +14,12 @@ from saddleback.log.diagnostics import Finding
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from saddleback.log.row_checks import Inspection
-    from saddleback.log.segmentation import Cutter
+    from saddleback.log.row_checks import RowChecks
+    from saddleback.log.segmentation import Segmenter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Card(Tabular):
+class LogSummary(Tabular):
     """What a log holds, and what is wrong with it.
 
     `to_pandas` and `to_polars` have the columns ``quantity`` and ``value``: counts, rewards,
@@ -55,7 +55,7 @@ class Card(Tabular):
     Examples
     --------
     >>> from saddleback import collect, problems
-    >>> card = collect(problems.mountain_car(), episodes=5, rng=0).card(gamma=0.99)
+    >>> card = collect(problems.mountain_car(), episodes=5, rng=0).summary(gamma=0.99)
     >>> card.episodes, card.terminated, card.findings
     (5, 5, ())
     >>> print(card.to_pandas().set_index("quantity").value["episodes"])
@@ -83,17 +83,17 @@ class Card(Tabular):
     def of(
         cls,
         log: Any,
-        inspection: Inspection,
-        cutter: Cutter,
+        inspection: RowChecks,
+        segmenter: Segmenter,
         findings: list[Finding],
         gamma: float | None,
         mean_return: float | None,
-    ) -> Card:
+    ) -> LogSummary:
         """Sum a pass over a log up."""
-        ended = cutter.terminated + (cutter.truncated if log.time_limit == "task" else 0)
-        unended = cutter.terminated + cutter.truncated + cutter.stops - ended
+        ended = segmenter.terminated + (segmenter.truncated if log.time_limit == "task" else 0)
+        unended = segmenter.terminated + segmenter.truncated + segmenter.stops - ended
         if gamma == 1.0 and unended > 0:
-            findings = [undiscounted(unended / (ended + unended)), *findings]
+            findings = [missing_discount(unended / (ended + unended)), *findings]
         counted = np.cumsum(inspection.propensities.histogram)
         propensity = None
         if counted[-1]:
@@ -103,11 +103,11 @@ class Card(Tabular):
         return cls(
             rows=inspection.rows,
             episodes=inspection.episodes,
-            terminated=cutter.terminated,
-            truncated=cutter.truncated,
-            stops=cutter.stops,
-            with_next=cutter.with_next,
-            lost=cutter.lost,
+            terminated=segmenter.terminated,
+            truncated=segmenter.truncated,
+            stops=segmenter.stops,
+            with_next=segmenter.with_next,
+            lost=segmenter.lost,
             reward=(inspection.reward_low, mean, inspection.reward_high),
             low=inspection.low,
             high=inspection.high,
@@ -197,7 +197,7 @@ class Card(Tabular):
         Examples
         --------
         >>> from saddleback import collect, problems
-        >>> left, right = collect(problems.mountain_car(), episodes=5, rng=0).card().plot()
+        >>> left, right = collect(problems.mountain_car(), episodes=5, rng=0).summary().plot()
         >>> right.get_title()
         'Ends of 5 episodes'
         """
@@ -232,7 +232,7 @@ class Card(Tabular):
         return {"quantity": [name for name, _ in rows], "value": [value for _, value in rows]}
 
 
-def undiscounted(share: float) -> Finding:
+def missing_discount(share: float) -> Finding:
     """Say that a share of the episodes has no end where only an end would do."""
     return Finding(
         "E160",

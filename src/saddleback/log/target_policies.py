@@ -11,8 +11,6 @@ a table [S, K] for observations 0, …, S − 1
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, policies
+from saddleback._plugins import load
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.log.callable_fingerprint import mark
+from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
 from saddleback.log.named_columns import with_columns
-from saddleback.log.policy_query import ask, sound
-from saddleback.log.segmentation import Piece
+from saddleback.log.policy_query import check_distribution, query_policy
+from saddleback.log.segmentation import Segment
 from saddleback.policies import Policy
 
 STOCK = ("uniform", "logged", "columns", "always", "pump")
@@ -42,7 +41,7 @@ class Target:
     ----------
     name
         What it is called.
-    mark
+    fingerprint
         What tells it from other policies, for merging: its source, numbers or columns.
     policy
         π as a function of observations, or None where it is in the log itself.
@@ -59,7 +58,7 @@ class Target:
     """
 
     name: str
-    mark: str
+    fingerprint: str
     policy: Policy | None = None
     table: str | None = None
 
@@ -68,13 +67,13 @@ class Target:
         """Tables of the log that are needed."""
         return [] if self.table is None else [self.table]
 
-    def probabilities(self, piece: Piece, n_actions: int) -> FloatArray:
+    def probabilities(self, piece: Segment, n_actions: int) -> FloatArray:
         """Return π [m, K] in all states of a piece."""
         if self.policy is not None:
-            return ask(f"target {self.name!r}", self.policy, piece.observations, n_actions)
+            return query_policy(f"target {self.name!r}", self.policy, piece.observations, n_actions)
         assert self.table is not None
         pi = piece.tables[self.table]
-        unknown = np.isnan(pi[piece.following]).any(axis=1) & piece.continues
+        unknown = np.isnan(pi[piece.next_states]).any(axis=1) & piece.continues
         for t in np.flatnonzero(unknown)[:1]:
             episode, step = piece.rows.place(int(piece.index[t]))
             raise LogError(
@@ -89,7 +88,7 @@ class Target:
             )
         return pi
 
-    def behaviour(self, piece: Piece) -> tuple[FloatArray | None, FloatArray | None]:
+    def behaviour(self, piece: Segment) -> tuple[FloatArray | None, FloatArray | None]:
         """Return μ of the actions taken [n], and the whole of μ in all states [m, K], if known."""
         return piece.propensity, piece.tables.get("mu")
 
@@ -100,7 +99,7 @@ class Target:
                 f"target {self.name!r} is known only on the rows of the log; give it as a function "
                 "to ask about other observations."
             )
-        return ask(f"target {self.name!r}", self.policy, observations, n_actions)
+        return query_policy(f"target {self.name!r}", self.policy, observations, n_actions)
 
 
 def as_target(given: Any, log: Log, name: str | None = None) -> Target:
@@ -122,7 +121,7 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
         return _classifier(given, log, name or type(given).__name__)
     if callable(given):
         policy = with_columns(given, log.observation_names)
-        return Target(name or str(getattr(given, "__name__", "target")), mark(given), policy)
+        return Target(name or str(getattr(given, "__name__", "target")), fingerprint(given), policy)
     try:
         table = np.asarray(given, dtype=np.float64)
         if not table.ndim:
@@ -137,7 +136,7 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
             f"a target table must have a row for each observation and {log.n_actions} columns, one "
             f"for each action; got shape {list(table.shape)}."
         )
-    sound("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
+    check_distribution("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
     digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
     return Target(name or "table", f"table {digest}", partial(_look_up, table))
 
@@ -153,7 +152,7 @@ def _named(given: str, log: Log, name: str) -> Target:
                 f"target {given!r} is {type(function).__name__}, not a function from observations "
                 "[n, d] to probabilities [n, K]."
             )
-        text = mark(function, Path(kind).read_text(encoding="utf-8"))
+        text = fingerprint(function, Path(kind).read_text(encoding="utf-8"))
         policy = with_columns(function, log.observation_names)
         return Target(name, f"{Path(kind).name}:{rest} {text}", policy)
     _registry.known("target policy", kind, STOCK)
@@ -162,8 +161,8 @@ def _named(given: str, log: Log, name: str) -> Target:
     if kind == "logged":
         if log.behaviour is not None:
             policy = with_columns(log.behaviour, log.observation_names)
-            return Target(name, "logged " + mark(log.behaviour), policy)
-        if "mu" not in log.layout.tables:
+            return Target(name, "logged " + fingerprint(log.behaviour), policy)
+        if "mu" not in log.roles.tables:
             raise InvalidParameter(
                 "target 'logged' needs the whole behaviour policy: columns mu_0, …, or "
                 "Log(…, behaviour=function), or estimate_behaviour(log)."
@@ -171,18 +170,18 @@ def _named(given: str, log: Log, name: str) -> Target:
         return Target(name, "logged", table="mu")
     if kind == "columns":
         prefix = rest or "pi"
-        if prefix not in log.layout.tables:
-            there = ", ".join(log.layout.tables) or "none"
+        if prefix not in log.roles.tables:
+            there = ", ".join(log.roles.tables) or "none"
             raise InvalidParameter(
                 f"target {given!r}: the log has no columns {prefix}_0, {prefix}_1, …; tables of "
                 f"probabilities in it: {there}."
             )
-        if len(log.layout.tables[prefix]) != log.n_actions:
+        if len(log.roles.tables[prefix]) != log.n_actions:
             raise LogError(
                 [
                     Finding(
                         "E141",
-                        f"{prefix}_* has {len(log.layout.tables[prefix])} columns, {log.n_actions} "
+                        f"{prefix}_* has {len(log.roles.tables[prefix])} columns, {log.n_actions} "
                         "actions in the log.",
                     )
                 ]
@@ -197,31 +196,6 @@ def _named(given: str, log: Log, name: str) -> Target:
     except ValueError:
         raise InvalidParameter(f"target {given!r}: write pump:0.8, a probability.") from None
     return Target(name, given, policies.pump(share))
-
-
-def load(spec: str) -> Any:
-    """Return what ``module.py:name`` names."""
-    path, _, attribute = spec.rpartition(":")
-    if not path or not attribute:
-        file = spec.rstrip(":")
-        raise InvalidParameter(f"{spec!r} names a file only; write {file}:function.")
-    if not Path(path).is_file():
-        raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
-    found = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if found is None or found.loader is None:
-        raise InvalidParameter(f"{path} is no Python file: write path/to/module.py:{attribute}.")
-    module = importlib.util.module_from_spec(found)
-    folder = str(Path(path).resolve().parent)
-    sys.modules.setdefault(found.name, module)
-    sys.path.insert(0, folder)
-    try:
-        found.loader.exec_module(module)
-    except Exception as error:
-        raise InvalidParameter(f"{path} failed: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(folder)
-    names = [name for name in vars(module) if not name.startswith("_")]
-    return getattr(module, _registry.known(f"name in {path}", attribute, names))
 
 
 def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:
@@ -269,7 +243,7 @@ def _scattered(
 
 def _by_name(model: Any, log: Log, name: str) -> Policy:
     """Return the classifier's probabilities, its columns found by name if it knows their names."""
-    there = list(log.layout.observations)
+    there = list(log.roles.observations)
     names = [str(each) for each in getattr(model, "feature_names_in_", ())]
     wanted = len(names) or getattr(model, "n_features_in_", log.dimensions)
     if wanted != log.dimensions or (names and set(names) != set(there)):
