@@ -102,7 +102,7 @@ def test_actions_never_taken(states):
 def test_long_logs_are_thinned(states, monkeypatch):
     log = Log(made(finite, states), segment=1000)
     whole = estimate_behaviour(log)
-    monkeypatch.setattr(propensity_estimation, "MOST_ROWS", 7000)
+    monkeypatch.setattr(propensity_estimation, "MAX_ROWS", 7000)
     thin = estimate_behaviour(log)
     assert thin.description == whole.description + ", from one row in 3"
     assert thin.calibration["pairs"].to_numpy().sum() == 3 * len(states[::3])

@@ -1,4 +1,4 @@
-"""Logs of decisions: read, validated, cut into episodes; and the policies to be judged by them."""
+"""Logs of decisions: reading, validation, segmentation; target policies and propensities."""
 
 from saddleback.log.behaviour_target import BehaviourTarget
 from saddleback.log.collect import collect
@@ -12,17 +12,6 @@ from saddleback.log.summary import LogSummary
 from saddleback.log.target_policies import Target, as_target
 
 __all__ = [
-    "Behaviour",
-    "BehaviourTarget",
-    "Finding",
-    "Log",
-    "LogError",
-    "LogSummary",
-    "Segment",
-    "Target",
-    "as_target",
-    "collect",
-    "estimate_behaviour",
-    "from_minari",
-    "to_minari",
+    "Behaviour", "BehaviourTarget", "Finding", "Log", "LogError", "LogSummary", "Segment", "Target",
+    "as_target", "collect", "estimate_behaviour", "from_minari", "to_minari",
 ]  # fmt: skip

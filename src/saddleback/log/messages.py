@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from saddleback.log.diagnostics import rows
+from saddleback.log.diagnostics import format_rows as n_rows
 
 
 def _zero(name: str, count: int, where: str) -> str:
     return (
-        f"{name} is 0 on {rows(count)} ({where}). A logged action cannot have probability 0. "
+        f"{name} is 0 on {n_rows(count)} ({where}). A logged action cannot have probability 0. "
         "Fix the log or pass min_prob=…"
     )
 
 
 def _logs(name: str, count: int, where: str) -> str:
     return (
-        f"{name} is never above 0 and negative on {rows(count)} ({where}): it looks like "
+        f"{name} is never above 0 and negative on {n_rows(count)} ({where}): it looks like "
         "log-probabilities (all <= 0): use behavior_logp."
     )
 
@@ -28,12 +28,12 @@ def _range(name: str, what: str, count: int, where: str) -> str:
         "> 1": "a density? continuous actions are not supported",
         "< 0": "probabilities lie in (0, 1]",
     }[what]
-    return f"{name} is {what} on {rows(count)} ({where}): {fix}."
+    return f"{name} is {what} on {n_rows(count)} ({where}): {fix}."
 
 
 def _bad_number(name: str, what: str, count: int, where: str) -> str:
     return (
-        f'{name} is {what} in {rows(count)} ({where}). Drop the episode (drop_bad="episode") or '
+        f'{name} is {what} in {n_rows(count)} ({where}). Drop the episode (drop_bad="episode") or '
         "fill; never silently skipped."
     )
 
@@ -41,7 +41,7 @@ def _bad_number(name: str, what: str, count: int, where: str) -> str:
 def _action(name: str, what: str, value: str, near: str, count: int, where: str) -> str:
     hint = f" Did you mean {near!r}?" if near else ""
     return (
-        f"{name} is {value}, not one of {what}, in {rows(count)} ({where}).{hint} Fix the log, or "
+        f"{name} is {value}, not one of {what}, in {n_rows(count)} ({where}).{hint} Fix the log, or "
         "name all actions: actions=[…]."
     )
 
@@ -73,7 +73,7 @@ def _late(episode: str, at: str, count: int, where: str) -> str:
 
 def _no_distribution(name: str, what: str, count: int, where: str) -> str:
     return (
-        f"{name}_* {what} on {rows(count)} ({where}). Each row must be a probability distribution, "
+        f"{name}_* {what} on {n_rows(count)} ({where}). Each row must be a probability distribution, "
         "to 1e-6: divide it by its sum if it was rounded."
     )
 
@@ -83,7 +83,7 @@ def _empty(name: str, what: str, count: int, where: str) -> str:
         "episode_id": "say which episode each row belongs to",
         "step": "number the steps 0 … T−1, or leave the column out if rows are in order",
     }.get(what, "True on the last row of an episode that ended so, else False")
-    return f"{name} is empty in {rows(count)} ({where}). Fill it in: {fix}."
+    return f"{name} is empty in {n_rows(count)} ({where}). Fill it in: {fix}."
 
 
 def _more(count: int, what: str) -> str:
