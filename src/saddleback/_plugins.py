@@ -19,7 +19,7 @@ def load(spec: str) -> Any:
     path, _, attribute = spec.rpartition(":")
     if not path or not attribute:
         file = spec.rstrip(":")
-        raise InvalidParameter(f"{spec!r} names a file only; write {file}:function.")
+        raise InvalidParameter(f"{spec!r} names a file but no object in it: write {file}:function.")
     if not Path(path).is_file():
         raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
     module_spec = importlib.util.spec_from_file_location(Path(path).stem, path)
@@ -32,7 +32,9 @@ def load(spec: str) -> Any:
     try:
         module_spec.loader.exec_module(module)
     except Exception as error:
-        raise InvalidParameter(f"{path} failed: {type(error).__name__}: {error}") from error
+        raise InvalidParameter(
+            f"importing {path} failed: {type(error).__name__}: {error}"
+        ) from error
     finally:
         sys.path.remove(folder)
     names = [name for name in vars(module) if not name.startswith("_")]

@@ -300,7 +300,7 @@ def test_evaluate_says_when_lambda_is_over_the_ceiling(car_log):
 def test_an_undiscounted_value_needs_ends():
     log = sb.collect(CAR, episodes=20, limit=120, rng=0)
     one = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=1.0)
-    with pytest.raises(sb.LogError, match=r"E160 gamma=1 needs terminating episodes; 60% do not"):
+    with pytest.raises(sb.LogError, match=r"E160 gamma=1 requires terminating episodes, but 60%"):
         one.fit(log)
     assert np.isfinite(one.fit(sb.collect(CAR, episodes=20, rng=0)).value())
 
@@ -356,5 +356,5 @@ def test_estimated_propensities_stay_when_the_log_is_read_otherwise():
     )
     np.testing.assert_array_equal(one, two)
     assert "estimated=" in guess.read_options
-    with pytest.raises(sb.errors.InvalidParameter, match="not propensities that a function gave"):
+    with pytest.raises(sb.errors.InvalidParameter, match="propensities computed by a function"):
         guess.write("anywhere.parquet")

@@ -303,7 +303,7 @@ def test_truncated_episodes_lead_to_what_was_observed_next():
     card = Log(data).summary()
     assert (card.truncated, card.with_next, card.lost) == (2, 2, 0)
     assert [str(each) for each in card.findings] == [
-        "W150 no episode terminated: V depends wholly on bootstrapping."
+        "W150 no episode terminated: values depend entirely on bootstrapping."
     ]
 
 
@@ -341,7 +341,7 @@ def test_a_time_limit_that_is_the_task():
     for each, warned in ((data, ["W154"]), (clock, [])):
         card = Log(each, time_limit="task").summary()
         assert [f.code for f in card.findings] == warned
-    assert "no entry of the observation tells the time" in str(
+    assert "the observation does not include the time" in str(
         Log(data, time_limit="task").summary().findings[0]
     )
     ended = columns([3, 2, 2], ["truncated", "terminated", "truncated"])
@@ -365,7 +365,7 @@ def test_returns_of_terminated_episodes(monkeypatch):
         monkeypatch.setattr(row_sources, "BATCH", size)
         card = Log(data, segment=segment).summary(gamma)
         assert card.mean_return == pytest.approx(np.mean(each), rel=1e-13)
-    assert f"mean return of ended episodes {np.mean(each):.4g}" in card.text
+    assert f"mean return of completed episodes {np.mean(each):.4g}" in card.text
 
 
 # Automatic resets.
@@ -402,8 +402,8 @@ def test_rows_of_automatic_resets_are_dropped(first, batch, monkeypatch):
 def test_rows_of_automatic_resets_are_noticed():
     _, more = with_phantoms([3, 1, 4, 2], True)
     assert [str(f) for f in Log(more).summary().findings] == [
-        "W133 1 zero-reward row after every episode end: looks like Gymnasium NEXT_STEP autoreset; "
-        "pass drop_autoreset=True."
+        "W133 a zero-reward row follows every episode end. This looks like Gymnasium's NEXT_STEP "
+        "autoreset: pass drop_autoreset=True."
     ]
     _, more = with_phantoms([3, 1, 4, 2], False)
     with pytest.raises(LogError, match="NEXT_STEP autoreset: pass drop_autoreset=True") as caught:

@@ -59,59 +59,62 @@ def complaint(kind, *parts):
 
 # What is wrong with rows.
 
-NEVER = 'Drop the episode (drop_bad="episode") or fill; never silently skipped.'
+FILL = (
+    "Fill in the value (rewards known only at the end: 0 before it), or drop the episode: "
+    'drop_bad="episode".'
+)
 ROWS = {
     "prob 0": (
         put("behavior_prob", [0, 2, 5], 0.0),
-        "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log or pass min_prob=…",
+        "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
     ),
     "prob 0, many": (
         put("behavior_prob", [3, 4, 5, 6], 0.0),
-        "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log or pass min_prob=…",
+        "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
     ),
     "mu 0": (
         without("behavior_prob") | {"mu_0": np.full(12, 0.0), "mu_1": np.full(12, 0.5), "mu_2": np.full(12, 0.5), "action": np.array([1] * 11 + [0])},
-        "E101 mu of the action taken is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log or pass min_prob=…",
+        "E101 mu of the logged action is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
     ),
     "logp -inf": (
         without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.log(np.append(np.full(11, 0.5), 1e-300)) + np.append(np.zeros(11), -np.inf)},
-        "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log or pass min_prob=…",
+        "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
     ),
     "log-probabilities": (
         good() | {"behavior_prob": np.log(good()["behavior_prob"])},
-        "E102 behavior_prob is never above 0 and negative on 12 rows (first: episode 10 step 0): it looks like log-probabilities (all <= 0): use behavior_logp.",
+        "E102 behavior_prob is negative on 12 rows (first: episode 10 step 0) and never positive: these look like log-probabilities. Name the column behavior_logp, or map it: columns={'behavior_logp': …}.",
     ),
     "negative": (
         put("behavior_prob", [7], -0.5),
-        "E102 behavior_prob is < 0 on 1 row (episode 11 step 3): probabilities lie in (0, 1].",
+        "E102 behavior_prob is < 0 on 1 row (episode 11 step 3): probabilities must lie in (0, 1].",
     ),
     "density": (
         put("behavior_prob", [1, 2], 3.0),
-        "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): a density? continuous actions are not supported.",
+        "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): probabilities must lie in (0, 1]. Densities of continuous actions are not supported.",
     ),
     "logp above 0": (
         without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.append(np.full(11, -1.0), 0.5)},
-        "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): a density? continuous actions are not supported.",
+        "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): probabilities must lie in (0, 1]. Densities of continuous actions are not supported.",
     ),
     "prob NaN": (
         put("behavior_prob", [4], np.nan),
-        "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs its probability; estimate_behaviour(log) can estimate them all.",
+        "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "prob all NaN": (
         put("behavior_prob", slice(None), np.nan),
-        "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs its probability; estimate_behaviour(log) can estimate them all.",
+        "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "mu does not sum to 1": (
         good() | {"mu_0": good()["mu_0"] + np.where(np.arange(12) == 8, -0.03, 0.0)},
-        "E104 mu_* sums to 0.97 on 1 row (episode 12 step 0). Each row must be a probability distribution, to 1e-6: divide it by its sum if it was rounded.",
+        "E104 mu_* sums to 0.97 on 1 row (episode 12 step 0). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
     ),
     "mu negative": (
         put("mu_1", [2], -0.25, put("mu_0", [2], 1.0, put("mu_2", [2], 0.25))),
-        "E104 mu_* holds -0.25 on 1 row (episode 10 step 2). Each row must be a probability distribution, to 1e-6: divide it by its sum if it was rounded.",
+        "E104 mu_* contains -0.25 on 1 row (episode 10 step 2). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
     ),
     "mu empty": (
         put("mu_1", [2, 3], None),
-        "E104 mu_* is NaN on 2 rows (episode 10 steps 2, 3). Each row must be a probability distribution, to 1e-6: divide it by its sum if it was rounded.",
+        "E104 mu_* is NaN on 2 rows (episode 10 steps 2, 3). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
     ),
     "next_mu": (
         put("next_mu_0", [7], 5.0),
@@ -119,55 +122,55 @@ ROWS = {
     ),
     "reward NaN": (
         put("reward", [5, 6], np.nan),
-        f"E120 reward is NaN in 2 rows (episode 11 steps 1, 2). {NEVER}",
+        f"E120 reward is NaN in 2 rows (episode 11 steps 1, 2). {FILL}",
     ),
     "reward empty": (
         put("reward", [5], None),
-        f"E120 reward is NaN in 1 row (episode 11 step 1). {NEVER}",
+        f"E120 reward is NaN in 1 row (episode 11 step 1). {FILL}",
     ),
     "observation infinite": (
         put("obs_1", [11], -np.inf),
-        f"E120 obs_1 is infinite in 1 row (episode 12 step 3). {NEVER}",
+        f"E120 obs_1 is infinite in 1 row (episode 12 step 3). {FILL}",
     ),
     "next observation in part": (
         put("next_obs_1", [7], np.nan),
-        f"E120 next_obs_1 is NaN in 1 row (episode 11 step 3). {NEVER}",
+        f"E120 next_obs_1 is NaN in 1 row (episode 11 step 3). {FILL}",
     ),
     "next observation infinite": (
         put("next_obs_0", [7], np.inf, put("next_obs_1", [7], np.inf)),
-        f"E120 next_obs_0 is infinite in 1 row (episode 11 step 3). {NEVER}\nE120 next_obs_1 is infinite in 1 row (episode 11 step 3). {NEVER}",
+        f"E120 next_obs_0 is infinite in 1 row (episode 11 step 3). {FILL}\nE120 next_obs_1 is infinite in 1 row (episode 11 step 3). {FILL}",
     ),
     "no episode": (
         put("episode_id", [4, 5], None),
-        "E121 episode_id is empty in 2 rows (rows 4, 5). Fill it in: say which episode each row belongs to.",
+        "E121 episode_id has no value in 2 rows (rows 4, 5). Every row needs the id of its episode.",
     ),
     "no step": (
         put("step", [6], None),
-        "E121 step is empty in 1 row (row 6). Fill it in: number the steps 0 … T−1, or leave the column out if rows are in order.",
+        "E121 step has no value in 1 row (row 6). Number the steps 0 … T−1, or remove the column if the rows are in order.",
     ),
     "no flag": (
         put("terminated", [2], None),
-        "E121 terminated is empty in 1 row (row 2). Fill it in: True on the last row of an episode that ended so, else False.",
+        "E121 terminated has no value in 1 row (row 2). Use True on the last row of an episode that ended this way, False elsewhere.",
     ),
     "gap": (
         put("step", [6, 7], [4, 5]),
-        "E130 episode 11: step jumps 1 -> 4. Rows are missing: add them, or renumber the episode.",
+        "E130 episode 11: step jumps from 1 to 4. Add the missing rows, or renumber the episode.",
     ),
     "two gaps": (
         put("step", [2, 3, 7], [3, 4, 9]),
-        "E130 episode 10: step jumps 1 -> 3 (and 1 more such place). Rows are missing: add them, or renumber the episode.",
+        "E130 episode 10: step jumps from 1 to 3 (and 1 more such row). Add the missing rows, or renumber the episode.",
     ),
     "duplicate": (
         put("step", [5], 0),
-        "E130 episode 11: step repeats 0 (and 1 more such place). Drop the copies, or renumber the episode.",
+        "E130 episode 11: step 0 is repeated (and 1 more such row). Remove the duplicates, or renumber the episode.",
     ),
     "unsorted": (
         put("step", [1, 2], [2, 1]),
-        "E130 episode 10: step jumps 0 -> 2 (and 2 more such places). Rows are missing: add them, or renumber the episode.",
+        "E130 episode 10: step jumps from 0 to 2 (and 2 more such rows). Add the missing rows, or renumber the episode.",
     ),
     "backwards": (
         put("step", [0, 1, 2, 3], [0, 1, 0, 1]),
-        "E130 episode 10: step jumps 1 -> 0. Sort by (episode_id, step), or renumber the episode.",
+        "E130 episode 10: step goes back from 1 to 0. Sort by (episode_id, step), or renumber the episode.",
     ),
     "two blocks": (
         put("episode_id", slice(8, 12), 10),
@@ -175,31 +178,31 @@ ROWS = {
     ),
     "flag in mid-episode": (
         put("terminated", [1], True),
-        "E132 terminated=True at step 1 of 4 in episode 10. Only the last row of an episode may end it: split the episode, or clear the flag.",
+        "E132 terminated=True at step 1 of 4 in episode 10. Only the last row of an episode may have this flag: split the episode, or clear the flag.",
     ),
     "flags in mid-episode": (
         put("truncated", [4, 5, 9], True),
-        "E132 truncated=True at step 0 of 4 in episode 11 (and 2 more such rows). Only the last row of an episode may end it: split the episode, or clear the flag.",
+        "E132 truncated=True at step 0 of 4 in episode 11 (and 2 more such rows). Only the last row of an episode may have this flag: split the episode, or clear the flag.",
     ),
     "split episode": (
         good() | {"step": good()["step"] + np.repeat([0, 3, 0], 4)},
-        "E134 episode 11 begins at step 3: its first rows are in another file? Give all files of an episode together, in order; else number its steps from 0.",
+        "E134 episode 11 starts at step 3. If its first rows are in another file, pass all files of the log together, in order; otherwise number its steps from 0.",
     ),
     "split episodes": (
         good() | {"step": good()["step"] + np.repeat([2, 3, 1], 4)},
-        "E134 episode 10 begins at step 2 (and 2 more such episodes): its first rows are in another file?",
+        "E134 episode 10 starts at step 2 (and 2 more such episodes). If its first rows are in another file,",
     ),
     "action": (
         put("action", [3, 4], 7),
-        "E145 action is 7, not one of 0 … 2, in 2 rows (episode 10 step 3; episode 11 step 0). Fix the log, or name all actions: actions=[…].",
+        "E145 action is 7, not one of 0 … 2, in 2 rows (episode 10 step 3; episode 11 step 0). Fix the log, or list all actions: actions=[…].",
     ),
     "action negative": (
         put("action", [3], -1),
-        "E145 action is -1, not one of 0 … 2, in 1 row (episode 10 step 3). Fix the log, or name all actions: actions=[…].",
+        "E145 action is -1, not one of 0 … 2, in 1 row (episode 10 step 3). Fix the log, or list all actions: actions=[…].",
     ),
     "action empty": (
         put("action", [3], None),
-        "E145 action is empty, not one of 0 … 2, in 1 row (episode 10 step 3). Fix the log, or name all actions: actions=[…].",
+        "E145 action is empty, not one of 0 … 2, in 1 row (episode 10 step 3). Fix the log, or list all actions: actions=[…].",
     ),
 }  # fmt: skip
 
@@ -221,7 +224,7 @@ def test_bad_rows_of_text(batch, monkeypatch):
     data["action"][[2, 9]] = "hihg"
     assert wrong(Log(data, actions=names)) == (
         "E145 action is 'hihg', not one of none, low, high, in 2 rows (episode 10 step 2; episode "
-        "12 step 1). Did you mean 'high'? Fix the log, or name all actions: actions=[…]."
+        "12 step 1). Did you mean 'high'? Fix the log, or list all actions: actions=[…]."
     )
     data["action"][:] = "low"
     data["action"][7] = None
@@ -243,7 +246,7 @@ def test_bad_rows_by_ones_own_names():
     data = put("reward", [2], np.nan, put("terminated", [1], None))
     data["cost"], data["dead"] = data.pop("reward"), data.pop("terminated")
     said = wrong(Log(data, columns={"reward": "cost", "terminated": "dead"}))
-    assert [line[:14] for line in said.split("\n")] == ["E120 cost is N", "E121 dead is e"]
+    assert [line[:14] for line in said.split("\n")] == ["E120 cost is N", "E121 dead has "]
 
 
 def test_all_problems_are_said_at_once():
@@ -276,23 +279,25 @@ def test_unrelated_columns_are_left_alone():
 def test_warnings():
     ones = good(mu=False) | {"behavior_prob": np.ones(12)}
     assert warned(ones) == (
-        "W103 behavior_prob is 1.0 on every row: a deterministic log cannot support pi unless pi = mu"
+        "W103 behavior_prob is 1.0 on every row: with a deterministic behaviour policy no "
+        "other policy can be evaluated."
     )
     assert warned(good(mu=False) | {"behavior_prob": np.full(12, 0.25)}) == (
-        "W103 behavior_prob is 0.25 on every row: is it really the same for every row?"
+        "W103 behavior_prob is 0.25 on every row: not 1/3. Check that it is the probability of the "
+        "logged action."
     )
     uniform = good(mu=False) | {"behavior_prob": np.full(12, 1 / 3)}
     assert not Log(uniform, actions=["a", "b", "c"]).summary().findings
     assert warned(columns([4, 4], "truncated")) == (
-        "W150 no episode terminated: V depends wholly on bootstrapping."
+        "W150 no episode terminated: values depend entirely on bootstrapping."
     )
     assert warned(good(), gamma=1.0) == (
-        "E160 gamma=1 needs terminating episodes; 33% do not terminate. Use a smaller gamma, or "
-        "drop them."
+        "E160 gamma=1 requires terminating episodes, but 33% do not terminate. Use a smaller gamma, "
+        "or drop them."
     )
     assert warned(columns([4], "terminated"), gamma=1.0) == ""
     assert warned(put("reward", [5], np.nan), drop_bad="episode") == (
-        "W121 1 episode with NaN or infinities dropped."
+        "W121 dropped 1 episode with NaN or infinities."
     )
 
 
@@ -302,14 +307,14 @@ def test_propensities_of_the_wrong_row(by, where):
     data["behavior_prob"] = np.roll(data["behavior_prob"], by)
     said = warned(data)
     assert re.fullmatch(
-        rf"W151 behavior_prob matches your mu at step {re.escape(where)} on 100.0% of rows, at t on "
-        r"\d.\d%: shifted by one\?",
+        rf"W151 behavior_prob equals mu of step {re.escape(where)} on 100.0% of rows, but mu of step "
+        r"t on \d.\d%: the column seems to be shifted by one row\.",
         said,
     )
     data["behavior_prob"] = np.linspace(0.1, 0.9, 400)
     assert re.fullmatch(
-        r"W152 behavior_prob differs from mu of the action taken on 39\d rows: which of them is "
-        r"right\? Drop the other.",
+        r"W152 behavior_prob differs from mu of the logged action on 39\d rows\. Remove the "
+        r"one that is wrong\.",
         warned(data),
     )
 
@@ -332,13 +337,13 @@ def test_bad_episodes_are_dropped(monkeypatch):
         alike(content(Log(data, drop_bad="episode")), expected)
         card = Log(data, drop_bad="episode").summary(1.0)
         assert [str(f) for f in card.findings] == [
-            "W121 2 episodes with NaN or infinities dropped."
+            "W121 dropped 2 episodes with NaN or infinities."
         ]
         left = Log({k: v[:4] for k, v in good().items()}, actions=["0", "1", "2"]).summary(1.0)
         assert card.text == left.text
         assert (card.rows, card.episodes, sum(card.taken)) == (4, 1, 4)
     everything = put("reward", [0, 4, 8], np.nan)
-    with complaint(LogError, "E122 every episode (3) holds NaN or infinities, so dropping them"):
+    with complaint(LogError, "E122 every episode (3) contains NaN or infinities, so dropping them"):
         Statistics.of(
             Log(everything, drop_bad="episode"), GES(0), "uniform", features=POLYNOMIAL, gamma=0.9
         )
@@ -359,40 +364,40 @@ def test_leaving_the_step_out():
 COLUMNS = {
     "missing": (
         without("reward", "truncated"), {},
-        "E100 column 'reward' is missing. Add it (the reward that followed the action), or say which column it is: columns={'reward': …}. There are: episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, ….\n"
-        "E100 column 'truncated' is missing. Add it (True on the last row of an episode that was cut short, else False), or say",
+        "E100 column 'reward' is missing. Add it (the reward after the action), or map it: columns={'reward': …}. Available columns: episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, ….\n"
+        "E100 column 'truncated' is missing. Add it (True on the last row of an episode that was cut short, False elsewhere), or map",
     ),
-    "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. Add it, or say which column it is: columns={'step': …}."),
-    "no observation": (without("obs_0"), {}, "E100 there is no observation: name its columns obs_0, obs_1, …, or phi_0, phi_1, … for features, or list them: observations=[…]. There are: episode_id, "),
+    "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. Add it, or map it: columns={'step': …}."),
+    "no observation": (without("obs_0"), {}, "E100 no observation columns found: name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them: observations=[…]. Available columns: episode_id, "),
     "other observation": (good(), dict(observations=["obs_0", "obs1"]), "E100 observation column 'obs1' is missing. Did you mean 'obs_1'?"),
-    "far observation": (good(), dict(observations=["lactate"]), "E100 observation column 'lactate' is missing. There are: episode_id, step,"),
-    "next in part": (without("next_obs_1"), {}, "E100 column 'next_obs_1' is missing, though 'next_obs_0' is there. Add it, or leave all of the next observation out."),
-    "gap in observations": (good() | {"obs_3": np.ones(12)}, {}, "E100 column 'obs_2' is missing, though 'obs_3' is there. Number the columns from 0 without gaps."),
-    "gap in mu": (without("mu_1"), {}, "E100 column 'mu_1' is missing, though 'mu_2' is there. Number the columns from 0 without gaps."),
-    "no first": (without("obs_0", "next_obs_0"), {}, "E100 there is no observation:"),
-    "short next_mu": (without("next_mu_2"), {}, "E141 next_mu_* has 2 columns, mu_* has 3: one for each action in both."),
-    "both propensities": (good() | {"behavior_logp": np.full(12, -1.0)}, {}, "E102 both behavior_prob and behavior_logp are there: drop one of them."),
+    "far observation": (good(), dict(observations=["lactate"]), "E100 observation column 'lactate' is missing. Available columns: episode_id, step,"),
+    "next in part": (without("next_obs_1"), {}, "E100 column 'next_obs_1' is missing, but 'next_obs_0' exists. Add it, or remove all columns of the next observation."),
+    "gap in observations": (good() | {"obs_3": np.ones(12)}, {}, "E100 column 'obs_2' is missing, but 'obs_3' exists. Number the columns from 0 without gaps."),
+    "gap in mu": (without("mu_1"), {}, "E100 column 'mu_1' is missing, but 'mu_2' exists. Number the columns from 0 without gaps."),
+    "no first": (without("obs_0", "next_obs_0"), {}, "E100 no observation columns found:"),
+    "short next_mu": (without("next_mu_2"), {}, "E141 next_mu_* has 2 columns, but mu_* has 3: both need one per action."),
+    "both propensities": (good() | {"behavior_logp": np.full(12, -1.0)}, {}, "E102 the log has both behavior_prob and behavior_logp: remove one of them."),
     "too many mu": (good(), dict(actions=["none", "low"]), "E141 mu_* has 3 columns, but 2 actions are named (none, low)."),
     "text observation": (
         good() | {"obs_1": np.array(["a"] * 12)}, {},
-        "E142 observation column 'obs_1' holds text, not numbers. Encode it as numbers (one column for each category), or leave it out of observations=[…].",
+        "E142 observation column 'obs_1' contains text, not numbers. Encode it (one column per category), or leave it out of observations=[…].",
     ),
-    "text by name": (without("next_obs_0") | {"sex": np.array(["f"] * 12)}, dict(observations=["obs_0", "sex"]), "E142 observation column 'sex' holds text, not numbers."),
-    "time observation": (good() | {"obs_1": np.full(12, "2026-11-15", dtype="datetime64[s]")}, {}, "E142 observation column 'obs_1' holds timestamp[s], not numbers."),
+    "text by name": (without("next_obs_0") | {"sex": np.array(["f"] * 12)}, dict(observations=["obs_0", "sex"]), "E142 observation column 'sex' contains text, not numbers."),
+    "time observation": (good() | {"obs_1": np.full(12, "2026-11-15", dtype="datetime64[s]")}, {}, "E142 observation column 'obs_1' contains timestamp[s], not numbers."),
     "lists of any length": (
         without("obs_0") | {"obs": pa.array([[1.0]] * 12)}, {},
-        "E142 column 'obs' holds list<item: double>: an observation must be a list of numbers of fixed size, pa.list_(pa.float64(), n), or columns obs_0, obs_1, …",
+        "E142 column 'obs' contains list<item: double>: observations must be fixed-size lists of numbers, pa.list_(pa.float64(), n), or columns obs_0, obs_1, …",
     ),
-    "lists of text": (without("obs_0") | {"obs": np.array([["a", "b"]] * 12)}, {}, "E142 column 'obs' holds fixed_size_list<item: string>[2]: an observation must be a list of numbers"),
-    "next list of another length": (without("obs_0") | {"obs": np.ones((12, 2)), "next_obs": np.ones((12, 3))}, {}, "E142 column 'next_obs' holds fixed_size_list<item: double>[3]: an observation must be a list of numbers of fixed size, pa.list_(pa.float64(), 2)"),
-    "text reward": (good() | {"reward": np.array(["1"] * 12)}, {}, "E143 column 'reward' holds text; rewards must be numbers."),
-    "text flag": (good() | {"terminated": np.array(["no"] * 12)}, {}, "E143 column 'terminated' holds text; flags must be True or False."),
-    "real step": (good() | {"step": np.arange(12.0)}, {}, "E143 column 'step' holds double; steps must be whole numbers 0 … T−1."),
-    "real action": (good() | {"action": np.linspace(0, 1, 12)}, {}, "E143 column 'action' holds double; actions must be whole numbers 0 … K−1 or names; continuous actions are not supported."),
-    "real episode": (good() | {"episode_id": np.linspace(0, 1, 12)}, {}, "E143 column 'episode_id' holds double; episodes must be whole numbers or text."),
-    "text prob": (good() | {"behavior_prob": np.array(["1"] * 12)}, {}, "E143 column 'behavior_prob' holds text; probabilities must be numbers."),
-    "nothing": (good() | {"reward": pa.nulls(12)}, {}, "E143 column 'reward' holds nothing; rewards must be numbers."),
-    "text and numbers": (good() | {"action": np.array(["a", "b", "c"] * 4)}, {}, "E147 column 'action' holds text, but mu_0, mu_1, … are numbered: say which action is which, in that order: actions=[…]."),
+    "lists of text": (without("obs_0") | {"obs": np.array([["a", "b"]] * 12)}, {}, "E142 column 'obs' contains fixed_size_list<item: string>[2]: observations must be fixed-size lists of numbers"),
+    "next list of another length": (without("obs_0") | {"obs": np.ones((12, 2)), "next_obs": np.ones((12, 3))}, {}, "E142 column 'next_obs' contains fixed_size_list<item: double>[3]: observations must be fixed-size lists of numbers, pa.list_(pa.float64(), 2)"),
+    "text reward": (good() | {"reward": np.array(["1"] * 12)}, {}, "E143 column 'reward' contains text; rewards must be numbers."),
+    "text flag": (good() | {"terminated": np.array(["no"] * 12)}, {}, "E143 column 'terminated' contains text; flags must be True or False."),
+    "real step": (good() | {"step": np.arange(12.0)}, {}, "E143 column 'step' contains double; steps must be integers 0 … T−1."),
+    "real action": (good() | {"action": np.linspace(0, 1, 12)}, {}, "E143 column 'action' contains double; actions must be integers 0 … K−1 or names; continuous actions are not supported."),
+    "real episode": (good() | {"episode_id": np.linspace(0, 1, 12)}, {}, "E143 column 'episode_id' contains double; episode ids must be integers or text."),
+    "text prob": (good() | {"behavior_prob": np.array(["1"] * 12)}, {}, "E143 column 'behavior_prob' contains text; probabilities must be numbers."),
+    "nothing": (good() | {"reward": pa.nulls(12)}, {}, "E143 column 'reward' contains no values; rewards must be numbers."),
+    "text and numbers": (good() | {"action": np.array(["a", "b", "c"] * 4)}, {}, "E147 column 'action' contains text, but mu_0, mu_1, … are numbered. List the actions in that order: actions=[…]."),
 }  # fmt: skip
 
 
@@ -414,8 +419,8 @@ def test_all_problems_of_columns_are_said_at_once():
 def test_actions_that_are_ids():
     data = put("action", [3], 10**9, good(mu=False))
     with complaint(
-        LogError, "E145 column 'action' goes up to 1,000,000,000: actions are numbered 0 … K−1, at "
-        "most 10,000 of them. Number them without gaps, or turn them into text."
+        LogError, "E145 column 'action' contains 1,000,000,000: integer actions must be 0 … K−1, with "
+        "K at most 10,000. Renumber them without gaps, or convert them to text."
     ):  # fmt: skip
         content(Log(data))
 
@@ -434,7 +439,7 @@ def test_actions_that_are_ids():
         (errors.InvalidParameter, "actions must be a list of names, got 'none,low'. Write ['none', 'low'].", dict(actions="none,low")),
         (errors.InvalidParameter, "observations must be a list of names, got 'obs_0'. Write ['obs_0'].", dict(observations="obs_0")),
         (errors.InvalidParameter, "observations must be a list of names; it is empty.", dict(observations=[])),
-        (errors.InvalidParameter, "actions names 'a' twice.", dict(actions=["a", "b", "a"])),
+        (errors.InvalidParameter, "actions contains 'a' twice.", dict(actions=["a", "b", "a"])),
     ],
 )  # fmt: skip
 def test_bad_arguments(kind, message, options):
@@ -445,14 +450,14 @@ def test_bad_arguments(kind, message, options):
 @pytest.mark.parametrize(
     ("message", "data"),
     [
-        ("a log is read from Parquet files, an Arrow table, a pandas or polars frame or a dict of arrays, got int.", 7),
-        ("a log is read from Parquet files, an Arrow table, a pandas or polars frame or a dict of arrays, got list.", []),
-        ("columns of a log must be of one length, got {'a': 2, 'b': 1}.", {"a": [1, 2], "b": [1]}),
-        ("column 'a' of the log is not a column: ", {"a": 5}),
-        ("column 'a' of the log is not a column: ", {"a": [[1, 2], [3]]}),
-        ("column 'a' of the log is not a column: ", {"a": np.zeros((2, 2, 2))}),
-        ("column 'a' of the log is not a column: ", {"a": [1, "x", None]}),
-        ("the table cannot be read as Arrow: ", pandas.DataFrame({"a": [1, "x", None]})),
+        ("a log must be Parquet files, an Arrow table, a pandas or polars DataFrame, or a dict of arrays; got int.", 7),
+        ("a log must be Parquet files, an Arrow table, a pandas or polars DataFrame, or a dict of arrays; got list.", []),
+        ("columns of a log must have the same length, got {'a': 2, 'b': 1}.", {"a": [1, 2], "b": [1]}),
+        ("column 'a' cannot be converted to Arrow: ", {"a": 5}),
+        ("column 'a' cannot be converted to Arrow: ", {"a": [[1, 2], [3]]}),
+        ("column 'a' cannot be converted to Arrow: ", {"a": np.zeros((2, 2, 2))}),
+        ("column 'a' cannot be converted to Arrow: ", {"a": [1, "x", None]}),
+        ("the table cannot be converted to Arrow: ", pandas.DataFrame({"a": [1, "x", None]})),
     ],
 )  # fmt: skip
 def test_bad_data(message, data):
@@ -477,7 +482,7 @@ def test_files_that_are_not_there(file, tmp_path):
         f"E190 no file matches '{tmp_path / '*.csv'}'.\nE190 {tmp_path / 'b.parquet'}: no such file."
     )
     (tmp_path / "empty").mkdir()
-    with complaint(LogError, f"E190 the folder {tmp_path / 'empty'} holds no *.parquet files."):
+    with complaint(LogError, f"E190 the folder {tmp_path / 'empty'} contains no *.parquet files."):
         Log(tmp_path / "empty")
 
 
@@ -486,8 +491,8 @@ def test_half_written_files(file, share):
     whole = file.read_bytes()
     file.write_bytes(whole[: int(share * len(whole))])
     with complaint(
-        LogError, f"E190 {file} cannot be read as Parquet: half-written, or another format? (",
-        "). Write it again, or leave it out.",
+        LogError, f"E190 {file} cannot be read as Parquet (",
+        "). It may be incomplete or in another format: write it again, or leave it out.",
     ):  # fmt: skip
         Log(file)
 
@@ -495,7 +500,10 @@ def test_half_written_files(file, share):
 def test_files_of_another_format(tmp_path):
     path = tmp_path / "log.csv"
     polars.DataFrame(good()).write_csv(path)
-    with complaint(LogError, f"E190 {path} cannot be read as Parquet: half-written, or another"):
+    with complaint(
+        LogError, f"E190 {path} cannot be read as Parquet (",
+        "). Convert CSV files first: pandas.read_csv(…).to_parquet(…).",
+    ):  # fmt: skip
         Log(path)
 
 
@@ -504,7 +512,7 @@ def test_files_damaged_inside(file):
     whole = bytearray(file.read_bytes())
     whole[4:400] = bytes(396)
     file.write_bytes(whole)
-    with complaint(LogError, f"E190 {file} cannot be read as Parquet: half-written, or"):
+    with complaint(LogError, f"E190 {file} cannot be read as Parquet (", "). It may be incomplete"):
         content(log)
 
 
@@ -512,7 +520,7 @@ def test_the_same_file_twice(file, tmp_path):
     link = tmp_path / "b.parquet"
     link.symlink_to(file)
     for twice in ([file, file], [file, link], [file, str(tmp_path / "a*.parquet")]):
-        with complaint(LogError, "E192 ", f" is given twice (as {file} too): name it once."):
+        with complaint(LogError, "E192 ", f" is given twice (also as {file}): list it once."):
             Log(twice)
 
 
@@ -561,10 +569,10 @@ def test_an_empty_log(file, tmp_path):
 def test_places_that_cannot_be_written(tmp_path):
     with complaint(
         errors.InvalidParameter, f"cannot write {tmp_path / 'no' / 'log.parquet'}: ",
-        "Choose another place.",
+        "Choose another path.",
     ):  # fmt: skip
         Log(good()).write(tmp_path / "no" / "log.parquet")
-    with complaint(errors.InvalidParameter, "write: metadata must be plain values: "):
+    with complaint(errors.InvalidParameter, "write: metadata must be serialisable as JSON: "):
         Log(good()).write(tmp_path / "log.parquet", gamma=np.ones(2))
     bad = tmp_path / "bad.parquet"
     pq.write_table(pa.table(good()), bad)
@@ -656,13 +664,13 @@ def nan_policy(observations):
 
 
 POLICIES = [
-    ("E141 ", "policy returned shape (n, 2), 3 actions in the log: it must return one probability for each row and action, (n, 3).", lambda o: np.full((len(o), 2), 0.5)),
-    ("E141 ", "policy returned shape (n,), 3 actions in the log", lambda o: np.zeros(len(o))),
-    ("E141 ", "policy returned shape (3,), 3 actions in the log", lambda o: np.ones(3) / 3),
-    ("E141 ", "policy returned shape (), 3 actions in the log", lambda o: 1.0),
+    ("E141 ", "policy returned shape (n, 2); expected (n, 3), one probability per row and action of the log.", lambda o: np.full((len(o), 2), 0.5)),
+    ("E141 ", "policy returned shape (n,); expected (n, 3)", lambda o: np.zeros(len(o))),
+    ("E141 ", "policy returned shape (3,); expected (n, 3)", lambda o: np.ones(3) / 3),
+    ("E141 ", "policy returned shape (); expected (n, 3)", lambda o: 1.0),
     ("E144 ", "policy gives NaN for ", nan_policy),
     ("E144 ", "policy gives a negative probability for ", lambda o: np.tile([-0.5, 0.5, 1.0], (len(o), 1))),
-    ("E104 ", "policy sums to 0.9 rather than 1 for ", lambda o: np.full((len(o), 3), 0.3)),
+    ("E104 ", "policy: probabilities sum to 0.9, not 1, for ", lambda o: np.full((len(o), 3), 0.3)),
     ("E144 ", "policy failed: KeyError: 'hr'", lambda o: {}["hr"]),
     ("E144 ", "policy failed: ValueError: could not convert string to float", lambda o: [["a", "b", "c"]] * len(o)),
 ]  # fmt: skip
@@ -682,7 +690,7 @@ def test_bad_policies(code, message, policy):
 def test_where_a_policy_is_wrong():
     with complaint(
         LogError, "target 'nan_policy' policy gives NaN for 1 of 2 observations (first: [0.5, 7]). "
-        "It must give every observation of the log a probability for each action."
+        "Every observation needs one probability per action."
     ):  # fmt: skip
         as_target(nan_policy, Log(good())).at(np.array([[-1.0, 0.0], [0.5, 7.0]]), 3)
     with complaint(LogError, "(first: [1, 1, 1, 1, 1, 1, …])"):
@@ -700,8 +708,8 @@ def test_bad_target_columns():
         return Statistics.of(Log(data, **options), GES(0.5), target, features=POLYNOMIAL, gamma=0.9)
 
     with complaint(
-        LogError, "E146 pi_* says nothing about the observation after truncated rows (first: "
-        "episode 11 step 3): add next_pi_0, … there, or give the target as a function."
+        LogError, "E146 pi_* does not cover the observation after truncated rows (first: episode 11 "
+        "step 3): add next_pi_0, … on those rows, or pass the target as a function."
     ):  # fmt: skip
         run(with_pi())
     following = {f"next_pi_{a}": np.full(12, 1 / 3) for a in range(3)}
@@ -714,11 +722,11 @@ def test_bad_target_columns():
     assert str(Log(off).summary().errors[0]).startswith(message)
     with complaint(LogError, "E104 next_pi_* sums to 0.967 on 12 rows"):
         run(with_pi(**(following | {"next_pi_0": np.full(12, 0.3 + 1 / 3000)})))
-    with complaint(LogError, "E141 few_* has 2 columns, 3 actions in the log."):
+    with complaint(LogError, "E141 few_* has 2 columns, but the log has 3 actions."):
         run(good() | {"few_0": np.full(12, 0.5), "few_1": np.full(12, 0.5)}, "columns:few")
     with complaint(
-        errors.InvalidParameter, "target 'columns': the log has no columns pi_0, pi_1, …; tables of "
-        "probabilities in it: mu, next_mu."
+        errors.InvalidParameter, "target 'columns': the log has no columns pi_0, pi_1, … Its "
+        "tables of probabilities are: mu, next_mu."
     ):  # fmt: skip
         run(good())
 
@@ -763,5 +771,7 @@ def test_the_mean_reward_is_of_the_rewards_that_are_there():
 def test_a_frame_with_two_columns_of_one_name_is_refused():
     frame = pandas.DataFrame(good())
     twice = pandas.concat([frame, frame[["reward"]]], axis=1)
-    with complaint(errors.InvalidParameter, "the table cannot be read as Arrow: Duplicate column"):
+    with complaint(
+        errors.InvalidParameter, "the table cannot be converted to Arrow: Duplicate column"
+    ):
         Log(twice)

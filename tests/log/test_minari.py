@@ -193,10 +193,10 @@ def test_each_propensity_is_found_where_it_is(align, whole, how):
 def test_the_place_must_be_said_if_it_cannot_be_found():
     dataset, everything = made("walk-v0", "t+1", edge=1.0)
     with complaint(
-        errors.InvalidParameter, "from_minari: infos 'mu_prob' has a row more than there are "
-        "actions, and both ways to read it are possible. Say where the probability of action t is: "
-        'prob_align="t" (row t, infos made by hand) or prob_align="t+1" (row t+1, infos that '
-        "env.step returned); or give the behaviour policy to find out: behaviour=function."
+        errors.InvalidParameter, "from_minari: infos 'mu_prob' has one row more than there are "
+        'actions, and both alignments are possible. Set prob_align="t" (action t is in row t, '
+        'infos written by hand) or prob_align="t+1" (row t+1, infos from env.step), or pass '
+        "behaviour=function to determine it."
     ):  # fmt: skip
         from_minari(dataset, "mu_prob")
     right = np.concatenate([t for _, _, t, _ in everything])
@@ -204,15 +204,15 @@ def test_the_place_must_be_said_if_it_cannot_be_found():
     assert (wrong != right).mean() > 0.9
     # With the policy at hand, the wrong choice is noticed all the same.
     log = from_minari(dataset, "mu_prob", prob_align="t", behaviour=mu_of)
-    assert any("at step t-1 on 100.0% of rows" in str(f) for f in log.summary().findings)
+    assert any("mu of step t-1 on 100.0% of rows" in str(f) for f in log.summary().findings)
 
 
 def test_a_policy_that_is_not_the_one():
     dataset, _ = made("walk-v0", "t+1", edge=1.0)
     with complaint(
-        LogError, "E151 infos 'mu_prob' matches your behaviour policy neither in row t (0.0% of "
-        "steps) nor in row t+1 (0.0%). Check the policy and the key, or say where it is: "
-        'prob_align="t" or "t+1".'
+        LogError, "E151 infos 'mu_prob' agrees with the behaviour policy neither in row t (0.0% of "
+        "steps) nor in row t+1 (0.0%). Check the policy and the key, or set prob_align=\"t\" or "
+        '"t+1".'
     ):  # fmt: skip
         from_minari(dataset, "mu_prob", behaviour=lambda o: np.full((len(o), 2), 0.5))
 
@@ -225,7 +225,7 @@ def test_keys():
     )
     with complaint(
         errors.InvalidParameter,
-        "from_minari: no infos 'mu' in episode 0; there are: behavior_prob.",
+        "from_minari: episode 0 has no infos 'mu'. Available: behavior_prob.",
     ):
         from_minari(dataset, "mu")
     odd, _ = made("odd-v0", "t", key="mu")
@@ -247,8 +247,8 @@ def test_shapes_of_infos():
         code_permalink="here", algorithm_name="walk", description="a walk",
     )  # fmt: skip
     with complaint(
-        errors.InvalidParameter, "from_minari: infos 'mu' of episode 0 has shape [3, 3]; wanted "
-        "[3] for the action taken, or [3, 2] for all actions."
+        errors.InvalidParameter, "from_minari: infos 'mu' of episode 0 has shape [3, 3]; expected "
+        "[3] for the logged action, or [3, 2] for all actions."
     ):  # fmt: skip
         from_minari(dataset, "mu")
     assert content(from_minari(dataset, "column"))["propensity"].tolist() == [0.5, 0.5]
@@ -284,15 +284,15 @@ def test_observations_that_are_numbers_or_dicts():
 def test_what_is_no_dataset():
     with complaint(
         errors.InvalidParameter,
-        "from_minari: no dataset 'walk-v9' on this machine. There are: none.",
+        "from_minari: no local dataset 'walk-v9'. Available: none.",
     ):
         from_minari("walk-v9")
     made("walk-v0", "t")
-    with complaint(errors.InvalidParameter, "There are: walk-v0."):
+    with complaint(errors.InvalidParameter, "Available: walk-v0."):
         from_minari("walk-v9")
     with complaint(
         errors.InvalidParameter,
-        "from_minari: a MinariDataset or the id of one is wanted, got dict.",
+        "from_minari: expected a MinariDataset or the id of one, got dict.",
     ):
         from_minari({})
 
@@ -318,7 +318,7 @@ def test_datasets_that_are_there_already():
         to_minari(log, "walk-v0")
     with complaint(errors.InvalidParameter, "to_minari: "):
         to_minari(log, "walk-v1", data_format="csv")
-    with complaint(errors.InvalidParameter, "to_minari: the log has no transition"):
+    with complaint(errors.InvalidParameter, "to_minari: the log has no usable transitions."):
         to_minari(Log(columns([1], "stops", following=False)), "none-v0")
 
 

@@ -172,7 +172,7 @@ def test_bad_propensities_are_replaced():
     """What the message of E102 says can be done."""
     data = columns([4, 4, 4], "terminated")
     data["behavior_prob"][3] = np.nan
-    with complaint(LogError, "E102", "estimate_behaviour(log) can estimate them all."):
+    with complaint(LogError, "E102", "replace all of them by estimates: estimate_behaviour(log)."):
         content(Log(data))
     found = estimate_behaviour(Log(data), bins=2)
     assert np.isfinite(content(found.log)["propensity"]).all()
@@ -200,15 +200,15 @@ def test_what_cannot_be_estimated(monkeypatch):
         estimate_behaviour(Log(same), "logistic")
     wide = columns([40], "terminated", d=30)
     with complaint(
-        errors.InvalidParameter, "estimate_behaviour: 30 entries make too many cells; use fewer "
-        'bins, or method="logistic".'
+        errors.InvalidParameter, "estimate_behaviour: a grid over 30 entries has too many cells; "
+        'use fewer bins, or method="logistic".'
     ):  # fmt: skip
         estimate_behaviour(Log(wide))
     bad = columns([4], "terminated")
     bad["reward"][1] = np.nan
     with complaint(LogError, "E120 reward is NaN"):
         estimate_behaviour(Log(bad))
-    with complaint(LogError, "E122 every episode (1) holds NaN or infinities"):
+    with complaint(LogError, "E122 every episode (1) contains NaN or infinities"):
         estimate_behaviour(Log(bad, drop_bad="episode"))
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     with complaint(

@@ -86,8 +86,8 @@ def test_columns_by_any_name(log):
         more |= {f"next_{prefix}_{a}": later[:, a] for a in range(3)}
         np.testing.assert_array_equal(sums(Log(data | more), target), sums(log, probs))
         with complaint(
-            errors.InvalidParameter, f"target '{target}' is known only on the rows of the log; give "
-            "it as a function to ask about other observations."
+            errors.InvalidParameter, f"target '{target}' is defined only on the rows of the log. Pass "
+            "it as a function to evaluate other observations."
         ):  # fmt: skip
             as_target(target, Log(data | more)).at(OBSERVATIONS, 3)
 
@@ -115,7 +115,7 @@ def test_the_logged_policy(log):
     function = as_target("logged", Log(bare, behaviour=probs))
     np.testing.assert_array_equal(function.at(OBSERVATIONS, 3), probs(OBSERVATIONS))
     with complaint(
-        errors.InvalidParameter, "target 'logged' needs the whole behaviour policy: columns mu_0, …, "
+        errors.InvalidParameter, "target 'logged' needs mu for all actions: columns mu_0, …, "
         "or Log(…, behaviour=function), or estimate_behaviour(log)."
     ):  # fmt: skip
         as_target("logged", Log(bare))
@@ -131,8 +131,8 @@ def test_tables():
     assert as_target(table[::-1], finite).fingerprint != target.fingerprint
     for wrong in ([[4.0]], [[-1.0]], [[0.5]], [[0.0, 1.0]]):
         with complaint(
-            LogError, "E144 target 'table' policy failed: ValueError: a table of 4 rows needs "
-            f"observations 0 … 3, one whole number each; got {wrong[0]}."
+            LogError, "E144 target 'table' policy failed: ValueError: a table with 4 rows needs "
+            f"observations that are integers 0 … 3; got {wrong[0]}."
         ):  # fmt: skip
             target.at(np.array(wrong), 3)
 
@@ -183,16 +183,16 @@ def test_classifiers_that_do_not_fit(log):
     rng = np.random.default_rng(1)
     with complaint(
         errors.InvalidParameter, "target 'LogisticRegression': the classifier's class 'high' is not "
-        "an action of the log (0, 1, 2); name the actions: actions=[…]."
+        "an action of the log (0, 1, 2). List the actions: actions=[…]."
     ):  # fmt: skip
         as_target(LogisticRegression().fit(rng.normal(size=(4, 2)), ["high", "low"] * 2), log)
     with complaint(
-        LogError, "E140 obs has 2 columns (obs_0, obs_1), target 'LogisticRegression' expects 3 "
-        "columns. Choose columns: observations=[…]."
+        LogError, "E140 obs has 2 columns (obs_0, obs_1), but target 'LogisticRegression' expects 3 "
+        "columns. Select columns: observations=[…]."
     ):  # fmt: skip
         as_target(LogisticRegression().fit(rng.normal(size=(4, 3)), [0, 1] * 2), log)
     frame = pandas.DataFrame(rng.normal(size=(4, 2)), columns=["hr", "bp"])
-    with complaint(LogError, "expects 2 columns (hr, bp). Choose columns: observations=[…]."):
+    with complaint(LogError, "expects 2 columns (hr, bp). Select columns: observations=[…]."):
         as_target(LogisticRegression().fit(frame, [0, 1] * 2), log)
 
 
@@ -204,34 +204,36 @@ def test_what_is_no_policy(log, module):
         ("unknown target policy 'unifrom'. Did you mean 'uniform'?", "unifrom"),
         ("unknown target policy 'mypol'.", "mypol:probs"),
         ("unknown action '7'. Known: 0, 1, 2.", "always:7"),
-        ("target 'pump:much': write pump:0.8, a probability.", "pump:much"),
+        ("target 'pump:much': 'much' is not a probability. Write, for example, pump:0.8.", "pump:much"),
         ("probability must be a number in [0, 1], got 2", "pump:2"),
-        (f"'{module}' names a file only; write {module}:function.", str(module)),
+        (f"'{module}' names a file but no object in it: write {module}:function.", str(module)),
         ("nowhere.py is not a file: write path/to/module.py:probs.", "nowhere.py:probs"),
         (f"unknown name in {module} 'prob'. Did you mean 'probs'?", f"{module}:prob"),
         (f"target '{module}:number' is int, not a function", f"{module}:number"),
-        ("the log has no columns pi_0, pi_1, …; tables of probabilities in it: mu, next_mu.", "columns"),
-        ("a target table must have a row for each observation and 3 columns, one for each action; got shape [2, 2].", np.full((2, 2), 0.5)),
-        ("a fitted classifier, a table or one of uniform, logged, columns, always, pump; got float.", 0.5),
-        ("E104 target table sums to 0.6 rather than 1 for 2 of 2 observations (first: [0]).", np.full((2, 3), 0.2)),
+        ("the log has no columns pi_0, pi_1, … Its tables of probabilities are: mu, next_mu.", "columns"),
+        ("a target table must have one row per observation and 3 columns, one per action; got shape [2, 2].", np.full((2, 2), 0.5)),
+        ("a fitted classifier, a table, or one of uniform, logged, columns, always, pump; got float.", 0.5),
+        ("E104 target table: probabilities sum to 0.6, not 1, for 2 of 2 observations (first: [0]).", np.full((2, 3), 0.2)),
         ("E144 target table gives a negative probability for 1 of 1 observations", [[-1.0, 1.0, 1.0]]),
-        ("a target is a function, 'module.py:function', 'columns', a fitted classifier, a table or one of uniform, logged, columns, always, pump; got dict.", {"a": 1}),
+        ("a target must be a function, 'module.py:function', a fitted classifier, a table, or one of uniform, logged, columns, always, pump; got dict.", {"a": 1}),
     ):  # fmt: skip
         with complaint(errors.SaddlebackError, message):
             as_target(given, log)
     module.write_text("import nothing_of_that_name")
-    with complaint(errors.InvalidParameter, f"{module} failed: ModuleNotFoundError: No module"):
+    with complaint(
+        errors.InvalidParameter, f"importing {module} failed: ModuleNotFoundError: No module"
+    ):
         as_target(f"{module}:probs", log)
 
 
 def test_a_policy_for_other_actions(log):
     with complaint(
-        LogError, "E141 target 'pump:0.8' policy returned shape (n, 3), 2 actions in the log"
+        LogError, "E141 target 'pump:0.8' policy returned shape (n, 3); expected (n, 2)"
     ):
         as_target("pump:0.8", log).at(OBSERVATIONS, 2)
 
 
-# Marks tell policies apart.
+# Fingerprints differ between policies.
 
 
 def test_fingerprints(log, module):
@@ -243,14 +245,14 @@ def test_fingerprints(log, module):
     def tilted(observations, by=1.0):
         return probs(by * observations)
 
-    marks = [
+    fingerprints = [
         as_target(each, log).fingerprint
         for each in (
             probs, tilted, functools.partial(tilted, by=2.0), functools.partial(tilted, by=3.0),
             "uniform", "always:1", "always:2", "pump:0.8",
         )
     ]  # fmt: skip
-    assert len(set(marks)) == len(marks)
-    assert not any("0x" in mark for mark in marks)
-    assert as_target(functools.partial(tilted, by=2.0), log).fingerprint == marks[2]
+    assert len(set(fingerprints)) == len(fingerprints)
+    assert not any("0x" in text for text in fingerprints)
+    assert as_target(functools.partial(tilted, by=2.0), log).fingerprint == fingerprints[2]
     assert isinstance(as_target(probs, log), Target)

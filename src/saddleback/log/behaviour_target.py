@@ -24,7 +24,7 @@ NAME = "logged policy"
 def check_name_not_reserved(names: Iterable[str]) -> None:
     """Raise an error if a target has the name that is reserved for the behaviour policy."""
     if NAME in names:
-        raise InvalidParameter(f"{NAME!r} is what is compared with: give the target another name.")
+        raise InvalidParameter(f"{NAME!r} is a reserved target name. Choose another one.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ def collect(
     behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN
     """
     if (episodes is None) == (steps is None):
-        raise InvalidParameter("collect: say how many, either episodes=… or steps=…")
+        raise InvalidParameter("collect: pass either episodes=… or steps=…")
     count = _validate.count(
         "collect", "episodes" if steps is None else "steps", episodes if steps is None else steps
     )
@@ -72,12 +72,12 @@ def collect(
     if isinstance(source, (Problem, Simulation)):
         if policy is not None:
             raise InvalidParameter(
-                "collect: a problem or simulation has its own behaviour policy; leave policy out."
+                "collect: a problem or simulation includes a behaviour policy; do not pass policy."
             )
         if max_length is not None and steps is not None:
             raise InvalidParameter(
-                "collect: episodes of a problem or simulation are cut after they were made; with "
-                "limit=… say how many episodes, not steps."
+                "collect: for a problem or simulation, limit=… requires episodes=… rather than "
+                "steps=…"
             )
         tables = _simulate(source, count, steps is None, max_length, generator)
     elif hasattr(source, "step") and hasattr(source, "reset"):
@@ -132,7 +132,7 @@ def _simulate(
     """Return tables of the experience of a problem or simulation."""
     if isinstance(source, Problem):
         if by_episode and not source.mdp.episodic:
-            raise InvalidParameter("collect: this problem has no episodes; give steps instead.")
+            raise InvalidParameter("collect: this problem has no episodes; pass steps=… instead.")
         pieces = Pieces(Sampler(source, rng))
     else:
         pieces = Pieces(source.sampler(rng))
@@ -222,8 +222,9 @@ def _as_vector(observation: Any) -> FloatArray:
         return np.atleast_1d(np.asarray(observation, dtype=np.float64)).ravel()
     except (TypeError, ValueError):
         raise InvalidParameter(
-            "collect: an observation must be numbers of fixed size, got "
-            f"{type(observation).__name__}; flatten it: gymnasium.wrappers.FlattenObservation(env)."
+            "collect: observations must be arrays of numbers of fixed size, got "
+            f"{type(observation).__name__}. Flatten them: "
+            "gymnasium.wrappers.FlattenObservation(env)."
         ) from None
 
 

@@ -144,8 +144,8 @@ class Log:
             return [
                 Finding(
                     "E147",
-                    f"column {column!r} holds text, but {table}_0, {table}_1, … are numbered: say "
-                    "which action is which, in that order: actions=[…].",
+                    f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered. "
+                    "List the actions in that order: actions=[…].",
                 )
             ]
         return []
@@ -197,9 +197,9 @@ class Log:
         n_actions = int(max(values, default=-1)) + 1
         if n_actions > MAX_NUMBERED_ACTIONS:
             message = (
-                f"column {name!r} goes up to {n_actions - 1:,}: actions are numbered 0 … K−1, at "
-                f"most {MAX_NUMBERED_ACTIONS:,} of them. Number them without gaps, or turn them "
-                "into text."
+                f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
+                f"with K at most {MAX_NUMBERED_ACTIONS:,}. Renumber them without gaps, or convert "
+                "them to text."
             )
             raise LogError([Finding("E145", message)])
         return tuple(map(str, range(n_actions)))
@@ -368,8 +368,8 @@ class Log:
         """
         if self.ignore_propensities or self.behaviour is not None:
             raise InvalidParameter(
-                "write: it keeps what the files hold, not propensities that a function gave. Write "
-                "the log they were made for, and keep the function beside it."
+                "write: propensities computed by a function are not written. Write the original "
+                "log, and keep the function with it."
             )
         stored = self.metadata | {"actions": list(self.action_names)} | metadata
         return write_sources(self.sources, Path(path), stored)
@@ -402,4 +402,4 @@ def _check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:
         raise InvalidParameter(f"{parameter} must be a list of names; it is empty.")
     duplicates = [name for i, name in enumerate(names) if name in list(names)[:i]]
     if duplicates:
-        raise InvalidParameter(f"{parameter} names {duplicates[0]!r} twice.")
+        raise InvalidParameter(f"{parameter} contains {duplicates[0]!r} twice.")

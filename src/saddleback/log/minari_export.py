@@ -60,7 +60,7 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **me
             episode["infos"][KEYS[0]] = episode["infos"][KEYS[0]][:, None]
         buffers.append(minari.data_collector.EpisodeBuffer(id=i, **episode))
     if not buffers:
-        raise InvalidParameter("to_minari: the log has no transition that can be used.")
+        raise InvalidParameter("to_minari: the log has no usable transitions.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about missing optional metadata

@@ -81,14 +81,13 @@ def from_minari(
     except FileNotFoundError:
         available = ", ".join(minari.list_local_datasets()) or "none"
         raise InvalidParameter(
-            f"from_minari: no dataset {dataset!r} on this machine. There are: {available}."
+            f"from_minari: no local dataset {dataset!r}. Available: {available}."
         ) from None
     except ImportError as error:
         raise InvalidParameter(f"from_minari: {error} {INSTALL_HINT}") from None
     if not hasattr(loaded, "iterate_episodes"):
         raise InvalidParameter(
-            "from_minari: a MinariDataset or the id of one is wanted, got "
-            f"{type(dataset).__name__}."
+            f"from_minari: expected a MinariDataset or the id of one, got {type(dataset).__name__}."
         )
     space = loaded.action_space
     if not (hasattr(space, "n") and hasattr(space, "start")):
@@ -117,7 +116,7 @@ def from_minari(
     )
 
 
-INSTALL_HINT = "Install what it needs: pip install 'saddleback[minari]'"
+INSTALL_HINT = "Install it: pip install 'saddleback[minari]'"
 
 
 def import_minari(caller: str) -> Any:
@@ -144,13 +143,13 @@ class _Episode:
         if len(self.observations) != steps + 1:
             raise InvalidParameter(
                 f"from_minari: episode {self.id} has {steps} steps and "
-                f"{len(self.observations)} observations; there must be one more than steps."
+                f"{len(self.observations)} observations; expected {steps + 1} observations."
             )
         infos = episode.infos or {}
         if key is not None and key not in infos:
             available = ", ".join(infos) or "none"
             raise InvalidParameter(
-                f"from_minari: no infos {key!r} in episode {self.id}; there are: {available}."
+                f"from_minari: episode {self.id} has no infos {key!r}. Available: {available}."
             )
         self.propensities: dict[str, FloatArray] = {}
         for name in KEYS if key is None else (key,):
@@ -165,7 +164,7 @@ class _Episode:
         if not fits or len(values) != len(self.observations):
             raise InvalidParameter(
                 f"from_minari: infos {name!r} of episode {self.id} has shape {list(values.shape)}; "
-                f"wanted [{len(self.observations)}] for the action taken, or "
+                f"expected [{len(self.observations)}] for the logged action, or "
                 f"[{len(self.observations)}, {n_actions}] for all actions."
             )
         return values
@@ -229,10 +228,10 @@ def _alignment(
         return 0 if legal[0] else 1
     if behaviour is None:
         raise InvalidParameter(
-            f"from_minari: infos {key!r} has a row more than there are actions, and both ways to "
-            'read it are possible. Say where the probability of action t is: prob_align="t" '
-            '(row t, infos made by hand) or prob_align="t+1" (row t+1, infos that env.step '
-            "returned); or give the behaviour policy to find out: behaviour=function."
+            f"from_minari: infos {key!r} has one row more than there are actions, and both "
+            'alignments are possible. Set prob_align="t" (action t is in row t, infos written by '
+            'hand) or prob_align="t+1" (row t+1, infos from env.step), or pass '
+            "behaviour=function to determine it."
         )
     agree, steps = np.zeros(2), 0
     for episode in episodes:
@@ -248,9 +247,9 @@ def _alignment(
             [
                 Finding(
                     "E151",
-                    f"infos {key!r} matches your behaviour policy neither in row t ({share[0]:.1%} "
-                    f"of steps) nor in row t+1 ({share[1]:.1%}). Check the policy and the key, or "
-                    'say where it is: prob_align="t" or "t+1".',
+                    f"infos {key!r} agrees with the behaviour policy neither in row t "
+                    f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
+                    'and the key, or set prob_align="t" or "t+1".',
                 )
             ]
         )

@@ -29,9 +29,8 @@ def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: in
             [
                 Finding(
                     "E141",
-                    f"{name} policy returned shape ({shape}), {n_actions} actions in the log: it "
-                    "must return one probability for each row and action, (n, "
-                    f"{n_actions}).",
+                    f"{name} policy returned shape ({shape}); expected (n, {n_actions}), one "
+                    "probability per row and action of the log.",
                 )
             ]
         )
@@ -58,8 +57,8 @@ def check_distribution(
                         "E144",
                         f"{name} gives {problem} for {int(wrong.sum()):,} of "
                         f"{len(probabilities):,} observations (first: "
-                        f"{_format_observation(observations[i])}). It must give every observation "
-                        "of the log a probability for each action.",
+                        f"{_format_observation(observations[i])}). Every observation needs one "
+                        "probability per action.",
                     )
                 ]
             )
@@ -69,7 +68,7 @@ def check_distribution(
         [
             Finding(
                 "E104",
-                f"{name} sums to {total[i]:.6g} rather than 1 for {int(wrong.sum()):,} of "
+                f"{name}: probabilities sum to {total[i]:.6g}, not 1, for {int(wrong.sum()):,} of "
                 f"{len(probabilities):,} observations (first: "
                 f"{_format_observation(observations[i])}).",
             )

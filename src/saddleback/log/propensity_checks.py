@@ -27,7 +27,7 @@ class PropensityChecks:
     def __init__(self, problems: ProblemCounter, names: Mapping[str, str], source: str) -> None:
         self._problems = problems
         self._name = {
-            "mu": "mu of the action taken",
+            "mu": "mu of the logged action",
             names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
         }.get(source, source)
         self.low, self.high = np.inf, -np.inf
@@ -90,10 +90,12 @@ class PropensityChecks:
         low, high = self.low, self.high
         uniform = abs(low * n_actions - 1.0) <= AGREE and n_actions > 1
         if n_rows > 1 and low == high and 0 < low <= 1 and not uniform:
-            why = "is it really the same for every row?"
-            if low == 1:
-                why = "a deterministic log cannot support pi unless pi = mu"
-            findings.append(Finding("W103", f"{self._name} is {low} on every row: {why}"))
+            reason = (
+                "with a deterministic behaviour policy no other policy can be evaluated."
+                if low == 1
+                else f"not 1/{n_actions}. Check that it is the probability of the logged action."
+            )
+            findings.append(Finding("W103", f"{self._name} is {low} on every row: {reason}"))
         return findings + self._compare_with_mu()
 
     def _compare_with_mu(self) -> list[Finding]:
@@ -108,15 +110,15 @@ class PropensityChecks:
             return [
                 Finding(
                     "W151",
-                    f"{self._name} matches your mu at step {where} on {best:.1%} of rows, at t on "
-                    f"{same:.1%}: shifted by one?",
+                    f"{self._name} equals mu of step {where} on {best:.1%} of rows, but mu of step "
+                    f"t on {same:.1%}: the column seems to be shifted by one row.",
                 )
             ]
         different = int(self._compared - self._agree[0])
         return [
             Finding(
                 "W152",
-                f"{self._name} differs from mu of the action taken on {format_rows(different)}: "
-                "which of them is right? Drop the other.",
+                f"{self._name} differs from mu of the logged action on {format_rows(different)}. "
+                "Remove the one that is wrong.",
             )
         ]

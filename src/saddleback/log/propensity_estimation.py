@@ -112,7 +112,7 @@ def estimate_behaviour(
         n_episodes += len(segment.first_states)
         skip = (skip - len(rows)) % stride
     if not all_observations:
-        raise InvalidParameter("estimate_behaviour: the log has no row that can be used.")
+        raise InvalidParameter("estimate_behaviour: the log has no usable rows.")
     observations, actions = np.concatenate(all_observations), np.concatenate(all_actions)
     episode = np.concatenate(all_episodes)
     n_bins = _validate.count("estimate_behaviour", "bins", bins)
@@ -147,8 +147,8 @@ def _fit_counts(
     sizes = [len(edge) + 1 for edge in edges]
     if np.prod([float(s) for s in sizes]) > 2**62:
         raise InvalidParameter(
-            f"estimate_behaviour: {len(sizes)} entries make too many cells; use fewer bins, or "
-            'method="logistic".'
+            f"estimate_behaviour: a grid over {len(sizes)} entries has too many cells; use fewer "
+            'bins, or method="logistic".'
         )
 
     def cell(states: FloatArray) -> Any:

@@ -102,8 +102,8 @@ class LogReader:
             findings.append(
                 Finding(
                     "E122",
-                    f"every episode ({dropped:,}) holds NaN or infinities, so dropping them leaves "
-                    "nothing. Fill the values instead (rewards that are known only at the end: 0 "
+                    f"every episode ({dropped:,}) contains NaN or infinities, so dropping them "
+                    "leaves nothing. Fill in the values instead (rewards known only at the end: 0 "
                     "before it).",
                 )
             )
@@ -114,21 +114,21 @@ class LogReader:
                 findings.append(
                     Finding(
                         "W154",
-                        'time_limit="task" ends truncated episodes for good, but no entry of the '
-                        "observation tells the time: values then are not functions of what is "
-                        "observed. Add the remaining time to the observation.",
+                        'time_limit="task" treats truncation as the end of the task, but the '
+                        "observation does not include the time, so values are not a function of "
+                        "the observation. Add the remaining time to the observation.",
                     )
                 )
         elif not self.segmenter.terminated and self.checks.n_rows:
             findings.append(
-                Finding("W150", "no episode terminated: V depends wholly on bootstrapping.")
+                Finding("W150", "no episode terminated: values depend entirely on bootstrapping.")
             )
         if not self._log.propensity:
             findings.append(
                 Finding(
                     "W106",
-                    "the log holds no propensities: only rules without ratios, such as GES(0) or "
-                    "GTB, can be used. Add behavior_prob, or estimate them: "
+                    "the log has no propensities: only rules without importance ratios, such as "
+                    "GES(0) or GTB, can be used. Add behavior_prob, or estimate it: "
                     "estimate_behaviour(log).",
                 )
             )
@@ -144,13 +144,12 @@ class LogReader:
             return []
         findings = []
         if log.has_text_actions:
-            listed = ", ".join(f"{k} {name}" for k, name in enumerate(names[:9]))
+            listed = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
             findings.append(
                 Finding(
                     "W148",
-                    f"actions are taken in alphabetical order: {listed}{', …' * (len(names) > 9)}. "
-                    "Probabilities of a policy must be in this order; say another one: "
-                    "actions=[…].",
+                    f"actions are sorted as text: {listed}{', …' * (len(names) > 9)}. Policies "
+                    "must return probabilities in this order; choose another with actions=[…].",
                 )
             )
         counts = zip(names, self.checks.action_counts, strict=True)
@@ -159,8 +158,8 @@ class LogReader:
             findings.append(
                 Finding(
                     "W149",
-                    f"action {', '.join(never[:5])} is never taken (actions are numbered from 0): "
-                    "is there such an action? Else number them without gaps.",
+                    f"no row has action {', '.join(never[:5])} (actions are numbered from 0). If "
+                    "there is no such action, renumber them without gaps.",
                 )
             )
         return findings

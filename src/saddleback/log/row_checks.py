@@ -197,7 +197,7 @@ class RowChecks:
         for i in where[:1]:
             problem = (
                 "is NaN" if np.isnan(total[i])
-                else f"holds {table[i].min():.6g}" if table[i].min() < 0
+                else f"contains {table[i].min():.6g}" if table[i].min() < 0
                 else f"sums to {total[i]:.6g}"
             )  # fmt: skip
             self.problems.add(("E104", name), len(where), rows.locations(where), (problem,))
@@ -215,7 +215,7 @@ class RowChecks:
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
             plural = "" if n_dropped == 1 else "s"
-            message = f"{n_dropped:,} episode{plural} with NaN or infinities dropped."
+            message = f"dropped {n_dropped:,} episode{plural} with NaN or infinities."
             findings.append(Finding("W121", message))
         findings += self._ids.find_split_episodes(self.n_rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:
@@ -227,8 +227,8 @@ def autoreset_finding() -> Finding:
     """Return the warning that resets of an environment were logged as steps."""
     return Finding(
         "W133",
-        "1 zero-reward row after every episode end: looks like Gymnasium NEXT_STEP autoreset; "
-        "pass drop_autoreset=True.",
+        "a zero-reward row follows every episode end. This looks like Gymnasium's NEXT_STEP "
+        "autoreset: pass drop_autoreset=True.",
     )
 
 

@@ -83,19 +83,19 @@ def as_table(data: Any) -> Any:
         columns = {str(name): _as_column(str(name), values) for name, values in data.items()}
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise InvalidParameter(f"columns of a log must be of one length, got {lengths}.")
+            raise InvalidParameter(f"columns of a log must have the same length, got {lengths}.")
         return pa.table(columns)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         try:
             table = pa.table(data)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidParameter(f"the table cannot be read as Arrow: {error}.") from None
+            raise InvalidParameter(f"the table cannot be converted to Arrow: {error}.") from None
         if table.schema.metadata:  # pandas stores its own
             table = table.replace_schema_metadata(None)
         return table
     raise InvalidParameter(
-        "a log is read from Parquet files, an Arrow table, a pandas or polars frame or a dict of "
-        f"arrays, got {type(data).__name__}."
+        "a log must be Parquet files, an Arrow table, a pandas or polars DataFrame, or a dict of "
+        f"arrays; got {type(data).__name__}."
     )
 
 
@@ -112,7 +112,7 @@ def _as_column(name: str, values: Any) -> Any:
             return pa.array(array)
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidParameter(f"column {name!r} of the log is not a column: {error}.") from None
+        raise InvalidParameter(f"column {name!r} cannot be converted to Arrow: {error}.") from None
 
 
 def _open_files(names: Sequence[str]) -> list[RowSource]:
@@ -125,7 +125,7 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
         for match in matches:
             files = within(match)
             if not files:
-                errors.append(Finding("E190", f"the folder {match} holds no *.parquet files."))
+                errors.append(Finding("E190", f"the folder {match} contains no *.parquet files."))
             paths += files
     seen: dict[str, str] = {}
     sources: list[RowSource] = []
@@ -133,7 +133,7 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
         real = os.path.realpath(path)
         if real in seen:
             errors.append(
-                Finding("E192", f"{path} is given twice (as {seen[real]} too): name it once.")
+                Finding("E192", f"{path} is given twice (also as {seen[real]}): list it once.")
             )
             continue
         seen[real] = path
@@ -153,11 +153,10 @@ def _unreadable(path: str, error: Exception) -> Finding:
     if isinstance(error, (IsADirectoryError, PermissionError)):
         return Finding("E190", f"{path} cannot be read: {error.strerror or error}.")
     reason = str(error).split("\n")[0].rstrip(".")
-    return Finding(
-        "E190",
-        f"{path} cannot be read as Parquet: half-written, or another format? ({reason}). Write it "
-        "again, or leave it out.",
-    )
+    fix = "It may be incomplete or in another format: write it again, or leave it out."
+    if path.lower().endswith(".csv"):
+        fix = "Convert CSV files first: pandas.read_csv(…).to_parquet(…)."
+    return Finding("E190", f"{path} cannot be read as Parquet ({reason}). {fix}")
 
 
 def common_roles(
@@ -195,8 +194,8 @@ def common_roles(
                 errors.append(
                     Finding(
                         "E191",
-                        f"{source.name} and {first.name} say different things of {name}: {value} "
-                        f"and {expected}. Files of one log must agree.",
+                        f"{source.name} and {first.name} have different metadata for {name}: "
+                        f"{value} and {expected}. All files of a log must agree.",
                     )
                 )
     if errors:
@@ -213,7 +212,7 @@ def write_sources(sources: Sequence[RowSource], path: Path, metadata: dict[str, 
     try:
         encoded = json.dumps(metadata).encode()
     except TypeError as error:
-        raise InvalidParameter(f"write: metadata must be plain values: {error}.") from None
+        raise InvalidParameter(f"write: metadata must be serialisable as JSON: {error}.") from None
     common = [
         column
         for column in sources[0].schema
@@ -232,7 +231,7 @@ def write_sources(sources: Sequence[RowSource], path: Path, metadata: dict[str, 
         temporary.replace(path)
     except OSError as error:
         raise InvalidParameter(
-            f"cannot write {path}: {error.strerror or error}. Choose another place."
+            f"cannot write {path}: {error.strerror or error}. Choose another path."
         ) from None
     finally:
         temporary.unlink(missing_ok=True)

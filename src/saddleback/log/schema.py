@@ -23,11 +23,11 @@ from saddleback.log.diagnostics import Finding
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
 OPTIONAL = ("step", "behavior_prob", "behavior_logp")
 HINTS = {
-    "episode_id": "number the episodes, rows of one next to each other",
+    "episode_id": "one id per episode, its rows adjacent",
     "action": "the action taken, 0 … K−1 or a name",
-    "reward": "the reward that followed the action",
-    "terminated": "True on the row that ended the task, else False",
-    "truncated": "True on the last row of an episode that was cut short, else False",
+    "reward": "the reward after the action",
+    "terminated": "True on the row that ended the task, False elsewhere",
+    "truncated": "True on the last row of an episode that was cut short, False elsewhere",
 }
 
 
@@ -104,7 +104,7 @@ def resolve(
         if role in names and not fits(schema.field(names[role]).type):
             kind = _kind(schema.field(names[role]).type)
             errors.append(
-                Finding("E143", f"column {names[role]!r} holds {kind}; {EXPECTED[role]}.")
+                Finding("E143", f"column {names[role]!r} contains {kind}; {EXPECTED[role]}.")
             )
     for prefix in ("mu", "pi", "next_mu", "next_pi", *(() if observations else ("obs", "phi"))):
         _check_gaps(prefix, available, errors)
@@ -129,13 +129,13 @@ def _standard_columns(
             errors.append(
                 Finding(
                     "E100",
-                    f"column {name!r} is missing. {fix} say which column it is: "
-                    f"columns={{{role!r}: …}}. There are: {listed}.",
+                    f"column {name!r} is missing. {fix} map it: columns={{{role!r}: …}}. Available "
+                    f"columns: {listed}.",
                 )
             )
     if {"behavior_prob", "behavior_logp"} <= set(names):
         errors.append(
-            Finding("E102", "both behavior_prob and behavior_logp are there: drop one of them.")
+            Finding("E102", "the log has both behavior_prob and behavior_logp: remove one of them.")
         )
     return names
 
@@ -158,17 +158,17 @@ def _check_observation_types(
                 errors.append(
                     Finding(
                         "E142",
-                        f"column {name!r} holds {_kind(kind)}: an observation must be a list of "
-                        f"numbers of fixed size, pa.list_(pa.float64(), {size}), or columns "
-                        "obs_0, obs_1, …",
+                        f"column {name!r} contains {_kind(kind)}: observations must be fixed-size "
+                        f"lists of numbers, pa.list_(pa.float64(), {size}), or columns obs_0, "
+                        "obs_1, …",
                     )
                 )
         elif not _is_number(kind) and not (name in following and pa.types.is_null(kind)):
             errors.append(
                 Finding(
                     "E142",
-                    f"observation column {name!r} holds {_kind(kind)}, not numbers. Encode it as "
-                    "numbers (one column for each category), or leave it out of observations=[…].",
+                    f"observation column {name!r} contains {_kind(kind)}, not numbers. Encode it "
+                    "(one column per category), or leave it out of observations=[…].",
                 )
             )
 
@@ -191,8 +191,8 @@ def _probability_tables(
             errors.append(
                 Finding(
                     "E141",
-                    f"{prefix}_* has {len(columns)} columns, {prefix.removeprefix('next_')}_* has "
-                    f"{len(current)}: one for each action in both.",
+                    f"{prefix}_* has {len(columns)} columns, but {prefix.removeprefix('next_')}_* "
+                    f"has {len(current)}: both need one per action.",
                 )
             )
     return tables
@@ -202,12 +202,11 @@ EXPECTED = {
     "reward": "rewards must be numbers",
     "behavior_prob": "probabilities must be numbers",
     "behavior_logp": "log-probabilities must be numbers",
-    "step": "steps must be whole numbers 0 … T−1",
+    "step": "steps must be integers 0 … T−1",
     "terminated": "flags must be True or False",
     "truncated": "flags must be True or False",
-    "action": "actions must be whole numbers 0 … K−1 or names; continuous actions are not "
-    "supported",
-    "episode_id": "episodes must be whole numbers or text",
+    "action": "actions must be integers 0 … K−1 or names; continuous actions are not supported",
+    "episode_id": "episode ids must be integers or text",
 }
 
 
@@ -230,8 +229,9 @@ def _observation_columns(
     errors.append(
         Finding(
             "E100",
-            "there is no observation: name its columns obs_0, obs_1, …, or phi_0, phi_1, … for "
-            f"features, or list them: observations=[…]. There are: {', '.join(available)}.",
+            "no observation columns found: name them obs_0, obs_1, … (phi_0, phi_1, … for "
+            "features), or list them: observations=[…]. Available columns: "
+            f"{', '.join(available)}.",
         )
     )
     return (), (), False, False
@@ -245,8 +245,8 @@ def _check_gaps(prefix: str, available: Sequence[str], errors: list[Finding]) ->
         errors.append(
             Finding(
                 "E100",
-                f"column '{prefix}_{min(missing)}' is missing, though '{prefix}_{max(numbers)}' is "
-                "there. Number the columns from 0 without gaps.",
+                f"column '{prefix}_{min(missing)}' is missing, but '{prefix}_{max(numbers)}' "
+                "exists. Number the columns from 0 without gaps.",
             )
         )
 
@@ -262,8 +262,8 @@ def _next_columns(
         errors.append(
             Finding(
                 "E100",
-                f"column {missing[0]!r} is missing, though {other!r} is there. Add it, or leave "
-                "all of the next observation out.",
+                f"column {missing[0]!r} is missing, but {other!r} exists. Add it, or remove all "
+                "columns of the next observation.",
             )
         )
     return () if missing else names
@@ -271,7 +271,7 @@ def _next_columns(
 
 def _suggestion(name: str, available: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, available, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(available)}."
+    return f"Did you mean {close[0]!r}?" if close else f"Available columns: {', '.join(available)}."
 
 
 def _is_number(kind: Any) -> bool:
@@ -304,5 +304,5 @@ def _is_id(kind: Any) -> bool:
 
 def _kind(kind: Any) -> str:
     if pa.types.is_null(kind):
-        return "nothing"
+        return "no values"
     return "text" if is_text(kind) else str(kind)

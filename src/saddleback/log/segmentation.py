@@ -22,7 +22,7 @@ from saddleback.log.episode_ids import hash_ids
 from saddleback.log.messages import MESSAGES
 from saddleback.log.row_checks import finite_rows
 
-AUTORESET_HINT = "(Looks like Gymnasium NEXT_STEP autoreset: pass drop_autoreset=True.)"
+AUTORESET_HINT = "This looks like Gymnasium's NEXT_STEP autoreset: pass drop_autoreset=True."
 """Added to E132 if a zero-reward row follows every flag inside an episode."""
 
 SEGMENT = 1 << 16

@@ -163,7 +163,7 @@ class LogSummary(Tabular):
         low, mean, high = self.reward
         lines.append(f"reward  min {low:.4g}  mean {mean:.4g}  max {high:.4g}")
         if self.mean_return is not None:
-            lines[-1] += f"   mean return of ended episodes {self.mean_return:.4g}"
+            lines[-1] += f"   mean return of completed episodes {self.mean_return:.4g}"
         if self.propensity:
             low, median = self.propensity
             stamp = " (estimated)" if self.estimated else ""
@@ -237,6 +237,6 @@ def missing_discount(share: float) -> Finding:
     """Return the error that γ = 1 is used although a share of the episodes does not terminate."""
     return Finding(
         "E160",
-        f"gamma=1 needs terminating episodes; {share:.0%} do not terminate. Use a smaller gamma, "
-        "or drop them.",
+        f"gamma=1 requires terminating episodes, but {share:.0%} do not terminate. Use a smaller "
+        "gamma, or drop them.",
     )

@@ -82,9 +82,9 @@ class Target:
                 [
                     Finding(
                         "E146",
-                        f"{self.table}_* says nothing about the observation after truncated rows "
-                        f"(first: episode {episode} step {step}): add next_{self.table}_0, … "
-                        "there, or give the target as a function.",
+                        f"{self.table}_* does not cover the observation after truncated rows "
+                        f"(first: episode {episode} step {step}): add next_{self.table}_0, … on "
+                        "those rows, or pass the target as a function.",
                     )
                 ]
             )
@@ -98,8 +98,8 @@ class Target:
         """Return π [n, K] for any observations."""
         if self.policy is None:
             raise InvalidParameter(
-                f"target {self.name!r} is known only on the rows of the log; give it as a function "
-                "to ask about other observations."
+                f"target {self.name!r} is defined only on the rows of the log. Pass it as a "
+                "function to evaluate other observations."
             )
         return query_policy(f"target {self.name!r}", self.policy, observations, n_actions)
 
@@ -131,13 +131,13 @@ def as_target(target: Any, log: Log, name: str | None = None) -> Target:
             raise TypeError
     except (TypeError, ValueError):
         raise InvalidParameter(
-            "a target is a function, 'module.py:function', 'columns', a fitted classifier, a table "
-            f"or one of {', '.join(BUILT_IN)}; got {type(target).__name__}."
+            "a target must be a function, 'module.py:function', a fitted classifier, a table, or "
+            f"one of {', '.join(BUILT_IN)}; got {type(target).__name__}."
         ) from None
     if table.ndim != 2 or table.shape[1] != log.n_actions:
         raise InvalidShape(
-            f"a target table must have a row for each observation and {log.n_actions} columns, one "
-            f"for each action; got shape {list(table.shape)}."
+            f"a target table must have one row per observation and {log.n_actions} columns, one "
+            f"per action; got shape {list(table.shape)}."
         )
     check_distribution("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
     digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
@@ -167,7 +167,7 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
             return Target(name, "logged " + fingerprint(log.behaviour), policy)
         if "mu" not in log.roles.tables:
             raise InvalidParameter(
-                "target 'logged' needs the whole behaviour policy: columns mu_0, …, or "
+                "target 'logged' needs mu for all actions: columns mu_0, …, or "
                 "Log(…, behaviour=function), or estimate_behaviour(log)."
             )
         return Target(name, "logged", table="mu")
@@ -176,16 +176,16 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
         if prefix not in log.roles.tables:
             available = ", ".join(log.roles.tables) or "none"
             raise InvalidParameter(
-                f"target {spec!r}: the log has no columns {prefix}_0, {prefix}_1, …; tables of "
-                f"probabilities in it: {available}."
+                f"target {spec!r}: the log has no columns {prefix}_0, {prefix}_1, … Its tables of "
+                f"probabilities are: {available}."
             )
         if len(log.roles.tables[prefix]) != log.n_actions:
             raise LogError(
                 [
                     Finding(
                         "E141",
-                        f"{prefix}_* has {len(log.roles.tables[prefix])} columns, {log.n_actions} "
-                        "actions in the log.",
+                        f"{prefix}_* has {len(log.roles.tables[prefix])} columns, but the log has "
+                        f"{log.n_actions} actions.",
                     )
                 ]
             )
@@ -197,7 +197,9 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
     try:
         probability = float(rest)
     except ValueError:
-        raise InvalidParameter(f"target {spec!r}: write pump:0.8, a probability.") from None
+        raise InvalidParameter(
+            f"target {spec!r}: {rest!r} is not a probability. Write, for example, pump:0.8."
+        ) from None
     return Target(name, spec, policies.pump(probability))
 
 
@@ -208,8 +210,8 @@ def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:
     wrong = (observations.shape[1] != 1) | (row != state) | (row < 0) | (row >= len(table))
     for i in np.flatnonzero(np.broadcast_to(wrong, state.shape))[:1]:
         raise ValueError(
-            f"a table of {len(table)} rows needs observations 0 … {len(table) - 1}, one whole "
-            f"number each; got {observations[i].tolist()}."
+            f"a table with {len(table)} rows needs observations that are integers 0 … "
+            f"{len(table) - 1}; got {observations[i].tolist()}."
         )
     return table[row]
 
@@ -224,7 +226,7 @@ def _from_classifier(model: Any, log: Log, name: str) -> Target:
         if str(value) not in log.action_names:
             raise InvalidParameter(
                 f"target {name!r}: the classifier's class {value!r} is not an action of the log "
-                f"({', '.join(log.action_names)}); name the actions: actions=[…]."
+                f"({', '.join(log.action_names)}). List the actions: actions=[…]."
             )
         indices.append(log.action_names.index(str(value)))
 
@@ -254,8 +256,8 @@ def _classifier_policy(model: Any, log: Log, name: str) -> Policy:
             [
                 Finding(
                     "E140",
-                    f"obs has {log.dimensions} columns ({', '.join(columns)}), target {name!r} "
-                    f"expects {expected}. Choose columns: observations=[…].",
+                    f"obs has {log.dimensions} columns ({', '.join(columns)}), but target {name!r} "
+                    f"expects {expected}. Select columns: observations=[…].",
                 )
             ]
         )
