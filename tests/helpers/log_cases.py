@@ -15,7 +15,7 @@ def good(**options):
     return columns([4, 4, 4], ["terminated", "truncated", "terminated"], **options)
 
 
-def put(name, rows, value, data=None):
+def with_value(name, rows, value, data=None):
     """Return the good log with another value in some rows of a column."""
     data = dict(good() if data is None else data)
     number = isinstance(value, (int, float)) and data[name].dtype != object
@@ -25,29 +25,33 @@ def put(name, rows, value, data=None):
 
 
 def without(*names, data=None):
+    """Return the good log without some columns."""
     return {k: v for k, v in (good() if data is None else data).items() if k not in names}
 
 
-def wrong(log):
-    """Return what is said when a log is used; the card must say the same."""
+def errors_of(log):
+    """Return the errors raised when a log is read; its summary must list the same."""
     with pytest.raises(LogError) as caught:
         content(log)
-    said = str(caught.value)
-    assert said == "\n".join(map(str, log.summary().errors))
-    return said
+    message = str(caught.value)
+    assert message == "\n".join(map(str, log.summary().errors))
+    return message
 
 
-def warned(data, gamma=None, **options):
+def findings_of(data, gamma=None, **options):
+    """Return all findings of a log, one per line."""
     log = Log(data, **options)
     if gamma is None:
         content(log)
     return "\n".join(map(str, log.summary(gamma).findings))
 
 
-def complaint(kind, *parts):
+def error_matching(kind, *parts):
+    """Expect an error whose message contains the parts in this order."""
     return pytest.raises(kind, match=".*".join(map(re.escape, parts)))
 
 
 def parquet(path, data, row_group=None):
+    """Write a Parquet file and return its path."""
     pq.write_table(data, path, row_group_size=row_group)
     return str(path)

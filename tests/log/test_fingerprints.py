@@ -9,10 +9,10 @@ from saddleback.log.fingerprints import Fingerprints
 
 
 def fingerprints(log):
-    found = Fingerprints()
-    for piece in log.segments():
-        found.add(piece)
-    return found.arrays()
+    result = Fingerprints()
+    for segment in log.segments():
+        result.add(segment)
+    return result.arrays()
 
 
 @pytest.mark.parametrize("segment", [1, 2, 3, 100])

@@ -17,11 +17,11 @@ NAMES = ["left", "stay", "right"]
 
 
 def table(**options):
-    """Return a mixed log as an Arrow table, nothing where nothing is known."""
+    """Return a mixed log as an Arrow table, with nulls for unknown values."""
     return pa.table(
         {
-            name: pa.array(each, from_pandas=name.startswith("next_"))
-            for name, each in mixed(**options).items()
+            name: pa.array(column, from_pandas=name.startswith("next_"))
+            for name, column in mixed(**options).items()
         }
     )
 
@@ -30,8 +30,10 @@ def table(**options):
 
 
 def as_fixed_list(data, matrix="obs"):
-    """Return the columns with the observation as a matrix."""
-    kept = {name: each for name, each in data.items() if not name.startswith(("obs", "next_obs"))}
+    """Return the columns with the observation as one matrix."""
+    kept = {
+        name: column for name, column in data.items() if not name.startswith(("obs", "next_obs"))
+    }
     kept["obs"] = np.column_stack([data["obs_0"], data["obs_1"]])
     if "next_obs_0" in data:
         kept["next_obs"] = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
@@ -50,7 +52,7 @@ INPUTS = {
     "record batch": lambda data, folder: pa.table(data).combine_chunks().to_batches()[0],
     "arrow list": lambda data, folder: pa.table(Log(as_fixed_list(data)).sources[0].table),
     "pandas": lambda data, folder: pandas.DataFrame(data),
-    "pandas, nothing for NaN": lambda data, folder: pandas.DataFrame(data).convert_dtypes(),
+    "pandas, null for NaN": lambda data, folder: pandas.DataFrame(data).convert_dtypes(),
     "pandas, index": lambda data, folder: pandas.DataFrame(data).set_index("episode_id"),
     "polars": lambda data, folder: polars.DataFrame(data),
     "polars array": lambda data, folder: polars.DataFrame(as_fixed_list(data)),
@@ -103,30 +105,30 @@ TEXT = {
 
 
 @pytest.mark.parametrize("form", TEXT)
-def test_actions_and_episodes_by_name(form):
+def test_text_actions_and_ids_give_the_same_transitions(form):
     data = mixed()
-    words = data | {
+    text = data | {
         "action": np.array(NAMES)[data["action"]],
         "episode_id": np.array([f"visit {i}" for i in data["episode_id"]]),
     }
-    log = Log(TEXT[form](words), actions=NAMES)
+    log = Log(TEXT[form](text), actions=NAMES)
     assert log.action_names == tuple(NAMES)
-    plain, found = content(Log(data)), content(log)
-    assert len(set(found.pop("ids"))) == len(set(plain.pop("ids")))
-    alike(found, plain)
+    expected, transitions = content(Log(data)), content(log)
+    assert len(set(transitions.pop("ids"))) == len(set(expected.pop("ids")))
+    alike(transitions, expected)
 
 
-def test_categories_of_numbers():
+def test_categorical_numbers_give_the_same_transitions():
     data = mixed()
     frame = pandas.DataFrame(data).astype({"action": "category", "episode_id": "category"})
     alike(content(Log(frame)), content(Log(data)))
 
 
-def test_names_of_actions_are_found_and_sorted():
+def test_action_names_are_inferred_and_sorted():
     data = mixed(mu=False)
-    words = data | {"action": np.array(NAMES)[data["action"]]}
-    assert Log(words).action_names == ("left", "right", "stay")
-    category = polars.DataFrame(words).cast({"action": polars.Categorical})
+    text = data | {"action": np.array(NAMES)[data["action"]]}
+    assert Log(text).action_names == ("left", "right", "stay")
+    category = polars.DataFrame(text).cast({"action": polars.Categorical})
     assert Log(category).action_names == ("left", "right", "stay")
     assert Log(data).action_names == ("0", "1", "2")
     assert Log(data | {"action": data["action"] > 0}).action_names == ("0", "1")
@@ -134,14 +136,14 @@ def test_names_of_actions_are_found_and_sorted():
     assert repr(Log(data, actions=NAMES)) == "Log(rows=110, observation=2, actions=3)"
 
 
-def test_features_in_the_log():
+def test_feature_columns_are_read_as_observations():
     data = mixed()
     renamed = {k.replace("obs_", "phi_"): v for k, v in data.items()}
     assert Log(renamed).roles.are_features
     alike(content(Log(renamed)), content(Log(data)))
 
 
-def test_names_of_ones_own():
+def test_other_column_names_can_be_mapped():
     data = mixed()
     own = {"obs_0": "hr", "obs_1": "bp", "next_obs_0": "next_hr", "next_obs_1": "next_bp"}
     own |= {"reward": "gain", "episode_id": "visit", "behavior_prob": "p"}
@@ -154,7 +156,7 @@ def test_names_of_ones_own():
     assert log.propensity == "p"
 
 
-def test_log_probabilities():
+def test_log_probabilities_are_exponentiated():
     data = mixed()
     logs = data | {"behavior_logp": np.log(data["behavior_prob"])}
     del logs["behavior_prob"]
@@ -163,7 +165,7 @@ def test_log_probabilities():
     alike(one, other)
 
 
-def test_propensity_from_the_whole_policy():
+def test_propensities_are_taken_from_mu():
     data = mixed()
     bare = {k: v for k, v in data.items() if k != "behavior_prob"}
     alike(content(Log(bare)), content(Log(data)))
@@ -173,7 +175,7 @@ def test_propensity_from_the_whole_policy():
     assert "unknown: estimate_behaviour(log) can estimate it" in Log(nothing).summary().text
 
 
-def test_behaviour_as_a_function():
+def test_a_behaviour_function_fills_in_mu():
     nothing = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
 
     def mu(observations):
@@ -181,17 +183,18 @@ def test_behaviour_as_a_function():
         return np.hstack([first, (1 - first) / 2, (1 - first) / 2])
 
     log = Log(nothing, behaviour=mu)
-    found = content(log)
-    np.testing.assert_array_equal(found["mu"], mu(found["here"]))
-    np.testing.assert_array_equal(found["mu after"], mu(found["after"]))
+    transitions = content(log)
+    np.testing.assert_array_equal(transitions["mu"], mu(transitions["here"]))
+    np.testing.assert_array_equal(transitions["mu after"], mu(transitions["after"]))
     np.testing.assert_array_equal(
-        found["propensity"], found["mu"][np.arange(len(found["mu"])), found["actions"]]
+        transitions["propensity"],
+        transitions["mu"][np.arange(len(transitions["mu"])), transitions["actions"]],
     )
-    alike(content(Log(nothing).with_options(behaviour=mu)), found)
+    alike(content(Log(nothing).with_options(behaviour=mu)), transitions)
 
 
 @pytest.mark.parametrize("bad", [["drop"], []])
-def test_behaviour_is_not_asked_about_nan(bad):
+def test_the_behaviour_function_is_not_called_on_nan(bad):
     data = columns([3, 3, 3], "terminated", mu=False)
     data["obs_1"][4] = np.nan
 
@@ -201,29 +204,29 @@ def test_behaviour_is_not_asked_about_nan(bad):
 
     log = Log(data | {"behavior_prob": np.full(9, 1 / 3)}, behaviour=mu)
     if bad:
-        found = content(Log(log.data, behaviour=mu, drop_bad="episode"))
-        assert len(found["here"]) == 6
-        np.testing.assert_array_equal(found["propensity"], np.full(6, 1 / 3))
+        transitions = content(Log(log.data, behaviour=mu, drop_bad="episode"))
+        assert len(transitions["here"]) == 6
+        np.testing.assert_array_equal(transitions["propensity"], np.full(6, 1 / 3))
     else:
         with pytest.raises(LogError, match=r"^E120 obs_1 is NaN in 1 row \(episode 11 step 1\)"):
             content(log)
 
 
-# Written and read.
+# Writing and reading.
 
 
-def test_written_logs_read_back(tmp_path):
+def test_written_logs_read_back_unchanged(tmp_path):
     for data in (mixed(), as_fixed_list(mixed()), pandas.DataFrame(mixed())):
         log = Log(data, actions=NAMES)
         path = log.write(tmp_path / "log.parquet", gamma=0.9, provenance="here")
-        again = Log(path)
-        assert again.metadata == {"actions": NAMES, "gamma": 0.9, "provenance": "here"}
-        assert again.action_names == tuple(NAMES)
-        alike(content(again), content(log))
-        assert again.summary().text == log.summary().text
-        twice = again.write(tmp_path / "log.parquet", gamma=0.8)
-        assert Log(twice).metadata["gamma"] == 0.8
-        assert [each.name for each in tmp_path.iterdir()] == ["log.parquet"]
+        reread = Log(path)
+        assert reread.metadata == {"actions": NAMES, "gamma": 0.9, "provenance": "here"}
+        assert reread.action_names == tuple(NAMES)
+        alike(content(reread), content(log))
+        assert reread.summary().text == log.summary().text
+        rewritten = reread.write(tmp_path / "log.parquet", gamma=0.8)
+        assert Log(rewritten).metadata["gamma"] == 0.8
+        assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
 
 
 def test_many_files_are_written_as_one(folder, tmp_path):
@@ -241,11 +244,11 @@ def test_columns_that_not_all_files_have_are_not_written(tmp_path):
     alike(content(Log(path)), content(Log(data)))
 
 
-def test_metadata_that_is_none(tmp_path):
+def test_invalid_metadata_is_ignored(tmp_path):
     data = pa.table(columns([3], "terminated"))
-    for words in (b"not JSON", b"[1]"):
+    for text in (b"not JSON", b"[1]"):
         path = tmp_path / "odd.parquet"
-        parquet(path, data.replace_schema_metadata({row_sources.METADATA: words}))
+        parquet(path, data.replace_schema_metadata({row_sources.METADATA: text}))
         assert Log(path).metadata == {}
     text = json.dumps({"actions": NAMES}).encode()
     assert Log(data.replace_schema_metadata({row_sources.METADATA: text})).action_names == tuple(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers.log_cases import complaint, good, put
+from helpers.log_cases import error_matching, good, with_value
 from helpers.logs import content
 from saddleback import GES, errors, features
 from saddleback.evaluation.statistics import Statistics
@@ -16,9 +16,9 @@ POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 
 
 def nan_policy(observations):
-    found = np.full((len(observations), 3), 1 / 3)
-    found[observations[:, 0] > 0] = np.nan
-    return found
+    result = np.full((len(observations), 3), 1 / 3)
+    result[observations[:, 0] > 0] = np.nan
+    return result
 
 
 POLICIES = [
@@ -35,23 +35,23 @@ POLICIES = [
 
 
 @pytest.mark.parametrize(("code", "message", "policy"), POLICIES)
-def test_bad_policies(code, message, policy):
+def test_bad_policies_are_rejected(code, message, policy):
     log = Log(good())
-    with complaint(LogError, code, message):
+    with error_matching(LogError, code, message):
         Statistics.of(log, GES(0.5), {"mine": policy}, features=POLYNOMIAL, gamma=0.9)
-    with complaint(LogError, f"{code}behaviour {message}"):
+    with error_matching(LogError, f"{code}behaviour {message}"):
         content(Log(good(), behaviour=policy))
-    with complaint(LogError, f"{code}target 'mine' {message}"):
+    with error_matching(LogError, f"{code}target 'mine' {message}"):
         as_target(policy, log, "mine").at(log.start_states()[:2] + 3.0, 3)
 
 
-def test_where_a_policy_is_wrong():
-    with complaint(
+def test_policy_errors_name_the_first_observation():
+    with error_matching(
         LogError, "target 'nan_policy' policy gives NaN for 1 of 2 observations (first: [0.5, 7]). "
         "Every observation needs one probability per action."
     ):  # fmt: skip
         as_target(nan_policy, Log(good())).at(np.array([[-1.0, 0.0], [0.5, 7.0]]), 3)
-    with complaint(LogError, "(first: [1, 1, 1, 1, 1, 1, …])"):
+    with error_matching(LogError, "(first: [1, 1, 1, 1, 1, 1, …])"):
         as_target(nan_policy, Log(good())).at(np.ones((1, 8)), 3)
 
 
@@ -61,11 +61,11 @@ def with_pi(**changes):
     return data | pi | changes
 
 
-def test_bad_target_columns():
+def test_bad_target_columns_are_rejected():
     def run(data, target="columns", **options):
         return Statistics.of(Log(data, **options), GES(0.5), target, features=POLYNOMIAL, gamma=0.9)
 
-    with complaint(
+    with error_matching(
         LogError, "E146 pi_* does not cover the observation after truncated rows (first: episode 11 "
         "step 3): add next_pi_0, … on those rows, or pass the target as a function."
     ):  # fmt: skip
@@ -75,30 +75,30 @@ def test_bad_target_columns():
     assert run(with_pi(), time_limit="task").steps.sum() == 12
     off = with_pi(**following, pi_0=np.full(12, 0.3))
     message = "E104 pi_* sums to 0.966667 on 12 rows (first: episode 10 step 0)."
-    with complaint(LogError, message):
+    with error_matching(LogError, message):
         run(off)
     assert str(Log(off).summary().errors[0]).startswith(message)
-    with complaint(LogError, "E104 next_pi_* sums to 0.967 on 12 rows"):
+    with error_matching(LogError, "E104 next_pi_* sums to 0.967 on 12 rows"):
         run(with_pi(**(following | {"next_pi_0": np.full(12, 0.3 + 1 / 3000)})))
-    with complaint(LogError, "E141 few_* has 2 columns, but the log has 3 actions."):
+    with error_matching(LogError, "E141 few_* has 2 columns, but the log has 3 actions."):
         run(good() | {"few_0": np.full(12, 0.5), "few_1": np.full(12, 0.5)}, "columns:few")
-    with complaint(
+    with error_matching(
         errors.InvalidParameter, "target 'columns': the log has no columns pi_0, pi_1, … Its "
         "tables of probabilities are: mu, next_mu."
     ):  # fmt: skip
         run(good())
 
 
-def test_features_that_do_not_fit():
+def test_features_of_another_dimension_are_rejected():
     cube = features.Polynomial([-4.0] * 3, [4.0] * 3, 1)
-    with complaint(
+    with error_matching(
         LogError, "E140 obs has 2 columns (obs_0, obs_1), features expect 3. Choose columns: "
         "observations=[…]."
     ):  # fmt: skip
         Statistics.of(Log(good()), GES(0.5), "uniform", features=cube, gamma=0.9)
 
 
-def test_uncovered_actions():
+def test_uncovered_actions_are_an_error_unless_allowed():
     data = good(mu=False) | {"action": np.array([0, 1] * 6)}
     never = Log(data, actions=["none", "low", "high"])
     message = (
@@ -106,13 +106,13 @@ def test_uncovered_actions():
         "'high' in 12 rows). Ratio estimators are biased; use DM only (allow_uncovered) or "
         "restrict pi."
     )
-    with complaint(LogError, message):
+    with error_matching(LogError, message):
         Statistics.of(never, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)
-    found = Statistics.of(
+    result = Statistics.of(
         never, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9, allow_uncovered=True
     )
-    assert str(found.findings[0]) == message.replace("E110", "W110")
-    zero = put("mu_2", [3], 0.0, put("mu_1", [3], 0.5, put("mu_0", [3], 0.5)))
-    zero = put("action", [3], 0, put("behavior_prob", [3], 0.5, zero))
-    with complaint(LogError, "2.8% of pi's probability (action '2' in 1 rows)"):
+    assert str(result.findings[0]) == message.replace("E110", "W110")
+    zero = with_value("mu_2", [3], 0.0, with_value("mu_1", [3], 0.5, with_value("mu_0", [3], 0.5)))
+    zero = with_value("action", [3], 0, with_value("behavior_prob", [3], 0.5, zero))
+    with error_matching(LogError, "2.8% of pi's probability (action '2' in 1 rows)"):
         Statistics.of(Log(zero), GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.log_cases import complaint, good, put, warned, without, wrong
+from helpers.log_cases import error_matching, errors_of, findings_of, good, with_value, without
 from helpers.logs import alike, columns, content
 from saddleback import GES, errors, features
 from saddleback.evaluation.statistics import Statistics
@@ -16,7 +16,7 @@ from saddleback.log import Log, LogError, row_sources
 POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 
 
-# What is wrong with rows.
+# Rows.
 
 FILL = (
     "Fill in the value (rewards known only at the end: 0 before it), or drop the episode: "
@@ -24,11 +24,11 @@ FILL = (
 )
 ROWS = {
     "prob 0": (
-        put("behavior_prob", [0, 2, 5], 0.0),
+        with_value("behavior_prob", [0, 2, 5], 0.0),
         "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
     ),
     "prob 0, many": (
-        put("behavior_prob", [3, 4, 5, 6], 0.0),
+        with_value("behavior_prob", [3, 4, 5, 6], 0.0),
         "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
     ),
     "mu 0": (
@@ -44,11 +44,11 @@ ROWS = {
         "E102 behavior_prob is negative on 12 rows (first: episode 10 step 0) and never positive: these look like log-probabilities. Name the column behavior_logp, or map it: columns={'behavior_logp': …}.",
     ),
     "negative": (
-        put("behavior_prob", [7], -0.5),
+        with_value("behavior_prob", [7], -0.5),
         "E102 behavior_prob is < 0 on 1 row (episode 11 step 3): probabilities must lie in (0, 1].",
     ),
     "density": (
-        put("behavior_prob", [1, 2], 3.0),
+        with_value("behavior_prob", [1, 2], 3.0),
         "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): probabilities must lie in (0, 1]. Densities of continuous actions are not supported.",
     ),
     "logp above 0": (
@@ -56,11 +56,11 @@ ROWS = {
         "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): probabilities must lie in (0, 1]. Densities of continuous actions are not supported.",
     ),
     "prob NaN": (
-        put("behavior_prob", [4], np.nan),
+        with_value("behavior_prob", [4], np.nan),
         "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "prob all NaN": (
-        put("behavior_prob", slice(None), np.nan),
+        with_value("behavior_prob", slice(None), np.nan),
         "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
     ),
     "mu does not sum to 1": (
@@ -68,79 +68,79 @@ ROWS = {
         "E104 mu_* sums to 0.97 on 1 row (episode 12 step 0). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
     ),
     "mu negative": (
-        put("mu_1", [2], -0.25, put("mu_0", [2], 1.0, put("mu_2", [2], 0.25))),
+        with_value("mu_1", [2], -0.25, with_value("mu_0", [2], 1.0, with_value("mu_2", [2], 0.25))),
         "E104 mu_* contains -0.25 on 1 row (episode 10 step 2). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
     ),
     "mu empty": (
-        put("mu_1", [2, 3], None),
+        with_value("mu_1", [2, 3], None),
         "E104 mu_* is NaN on 2 rows (episode 10 steps 2, 3). Each row must be a probability distribution, within 1e-6: divide it by its sum if it was rounded.",
     ),
     "next_mu": (
-        put("next_mu_0", [7], 5.0),
+        with_value("next_mu_0", [7], 5.0),
         "E104 next_mu_* sums to",
     ),
     "reward NaN": (
-        put("reward", [5, 6], np.nan),
+        with_value("reward", [5, 6], np.nan),
         f"E120 reward is NaN in 2 rows (episode 11 steps 1, 2). {FILL}",
     ),
     "reward empty": (
-        put("reward", [5], None),
+        with_value("reward", [5], None),
         f"E120 reward is NaN in 1 row (episode 11 step 1). {FILL}",
     ),
     "observation infinite": (
-        put("obs_1", [11], -np.inf),
+        with_value("obs_1", [11], -np.inf),
         f"E120 obs_1 is infinite in 1 row (episode 12 step 3). {FILL}",
     ),
     "next observation in part": (
-        put("next_obs_1", [7], np.nan),
+        with_value("next_obs_1", [7], np.nan),
         f"E120 next_obs_1 is NaN in 1 row (episode 11 step 3). {FILL}",
     ),
     "next observation infinite": (
-        put("next_obs_0", [7], np.inf, put("next_obs_1", [7], np.inf)),
+        with_value("next_obs_0", [7], np.inf, with_value("next_obs_1", [7], np.inf)),
         f"E120 next_obs_0 is infinite in 1 row (episode 11 step 3). {FILL}\nE120 next_obs_1 is infinite in 1 row (episode 11 step 3). {FILL}",
     ),
     "no episode": (
-        put("episode_id", [4, 5], None),
+        with_value("episode_id", [4, 5], None),
         "E121 episode_id has no value in 2 rows (rows 4, 5). Every row needs the id of its episode.",
     ),
     "no step": (
-        put("step", [6], None),
+        with_value("step", [6], None),
         "E121 step has no value in 1 row (row 6). Number the steps 0 … T−1, or remove the column if the rows are in order.",
     ),
     "no flag": (
-        put("terminated", [2], None),
+        with_value("terminated", [2], None),
         "E121 terminated has no value in 1 row (row 2). Use True on the last row of an episode that ended this way, False elsewhere.",
     ),
     "gap": (
-        put("step", [6, 7], [4, 5]),
+        with_value("step", [6, 7], [4, 5]),
         "E130 episode 11: step jumps from 1 to 4. Add the missing rows, or renumber the episode.",
     ),
     "two gaps": (
-        put("step", [2, 3, 7], [3, 4, 9]),
+        with_value("step", [2, 3, 7], [3, 4, 9]),
         "E130 episode 10: step jumps from 1 to 3 (and 1 more such row). Add the missing rows, or renumber the episode.",
     ),
     "duplicate": (
-        put("step", [5], 0),
+        with_value("step", [5], 0),
         "E130 episode 11: step 0 is repeated (and 1 more such row). Remove the duplicates, or renumber the episode.",
     ),
     "unsorted": (
-        put("step", [1, 2], [2, 1]),
+        with_value("step", [1, 2], [2, 1]),
         "E130 episode 10: step jumps from 0 to 2 (and 2 more such rows). Add the missing rows, or renumber the episode.",
     ),
     "backwards": (
-        put("step", [0, 1, 2, 3], [0, 1, 0, 1]),
+        with_value("step", [0, 1, 2, 3], [0, 1, 0, 1]),
         "E130 episode 10: step goes back from 1 to 0. Sort by (episode_id, step), or renumber the episode.",
     ),
     "two blocks": (
-        put("episode_id", slice(8, 12), 10),
+        with_value("episode_id", slice(8, 12), 10),
         "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Sort by (episode_id, step), or give the episodes different ids.",
     ),
     "flag in mid-episode": (
-        put("terminated", [1], True),
+        with_value("terminated", [1], True),
         "E132 terminated=True at step 1 of 4 in episode 10. Only the last row of an episode may have this flag: split the episode, or clear the flag.",
     ),
     "flags in mid-episode": (
-        put("truncated", [4, 5, 9], True),
+        with_value("truncated", [4, 5, 9], True),
         "E132 truncated=True at step 0 of 4 in episode 11 (and 2 more such rows). Only the last row of an episode may have this flag: split the episode, or clear the flag.",
     ),
     "split episode": (
@@ -152,15 +152,15 @@ ROWS = {
         "E134 episode 10 starts at step 2 (and 2 more such episodes). If its first rows are in another file,",
     ),
     "action": (
-        put("action", [3, 4], 7),
+        with_value("action", [3, 4], 7),
         "E145 action is 7, not one of 0 … 2, in 2 rows (episode 10 step 3; episode 11 step 0). Fix the log, or list all actions: actions=[…].",
     ),
     "action negative": (
-        put("action", [3], -1),
+        with_value("action", [3], -1),
         "E145 action is -1, not one of 0 … 2, in 1 row (episode 10 step 3). Fix the log, or list all actions: actions=[…].",
     ),
     "action empty": (
-        put("action", [3], None),
+        with_value("action", [3], None),
         "E145 action is empty, not one of 0 … 2, in 1 row (episode 10 step 3). Fix the log, or list all actions: actions=[…].",
     ),
 }  # fmt: skip
@@ -168,66 +168,66 @@ ROWS = {
 
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 @pytest.mark.parametrize("case", ROWS)
-def test_bad_rows(case, batch, monkeypatch):
+def test_bad_rows_are_reported_with_place_and_fix(case, batch, monkeypatch):
     monkeypatch.setattr(row_sources, "BATCH", batch)
     data, message = ROWS[case]
-    said = wrong(Log(data))
-    assert said == message or (not message.endswith((".", "…")) and said.startswith(message))
+    text = errors_of(Log(data))
+    assert text == message or (not message.endswith((".", "…")) and text.startswith(message))
 
 
 @pytest.mark.parametrize("batch", [1, 3, 1000])
-def test_bad_rows_of_text(batch, monkeypatch):
+def test_unknown_text_actions_suggest_a_name(batch, monkeypatch):
     monkeypatch.setattr(row_sources, "BATCH", batch)
     names = ["none", "low", "high"]
     data = good() | {"action": np.array(names)[good()["action"]].astype(object)}
     data["action"][[2, 9]] = "hihg"
-    assert wrong(Log(data, actions=names)) == (
+    assert errors_of(Log(data, actions=names)) == (
         "E145 action is 'hihg', not one of none, low, high, in 2 rows (episode 10 step 2; episode "
         "12 step 1). Did you mean 'high'? Fix the log, or list all actions: actions=[…]."
     )
     data["action"][:] = "low"
     data["action"][7] = None
-    assert wrong(
+    assert errors_of(
         Log(without("mu_0", "mu_1", "mu_2", "next_mu_0", "next_mu_1", "next_mu_2", data=data))
     ).startswith("E145 action is empty, not one of low, in 1 row (episode 11 step 3).")
 
 
-def test_bad_rows_of_lists():
+def test_entries_of_list_observations_are_named():
     data = without("obs_0", "obs_1", "next_obs_0", "next_obs_1")
     obs = np.arange(24.0).reshape(12, 2)
     obs[4, 1] = np.nan
-    assert wrong(Log(data | {"obs": obs})).startswith(
+    assert errors_of(Log(data | {"obs": obs})).startswith(
         "E120 obs[1] is NaN in 1 row (episode 11 step 0)."
     )
 
 
-def test_bad_rows_by_ones_own_names():
-    data = put("reward", [2], np.nan, put("terminated", [1], None))
+def test_messages_use_mapped_column_names():
+    data = with_value("reward", [2], np.nan, with_value("terminated", [1], None))
     data["cost"], data["dead"] = data.pop("reward"), data.pop("terminated")
-    said = wrong(Log(data, columns={"reward": "cost", "terminated": "dead"}))
-    assert [line[:14] for line in said.split("\n")] == ["E120 cost is N", "E121 dead has "]
+    text = errors_of(Log(data, columns={"reward": "cost", "terminated": "dead"}))
+    assert [line[:14] for line in text.split("\n")] == ["E120 cost is N", "E121 dead has "]
 
 
-def test_all_problems_are_said_at_once():
+def test_all_problems_are_reported_at_once():
     data = good()
     for name, row, value in (
         ("behavior_prob", 0, 0.0), ("behavior_prob", 1, 1.5), ("mu_0", 2, 9.0), ("reward", 3, np.nan),
         ("obs_0", 4, np.inf), ("step", 6, 9), ("terminated", 5, True), ("action", 9, 3),
     ):  # fmt: skip
-        data = put(name, [row], value, data)
+        data = with_value(name, [row], value, data)
     data["episode_id"][8:] = 10
     data["step"][8:] += 1
     log = Log(data)
-    said = wrong(log).split("\n")
+    text = errors_of(log).split("\n")
     codes = ["E101", "E102", "E104", "E120", "E120", "E130", "E131", "E132", "E134", "E145"]
-    assert [line[:4] for line in said] == codes
+    assert [line[:4] for line in text] == codes
     with pytest.raises(LogError) as caught:
         Statistics.of(log, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)
-    assert str(caught.value).split("\n") == said
-    assert [each.code for each in caught.value.findings] == codes
+    assert str(caught.value).split("\n") == text
+    assert [finding.code for finding in caught.value.findings] == codes
 
 
-def test_unrelated_columns_are_left_alone():
+def test_unrelated_columns_are_ignored():
     data = good() | {"lab_0": np.full(12, 40.0), "lab_1": np.full(12, np.nan)}
     assert not Log(data).summary().findings
 
@@ -235,95 +235,97 @@ def test_unrelated_columns_are_left_alone():
 # Warnings.
 
 
-def test_warnings():
+def test_suspicious_logs_give_warnings():
     ones = good(mu=False) | {"behavior_prob": np.ones(12)}
-    assert warned(ones) == (
+    assert findings_of(ones) == (
         "W103 behavior_prob is 1.0 on every row: with a deterministic behaviour policy no "
         "other policy can be evaluated."
     )
-    assert warned(good(mu=False) | {"behavior_prob": np.full(12, 0.25)}) == (
+    assert findings_of(good(mu=False) | {"behavior_prob": np.full(12, 0.25)}) == (
         "W103 behavior_prob is 0.25 on every row: not 1/3. Check that it is the probability of the "
         "logged action."
     )
     uniform = good(mu=False) | {"behavior_prob": np.full(12, 1 / 3)}
     assert not Log(uniform, actions=["a", "b", "c"]).summary().findings
-    assert warned(columns([4, 4], "truncated")) == (
+    assert findings_of(columns([4, 4], "truncated")) == (
         "W150 no episode terminated: values depend entirely on bootstrapping."
     )
-    assert warned(good(), gamma=1.0) == (
+    assert findings_of(good(), gamma=1.0) == (
         "E160 gamma=1 requires terminating episodes, but 33% do not terminate. Use a smaller gamma, "
         "or drop them."
     )
-    assert warned(columns([4], "terminated"), gamma=1.0) == ""
-    assert warned(put("reward", [5], np.nan), drop_bad="episode") == (
+    assert findings_of(columns([4], "terminated"), gamma=1.0) == ""
+    assert findings_of(with_value("reward", [5], np.nan), drop_bad="episode") == (
         "W121 dropped 1 episode with NaN or infinities."
     )
 
 
 @pytest.mark.parametrize(("by", "where"), [(1, "t-1"), (-1, "t+1")])
-def test_propensities_of_the_wrong_row(by, where):
+def test_shifted_propensities_are_detected(by, where):
     data = columns([200, 200], "terminated")
     data["behavior_prob"] = np.roll(data["behavior_prob"], by)
-    said = warned(data)
+    text = findings_of(data)
     assert re.fullmatch(
         rf"W151 behavior_prob equals mu of step {re.escape(where)} on 100.0% of rows, but mu of step "
         r"t on \d.\d%: the column seems to be shifted by one row\.",
-        said,
+        text,
     )
     data["behavior_prob"] = np.linspace(0.1, 0.9, 400)
     assert re.fullmatch(
         r"W152 behavior_prob differs from mu of the logged action on 39\d rows\. Remove the "
         r"one that is wrong\.",
-        warned(data),
+        findings_of(data),
     )
 
 
-# The fixes that are named work.
+# The suggested fixes work.
 
 
-def test_least_propensity():
-    data = put("behavior_prob", [0, 2], 0.0)
-    found = content(Log(data, min_prob=0.05))
-    assert found["propensity"][[0, 2]].tolist() == [0.05, 0.05]
+def test_min_prob_raises_small_propensities():
+    data = with_value("behavior_prob", [0, 2], 0.0)
+    transitions = content(Log(data, min_prob=0.05))
+    assert transitions["propensity"][[0, 2]].tolist() == [0.05, 0.05]
     assert not [f for f in Log(data, min_prob=0.05).summary().findings if f.is_error]
 
 
 def test_bad_episodes_are_dropped(monkeypatch):
-    data = put("reward", [5], np.nan, put("obs_0", [9], np.inf))
+    data = with_value("reward", [5], np.nan, with_value("obs_0", [9], np.inf))
     expected = content(Log({k: v[:4] for k, v in good().items()}))
     for batch in (1, 3, 1000):
         monkeypatch.setattr(row_sources, "BATCH", batch)
         alike(content(Log(data, drop_bad="episode")), expected)
-        card = Log(data, drop_bad="episode").summary(1.0)
-        assert [str(f) for f in card.findings] == [
+        summary = Log(data, drop_bad="episode").summary(1.0)
+        assert [str(f) for f in summary.findings] == [
             "W121 dropped 2 episodes with NaN or infinities."
         ]
         left = Log({k: v[:4] for k, v in good().items()}, actions=["0", "1", "2"]).summary(1.0)
-        assert card.text == left.text
-        assert (card.rows, card.episodes, sum(card.taken)) == (4, 1, 4)
-    everything = put("reward", [0, 4, 8], np.nan)
-    with complaint(LogError, "E122 every episode (3) contains NaN or infinities, so dropping them"):
+        assert summary.text == left.text
+        assert (summary.rows, summary.episodes, sum(summary.taken)) == (4, 1, 4)
+    everything = with_value("reward", [0, 4, 8], np.nan)
+    with error_matching(
+        LogError, "E122 every episode (3) contains NaN or infinities, so dropping them"
+    ):
         Statistics.of(
             Log(everything, drop_bad="episode"), GES(0), "uniform", features=POLYNOMIAL, gamma=0.9
         )
 
 
-def test_naming_all_actions():
-    data = put("action", [3, 4], 3, good(mu=False))
+def test_listing_the_actions_accepts_all_of_them():
+    data = with_value("action", [3, 4], 3, good(mu=False))
     assert Log(data, actions=["a", "b", "c", "d"]).summary().errors == []
 
 
-def test_leaving_the_step_out():
-    data = put("step", [6], None)
+def test_the_step_column_may_be_removed():
+    data = with_value("step", [6], None)
     alike(content(Log(without("step", data=data))), content(Log(good())))
 
 
-# Whatever is wrong, it is one of ours that says so.
+# Whatever is wrong, the error is a SaddlebackError.
 
 
 @st.composite
-def spoilt(draw):
-    """Return the columns of a good log with a few things done to them."""
+def corrupted(draw):
+    """Return the columns of a good log with up to three faults."""
     data = {k: v.copy() for k, v in good(mu=draw(st.booleans())).items()}
     for _ in range(draw(st.integers(1, 3))):
         name = draw(st.sampled_from(sorted(data)))
@@ -340,7 +342,7 @@ def spoilt(draw):
             data[name] = column.astype(float) if column.dtype.kind in "iufb" else column
             data[name][row] = value
         elif how == "text":
-            data[name] = np.array([f"{each}" for each in column])
+            data[name] = np.array([str(value) for value in column])
         elif how == "shuffle":
             data[name] = np.roll(column, row)
         elif how == "real":
@@ -354,7 +356,7 @@ def spoilt(draw):
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    data=spoilt(),
+    data=corrupted(),
     options=st.fixed_dictionaries(
         {},
         optional={
@@ -369,29 +371,29 @@ def spoilt(draw):
     ),
     batch=st.integers(1, 13),
 )
-def test_spoilt_logs_are_refused_or_used(data, options, batch, monkeypatch):
+def test_corrupted_logs_are_rejected_or_usable(data, options, batch, monkeypatch):
     def outcome(form):
         try:
             log = Log(form, **options)
-            card = log.summary(0.9)
-            found = [str(each) for each in card.errors]
+            summary = log.summary(0.9)
+            messages = [str(finding) for finding in summary.errors]
             list(log.segments())
-            return found, card.text
+            return messages, summary.text
         except errors.SaddlebackError as error:
             return str(error).split("\n"), None
 
     expected = outcome(data)
     with monkeypatch.context() as patch:
         patch.setattr(row_sources, "BATCH", batch)
-        again = outcome(data)
-    # What is said does not depend on how many rows are read at a time.
-    assert again[0] == expected[0]
-    assert (again[1] is None) == (expected[1] is None)
+        batched = outcome(data)
+    # Messages do not depend on the number of rows read at a time.
+    assert batched[0] == expected[0]
+    assert (batched[1] is None) == (expected[1] is None)
 
 
-def test_the_mean_reward_is_of_the_rewards_that_are_there():
-    data = put("reward", [0, 1, 2], np.nan)
+def test_the_mean_reward_ignores_missing_rewards():
+    data = with_value("reward", [0, 1, 2], np.nan)
     known = good()["reward"][3:]
-    card = Log(data).summary()
-    assert card.errors
-    assert card.reward[1] == pytest.approx(known.mean())
+    summary = Log(data).summary()
+    assert summary.errors
+    assert summary.reward[1] == pytest.approx(known.mean())

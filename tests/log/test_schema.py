@@ -5,7 +5,7 @@ import pandas
 import pyarrow as pa
 import pytest
 
-from helpers.log_cases import complaint, good, put, without
+from helpers.log_cases import error_matching, good, with_value, without
 from helpers.logs import content
 from saddleback import errors
 from saddleback.log import Log, LogError
@@ -53,23 +53,23 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("case", COLUMNS)
-def test_bad_columns(case):
+def test_bad_columns_are_reported_with_a_fix(case):
     data, options, message = COLUMNS[case]
     with pytest.raises(LogError) as caught:
         Log(data, **options)
     assert str(caught.value).startswith(message)
 
 
-def test_all_problems_of_columns_are_said_at_once():
+def test_all_problems_of_columns_are_reported_at_once():
     data = without("reward") | {"obs_0": np.array(["a"] * 12), "step": np.linspace(0, 1, 12)}
     with pytest.raises(LogError) as caught:
         Log(data)
-    assert [each.code for each in caught.value.findings] == ["E100", "E142", "E143"]
+    assert [finding.code for finding in caught.value.findings] == ["E100", "E142", "E143"]
 
 
-def test_actions_that_are_ids():
-    data = put("action", [3], 10**9, good(mu=False))
-    with complaint(
+def test_huge_action_numbers_are_rejected():
+    data = with_value("action", [3], 10**9, good(mu=False))
+    with error_matching(
         LogError, "E145 column 'action' contains 1,000,000,000: integer actions must be 0 … K−1, with "
         "K at most 10,000. Renumber them without gaps, or convert them to text."
     ):  # fmt: skip
@@ -93,8 +93,8 @@ def test_actions_that_are_ids():
         (errors.InvalidParameter, "actions contains 'a' twice.", dict(actions=["a", "b", "a"])),
     ],
 )  # fmt: skip
-def test_bad_arguments(kind, message, options):
-    with complaint(kind, message):
+def test_bad_arguments_are_rejected(kind, message, options):
+    with error_matching(kind, message):
         Log(good(), **options)
 
 
@@ -111,15 +111,15 @@ def test_bad_arguments(kind, message, options):
         ("the table cannot be converted to Arrow: ", pandas.DataFrame({"a": [1, "x", None]})),
     ],
 )  # fmt: skip
-def test_bad_data(message, data):
-    with complaint(errors.InvalidParameter, message):
+def test_data_that_are_not_a_table_are_rejected(message, data):
+    with error_matching(errors.InvalidParameter, message):
         Log(data)
 
 
-def test_a_frame_with_two_columns_of_one_name_is_refused():
+def test_duplicate_column_names_are_rejected():
     frame = pandas.DataFrame(good())
-    twice = pandas.concat([frame, frame[["reward"]]], axis=1)
-    with complaint(
+    doubled = pandas.concat([frame, frame[["reward"]]], axis=1)
+    with error_matching(
         errors.InvalidParameter, "the table cannot be converted to Arrow: Duplicate column"
     ):
-        Log(twice)
+        Log(doubled)
