@@ -14,7 +14,7 @@ TOLERANCE = 1e-6
 
 
 def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
-    """Return the probabilities [n, K] of a policy, or raise an error that says what is wrong."""
+    """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid."""
     try:
         probabilities = np.asarray(policy(observations), dtype=np.float64)
     except Exception as error:
