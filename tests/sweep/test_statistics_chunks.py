@@ -126,7 +126,7 @@ def test_only_what_is_missing_or_changed_is_summed_up_again(tmp_path, monkeypatc
         Summing,
         "sum_up",
         lambda self, log, *rest, **more: (
-            done.append(len(log.parts)) or original(self, log, *rest, **more)
+            done.append(len(log.sources)) or original(self, log, *rest, **more)
         ),
     )
     first = together(summing(paths), tmp_path / "parts")
@@ -246,4 +246,4 @@ def test_actions_are_counted_by_their_column_alone(names):
     if names is not None:
         data["action"] = np.array(names)[data["action"]]
     log = sb.Log(data, actions=names)
-    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.card().taken)
+    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.summary().taken)

@@ -46,7 +46,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     try:
         with display(quiet or as_json) as progress:
             progress(0.0, "reading")
-            card = open_log(options).card(gamma, part_of(progress, 0.0, 1.0, "reading"))
+            card = open_log(options).summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise

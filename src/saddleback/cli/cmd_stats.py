@@ -80,15 +80,15 @@ def command(
     """
     from saddleback.evaluation import default_rule, save_statistics
     from saddleback.evaluation.feature_spec import boxed, features_of
-    from saddleback.log.behaviour_target import reserved
-    from saddleback.log.diagnostics import refuse
+    from saddleback.log.behaviour_target import check_name_not_reserved
+    from saddleback.log.diagnostics import raise_errors
     from saddleback.sweep import Summing, TaskProgress, cluster, sum_groups, threads
     from saddleback.verdict.approximation_gap import without_trace
     from saddleback.verdict.evaluate import discount
 
     if not targets:
         raise click.UsageError("Say for which policy: --target module.py:function.")
-    reserved(named(targets))
+    check_name_not_reserved(named(targets))
     one_place(workers, dask)
     check_outputs(out, read=options["files"], own=(*targets, features))
     log = open_log(options)
@@ -97,14 +97,14 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = corner(low, log, "low"), corner(high, log, "high")
     findings: list[Any] = []
-    several = len(log.parts) > 1 or dask is not None
+    several = len(log.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
-        if features is not None and boxed(features, *corners) and len(log.parts) > 1:
+        if features is not None and boxed(features, *corners) and len(log.sources) > 1:
             chosen_features, summing = features_of(features, log, None, *corners), progress
         else:
-            card = log.card(rate, reading)
-            refuse(card.findings)
+            card = log.summary(rate, reading)
+            raise_errors(card.findings)
             findings += card.findings
             chosen_features = features_of(features, log, card, *corners)
         own = features if features is not None and ".py:" in features else chosen_features

@@ -148,7 +148,7 @@ def open_log(options: dict[str, Any]) -> Log:
 
 def _calibrated(found: Behaviour) -> None:
     """Say how well estimated propensities fit, on episodes that they were not fitted to."""
-    click.echo(f"propensities estimated: {found.how}; on episodes held out,", err=True)
+    click.echo(f"propensities estimated: {found.description}; on episodes held out,", err=True)
     for row in found.calibration.to_pylist():
         if row["pairs"]:
             said = f"{row['from']:.1f}-{row['to']:.1f}: estimated {row['estimated']:.3f}"

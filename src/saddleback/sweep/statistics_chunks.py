@@ -28,10 +28,10 @@ from saddleback.evaluation.feature_spec import own_features
 from saddleback.evaluation.statistics_io import packed_statistics
 from saddleback.evaluation.statistics_key import Setting
 from saddleback.features import Features
-from saddleback.log import Log, Observed, as_target
-from saddleback.log.arrow_decode import plain
+from saddleback.log import BehaviourTarget, Log, as_target
+from saddleback.log.arrow_decode import decode_dictionary
 from saddleback.log.behaviour_target import NAME
-from saddleback.log.callable_fingerprint import mark
+from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.rules import Rule
 from saddleback.sweep.executors import Place
 from saddleback.sweep.store import Store, same_versions
@@ -96,10 +96,10 @@ class Summing:
         pairs = len(self.rules) * (len(self.targets) + 1)
         size = 8 * pairs * self.blocks * setting.p**2
         least = max(ROWS, size // BYTES_A_ROW, self.log.rows // GROUPS)
-        column = self.log.layout.names["episode_id"]
+        column = self.log.roles.names["episode_id"]
         found: list[list[str]] = [[]]
         rows = 0
-        for part in self.log.parts:
+        for part in self.log.sources:
             if rows >= least and not _goes_on(found[-1][-1], part.name, column):
                 found.append([])
                 rows = 0
@@ -110,18 +110,19 @@ class Summing:
     def sum_up(self, log: Log, threads: int = 1, progress: Progress | None = None) -> Statistics:
         """Sum a part of the log up, or all of it."""
         return Statistics.of(
-            log, self.rules, {**self.targets, NAME: Observed.by(action_counts(log))},
+            log, self.rules,
+            {**self.targets, NAME: BehaviourTarget.from_counts(action_counts(log))},
             features=self.known(log), gamma=self.gamma, shared=self.shared, blocks=self.blocks,
             allow_uncovered=self.allow_uncovered, threads=threads, progress=progress,
         )  # fmt: skip
 
     def tasks(self) -> list[Task]:
         """Return a task for each group; each is sent with the files of its group alone."""
-        rows = {os.path.abspath(part.name): part.rows for part in self.log.parts}
+        rows = {os.path.abspath(part.name): part.rows for part in self.log.sources}
         names = self.log.action_names
         found = []
         for group in self.groups():
-            mine = replace(self, log=self.log.but(data=list(group), actions=names))
+            mine = replace(self, log=self.log.with_options(data=list(group), actions=names))
             name = f"files-{hashlib.sha256(_words(group).encode()).hexdigest()[:16]}"
             size = sum(rows[each] for each in group)
             found.append(Task(name, partial(summed, mine, versions()), size))
@@ -130,10 +131,10 @@ class Summing:
     def study(self) -> dict[str, Any]:
         """Say what the sums are of, so that no others are added to them."""
         setting, log = self.setting(), self.log
-        behaviour = None if log.behaviour is None else mark(log.behaviour)
+        behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
         return asdict(setting) | {
             "rules": [rule_words(replace(rule, label="")) for rule in setting.rules],
-            "columns": dict(log.layout.names), "behaviour": behaviour,
+            "columns": dict(log.roles.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip
 
@@ -187,13 +188,15 @@ def _once(ids: OffsetArray) -> None:
 
 def action_counts(log: Log) -> FloatArray:
     """Return how often each action is in the rows of a log, [K], reading nothing else."""
-    column, names = log.layout.names["action"], log.action_names
+    column, names = log.roles.names["action"], log.action_names
     found = np.zeros(len(names))
-    for part in log.parts:
+    for part in log.sources:
         for batch in part.batches([column]):
-            for each in pc.value_counts(plain(batch.column(column)).drop_null()).to_pylist():
+            for each in pc.value_counts(
+                decode_dictionary(batch.column(column)).drop_null()
+            ).to_pylist():
                 value = each["values"]
-                at = names.index(value) if log.text_actions else int(value)
+                at = names.index(value) if log.has_text_actions else int(value)
                 if 0 <= at < len(found):
                     found[at] += each["counts"]
     return found
