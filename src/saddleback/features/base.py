@@ -36,6 +36,12 @@ class Active(NamedTuple):
         return rows
 
 
+def all_active(values: FloatArray) -> Active:
+    """Return dense rows [n, m] as features that are all active."""
+    index = np.broadcast_to(np.arange(values.shape[1], dtype=np.uint32), values.shape)
+    return Active(np.ascontiguousarray(index), values)
+
+
 class Features(Protocol):
     """A map from observations to sparse vectors of length ``size``.
 
