@@ -25,7 +25,7 @@ from saddleback.engine.offline_update import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 from saddleback.engine.simulation_stream import Trajectory
 from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 from saddleback.engine.user_stream import Stream
 
 __all__ = [

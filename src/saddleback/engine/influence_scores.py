@@ -13,7 +13,7 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 
 
 class Scores:

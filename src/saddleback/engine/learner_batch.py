@@ -11,7 +11,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.schedule import Schedule
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 from saddleback.engine.update_kernel import advance
 from saddleback.rules import Form
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.simulation_stream import NOTHING, expand, spread
-from saddleback.engine.tabular_stream import Columns, weigh
+from saddleback.engine.stream_columns import Columns
+from saddleback.engine.tabular_stream import weigh
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.rules import Expected, Importance, NoTrace, Rule

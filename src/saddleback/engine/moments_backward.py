@@ -14,7 +14,7 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 
 NEGLIGIBLE = 1e-18
 """Entries of z below this share of the largest are dropped."""

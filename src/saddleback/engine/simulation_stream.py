@@ -14,7 +14,8 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray
-from saddleback.engine.tabular_stream import Columns, weigh
+from saddleback.engine.stream_columns import Columns
+from saddleback.engine.tabular_stream import weigh
 from saddleback.features import Features
 from saddleback.rules import Rule, Terms, tabulate
 

@@ -18,7 +18,8 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.experience import Experience, Sampler
 from saddleback.engine.log_stream import copies_of
 from saddleback.engine.simulation_stream import FeatureStreamer
-from saddleback.engine.tabular_stream import Columns, Streamer
+from saddleback.engine.stream_columns import Columns
+from saddleback.engine.tabular_stream import Streamer
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.problem import Problem

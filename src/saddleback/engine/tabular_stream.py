@@ -9,58 +9,13 @@ f_t = γ_t ρ_{t-1} f_{t-1} + 1; that is all there is to an emphatic method.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine.experience import Experience
+from saddleback.engine.stream_columns import Columns, SparseRows, sparse_rows
 from saddleback.rules import Terms
-
-
-class Columns(NamedTuple):
-    """T steps, by columns, with only the active features of each.
-
-    Attributes
-    ----------
-    phi_from, phi_index, phi_value
-        φ_t has the values ``phi_value[phi_from[t]:phi_from[t+1]]`` at ``phi_index[…]``. One value
-        1 stands for all of them when features are binary.
-    next_from, next_index, next_b, next_x
-        Likewise the bootstrap b_t and the correction x_t, which share their indices.
-    reward, discount, decay, weight
-        R, γ', c and w, [T].
-    """
-
-    phi_from: OffsetArray
-    phi_index: IndexArray
-    phi_value: FloatArray
-    next_from: OffsetArray
-    next_index: IndexArray
-    next_b: FloatArray
-    next_x: FloatArray
-    reward: FloatArray
-    discount: FloatArray
-    decay: FloatArray
-    weight: FloatArray
-
-
-class Rows(NamedTuple):
-    """A sparse table: row i has ``values[:, first[i]:first[i+1]]`` at ``column[…]``."""
-
-    first: OffsetArray
-    column: IndexArray
-    values: FloatArray
-
-
-def rows_of(*tables: FloatArray) -> Rows:
-    """Return dense tables [n, p] as one sparse table, over the entries that any of them has."""
-    active = np.any([table != 0 for table in tables], axis=0)
-    row, index = np.nonzero(active)
-    first = np.searchsorted(row, np.arange(len(active) + 1)).astype(np.uint64)
-    values = np.stack([table[row, index] for table in tables])
-    return Rows(first, index.astype(np.uint32), values)
 
 
 class Streamer:
@@ -69,8 +24,8 @@ class Streamer:
     def __init__(self, terms: Terms, n_actions: int) -> None:
         self._terms = terms
         self._n_actions = n_actions
-        self._phi = rows_of(terms.phi)
-        self._next = rows_of(terms.bootstrap, terms.correction)
+        self._phi = sparse_rows(terms.phi)
+        self._next = sparse_rows(terms.bootstrap, terms.correction)
         self._carry = np.zeros(3)
 
     def __call__(self, experience: Experience) -> Columns:
@@ -90,11 +45,11 @@ class Streamer:
         )  # fmt: skip
 
 
-def _look_up(table: Rows, rows: IntArray) -> Rows:
+def _look_up(table: SparseRows, rows: IntArray) -> SparseRows:
     """Return the given rows of a table, one after the other."""
     first = np.zeros(len(rows) + 1, dtype=np.uint64)
     np.cumsum(np.diff(table.first)[rows], out=first[1:])
-    found = Rows(
+    found = SparseRows(
         first, np.empty(first[-1], dtype=np.uint32), np.empty((len(table.values), first[-1]))
     )
     _copy_rows(*table, rows, *found)

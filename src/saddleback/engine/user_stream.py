@@ -16,7 +16,7 @@ import scipy.sparse
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine.sources import Replay
-from saddleback.engine.tabular_stream import Columns, Rows
+from saddleback.engine.stream_columns import Columns, SparseRows
 from saddleback.errors import InvalidNumbers, InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.rules import Rule
 
@@ -192,12 +192,14 @@ def _sparse(name: str, given: Any) -> Any:
     return table
 
 
-def _rows(table: Any, other: Any = None) -> Rows:
+def _rows(table: Any, other: Any = None) -> SparseRows:
     """Return one or two tables as rows over the entries that either has."""
     if other is None:
         values = np.stack([table.data, np.zeros_like(table.data)])
-        return Rows(table.indptr.astype(np.uint64), table.indices.astype(np.uint32), values)
+        return SparseRows(table.indptr.astype(np.uint64), table.indices.astype(np.uint32), values)
     either = abs(table) + abs(other)
     row = np.repeat(np.arange(either.shape[0]), np.diff(either.indptr))
     both = [np.asarray(each[row, either.indices]).ravel() for each in (table, other)]
-    return Rows(either.indptr.astype(np.uint64), either.indices.astype(np.uint32), np.stack(both))
+    return SparseRows(
+        either.indptr.astype(np.uint64), either.indices.astype(np.uint32), np.stack(both)
+    )
