@@ -14,9 +14,7 @@ from saddleback.engine.influence_scores import Scores
 from saddleback.engine.learner_batch import Learners, Workers
 from saddleback.engine.log_stream import (
     LoggedStreamer,
-    check_logged,
     copies_of,
-    needs_ratios,
     taken,
 )
 from saddleback.engine.moments_backward import BackwardSums
@@ -52,7 +50,6 @@ __all__ = [
     "Workers",
     "as_schedule",
     "as_source",
-    "check_logged",
     "copies_of",
     "count_known",
     "count_mass",
@@ -61,7 +58,6 @@ __all__ = [
     "count_visits",
     "inverse",
     "inverse_sqrt",
-    "needs_ratios",
     "record_points",
     "sample",
     "taken",

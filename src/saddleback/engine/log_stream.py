@@ -16,9 +16,8 @@ from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.simulation_stream import NOTHING, expand, spread
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.tabular_stream import weigh
-from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
-from saddleback.rules import Expected, Importance, NoTrace, Rule
+from saddleback.rules import Expected, NoTrace, Rule
 
 
 class Transitions(Protocol):
@@ -154,44 +153,6 @@ def taken(
             np.arange(len(rho)), piece.actions
         ]
     return np.asarray(kappa, dtype=np.float64), rho
-
-
-def check_logged(rule: Rule, values: str, propensity: bool, whole: bool) -> None:
-    """Refuse a rule that a log cannot serve: which values are meant, and is μ known, and whole?"""
-    if rule.values != values:
-        raise RuleMismatch(
-            f"{rule} learns {rule.values} values, other rules here {values} values; evaluate them "
-            "separately."
-        )
-    if rule.bootstrap.on_policy_only:
-        raise RuleMismatch(
-            f"{rule} evaluates the logged policy only: use ExpectedSarsa with the target 'logged'."
-        )
-    if not rule.trace.pointwise:
-        raise RuleMismatch(
-            f"{rule} needs the extrema of the policies over all states, which a log does not tell: "
-            "declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9))."
-        )
-    if not propensity and needs_ratios(rule):
-        raise InvalidParameter(
-            f"{rule} needs the probabilities of the logged actions, and the log has none: add "
-            "behavior_prob, or estimate them, estimate_behaviour(log); or use a rule without "
-            "ratios, such as GES(0) or GTB."
-        )
-    looks = rule.form.coefficients.correction and not isinstance(rule.trace, (Importance, NoTrace))
-    if not whole and (looks or not rule.trace.by_action):
-        raise RuleMismatch(
-            f"{rule} needs the whole behaviour policy, and the log holds only the probability of "
-            "the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function)."
-        )
-
-
-def needs_ratios(rule: Rule) -> bool:
-    """Whether μ of the action taken matters to a rule at all."""
-    pi = np.array([[0.2, 0.5, 0.9]])
-    one, two = (rule.trace.kappa(pi, np.full_like(pi, mu)) for mu in (0.3, 0.6))
-    weights = [rule.bootstrap.weight(np.full(1, rho)) for rho in (1.0, 2.0)]
-    return bool((one != two).any() or weights[0] != weights[1] or rule.emphasis is not None)
 
 
 def _behaviour(

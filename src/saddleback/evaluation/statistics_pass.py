@@ -17,7 +17,6 @@ from saddleback.engine import (
     BackwardSums,
     Columns,
     LoggedStreamer,
-    check_logged,
     copies_of,
     count_mass,
     count_visits,
@@ -33,6 +32,7 @@ from saddleback.log.diagnostics import refuse
 from saddleback.log.fingerprints import Prints
 from saddleback.log.summary import undiscounted
 from saddleback.rules import Rule
+from saddleback.rules.requirements import check_log_requirements
 from saddleback.system import LARGEST
 
 MEMORY = 8 * 2**30
@@ -63,7 +63,9 @@ def accumulate(
     policies = [as_target(given, log, name) for name, given in named.items()]
     setting = Setting.of(log, rules, policies, features, gamma, shared, blocks)
     for rule in rules:
-        check_logged(rule, setting.values, bool(log.propensity), log.whole_behaviour)
+        check_log_requirements(
+            rule, setting.values, propensity=bool(log.propensity), behaviour=log.whole_behaviour
+        )
     p = setting.p if sink is None else 0
     _room(p, len(rules) * len(policies), setting.blocks)
     shape = (len(policies), len(rules), setting.blocks, p)

@@ -441,3 +441,16 @@ def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
     m[visited] += t.emphasis * (f / d[visited] - 1.0)
     return t.weight * np.repeat(m, mdp.n_actions)
+
+
+def as_system(owner: str, source: Problem | System, rule: Rule | None) -> System:
+    """Return a system as it is, or the exact system of a problem and a rule.
+
+    A rule that is missing, or that differs from the rule of the system, is an error of ``owner``.
+    """
+    if isinstance(source, System):
+        if rule is not None and rule != source.rule:
+            raise InvalidParameter(f"{owner}: the system is that of {source.rule}, not of {rule}.")
+        return source
+    _validate.instance(owner, "problem", source, Problem)
+    return System.exact(source, each_rule(rule)[0])

@@ -14,9 +14,9 @@ from saddleback.errors import SaddlebackError, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
+from saddleback.system.system import as_system
 from saddleback.theory import moment_model
 from saddleback.theory.error_floor import small_step_floor
-from saddleback.theory.given import system_of
 from saddleback.theory.mean_square import largest_stable
 from saddleback.theory.mean_stability import MeanStability, Pair
 from saddleback.theory.noise_chain import Noise
@@ -280,7 +280,7 @@ def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 
     (1.414, 'mean-square', True)
     """
     _validate.count("analyse", "steps", steps)
-    system = system_of("analyse", source, rule)
+    system = as_system("analyse", source, rule)
     problem = source if isinstance(source, Problem) else None
     mean = MeanStability(system)
     advice = _try(lambda: step_sizes(source, system.rule, steps=steps))

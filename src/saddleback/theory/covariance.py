@@ -15,7 +15,7 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system import System
-from saddleback.theory.given import system_of
+from saddleback.system.system import as_system
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 
@@ -37,7 +37,7 @@ def noise_covariance(source: Problem | System, rule: Rule | None = None) -> Floa
     array([[ 0.5 , -0.  ],
            [-0.  ,  0.98]])
     """
-    system = system_of("noise_covariance", source, rule)
+    system = as_system("noise_covariance", source, rule)
     return _of_batches(system) if isinstance(source, System) else _exact(source, system)
 
 

@@ -17,8 +17,8 @@ from saddleback.errors import Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
+from saddleback.system.system import as_system
 from saddleback.theory.covariance import noise_covariance
-from saddleback.theory.given import system_of
 from saddleback.theory.mean_stability import MeanStability
 
 
@@ -49,7 +49,7 @@ def small_step_floor(
     >>> round(small_step_floor(problem, GES(0.0), alpha=0.001, beta=0.001), 6)
     0.000592
     """
-    system = system_of("small_step_floor", source, rule)
+    system = as_system("small_step_floor", source, rule)
     covariance = noise_covariance(source, rule)
     mean = MeanStability(system)
     c, p = system.rule.form.coefficients, system.p

@@ -15,9 +15,9 @@ from saddleback.errors import Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
+from saddleback.system.system import as_system
 from saddleback.theory import moment_model
 from saddleback.theory.covariance import noise_covariance
-from saddleback.theory.given import system_of
 from saddleback.theory.mean_square import MeanSquare
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.noise_chain import Noise, noise_chain
@@ -103,7 +103,7 @@ def step_sizes(
     _registry.known("method", method, METHODS)
     if steps is not None:
         _validate.count("step_sizes", "steps", steps)
-    system = system_of("step_sizes", source, rule)
+    system = as_system("step_sizes", source, rule)
     if method == "theorem2":
         found = theorem2(system)
         radius = float(MeanStability(system).radius(found.alpha, found.beta))

@@ -11,7 +11,6 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress, part_of, planned
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.engine import needs_ratios
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.confidence_bounds import enough
 from saddleback.evaluation.doubly_robust import RIDGE, CrossFitted, helped
@@ -28,6 +27,7 @@ from saddleback.log import Card, Finding, Log, Observed, Target
 from saddleback.log.behaviour_target import reserved
 from saddleback.log.diagnostics import refuse
 from saddleback.rules import Rule, is_rule
+from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluate_statistics import along, closed_forms
@@ -245,7 +245,7 @@ def _active(features: Features, sample: FloatArray) -> int:
 
 def _served(log: Log, rule: Rule) -> bool:
     """Whether the log holds what a rule of the path needs."""
-    return bool(log.propensity) or not needs_ratios(rule)
+    return bool(log.propensity) or not needs_propensities(rule)
 
 
 def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:
