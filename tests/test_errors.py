@@ -320,7 +320,7 @@ def test_learn_offline(two, kind, message, arguments):
     ("kind", "message", "column", "value"),
     [
         (e.InvalidShape, "Experience: columns must have one length", "rewards", np.zeros(3)),
-        (e.InvalidParameter, "states[0] is 7, but they run from 0 to 1", "states", np.full(5, 7)),
+        (e.InvalidParameter, "states[0] is 7, but states run from 0 to 1", "states", np.full(5, 7)),
         (e.InvalidParameter, "next_actions[0] is -1, but", "next_actions", np.full(5, -1)),
         (e.InvalidNumbers, "rewards[2] is nan", "rewards", np.array([0, 0, np.nan, 0, 0])),
         (e.InvalidParameter, "discounts[4] is 1.5, outside [0, 1]", "discounts", np.array([0.9, 0, 1, 0, 1.5])),
@@ -345,7 +345,7 @@ def test_experience_that_mu_cannot_have_made(two):
     with complaint(e.UndefinedRatio, f"step {first}: ρ is undefined, action 1 was taken in state"):
         learn(GES(0.5), never, alpha=0.1, beta=0.1, experience=seen)
     with complaint(
-        e.InvalidParameter, "step 1 does not go on where step 0 led: mark it in `starts`"
+        e.InvalidParameter, "step 1 does not continue from where step 0 led: mark it in `starts`"
     ):
         jump = int(np.flatnonzero(seen.states[2:] != seen.next_states[0])[0]) + 2
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:1] + seen[jump : jump + 1])
@@ -423,7 +423,7 @@ def test_bad_streams(message, change):
 def test_row_pointers_that_fall():
     table = csr_array(np.eye(2))
     table.indptr = np.array([0, 2, 1])
-    with complaint(e.InvalidShape, "the row pointers of phi must not fall"):
+    with complaint(e.InvalidShape, "the row pointers of phi must not decrease"):
         sb.Stream.of(phi=table, bootstrap=np.eye(2), rewards=[0, 1], discounts=0.9, decay=0.5)
 
 

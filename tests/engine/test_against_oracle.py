@@ -10,7 +10,7 @@ import saddleback as sb
 from helpers.problems import as_list, problem_for, rule_named, tables, with_discounts
 from oracles import naive
 from saddleback import Experience, learn, learn_offline, sample
-from saddleback.engine import OfflineLearners, Pieces, Sampler, record_points
+from saddleback.engine import Chunker, OfflineLearners, Sampler, record_points
 from saddleback.rules import terms
 
 pytestmark = pytest.mark.kernel
@@ -307,7 +307,7 @@ def test_an_order_that_ends_with_a_chunk_makes_no_empty_piece(monkeypatch):
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", int(starts[4]))
     sizes = [
         len(piece)
-        for piece in Pieces(
+        for piece in Chunker(
             Sampler(problem, np.random.default_rng(np.random.SeedSequence(5)))
         ).episodes(4)
     ]

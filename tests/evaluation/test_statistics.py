@@ -547,7 +547,7 @@ def test_the_ceiling_is_that_of_the_ratios():
 @pytest.mark.kernel
 def test_sums_do_not_depend_on_batches(monkeypatch):
     """Neither where episodes go on in the next piece, nor with entries that become negligible."""
-    monkeypatch.setattr(moments_backward, "TIDY", 2)
+    monkeypatch.setattr(moments_backward, "CLEANUP_INTERVAL", 2)
     monkeypatch.setattr(moments_backward, "NEGLIGIBLE", 1e-3)
     data = columns([30, 2, 25], np.array(ENDS)[[1, 2, 0]], seed=19)
     rules = [GTB(0.3), GES(0.9)]

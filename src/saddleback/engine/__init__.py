@@ -1,8 +1,8 @@
 """The engine: experience becomes a stream of numbers, and one kernel runs every rule on it."""
 
-from saddleback.engine.chunking import Pieces, record_points
+from saddleback.engine.chunking import Chunker, record_points
 from saddleback.engine.count_kernels import (
-    count_known,
+    count_calibration,
     count_mass,
     count_policy,
     count_ratios,
@@ -10,15 +10,14 @@ from saddleback.engine.count_kernels import (
 )
 from saddleback.engine.expected_update import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
-from saddleback.engine.influence_scores import Scores
+from saddleback.engine.influence_scores import InfluenceScores
 from saddleback.engine.learner_batch import Learners, Workers
 from saddleback.engine.log_stream import (
     LoggedStreamer,
     copies_of,
-    taken,
 )
-from saddleback.engine.moments_backward import BackwardSums
-from saddleback.engine.moments_forward import Moments, Sums
+from saddleback.engine.moments_backward import BackwardMoments
+from saddleback.engine.moments_forward import ForwardMoments, Moments
 from saddleback.engine.offline_update import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 from saddleback.engine.simulation_stream import Trajectory
@@ -28,30 +27,30 @@ from saddleback.engine.user_stream import Stream
 
 __all__ = [
     "CHUNK",
-    "BackwardSums",
+    "BackwardMoments",
+    "Chunker",
     "Columns",
     "ExpectedLearners",
     "Experience",
     "FiniteSource",
+    "ForwardMoments",
+    "InfluenceScores",
     "Learners",
     "LoggedStreamer",
     "Moments",
     "OfflineLearners",
-    "Pieces",
     "Sampler",
     "Schedule",
-    "Scores",
     "Simulation",
     "Source",
     "StepSize",
     "Stream",
-    "Sums",
     "Trajectory",
     "Workers",
     "as_schedule",
     "as_source",
     "copies_of",
-    "count_known",
+    "count_calibration",
     "count_mass",
     "count_policy",
     "count_ratios",
@@ -60,5 +59,4 @@ __all__ = [
     "inverse_sqrt",
     "record_points",
     "sample",
-    "taken",
 ]

@@ -10,15 +10,15 @@ from saddleback._typing import FloatArray, IndexArray, OffsetArray
 
 
 class Columns(NamedTuple):
-    """T steps, by columns, with only the active features of each.
+    """T steps in columns, with the active features of each.
 
     Attributes
     ----------
     phi_from, phi_index, phi_value
-        φ_t has the values ``phi_value[phi_from[t]:phi_from[t+1]]`` at ``phi_index[…]``. One value
-        1 stands for all of them when features are binary.
+        φ_t has the values ``phi_value[phi_from[t]:phi_from[t+1]]`` at ``phi_index[…]``. Binary
+        features have a single value 1 for all entries.
     next_from, next_index, next_b, next_x
-        Likewise the bootstrap b_t and the correction x_t, which share their indices.
+        The bootstrap b_t and the correction x_t in the same layout, with common indices.
     reward, discount, decay, weight
         R, γ', c and w, [T].
     """
@@ -45,7 +45,7 @@ class SparseRows(NamedTuple):
 
 
 def sparse_rows(*tables: FloatArray) -> SparseRows:
-    """Return dense tables [n, p] as one sparse table, over the entries that any of them has."""
+    """Return dense tables [n, p] as one sparse table, over the union of their non-zero entries."""
     active = np.any([table != 0 for table in tables], axis=0)
     row, index = np.nonzero(active)
     first = np.searchsorted(row, np.arange(len(active) + 1)).astype(np.uint64)

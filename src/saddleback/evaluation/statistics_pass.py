@@ -14,7 +14,7 @@ from saddleback._progress import Progress
 from saddleback._threads import thread_pool
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import (
-    BackwardSums,
+    BackwardMoments,
     Columns,
     LoggedStreamer,
     copies_of,
@@ -175,7 +175,7 @@ class _Target:
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
         self._streamer = LoggedStreamer(features, setting.rules, self._copies, setting.gamma)
         self._sums = [
-            BackwardSums(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
+            BackwardMoments(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
         ]
         self.starts = np.zeros((setting.blocks, setting.p))
         self.squares, self.mass = 0.0, np.zeros(A.shape[-1])

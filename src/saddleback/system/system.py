@@ -22,7 +22,7 @@ import numpy as np
 from saddleback import _validate, markov_chain
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
-from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
+from saddleback.engine import CHUNK, ForwardMoments, Moments, Source, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, each_rule, is_rule, terms
@@ -205,17 +205,18 @@ class System(Tabular):
         _validate.count("System.estimate", "steps in a batch", size)
         sampler = data.sampler(_validate.generator(rng)[0])
         streamer = data.streamer(chosen)
-        sums = [Sums(data.p, size, keep_batches) for _ in chosen]
+        moments = [ForwardMoments(data.p, size, keep_batches) for _ in chosen]
         for begin in range(0, size * batches, CHUNK):
-            piece = sampler.take(min(CHUNK, size * batches - begin))
-            for sum_, stream in zip(sums, streamer(piece), strict=True):
-                sum_.add(stream)
+            chunk = sampler.take(min(CHUNK, size * batches - begin))
+            for moment, stream in zip(moments, streamer(chunk), strict=True):
+                moment.add(stream)
         problem = source if isinstance(source, Problem) else None
-        found = []
-        for rule, sum_ in zip(chosen, sums, strict=True):
-            A, b, M = sum_.moments()
-            found.append(cls(A, b, M, A.T + M, rule, problem, sum_.errors(), sum_.kept, size))
-        return found[0] if isinstance(rules, Rule) else found
+        systems = []
+        for rule, moment in zip(chosen, moments, strict=True):
+            A, b, M = moment.moments()
+            errors, means = moment.errors(), moment.batch_means
+            systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size))
+        return systems[0] if isinstance(rules, Rule) else systems
 
     def resample(self, draws: int, rng: RNG = None) -> Iterator[Self]:
         """Systems from batches drawn anew with replacement: the bootstrap, for what depends on A.
