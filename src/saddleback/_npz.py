@@ -60,7 +60,8 @@ def pack(
 ) -> None:
     """Write arrays and metadata to an open file, which is read back to compute the digest."""
     save = np.savez_compressed if compress else np.savez
-    save(file, **{METADATA: np.array(json.dumps(metadata))}, **arrays)
+    members: dict[str, Any] = {METADATA: np.array(json.dumps(metadata)), **arrays}
+    save(file, **members)
     with zipfile.ZipFile(file, "a") as archive:
         text = io.BytesIO()
         np.save(text, np.array(_digest(archive)))

@@ -126,7 +126,7 @@ NO_EQUATION = {
     "Bootstrap", "Experience", "Form", "Log", "Stream", "Trace", "Verdict", "as_target", "collect",
     "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
     "checks.typical_problem", "evaluation.default_rule", "features.Active", "features.Custom",
-    "features.Features", "features.Given", "features.OneHot", "learning.Best", "log.Behaviour",
+    "features.Features", "features.Identity", "features.OneHot", "learning.Best", "log.Behaviour",
     "log.Card", "log.Finding", "log.Observed", "log.Piece", "log.Target", "log.from_minari",
     "log.to_minari", "policies.check_coverage", "policies.named_columns", "policies.pump",
     "policies.table",

@@ -398,19 +398,21 @@ def test_continuous_actions_are_refused():
 
 
 @pytest.mark.kernel
-def test_states_and_given_features_are_what_they_say():
+def test_one_hot_and_identity_features():
     states = sb.features.OneHot(3)
     np.testing.assert_array_equal(states([[2.0], [0.0]]), np.eye(3)[[2, 0]])
     which, value = states.encode(np.array([[1.0]]))
     assert (which.tolist(), value, states.dimensions) == ([[1]], None, 1)
     for wrong in (-1.0, 3.0, 0.5, np.nan):
-        with pytest.raises(sb.errors.InvalidParameter, match=r"is not a state 0 … 2; say how many"):
+        with pytest.raises(
+            sb.errors.InvalidParameter, match="is not a state 0 … 2; give the number"
+        ):
             states([[wrong]])
-    as_is = sb.features.Given(2)
-    assert as_is.dimensions == 2
-    np.testing.assert_array_equal(as_is([[0.5, 1.0]]), [[0.5, 1.0]])
-    which, value = as_is.encode(np.array([[0.5, 1.0]]))
+    identity = sb.features.Identity(2)
+    assert identity.dimensions == 2
+    np.testing.assert_array_equal(identity([[0.5, 1.0]]), [[0.5, 1.0]])
+    which, value = identity.encode(np.array([[0.5, 1.0]]))
     assert (which.tolist(), value.tolist()) == ([[0, 1]], [[0.5, 1.0]])
-    for kind in (sb.features.OneHot, sb.features.Given):
+    for kind in (sb.features.OneHot, sb.features.Identity):
         with pytest.raises(sb.errors.InvalidParameter, match="size must be a whole number >= 1"):
             kind(0)

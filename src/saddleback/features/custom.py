@@ -1,4 +1,4 @@
-"""Features that a user supplies: observations as they are, or a function of them."""
+"""User-supplied features: the observations themselves, or a function of them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from saddleback.features.base import Active, all_active
 
 
 @dataclass(frozen=True)
-class Given:
-    """Observations that are features already, as they are.
+class Identity:
+    """The observations themselves as features.
 
     Examples
     --------
-    >>> Given(2)([[0.5, 1.0]])
+    >>> Identity(2)([[0.5, 1.0]])
     array([[0.5, 1. ]])
     """
 
     size: int
 
     def __post_init__(self) -> None:
-        _validate.count("Given", "size", self.size)
+        _validate.count("Identity", "size", self.size)
 
     @property
     def dimensions(self) -> int:
@@ -36,10 +36,10 @@ class Given:
 
     def __call__(self, observations: ArrayLike) -> FloatArray:
         """Return the observations."""
-        given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", self.size))
-        _validate.finite("observations", given)
-        return given
+        points = _validate.floats("observations", observations)
+        _validate.shape("observations", points, ("n", self.size))
+        _validate.finite("observations", points)
+        return points
 
     def encode(self, observations: FloatArray) -> Active:
         """Return the observations, every entry active."""
@@ -48,9 +48,9 @@ class Given:
 
 @dataclass(frozen=True)
 class Custom:
-    """Features of your own: a function from observations [n, d] to [n, size].
+    """Features computed by a function, from observations [n, d] to [n, size].
 
-    The function may return an array or a SciPy sparse matrix; only non-zero entries cost.
+    The function may return an array or a SciPy sparse matrix; only non-zero entries are stored.
 
     Examples
     --------
@@ -69,34 +69,34 @@ class Custom:
 
     def __call__(self, observations: ArrayLike) -> FloatArray:
         """Return features [n, size] of observations [n, d]."""
-        given = _validate.floats("observations", observations)
-        _validate.finite("observations", given)
-        return self.encode(given).dense(self.size)
+        points = _validate.floats("observations", observations)
+        _validate.finite("observations", points)
+        return self.encode(points).dense(self.size)
 
     def encode(self, observations: FloatArray) -> Active:
-        """Call the function, check what it returns, and keep what is not zero."""
-        made = self.function(observations)
-        if not hasattr(made, "tocsr"):
-            made = _validate.floats("features", made)
-        if made.shape != (len(observations), self.size):
+        """Call the function, validate its result, and keep the non-zero entries."""
+        values = self.function(observations)
+        if not hasattr(values, "tocsr"):
+            values = _validate.floats("features", values)
+        if values.shape != (len(observations), self.size):
             raise InvalidShape(
                 f"Custom features must have shape [{len(observations)}, {self.size}], got "
-                f"{list(made.shape)}."
+                f"{list(values.shape)}."
             )
-        if hasattr(made, "tocsr"):
-            sparse = made.tocsr()
+        if hasattr(values, "tocsr"):
+            sparse = values.tocsr()
             sparse.sum_duplicates()
-            first, column = sparse.indptr, sparse.indices
+            offsets, column = sparse.indptr, sparse.indices
             value = np.asarray(sparse.data, dtype=np.float64)
         else:
-            row, column = np.nonzero(made)
-            first = np.searchsorted(row, np.arange(len(made) + 1))
-            value = made[row, column]
+            row, column = np.nonzero(values)
+            offsets = np.searchsorted(row, np.arange(len(values) + 1))
+            value = values[row, column]
         _validate.finite("features", value)
-        counts = np.diff(first)
-        most = max(1, int(counts.max(initial=0)))
-        inside = np.arange(most) < counts[:, None]
-        index = np.zeros((len(counts), most), dtype=np.uint32)
-        padded = np.zeros((len(counts), most))
+        counts = np.diff(offsets)
+        largest = max(1, int(counts.max(initial=0)))
+        inside = np.arange(largest) < counts[:, None]
+        index = np.zeros((len(counts), largest), dtype=np.uint32)
+        padded = np.zeros((len(counts), largest))
         index[inside], padded[inside] = column, value
         return Active(index, padded)
