@@ -175,7 +175,7 @@ def test_coverage_names_the_first_few_of_many():
         ("Importance: lam must be a number in [0, 1], got '0.5'", lambda: sb.TDRC("0.5")),
         ("Did you mean Saddle(...)?", lambda: Rule(sb.NoTrace(), sb.Saddle, sb.Expected())),
         (
-            "an emphasis weighs states, so it needs the bootstrap State()",
+            "an emphasis weights states, so it needs the bootstrap State()",
             lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.Expected(), emphasis=sb.FollowOn(0.5)),
         ),
         ("GES: give its parameter 'lam'", lambda: rules.make("GES")),
@@ -445,7 +445,7 @@ def test_more_than_is_given():
         System.estimate(problems.two_state(), GES(0.5))
     with complaint(e.RuleMismatch, "needs the correction x of each step"):
         learn(sb.GQ(0.5), stream, alpha=0.1, beta=0.1)
-    with complaint(e.RuleMismatch, "no rule is given"):
+    with complaint(e.RuleMismatch, "the list of rules is empty"):
         learn([], stream, alpha=0.1, beta=0.1)
     with complaint(e.InvalidShape, "do not broadcast together"):
         learn(GES(0.5), stream, alpha=[0.1, 0.2], beta=[0.1, 0.2, 0.3])

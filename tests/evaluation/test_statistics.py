@@ -474,7 +474,7 @@ def test_estimated_and_logged_propensities_do_not_add_up():
         (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
         (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
         (errors.InvalidParameter, "are more than 10,000, the most whose matrices are held", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
-        (errors.RuleMismatch, "no rule is given", [], {}),
+        (errors.RuleMismatch, "the list of rules is empty", [], {}),
     ],
 )  # fmt: skip
 @pytest.mark.kernel

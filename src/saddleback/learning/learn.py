@@ -26,7 +26,7 @@ from saddleback.engine import (
 from saddleback.errors import InvalidParameter
 from saddleback.learning.run import Batch, Metric, Run, follow, stack
 from saddleback.problem import Problem
-from saddleback.rules import Rule, each_rule
+from saddleback.rules import Rule, as_rules
 from saddleback.system import System
 from saddleback.theory import step_sizes
 
@@ -167,7 +167,7 @@ def learn(
     GES(0.5) (3, 2, 2) (101, 3, 2)
     ExpectedSarsa(0.5) (3, 2, 2) (101, 3, 2)
     """
-    rules = each_rule(rule)
+    rules = as_rules(rule)
     source = _source(problem, experience)
     source.streamer(rules)  # refuses rules that do not fit
     if source.steps is not None and (steps, episodes, rng, runs) != (None,) * 4:

@@ -25,7 +25,7 @@ from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, ForwardMoments, Moments, Source, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, each_rule, is_rule, terms
+from saddleback.rules import Rule, Terms, as_rules, require_rule, terms
 from saddleback.system import linear_stability
 from saddleback.system.discounted_sums import average, backward, resolvent
 
@@ -95,7 +95,7 @@ class System(Tabular):
             _validate.shape(name, array, (p,) if name == "b" else (p, p))
             _validate.finite(name, array)
             object.__setattr__(self, name, array)
-        is_rule(self.rule)
+        require_rule(self.rule)
 
     @classmethod
     def exact(cls, problem: Problem, rule: Rule) -> Self:
@@ -187,7 +187,7 @@ class System(Tabular):
         >>> traced.A.shape, traced.errors.A.shape
         ((972, 972), (972, 972))
         """
-        chosen = each_rule(rules)
+        chosen = as_rules(rules)
         data = as_source("System.estimate", source)
         if data.p > LARGEST:
             raise InvalidParameter(
@@ -454,4 +454,4 @@ def as_system(owner: str, source: Problem | System, rule: Rule | None) -> System
             raise InvalidParameter(f"{owner}: the system is that of {source.rule}, not of {rule}.")
         return source
     _validate.instance(owner, "problem", source, Problem)
-    return System.exact(source, each_rule(rule)[0])
+    return System.exact(source, as_rules(rule)[0])

@@ -23,7 +23,7 @@ from saddleback._typing import RNG, ArrayLike, FloatArray, IntArray
 from saddleback.engine import record_points
 from saddleback.errors import InvalidShape, RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Saddle, is_rule
+from saddleback.rules import Rule, Saddle, require_rule
 from saddleback.system import System
 from saddleback.theory.noise_chain import Noise, noise_chain
 
@@ -173,7 +173,7 @@ def projected_descent(
     >>> bool((run.gap[1:, 0] < run.bound[1:]).all())
     True
     """
-    is_rule(rule)
+    require_rule(rule)
     if rule.form.coefficients != Saddle().coefficients:
         raise RuleMismatch(f"projected_descent: {rule} is not of the saddle form.")
     noise = noise_chain(problem, rule)

@@ -18,7 +18,7 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Simulation
 from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, is_rule, terms
+from saddleback.rules import Rule, require_rule, terms
 
 
 def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
@@ -35,7 +35,7 @@ def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
     1.9212
     """
     if isinstance(problem, Simulation):
-        is_rule(rule)
+        require_rule(rule)
         square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
         return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
     _validate.instance("trace_radius", "problem", problem, Problem)
@@ -85,7 +85,7 @@ def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
     >>> round(lambda_ceiling(problems.mountain_car(), GES(0.5)), 3)
     0.62
     """
-    is_rule(rule)
+    require_rule(rule)
     if not any(f.name == "lam" for f in fields(rule.trace)):
         raise RuleMismatch(
             f"lambda_ceiling: the trace of {rule} has no λ. trace_radius says whether its second "

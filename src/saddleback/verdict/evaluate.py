@@ -26,7 +26,7 @@ from saddleback.features import Features
 from saddleback.log import Card, Finding, Log, Observed, Target
 from saddleback.log.behaviour_target import reserved
 from saddleback.log.diagnostics import refuse
-from saddleback.rules import Rule, is_rule
+from saddleback.rules import Rule, require_rule
 from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
 from saddleback.verdict.estimate import Estimate
@@ -142,7 +142,7 @@ def evaluate(
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)
     chosen = default_rule() if rule is None else rule
-    is_rule(chosen)
+    require_rule(chosen)
     wanted = _methods(log, chosen, methods)
     if draws is not None:
         enough_draws(draws)
