@@ -178,5 +178,5 @@ def test_what_cannot_be_marked_is_refused():
         def __call__(self, obs):
             return obs
 
-    with pytest.raises(SaddlebackError, match="named_columns marks functions"):
+    with pytest.raises(SaddlebackError, match="named_columns cannot set an attribute"):
         sb.policies.named_columns(Slotted())
