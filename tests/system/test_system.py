@@ -229,7 +229,7 @@ def test_least_norm_solution_of_a_singular_system():
     system = System.exact(Problem(given.mdp, doubled, given.target, given.behaviour), sb.GES(0.3))
     plain = System.exact(given, sb.GES(0.3))
     assert (system.rank, system.deficient) == (3, True)
-    assert "θ* is not unique (least norm given), its predictions where μ goes are" in system.outcome
+    assert "θ* is not unique (minimum norm used), but its predictions under μ are" in system.outcome
     np.testing.assert_allclose(
         system.problem.Phi @ system.fixed_point, given.Phi @ plain.fixed_point, rtol=1e-8
     )

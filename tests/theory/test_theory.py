@@ -288,7 +288,7 @@ def test_theorem_2_from_estimates():
         assert low < high
     with pytest.raises(sb.errors.Undefined, match="no resamples"):
         truth.interval("nu")
-    with pytest.raises(sb.errors.Undefined, match="no batches to draw from"):
+    with pytest.raises(sb.errors.Undefined, match="no batches to resample"):
         theorem2(System.exact(problem, rule), resamples=10)
 
 
