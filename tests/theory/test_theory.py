@@ -110,7 +110,7 @@ def test_singular_systems_are_judged_on_the_range():
             MeanStability(System.exact(p, rule_named(name, 0.2))) for p in (problem, doubled)
         )
         assert not plain.note
-        assert "judged on the range" in twice.note
+        assert "verdicts apply to the range" in twice.note
         assert twice.rank == plain.rank
         np.testing.assert_allclose(twice.max_step_size(2.0), plain.max_step_size(2.0), rtol=1e-8)
         np.testing.assert_allclose(twice.radius(0.1, 0.2), plain.radius(0.1, 0.2), rtol=1e-10)
@@ -329,7 +329,7 @@ def test_expected_learning_curves_are_those_of_simulation(name, lam, kind):
 def test_expected_learning_curves_with_a_trace(rule):
     """On the two-state problem ρ = 0 resets the trace, so the chain is finite but for long runs."""
     result = mean_square(REWARDED, rule, alpha=0.05, beta=0.05)
-    assert result.lost < 1e-9
+    assert result.truncation_loss < 1e-9
     star = System.exact(REWARDED, rule).fixed_point
     run = learn(
         rule, REWARDED, alpha=0.05, beta=0.05, steps=200, runs=1000, rng=0, record=50,
@@ -352,7 +352,7 @@ def test_emphatic_noise_is_followed_too():
     )  # fmt: skip
     errors = run.curves["error"]
     spread = errors.std(axis=1) / np.sqrt(1000)
-    tolerance = 4.5 * spread + result.lost * errors.mean(axis=1)
+    tolerance = 4.5 * spread + result.truncation_loss * errors.mean(axis=1)
     assert (np.abs(errors.mean(axis=1) - result.curve(run.recorded)) <= tolerance).all()
 
 
@@ -407,9 +407,9 @@ def test_theorem_2_steps_are_too_large_for_samples():
 @pytest.mark.slow
 def test_truncated_chains_say_what_they_lose():
     problem = problems.random_mdp(0.9, rng=3)
-    losses = [noise_chain(problem, sb.GES(0.2), nodes=n).lost for n in (10, 50, 250)]
+    losses = [noise_chain(problem, sb.GES(0.2), nodes=n).truncation_loss for n in (10, 50, 250)]
     assert losses[0] > losses[1] > losses[2] > 0
-    assert noise_chain(problem, sb.GES(0.0)).lost == 0.0
+    assert noise_chain(problem, sb.GES(0.0)).truncation_loss == 0.0
     coarse, fine = (
         mean_square(problem, sb.GES(0.2), alpha=0.02, beta=0.02, nodes=n) for n in (20, 160)
     )
@@ -621,8 +621,8 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
         ("alpha must be a finite number > 0, got 0", lambda: MeanStability(SINGULAR).mean_map(0, 1)),
         ("step sizes must be > 0, got -1", lambda: MeanStability(SINGULAR).radius([-1.0], 1.0)),
         ("do not broadcast", lambda: MeanStability(SINGULAR).radius([1.0] * 2, [1.0] * 3)),
-        ("moves a dual variable ω: give beta", lambda: MeanStability(SINGULAR).mean_map(1.0)),
-        ("moves a dual variable", lambda: mean_square(REWARDED, sb.GES(0.0), alpha=0.1)),
+        ("has a dual variable ω: give beta", lambda: MeanStability(SINGULAR).mean_map(1.0)),
+        ("has a dual variable", lambda: mean_square(REWARDED, sb.GES(0.0), alpha=0.1)),
         ("alpha must be", lambda: mean_square(REWARDED, sb.GES(0.0), alpha=-1.0, beta=1.0)),
         ("whole numbers >= 0", lambda: mean_square(REWARDED, sb.GQ(0), alpha=1, beta=1).curve(0.5)),
         ("theta0 must be", lambda: mean_square(REWARDED, sb.GQ(0), alpha=1, beta=1).curve(1, [1] * 3)),
@@ -633,17 +633,17 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
             lambda: noise_chain(problems.random_mdp(rng=0, states=300, features=30), sb.GES(0.0)),
         ),
         ("the system is that of GES(0)", lambda: step_sizes(made(-1.0, 1.0), sb.GQ(0.0))),
-        ("needs to know the noise", lambda: step_sizes(made(-1.0, 1.0))),
+        ("needs the noise", lambda: step_sizes(made(-1.0, 1.0))),
         ("unknown method 'mean-sq'", lambda: step_sizes(REWARDED, sb.GES(0.0), "mean-sq")),
         ("steps must be a whole number", lambda: step_sizes(REWARDED, sb.GES(0.0), steps=0)),
         (
             "no step size is stable",
             lambda: step_sizes(problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0)),
         ),
-        ("the noise is not known from A, b and M", lambda: noise_covariance(made(-1.0, 1.0))),
+        ("A, b and M alone do not determine the noise", lambda: noise_covariance(made(-1.0, 1.0))),
         ("rule must be a Rule, got None", lambda: noise_covariance(REWARDED)),
         ("above the λ ceiling", lambda: noise_covariance(problems.two_state(), sb.GES(0.9))),
-        ("memory of their own", lambda: noise_covariance(problems.random_walk(), sb.ETD(0.0))),
+        ("its emphasis has memory", lambda: noise_covariance(problems.random_walk(), sb.ETD(0.0))),
         ("has no λ", lambda: lambda_ceiling(REWARDED, sb.ABQ(0.5))),
         ("ratios must not be empty", lambda: lambda_ceiling_of_log([], 0.9)),
         ("states must be whole numbers", lambda: lambda_ceiling_of_log([1.0], 0.9, states=[0.5])),
@@ -654,7 +654,7 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
                 REWARDED, sb.GQ(0.0), theta_radius=1, omega_radius=1, steps=1
             ),
         ),
-        ("a series of 1 has no covariance", lambda: newey_west([[1.0]])),
+        ("a series of length 1 has no covariance", lambda: newey_west([[1.0]])),
         ("give alpha too", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
         ("give GES(0) a step size", lambda: learn(sb.GES(0.0), problems.mountain_car(), steps=5)),
         ("give alpha too", lambda: iterate(made(-1.0, 1.0), beta=0.1, steps=5)),
@@ -725,7 +725,7 @@ def test_states_that_are_left_for_good_do_not_count():
 def test_chains_with_several_ends_are_refused():
     split = chain_of([[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]], [0, 1, 2], start=[1, 0, 0])
     for act in (noise_covariance, step_sizes, lambda p, r: mean_square(p, r, alpha=0.1)):
-        with pytest.raises(sb.errors.Undefined, match="no one long run to speak of"):
+        with pytest.raises(sb.errors.Undefined, match="long-run distribution is not unique"):
             act(split, sb.TD(0.0))
 
 
@@ -777,7 +777,7 @@ def test_diverging_curves_are_infinite():
 
 def test_features_that_are_all_zero():
     zero = chain_of([[1.0]], [1], features=np.zeros((1, 1)))
-    with pytest.raises(sb.errors.Undefined, match="never moves here"):
+    with pytest.raises(sb.errors.Undefined, match="never changes θ"):
         mean_square(zero, sb.TD(0.0), alpha=0.1)
 
 
