@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from saddleback import Experience, Problem, problems
+from saddleback import GES, Experience, Problem, System, problems
 from saddleback.rules import NAMED
+
+REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
+"""The two-state problem with non-zero rewards."""
 
 
 def rule_named(name, parameter=0.4):
@@ -66,3 +69,10 @@ def trace_radius(problem: Problem, kappa):
     flow = problem.behaviour * kappa.reshape(problem.behaviour.shape) ** 2
     K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
     return np.abs(np.linalg.eigvals(K)).max()
+
+
+def made(A, M, b=None, rule=None):
+    """A system made by hand."""
+    A, M = np.atleast_2d(A), np.atleast_2d(M)
+    b = np.ones(len(A)) if b is None else b
+    return System(A, b, M, A.T + M, rule or GES(0.0))
