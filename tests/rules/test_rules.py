@@ -126,7 +126,7 @@ def test_names_are_compositions():
     assert str(mixed) == repr(mixed)
 
 
-def test_the_traces_where_they_meet():
+def test_traces_agree_in_known_special_cases():
     """Known special cases: on-policy Retrace is constant; two-state GTB and GRetrace agree."""
     pi = np.array([[0.3, 0.7]])
     np.testing.assert_allclose(sb.Retrace(0.6).kappa(pi, pi), sb.Constant(0.6).kappa(pi, pi))

@@ -8,7 +8,7 @@ from saddleback import System, problems
 from saddleback.theory import noise_covariance
 
 
-def test_systems_on_disk(tmp_path):
+def test_saved_systems_are_read_back_and_damaged_files_refused(tmp_path):
     problem = problems.random_mdp(0.9, rng=1)
     rules = [sb.GES(0.3), sb.ABQ(0.4), sb.GQ(0.1)]
     for rule, system in zip(

@@ -25,7 +25,7 @@ def test_the_noise_covariance_is_that_of_samples(name, lam, kind):
     assert abs(np.trace(noise_covariance(system)) / np.trace(exact) - 1) < 0.1
 
 
-def test_ignoring_correlation_is_off():
+def test_independent_noise_has_another_covariance():
     noise = noise_chain(REWARDED, sb.GES(0.4))
     h = noise.delta[:, None] * noise.e
     plain = (h * (noise.weight[noise.source] * noise.probability)[:, None]).T @ h

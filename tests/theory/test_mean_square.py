@@ -56,7 +56,7 @@ def test_expected_learning_curves_with_a_trace(rule):
 
 
 @pytest.mark.statistical
-def test_emphatic_noise_is_followed_too():
+def test_expected_learning_curves_with_an_emphasis():
     problem = problem_for("ETD", seed=4, gamma=0.5, off_policy=0.3)
     result = mean_square(problem, sb.ETD(0.0), alpha=0.01, nodes=200)
     star = result.noise.system.fixed_point
@@ -94,7 +94,7 @@ def test_the_floor_and_the_bias_are_where_the_curve_ends():
 
 
 @pytest.mark.slow
-def test_the_mean_misleads():
+def test_mean_square_limits_are_stricter_than_limits_of_the_mean():
     """Mean-square limits are 2.6 times stricter at λ = 0, and 42, 420, 1260 times at λ = .4."""
     problem = problems.two_state(gamma=0.9)
     for lam, ratio, factor in ((0.0, 1.0, 2.6), (0.4, 0.1, 42), (0.4, 1.0, 420), (0.4, 10.0, 1240)):
@@ -109,7 +109,7 @@ def test_the_mean_misleads():
 
 
 @pytest.mark.slow
-def test_truncated_chains_say_what_they_lose():
+def test_truncated_chains_report_their_loss():
     problem = problems.random_mdp(0.9, rng=3)
     losses = [noise_chain(problem, sb.GES(0.2), nodes=n).truncation_loss for n in (10, 50, 250)]
     assert losses[0] > losses[1] > losses[2] > 0
@@ -139,7 +139,7 @@ def chain_of(links, rewards, *, start=None, gamma=0.5, features=None):
     return sb.Problem(mdp, np.eye(len(P)) if features is None else features, only, only)
 
 
-def test_states_that_are_left_for_good_do_not_count():
+def test_transient_states_do_not_count():
     whole = chain_of([[0, 1, 0], [0, 0, 1], [0, 0.5, 0.5]], [1, 0, 1], start=[1, 0, 0])
     rest = chain_of([[0, 1], [0.5, 0.5]], [0, 1])
     for rule in (sb.TD(0.0), sb.TD(0.5), sb.GTD2(0.0)):
@@ -156,14 +156,14 @@ def test_states_that_are_left_for_good_do_not_count():
     assert mean_square(long, sb.TD(0.5), alpha=0.1, nodes=2).radius < 1
 
 
-def test_chains_with_several_ends_are_refused():
+def test_chains_with_several_closed_classes_are_refused():
     split = chain_of([[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]], [0, 1, 2], start=[1, 0, 0])
     for act in (noise_covariance, step_sizes, lambda p, r: mean_square(p, r, alpha=0.1)):
         with pytest.raises(sb.errors.Undefined, match="long-run distribution is not unique"):
             act(split, sb.TD(0.0))
 
 
-def test_features_that_are_all_zero():
+def test_all_zero_features_are_refused():
     zero = chain_of([[1.0]], [1], features=np.zeros((1, 1)))
     with pytest.raises(sb.errors.Undefined, match="never changes θ"):
         mean_square(zero, sb.TD(0.0), alpha=0.1)

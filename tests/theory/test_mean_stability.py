@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saddleback as sb
-from helpers.problems import made, problem_for, rule_named
+from helpers.problems import problem_for, rule_named, system_from_arrays
 from saddleback import System, iterate, mean_square, problems, step_sizes
 from saddleback.theory import MeanStability
 
@@ -61,11 +61,11 @@ def test_the_best_pair_is_no_worse_than_any_on_a_grid(name):
 def test_the_saddle_form_is_stable_for_every_ratio(seed, log_ratio):
     rng = np.random.default_rng(seed)
     A, half = rng.normal(size=(2, 3, 3))
-    mean = MeanStability(made(A, half @ half.T + 0.1 * np.eye(3)))
+    mean = MeanStability(system_from_arrays(A, half @ half.T + 0.1 * np.eye(3)))
     assert mean.max_step_size(10**log_ratio) > 0
 
 
-def test_the_correction_form_is_not():
+def test_the_correction_form_can_be_unstable():
     """As β/α goes to 0 it is plain TD, which diverges here."""
     system = System.exact(problems.two_state(gamma=0.999), sb.GQ(0.0))
     mean = MeanStability(system)
@@ -73,7 +73,7 @@ def test_the_correction_form_is_not():
     assert mean.max_step_size(10.0) > 0.0
 
 
-def test_singular_systems_are_judged_on_the_range():
+def test_verdicts_on_singular_systems_apply_to_the_range():
     """Doubling the features changes nothing but the null space."""
     problem = problems.random_mdp(0.9, rng=1)
     doubled = sb.Problem(
@@ -108,10 +108,10 @@ def test_a_map_of_the_stable_region():
     np.testing.assert_allclose(region[i, j], single, rtol=1e-9)
 
 
-def test_mean_verdicts_agree_with_the_systems_own():
+def test_mean_verdicts_agree_with_the_system():
     """Not semisimple, and without a fixed point: no step converges."""
     for A, b in (([[0, 1], [0, 0]], [1.0, 0.0]), (np.diag([-1.0, 0.0]), [1.0, 1.0])):
-        system = made(
+        system = system_from_arrays(
             np.array(A, dtype=float), np.eye(2), b=np.array(b), rule=sb.ExpectedSarsa(0.0)
         )
         assert not system.stable

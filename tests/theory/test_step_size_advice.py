@@ -41,7 +41,7 @@ def test_advice_without_a_budget_is_stable(name):
 
 
 @pytest.mark.slow
-def test_other_advice():
+def test_advice_by_the_other_methods():
     problem = problems.random_mdp(0.9, rng=1)
     system = System.exact(problem, sb.GES(0.0))
     assert step_sizes(system, method="mean").radius == MeanStability(system).best().radius
@@ -56,7 +56,7 @@ def test_other_advice():
 
 
 @pytest.mark.slow
-def test_step_sizes_that_are_not_given():
+def test_missing_step_sizes_are_advised():
     problem = problems.random_mdp(0.9, rng=1)
     advice = step_sizes(problem, sb.GES(0.0), steps=500)
     run = learn(sb.GES(0.0), problem, steps=500, rng=0)
@@ -67,7 +67,7 @@ def test_step_sizes_that_are_not_given():
     np.testing.assert_allclose(fast.theta, system.fixed_point, atol=1e-6)
 
 
-def test_zero_rewards_begin_at_one():
+def test_without_rewards_weights_start_at_one():
     problem = problems.two_state(gamma=0.9)
     advice = step_sizes(problem, sb.GES(0.0), steps=1000)
     result = mean_square(problem, sb.GES(0.0), alpha=advice.alpha, beta=advice.beta)
@@ -75,7 +75,7 @@ def test_zero_rewards_begin_at_one():
 
 
 @pytest.mark.slow
-def test_advice_for_given_streams():
+def test_advice_for_user_streams():
     """From the batches of the stream itself; near what the problem would advise."""
     problem, rule = problems.random_mdp(0.9, rng=1), sb.GES(0.0)
     t, seen = sb.rules.terms(rule, problem), sb.sample(problem, 50_000, rng=0)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saddleback as sb
-from helpers.problems import made
+from helpers.problems import system_from_arrays
 from saddleback import System, iterate, mean_square, problems, theorem2
 
 
@@ -24,7 +24,7 @@ def saddle_problems(draw):
     U, V, W = (np.linalg.qr(rng.normal(size=(p, p)))[0] for _ in range(3))
     A = U @ np.diag(spectrum(10.0)) @ V.T
     M = W @ np.diag(spectrum(100.0)) @ W.T
-    return made(A, (M + M.T) / 2, b=rng.normal(size=p)), rng
+    return system_from_arrays(A, (M + M.T) / 2, b=rng.normal(size=p)), rng
 
 
 @given(saddle_problems())
@@ -58,7 +58,7 @@ def test_theorem_2_as_printed_is_false():
     for _ in range(400):
         A, half = rng.normal(size=(2, 2, 2))
         M = half @ half.T + 0.2 * np.eye(2)
-        found = theorem2(made(A, M))
+        found = theorem2(system_from_arrays(A, M))
         back = np.linalg.solve(M, A)
         T = np.block([
             [np.eye(2) - found.alpha * A.T @ back, -found.alpha * A.T],
@@ -76,7 +76,7 @@ def test_theorem_2_as_printed_is_false():
 
 
 def test_theorem_2_is_tight_in_one_dimension():
-    found = theorem2(made(-1.0, 1.0))
+    found = theorem2(system_from_arrays(-1.0, 1.0))
     np.testing.assert_allclose(
         [found.contraction, found.contraction_tight, found.nu, found.beta, found.alpha],
         [11 / 12, 11 / 12, 2.0, 1.0, 1 / 6],
@@ -84,7 +84,7 @@ def test_theorem_2_is_tight_in_one_dimension():
 
 
 def test_iterations_and_the_corollary():
-    """So many iterations suffice for θ and for ω; measured, far fewer do."""
+    """The promised number of iterations suffices for θ and for ω."""
     system = System.exact(problems.random_mdp(0.5, rng=2, features=2), sb.GES(0.0))
     found = theorem2(system)
     promised = found.iterations(1e-3)

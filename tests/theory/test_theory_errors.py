@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from helpers.problems import REWARDED, made
+from helpers.problems import REWARDED, system_from_arrays
 from saddleback import System, iterate, learn, mean_square, problems, step_sizes, theorem2
 from saddleback.theory import (
     MeanStability,
@@ -17,16 +17,16 @@ from saddleback.theory import (
 )
 from saddleback.theory.noise_chain import noise_chain
 
-SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
+SINGULAR = system_from_arrays([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
 
 
 @pytest.mark.parametrize(
     ("message", "act"),
     [
         ("A is singular, and the theorem needs it regular", lambda: theorem2(SINGULAR)),
-        ("M is singular", lambda: theorem2(made(np.eye(2), np.diag([1.0, 0.0])))),
-        ("is not of the saddle form", lambda: theorem2(made(-1.0, 1.0, rule=sb.GQ(0.0)))),
-        ("A[0, 1] is nan", lambda: made([[1.0, np.nan], [0.0, 1.0]], np.eye(2))),
+        ("M is singular", lambda: theorem2(system_from_arrays(np.eye(2), np.diag([1.0, 0.0])))),
+        ("is not of the saddle form", lambda: theorem2(system_from_arrays(-1.0, 1.0, rule=sb.GQ(0.0)))),
+        ("A[0, 1] is nan", lambda: system_from_arrays([[1.0, np.nan], [0.0, 1.0]], np.eye(2))),
         ("M must have shape [2, 2], got [3, 3]", lambda: System(np.eye(2), np.ones(2), np.eye(3), np.eye(2), sb.GES(0.0))),
         ("alpha must be a finite number > 0, got 0", lambda: MeanStability(SINGULAR).mean_map(0, 1)),
         ("step sizes must be > 0, got -1", lambda: MeanStability(SINGULAR).radius([-1.0], 1.0)),
@@ -42,15 +42,15 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
             "more than 400,000. Use fewer nodes, or small_step_floor",
             lambda: noise_chain(problems.random_mdp(rng=0, states=300, features=30), sb.GES(0.0)),
         ),
-        ("the system is that of GES(0)", lambda: step_sizes(made(-1.0, 1.0), sb.GQ(0.0))),
-        ("needs the noise", lambda: step_sizes(made(-1.0, 1.0))),
+        ("the system is that of GES(0)", lambda: step_sizes(system_from_arrays(-1.0, 1.0), sb.GQ(0.0))),
+        ("needs the noise", lambda: step_sizes(system_from_arrays(-1.0, 1.0))),
         ("unknown method 'mean-sq'", lambda: step_sizes(REWARDED, sb.GES(0.0), "mean-sq")),
         ("steps must be a whole number", lambda: step_sizes(REWARDED, sb.GES(0.0), steps=0)),
         (
             "no step size is stable",
             lambda: step_sizes(problems.two_state(gamma=0.999), sb.ExpectedSarsa(0.0)),
         ),
-        ("A, b and M alone do not determine the noise", lambda: noise_covariance(made(-1.0, 1.0))),
+        ("A, b and M alone do not determine the noise", lambda: noise_covariance(system_from_arrays(-1.0, 1.0))),
         ("rule must be a Rule, got None", lambda: noise_covariance(REWARDED)),
         ("above the λ ceiling", lambda: noise_covariance(problems.two_state(), sb.GES(0.9))),
         ("its emphasis has memory", lambda: noise_covariance(problems.random_walk(), sb.ETD(0.0))),
@@ -67,11 +67,11 @@ SINGULAR = made([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1.0, 0.0]))
         ("a series of length 1 has no covariance", lambda: newey_west([[1.0]])),
         ("give alpha too", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
         ("give GES(0) a step size", lambda: learn(sb.GES(0.0), problems.mountain_car(), steps=5)),
-        ("give alpha too", lambda: iterate(made(-1.0, 1.0), beta=0.1, steps=5)),
-        ("at many ratios take too long", lambda: MeanStability(made(-np.eye(300), np.eye(300))).best()),
+        ("give alpha too", lambda: iterate(system_from_arrays(-1.0, 1.0), beta=0.1, steps=5)),
+        ("at many ratios take too long", lambda: MeanStability(system_from_arrays(-np.eye(300), np.eye(300))).best()),
     ],
 )  # fmt: skip
-def test_bad_input(message, act):
+def test_invalid_input_is_refused_with_a_message(message, act):
     with pytest.raises(sb.errors.SaddlebackError) as caught:
         act()
     assert message in str(caught.value)

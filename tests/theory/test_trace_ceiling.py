@@ -46,7 +46,7 @@ def test_ceilings_from_logs():
 
 
 @pytest.mark.slow
-def test_emphasis_has_a_ceiling_of_its_own():
+def test_an_emphasis_has_its_own_ceiling():
     P = np.zeros((2, 2, 2))
     P[:, 0, 0] = P[:, 1, 1] = 1
     mdp = sb.FiniteMDP(P, np.zeros((2, 2)), gamma=0.95)
