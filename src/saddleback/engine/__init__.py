@@ -1,4 +1,4 @@
-"""The engine: experience becomes a stream of numbers, and one kernel runs every rule on it."""
+"""The engine: experience becomes streams of numbers, and one kernel runs every rule on them."""
 
 from saddleback.engine.chunking import Chunker, record_points
 from saddleback.engine.count_kernels import (

@@ -32,7 +32,7 @@ class OfflineLearners:
         self.done = 0
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return θ and ω, [K, p]; there is no dual variable pairs."""
+        """Return θ and ω, [K, p]; there is no dual variable."""
         return self.theta, np.zeros_like(self.theta)
 
     def advance(self, experience: Experience, updates: int, horizon: int) -> None:
