@@ -25,7 +25,7 @@ from rich.table import Table
 import saddleback as sb
 from saddleback.evaluation import default_rule, doubly_robust, importance_sampling
 from saddleback.evaluation.sandwich import of_blocks, sandwich
-from saddleback.features import Custom, Given, OneHot
+from saddleback.features import Custom, Identity, OneHot
 from saddleback.problems.mountain_car_rollouts import returns
 
 RULE = default_rule()
@@ -106,7 +106,7 @@ def digits():
         columns |= {f"pi_{a}": pi[row, a] for a in range(10)}
         return sb.Log(columns)
 
-    return make, "columns", Given(X.shape[1]), 0.0, fixed, truth
+    return make, "columns", Identity(X.shape[1]), 0.0, fixed, truth
 
 
 CASES = {

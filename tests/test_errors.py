@@ -62,7 +62,7 @@ def good():
         (e.InvalidProbabilities, "P[0, 1] sums to 0.7, not 1", dict(P=edited(P2, (0, 1, 1), 0.5))),
         (e.InvalidProbabilities, "P[0, 0] sums to 1.0000001, not 1", dict(P=edited(P2, (0, 0, 0), 0.5000001))),
         (e.InvalidShape, "P must be a rectangular array of numbers: it holds complex128", dict(P=P2 + 0j)),
-        (e.InvalidParameter, "terminal names state 0 twice", dict(terminal=[0, 0])),
+        (e.InvalidParameter, "terminal lists state 0 twice", dict(terminal=[0, 0])),
         (e.InvalidShape, "terminal must be a rectangular array", dict(terminal=[[0], [0, 1]])),
         (e.InvalidParameter, "gamma must be a number in [0, 1], got True", dict(gamma=True)),
         (e.InvalidProbabilities, "P[0, 1, 0] is negative (-0.2)", dict(P=edited(P2, (0, 1), [-0.2, 1.2]))),
@@ -78,7 +78,7 @@ def good():
         (e.InvalidShape, "start must have shape [2], got [3]", dict(start=[1, 0, 0])),
         (e.InvalidProbabilities, "start sums to 0.9, not 1", dict(start=[0.5, 0.4])),
         (e.InvalidParameter, "start[1] is 0.5 but state 1 is terminal", dict(start=[0.5, 0.5], terminal=[1])),
-        (e.InvalidParameter, "terminal names state 2, but states run from 0 to 1", dict(terminal=[2])),
+        (e.InvalidParameter, "terminal lists state 2, but states run from 0 to 1", dict(terminal=[2])),
         (e.InvalidParameter, "every state is terminal", dict(terminal=[0, 1])),
         (e.InvalidShape, "terminal must be state indices, a boolean mask [2]", dict(terminal=[0.5])),
         (e.InvalidParameter, "terminal[0, 0, 0] is 2; it must be a probability", dict(terminal=np.full((2, 2, 2), 2.0))),
@@ -175,7 +175,7 @@ def test_coverage_names_the_first_few_of_many():
         ("Importance: lam must be a number in [0, 1], got '0.5'", lambda: sb.TDRC("0.5")),
         ("Did you mean Saddle(...)?", lambda: Rule(sb.NoTrace(), sb.Saddle, sb.Expected())),
         (
-            "an emphasis weighs states, so it needs the bootstrap State()",
+            "an emphasis weights states, so it needs the bootstrap State()",
             lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.Expected(), emphasis=sb.FollowOn(0.5)),
         ),
         ("GES: give its parameter 'lam'", lambda: rules.make("GES")),
@@ -320,7 +320,7 @@ def test_learn_offline(two, kind, message, arguments):
     ("kind", "message", "column", "value"),
     [
         (e.InvalidShape, "Experience: columns must have one length", "rewards", np.zeros(3)),
-        (e.InvalidParameter, "states[0] is 7, but they run from 0 to 1", "states", np.full(5, 7)),
+        (e.InvalidParameter, "states[0] is 7, but states run from 0 to 1", "states", np.full(5, 7)),
         (e.InvalidParameter, "next_actions[0] is -1, but", "next_actions", np.full(5, -1)),
         (e.InvalidNumbers, "rewards[2] is nan", "rewards", np.array([0, 0, np.nan, 0, 0])),
         (e.InvalidParameter, "discounts[4] is 1.5, outside [0, 1]", "discounts", np.array([0.9, 0, 1, 0, 1.5])),
@@ -345,7 +345,7 @@ def test_experience_that_mu_cannot_have_made(two):
     with complaint(e.UndefinedRatio, f"step {first}: ρ is undefined, action 1 was taken in state"):
         learn(GES(0.5), never, alpha=0.1, beta=0.1, experience=seen)
     with complaint(
-        e.InvalidParameter, "step 1 does not go on where step 0 led: mark it in `starts`"
+        e.InvalidParameter, "step 1 does not continue from where step 0 led: mark it in `starts`"
     ):
         jump = int(np.flatnonzero(seen.states[2:] != seen.next_states[0])[0]) + 2
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:1] + seen[jump : jump + 1])
@@ -423,7 +423,7 @@ def test_bad_streams(message, change):
 def test_row_pointers_that_fall():
     table = csr_array(np.eye(2))
     table.indptr = np.array([0, 2, 1])
-    with complaint(e.InvalidShape, "the row pointers of phi must not fall"):
+    with complaint(e.InvalidShape, "the row pointers of phi must not decrease"):
         sb.Stream.of(phi=table, bootstrap=np.eye(2), rewards=[0, 1], discounts=0.9, decay=0.5)
 
 
@@ -445,7 +445,7 @@ def test_more_than_is_given():
         System.estimate(problems.two_state(), GES(0.5))
     with complaint(e.RuleMismatch, "needs the correction x of each step"):
         learn(sb.GQ(0.5), stream, alpha=0.1, beta=0.1)
-    with complaint(e.RuleMismatch, "no rule is given"):
+    with complaint(e.RuleMismatch, "the list of rules is empty"):
         learn([], stream, alpha=0.1, beta=0.1)
     with complaint(e.InvalidShape, "do not broadcast together"):
         learn(GES(0.5), stream, alpha=[0.1, 0.2], beta=[0.1, 0.2, 0.3])

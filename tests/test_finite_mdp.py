@@ -68,7 +68,7 @@ def test_terminal_states_by_index_or_mask(terminal):
     np.testing.assert_allclose(mdp.v(np.ones((3, 1))), [3.0, 2.0, 0.0])
 
 
-def test_visits_are_what_sampling_shows():
+def test_visits_agree_with_sampling():
     problem = problems.random_walk(target_right=0.7, behaviour_right=0.4)
     seen = sample(problem, 300_000, rng=2)
     shares = np.bincount(seen.states, minlength=7) / len(seen)
@@ -84,7 +84,7 @@ def test_visits_are_what_sampling_shows():
     )
 
 
-def test_termination_of_the_transition():
+def test_transitions_can_terminate():
     """A state may be entered both by the last step of an episode and by an ordinary one."""
     P = np.full((2, 1, 2), 0.5)
     ends = np.zeros((2, 1, 2))
@@ -106,7 +106,7 @@ def test_termination_of_the_transition():
     ("name", "states", "actions"),
     [("FrozenLake-v1", 16, 4), ("Taxi-v4", 500, 6), ("CliffWalking-v1", 48, 4)],
 )
-def test_gymnasium_tables_are_read_whole(name, states, actions):
+def test_gymnasium_tables_are_read_completely(name, states, actions):
     env = gymnasium.make(name)
     mdp = FiniteMDP.from_gymnasium(env, gamma=0.99)
     assert (mdp.n_states, mdp.n_actions, mdp.episodic) == (states, actions, True)
@@ -166,7 +166,7 @@ def test_repeated_successors_are_summed_with_their_rewards():
     np.testing.assert_allclose(mdp.ends[0, 0], [0.0, 0.5])
 
 
-def test_states_no_episode_goes_on_to_do_not_act():
+def test_no_action_is_taken_in_states_that_no_episode_reaches():
     """Taxi's delivered states are entered only by the last step: value 0, and no bar to γ = 1."""
     mdp = FiniteMDP.from_gymnasium(gymnasium.make("Taxi-v4"), gamma=1.0)
     assert mdp.acting.sum() == 400
@@ -175,7 +175,7 @@ def test_states_no_episode_goes_on_to_do_not_act():
     assert (mdp.v(uniform)[mdp.acting] < 0).all()
 
 
-def test_what_is_not_reached_is_no_bar_to_an_undiscounted_value():
+def test_unreachable_states_do_not_prevent_undiscounted_values():
     P = np.zeros((4, 1, 4))
     P[0, 0, 1] = P[1, 0, 1] = P[2, 0, 3] = 1.0
     mdp = FiniteMDP(P, np.ones((4, 1)), 1.0, start=[0, 0, 1, 0], terminal=[3])
@@ -186,7 +186,7 @@ def test_what_is_not_reached_is_no_bar_to_an_undiscounted_value():
     assert system.mse(system.fixed_point) == pytest.approx(0.0, abs=1e-20)
 
 
-def test_a_terminal_state_out_of_reach_leaves_a_continuing_chain_alone():
+def test_an_unreachable_terminal_state_leaves_the_chain_continuing():
     P = np.zeros((3, 1, 3))
     P[0, 0, 1] = P[1, 0, 0] = 1.0
     mdp = FiniteMDP(P, np.zeros((3, 1)), 0.9, terminal=[2])
@@ -195,14 +195,14 @@ def test_a_terminal_state_out_of_reach_leaves_a_continuing_chain_alone():
     np.testing.assert_allclose(problem.visits, [0.5, 0.5, 0.0])
 
 
-def test_absorption_weighs_every_way_into_a_class():
+def test_absorption_counts_every_path_into_a_class():
     """0 → {1} or {2, 3}, entered in two places: the share of a class is the sum over them."""
     P = np.array([[0, 0.4, 0.5, 0.1], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], dtype=float)
     share, _ = markov_chain.long_run(P, np.array([1.0, 0, 0, 0]))
     np.testing.assert_allclose(share, [0.0, 0.4, 0.3, 0.3])
 
 
-def test_a_bandit():
+def test_a_bandit_is_an_mdp_with_one_step():
     """Every transition ends: one-step episodes, and v = r."""
     mdp = FiniteMDP(np.full((2, 2, 2), 0.5), [[1, 2], [3, 4]], 1.0, terminal=np.ones((2, 2, 2)))
     np.testing.assert_allclose(mdp.v(np.full((2, 2), 0.5)), [1.5, 3.5])
@@ -217,7 +217,7 @@ def test_policies_of_terminal_states_do_not_matter():
     np.testing.assert_allclose(again.truth, walk.truth)
 
 
-def test_taxi_is_a_problem_like_any_other():
+def test_taxi_has_an_exact_system():
     mdp = FiniteMDP.from_gymnasium(gymnasium.make("Taxi-v4"), gamma=0.9)
     uniform = np.full((500, 6), 1 / 6)
     phi = np.random.default_rng(5).normal(size=(500, 6, 8))

@@ -58,7 +58,7 @@ def test_two_state_is_unstable_exactly_beyond_the_boundary(lam):
             assert not two_state_system(make(lam), boundary + 1e-6).stable
 
 
-def test_the_papers_own_setting_of_the_example_is_stable():
+def test_the_setting_of_the_example_in_the_paper_is_stable():
     assert two_state_system(sb.ExpectedSarsa(0.99), 0.99).stable
 
 

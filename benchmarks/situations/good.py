@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 import saddleback as sb
-from saddleback.features import Given
+from saddleback.features import Identity
 
 from .making import Situation, made
 from .sound import (
@@ -106,7 +106,7 @@ def bandit(kind, rng):
 
     log = one_step(np.column_stack([x, np.ones(n)]), mu(x), outcome, pi(x), rng)
     return Situation(
-        kind, True, log, "columns", Given(d + 1), 0.0, float(truth), float(baseline),
+        kind, True, log, "columns", Identity(d + 1), 0.0, float(truth), float(baseline),
         detail="binary" if binary else "linear",
     )  # fmt: skip
 
@@ -153,5 +153,5 @@ def digits(kind, rng):
     log = one_step(x, mu[row], lambda _, a: right[row, a], pi[row], rng)
     truth, baseline = (float((p * right).sum(axis=1).mean()) for p in (pi, mu))
     return Situation(
-        kind, True, log, "columns", Given(x.shape[1]), 0.0, truth, baseline, detail="digits"
+        kind, True, log, "columns", Identity(x.shape[1]), 0.0, truth, baseline, detail="digits"
     )

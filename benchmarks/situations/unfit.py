@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import saddleback as sb
-from saddleback.features import Custom, Given, OneHot, Polynomial, Tiles
+from saddleback.features import Custom, Identity, OneHot, Polynomial, Tiles
 
 from .good import one_step
 from .making import Situation, either, made
@@ -106,7 +106,9 @@ def bent_bandit(kind, rng):
         return mean(x)[np.arange(n), a] + 0.3 * rng.normal(size=n)
 
     log = one_step(np.column_stack([x, np.ones(n)]), mu(x), outcome, pi(x), rng)
-    return Situation(kind, False, log, "columns", Given(3), 0.0, truth, baseline, detail="bandit")
+    return Situation(
+        kind, False, log, "columns", Identity(3), 0.0, truth, baseline, detail="bandit"
+    )
 
 
 def bent_clinic(kind, rng):

@@ -1,8 +1,8 @@
-"""Finite Markov decision processes, exactly.
+"""Finite Markov decision processes with known dynamics.
 
-An MDP is P[s, a, s'], a reward R[s, a] or R[s, a, s'], a discount γ, and for episodic ones a
-start distribution and the transitions that end an episode. Termination is a discount of zero:
-with ``ends[s, a, s']`` the probability that a transition is the last of its episode,
+An MDP has transition probabilities P[s, a, s'], a reward R[s, a] or R[s, a, s'], a discount γ, and
+if episodic a start distribution and the transitions that end an episode. Termination is a discount
+of zero: with ``ends[s, a, s']`` the probability that a transition is the last of its episode,
 
     γP(1 − ends) =: Γ[s, a, s']        q = r + Γ v        v(s) = Σ_a π(a|s) q(s, a),
 
@@ -31,18 +31,18 @@ class FiniteMDP:
     P
         Transition probabilities [s, a, s'].
     R
-        Rewards [s, a], or [s, a, s'] when they depend on where the step led.
+        Rewards [s, a], or [s, a, s'] if they depend on the next state.
     gamma
-        Discount γ in [0, 1]; 1 only when episodes end.
+        Discount γ in [0, 1]; 1 only if episodes end.
     start
         Distribution of the first state of an episode, [s]. Uniform over the states in which
         actions are taken if not given.
     terminal
-        What ends an episode: state indices or a boolean mask [s] (every transition into such a
-        state ends), or an array [s, a, s'] of probabilities that the transition itself ends (then
-        no action is taken in states that no episode goes on to from ``start``). None for a
-        continuing problem. Where no action is taken nothing is earned either: those rows of P and
-        R are ignored, and their values are 0.
+        Where episodes end: state indices or a boolean mask [s] (every transition into such a state
+        ends the episode), or probabilities [s, a, s'] that the transition ends the episode (then no
+        action is taken in states that cannot be reached from ``start`` within an episode). None for
+        a continuing problem. In states where no action is taken, rows of P and R are ignored, and
+        values are 0.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class FiniteMDP:
 
     Examples
     --------
-    A corridor of two steps, 1 for reaching its end:
+    A corridor of two steps, with reward 1 at its end:
 
     >>> P = np.zeros((3, 1, 3)); P[0, 0, 1] = P[1, 0, 2] = P[2, 0, 2] = 1
     >>> mdp = FiniteMDP(P, [[0.0], [1.0], [0.0]], gamma=0.5, terminal=[2])
@@ -109,13 +109,13 @@ class FiniteMDP:
         for state in np.flatnonzero((first > 0) & ~acting)[:1]:
             raise InvalidParameter(
                 f"start[{state}] is {first[state]:g} but state {state} is terminal; "
-                "an episode cannot begin where it ends."
+                "an episode cannot start in a terminal state."
             )
         gamma = _validate.unit("FiniteMDP", "gamma", gamma)
         if gamma == 1.0 and not (P * ends)[acting].any():
             raise InvalidParameter(
                 "FiniteMDP: gamma must be < 1 on a continuing problem, got 1. Give a discount "
-                "below 1, or say with `terminal` where episodes end."
+                "below 1, or specify with `terminal` where episodes end."
             )
 
         expected = R if R.ndim == 2 else np.einsum("ijk,ijk->ij", P, R)
@@ -140,12 +140,12 @@ class FiniteMDP:
 
     @cached_property
     def staying(self) -> FloatArray:
-        """P(1 − ends): the part of P after which the episode goes on, [s, a, s']."""
+        """P(1 − ends): transitions after which the episode continues, [s, a, s']."""
         return self.P * (1.0 - self.ends)
 
     @cached_property
     def discounted(self) -> FloatArray:
-        """Γ = γP(1 − ends): what a value at s' counts for at (s, a)."""
+        """Γ = γP(1 − ends): the weight of a value at s' in that of (s, a)."""
         return self.gamma * self.staying
 
     @property
@@ -160,8 +160,8 @@ class FiniteMDP:
     def v(self, policy: ArrayLike) -> FloatArray:
         """State values v^π[s] of a policy [s, a], from v = r_π + Γ_π v.
 
-        With γ = 1 the policy must end every episode from ``start``. States that are not reached
-        from there, and from which it never ends, have no value: NaN.
+        With γ = 1 the policy must end every episode from ``start``. Unreachable states from which
+        an episode never ends have no value: NaN.
 
         Examples
         --------
@@ -178,11 +178,11 @@ class FiniteMDP:
         return v
 
     def visits(self, policy: ArrayLike) -> tuple[FloatArray, str]:
-        """Long-run distribution of the state under ``policy``, and what is peculiar about it.
+        """Return the long-run distribution of the state under ``policy``, and a note.
 
         Continuing: the stationary distribution. Episodic: expected visits per episode,
-        normalised to sum to one. The second item is empty when the answer is unique, and
-        otherwise the sentence that says why it depends on the start.
+        normalised to sum to one. The note is empty if the distribution is unique; otherwise it
+        explains why the distribution depends on the start.
         """
         pi = policies.table("policy", policy, self.acting, self.n_actions)
         P = np.einsum("sa,sat->st", pi, self.staying)
@@ -206,7 +206,7 @@ class FiniteMDP:
         )
 
     def _stuck(self, who: str, policy: FloatArray) -> BoolArray:
-        """States from which an episode may go on for ever; refuse any that is reached."""
+        """States from which an episode may never end; any that is reachable is refused."""
         P = np.einsum("sa,sat->st", policy, self.staying)
         exits = np.einsum("sa,sat->s", policy, self.P * self.ends) > 0
         seen = markov_chain.reachable(P, self.start > 0)
@@ -216,7 +216,7 @@ class FiniteMDP:
                 raise NeverEnds(
                     f"under {who} an episode that reaches states {members.tolist()} never "
                     "ends: no terminating transition can be taken from there. Change the policy, "
-                    "or say with `terminal` where episodes end."
+                    "or specify with `terminal` where episodes end."
                 )
             stuck |= markov_chain.reachable(P.T, np.isin(np.arange(self.n_states), members))
         return stuck
@@ -225,9 +225,9 @@ class FiniteMDP:
     def from_gymnasium(cls, env: Any, gamma: float) -> Self:
         """Read the exact transition table of a Gymnasium toy-text environment.
 
-        ``env.unwrapped.P[s][a]`` lists (probability, next state, reward, terminated). Repeated
-        successors are summed, their rewards averaged, and termination belongs to the
-        transition, as it does there. Time limits of wrappers are not part of the dynamics.
+        ``env.unwrapped.P[s][a]`` lists (probability, next state, reward, terminated). The
+        probabilities of repeated successors are added and their rewards averaged; termination is a
+        property of the transition. Time limits of wrappers are not part of the dynamics.
 
         Examples
         --------
@@ -248,24 +248,24 @@ class FiniteMDP:
             )
         if getattr(core, "fickle_passenger", False):
             raise InvalidParameter(
-                "Taxi with fickle_passenger=True changes its mind outside the table P, so "
-                "the table is not its dynamics. Make it without."
+                "Taxi with fickle_passenger=True has dynamics that its table P does not describe. "
+                "Make it with fickle_passenger=False."
             )
         try:
             states, actions = len(listing), len(listing[0])
-            P, gain, last = (np.zeros((states, actions, states)) for _ in range(3))
+            P, total, last = (np.zeros((states, actions, states)) for _ in range(3))
             for s in range(states):
                 for a in range(actions):
                     for probability, successor, reward, terminated in listing[s][a]:
                         P[s, a, successor] += probability
-                        gain[s, a, successor] += probability * float(reward)
+                        total[s, a, successor] += probability * float(reward)
                         last[s, a, successor] += probability * bool(terminated)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InvalidParameter(
                 f"{type(core).__name__}.P is not a table P[s][a] of (probability, next state, "
                 f"reward, terminated) with s and a from 0: {error!r}."
             ) from None
-        R, ends = (np.divide(x, P, out=np.zeros_like(P), where=P > 0) for x in (gain, last))
+        R, ends = (np.divide(x, P, out=np.zeros_like(P), where=P > 0) for x in (total, last))
         start = getattr(core, "initial_state_distrib", None)
         return cls(P, R, gamma, start=start, terminal=ends if ends.any() else None)
 
@@ -287,39 +287,39 @@ def _termination(
     if terminal is None:
         return ends, acting
     try:
-        given = np.asarray(terminal)
+        array = np.asarray(terminal)
     except ValueError as error:
         raise InvalidShape(f"terminal must be a rectangular array: {error}.") from None
-    if given.shape == P.shape and given.ndim == 3:
-        ends = _validate.floats("terminal", given)
+    if array.shape == P.shape and array.ndim == 3:
+        ends = _validate.floats("terminal", array)
         _validate.finite("terminal", ends)
         for s, a, t in np.argwhere((ends < 0) | (ends > 1))[:1]:
             raise InvalidParameter(
                 f"terminal[{s}, {a}, {t}] is {ends[s, a, t]:g}; it must be a probability in [0, 1]."
             )
-        if start is not None:  # no action is taken where no episode goes on to
+        if start is not None:  # no action is taken in states that no episode reaches
             acting = markov_chain.reachable((P * (1 - ends)).sum(axis=1), start > 0)
-    elif given.dtype == bool and given.shape == (states,):
-        acting = ~given
-    elif given.ndim == 1 and (given.size == 0 or given.dtype.kind in "iu"):
-        outside = given[(given < 0) | (given >= states)]
+    elif array.dtype == bool and array.shape == (states,):
+        acting = ~array
+    elif array.ndim == 1 and (array.size == 0 or array.dtype.kind in "iu"):
+        outside = array[(array < 0) | (array >= states)]
         if outside.size:
             raise InvalidParameter(
-                f"terminal names state {outside[0]}, but states run from 0 to {states - 1}."
+                f"terminal lists state {outside[0]}, but states run from 0 to {states - 1}."
             )
-        repeated = given[np.flatnonzero(np.bincount(given.astype(np.int64))[given] > 1)]
+        repeated = array[np.flatnonzero(np.bincount(array.astype(np.int64))[array] > 1)]
         if repeated.size:
             raise InvalidParameter(
-                f"terminal names state {repeated[0]} twice. Give each state once, or a mask of "
+                f"terminal lists state {repeated[0]} twice. Give each state once, or a mask of "
                 "booleans."
             )
-        acting[given.astype(np.int64)] = False
+        acting[array.astype(np.int64)] = False
     else:
         raise InvalidShape(
             f"terminal must be state indices, a boolean mask [{states}], or probabilities of the "
-            f"shape of P; got shape {list(given.shape)} of {given.dtype}."
+            f"shape of P; got shape {list(array.shape)} of {array.dtype}."
         )
     if not acting.any():
-        raise InvalidParameter("every state is terminal: there is nothing to do in this problem.")
+        raise InvalidParameter("every state is terminal; leave at least one non-terminal state.")
     ends[:, :, ~acting] = 1.0
     return ends, acting

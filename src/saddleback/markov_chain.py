@@ -1,8 +1,8 @@
 """Long-run behaviour of finite Markov chains.
 
-A *continuing* chain with transition matrix P has a stationary distribution, d = Pᵀd, unique
-when there is one closed communicating class. An *episodic* chain, whose P loses the mass that
-ends the episode, has expected visits per episode n = start + Pᵀn.
+A *continuing* chain with transition matrix P has a stationary distribution, d = Pᵀd, which is
+unique if there is one closed communicating class. An *episodic* chain, whose P omits the
+transitions that end the episode, has expected visits per episode n = start + Pᵀn.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.errors import Undefined
 
 LONGEST = 1e12
-"""Sums over more than about this many steps are lost in rounding, and refused."""
+"""Sums over more than about this many steps are lost in rounding and refused."""
 
 
 def total(K: FloatArray, y: FloatArray, what: str) -> FloatArray:
-    """Σ_n Kⁿ y = (I − K)⁻¹ y for K ≥ 0, refused where the sum does not converge.
+    """Return Σ_n Kⁿ y = (I − K)⁻¹ y for K ≥ 0; a sum that does not converge is refused.
 
     It converges iff (I − K)⁻¹ 1 exists and is ≥ 1 (I − K is then an M-matrix), and the largest
-    entry of that is ‖(I − K)⁻¹‖, so one more column tells. ``what`` names the sum in the complaint.
+    entry of that is ‖(I − K)⁻¹‖, so one more column decides. ``what`` names the sum in the message.
 
     Examples
     --------
@@ -39,10 +39,10 @@ def total(K: FloatArray, y: FloatArray, what: str) -> FloatArray:
 
 
 def stationary(P: FloatArray) -> FloatArray:
-    """Stationary distribution of an irreducible chain, by the GTH elimination.
+    """Return the stationary distribution of an irreducible chain, by GTH elimination.
 
     Grassmann, Taksar and Heyman (1985): Gaussian elimination without subtractions, so every
-    entry is accurate to rounding however nearly reducible the chain is.
+    entry is accurate to rounding even if the chain is nearly reducible.
 
     Examples
     --------
@@ -62,11 +62,11 @@ def stationary(P: FloatArray) -> FloatArray:
 
 
 def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArray]:
-    """Sets of states that the chain never leaves once inside.
+    """Return the sets of states that the chain never leaves.
 
     ``exits`` marks states from which an episode may end.
     """
-    # Loaded when a chain is looked at: a log has none, and this is a tenth of the time to start.
+    # Imported on first use: logs do not need it, and it takes a tenth of the start-up time.
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -81,10 +81,10 @@ def closed_classes(P: FloatArray, exits: BoolArray | None = None) -> list[IntArr
 
 
 def long_run(P: FloatArray, start: FloatArray) -> tuple[FloatArray, list[IntArray]]:
-    """Share of time a continuing chain spends in each state, and its closed classes.
+    """Return the share of time a continuing chain spends in each state, and its closed classes.
 
-    With several closed classes the share depends on ``start``: each class counts with the
-    probability that the chain ends up in it.
+    With several closed classes the share depends on ``start``: each class is weighted by the
+    probability that the chain ends in it.
 
     Examples
     --------
@@ -108,12 +108,12 @@ def long_run(P: FloatArray, start: FloatArray) -> tuple[FloatArray, list[IntArra
 
 
 def visits_before_leaving(P: FloatArray, start: FloatArray, inside: IntArray) -> FloatArray:
-    """Expected visits to each state of ``inside`` before the chain leaves that set."""
+    """Return the expected visits to each state of ``inside`` before the chain leaves that set."""
     return total(P[np.ix_(inside, inside)].T, start[inside], "the length of an episode")
 
 
 def reachable(P: FloatArray, start: BoolArray) -> BoolArray:
-    """States the chain can be in at some time when it may begin in any state of ``start``."""
+    """Return the states that can be reached from any state of ``start``."""
     links = P > 0
     seen = start.copy()
     while True:

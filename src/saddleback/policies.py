@@ -1,4 +1,4 @@
-"""Policies as tables π[s, a] or functions of observations, and the ratios between two of them."""
+"""Policies as tables π[s, a] or functions of observations, and importance ratios."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Policy: TypeAlias = Callable[[FloatArray], ArrayLike]
 
 
 COLUMNS = "takes_named_columns"
-"""Attribute of a function that takes columns by name."""
+"""Attribute that marks a function whose argument is columns by name."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def named_columns(function: Function) -> Function:
-    """Mark a policy that takes the columns of the observation by name, as a dict of arrays [n].
+    """Mark a policy whose argument is the columns of the observation by name, a dict of arrays [n].
 
     A policy whose first parameter is annotated as a dict or Mapping, a pandas or polars DataFrame,
-    or an Arrow Table needs no mark: it gets what it asks for.
+    or an Arrow Table needs no mark: it is called with that type.
 
     Examples
     --------
@@ -44,14 +44,14 @@ def named_columns(function: Function) -> Function:
         setattr(function, COLUMNS, True)
     except AttributeError:
         raise InvalidParameter(
-            f"named_columns marks functions, and {function!r} cannot be marked: wrap it in one, or "
+            f"named_columns cannot set an attribute on {function!r}: wrap it in a function, or "
             "annotate its parameter as a dict."
         ) from None
     return function
 
 
 def table(name: str, policy: ArrayLike, acting: BoolArray, actions: int) -> FloatArray:
-    """Return ``policy`` as a checked [s, a] table; rows of states that never act do not matter.
+    """Return ``policy`` as a validated table [s, a]; rows of terminal states are ignored.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def table(name: str, policy: ArrayLike, acting: BoolArray, actions: int) -> Floa
 
 
 def ratio(target: FloatArray, behaviour: FloatArray) -> FloatArray:
-    """Importance ratio ρ(s, a) = π(a|s) / μ(a|s), and 0 where μ never takes the action.
+    """Return importance ratios ρ(s, a) = π(a|s) / μ(a|s), with 0 where μ never takes the action.
 
     Examples
     --------
@@ -90,14 +90,14 @@ def check_coverage(target: FloatArray, behaviour: FloatArray, acting: BoolArray)
         pairs = [f"state {s}: action {a}" for s, a in np.argwhere(missing)]
         shown = ", ".join(pairs[:5]) + (f" and {len(pairs) - 5} more" if len(pairs) > 5 else "")
         raise CoverageError(
-            "the target policy takes actions the behaviour policy never takes, so nothing can be "
-            f"learned about them ({shown}). Give them positive behaviour probability, or take "
-            "them out of the target."
+            "the target policy takes actions that the behaviour policy never takes, so their "
+            f"values cannot be learned ({shown}). Give them positive behaviour probability, or "
+            "remove them from the target."
         )
 
 
 def uniform(actions: int) -> Policy:
-    """Every action alike: π(a|s) = 1/K.
+    """Return the uniform policy: π(a|s) = 1/K.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def uniform(actions: int) -> Policy:
 
 
 def always(action: int, actions: int) -> Policy:
-    """One action whatever is observed: π(a|s) = 1.
+    """Return the policy that always takes one action: π(a|s) = 1.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _constant(row: FloatArray, observations: FloatArray) -> FloatArray:
 
 
 def mixture(policy: Policy, other: Policy, share: float) -> Policy:
-    """π = (1 − share)·policy + share·other; with `uniform` as the other, ε-greedy.
+    """Return π = (1 − share)·policy + share·other; with `uniform` as the other, ε-greedy.
 
     Examples
     --------
@@ -135,12 +135,12 @@ def mixture(policy: Policy, other: Policy, share: float) -> Policy:
 
 
 def _mixture(policy: Policy, other: Policy, share: float, observations: FloatArray) -> FloatArray:
-    one, two = (np.asarray(each(observations)) for each in (policy, other))
-    return np.asarray((1 - share) * one + share * two)
+    first, second = (np.asarray(member(observations)) for member in (policy, other))
+    return np.asarray((1 - share) * first + share * second)
 
 
 def pump(probability: float) -> Policy:
-    """Push a car in its direction of motion with this probability (MountainCar; rest is left).
+    """Push a car in its direction of motion with this probability (MountainCar; left at rest).
 
     Examples
     --------
@@ -148,9 +148,9 @@ def pump(probability: float) -> Policy:
     array([[0.1, 0.1, 0.8],
            [0.8, 0.1, 0.1]])
     """
-    most = _validate.unit("pump", "probability", probability)
-    rest = (1 - most) / 2
-    rows = np.array([[most, rest, rest], [rest, rest, most]])
+    p = _validate.unit("pump", "probability", probability)
+    rest = (1 - p) / 2
+    rows = np.array([[p, rest, rest], [rest, rest, p]])
     return partial(_pump, rows)
 
 

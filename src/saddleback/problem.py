@@ -1,4 +1,4 @@
-"""A problem of off-policy evaluation: dynamics, features, what to judge, who made the data."""
+"""An off-policy evaluation problem: dynamics, features, target and behaviour policy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from saddleback.finite_mdp import FiniteMDP
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Problem:
-    """How good is the target policy π, judged from data of the behaviour policy μ?
+    """Evaluation of a target policy π from data of a behaviour policy μ.
 
-    Values are sought as q^π ≈ Φθ (or v^π), with rows of Φ weighted by ξ(s,a) = d(s)μ(a|s).
+    Values are approximated as q^π ≈ Φθ (or v^π), with rows of Φ weighted by ξ(s,a) = d(s)μ(a|s).
 
     Parameters
     ----------
@@ -27,20 +27,20 @@ class Problem:
     features
         φ[s, a, p] to learn action values q^π, or φ[s, p] to learn state values v^π.
     target, behaviour
-        π and μ as tables [s, a]. Wherever π takes an action, μ must take it too.
+        π and μ as tables [s, a]. Coverage is required: π > 0 implies μ > 0.
 
     Attributes
     ----------
     visits
         Long-run distribution d[s] of the state under μ (normalised visits if episodic).
     note
-        Empty, or why that distribution is not unique.
+        Empty, or the reason why that distribution is not unique.
 
     Examples
     --------
     >>> mdp = FiniteMDP([[[0, 1]], [[1, 0]]], [[1.0], [0.0]], gamma=0.5)
-    >>> only = np.ones((2, 1))
-    >>> problem = Problem(mdp, np.eye(2), target=only, behaviour=only)
+    >>> single = np.ones((2, 1))
+    >>> problem = Problem(mdp, np.eye(2), target=single, behaviour=single)
     >>> problem
     Problem(states=2, actions=1, gamma=0.5, continuing, state values, p=2)
     >>> problem.visits
@@ -106,7 +106,7 @@ class Problem:
 
     @cached_property
     def Phi(self) -> FloatArray:
-        """Feature matrix Φ, a row for each state or, flattened, for each pair (s, a)."""
+        """Feature matrix Φ, with one row per state or, flattened, per pair (s, a)."""
         return self.features.reshape(-1, self.p)
 
     @cached_property

@@ -188,7 +188,7 @@ def test_analyse(tmp_path):
     for kind in (("random_mdp", "--rule", "ExpectedSarsa"), ("random_walk", "--rule", "TD")):
         done = invoked("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
         assert done.exit_code == 0, done.stderr
-        assert "least expected error after 1000 steps" in " ".join(done.stdout.split())
+        assert "smallest expected error after 1000 steps" in " ".join(done.stdout.split())
 
 
 def test_analyse_of_a_saved_system(tmp_path):

@@ -375,7 +375,7 @@ def test_samples_need_smaller_steps_than_the_mean():
         result = sb.mean_square(problem, sb.GES(lam), alpha=0.01, beta=0.01)
         mean = sb.MeanStability(result.noise.system).max_step_size()
         assert digits([mean, result.max_step_size()], ".3g") == written
-        assert result.lost < 1e-6
+        assert result.truncation_loss < 1e-6
 
 
 def test_bounded_traces_have_ceilings_above_one():

@@ -10,7 +10,7 @@ import saddleback as sb
 from helpers.problems import as_list, problem_for, rule_named, tables, with_discounts
 from oracles import naive
 from saddleback import Experience, learn, learn_offline, sample
-from saddleback.engine import OfflineLearners, Pieces, Sampler, record_points
+from saddleback.engine import Chunker, OfflineLearners, Sampler, record_points
 from saddleback.rules import terms
 
 pytestmark = pytest.mark.kernel
@@ -57,7 +57,7 @@ def test_continuing(name, parameter):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_episodic(name):
+def test_episodic_problems_match_the_oracle(name):
     problem = problem_for(name, seed=12, termination=0.15)
     experience = sample(problem, 400, rng=3)
     assert experience.starts.sum() > 20
@@ -65,7 +65,7 @@ def test_episodic(name):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_variable_discounts_and_cut_episodes(name):
+def test_variable_discounts_and_truncated_episodes_match_the_oracle(name):
     problem = problem_for(name, seed=13, termination=0.05)
     experience = with_discounts(sample(problem, 400, rng=4), np.random.default_rng(5))
     compare(name, 0.8, problem, experience)
@@ -73,7 +73,7 @@ def test_variable_discounts_and_cut_episodes(name):
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 1.5, 2.0])
 @pytest.mark.parametrize("name", ["GTD", "TDRC"])
-def test_shrinking_past_zero(name, beta):
+def test_shrinkage_with_a_negative_factor_matches_the_oracle(name, beta):
     """ω shrinks by 1 − βη: to nothing at once, through zero, or until its scale ends."""
     problem = problem_for(name, seed=20)
     experience = sample(problem, 1500 if beta == 0.5 else 200, rng=5)
@@ -89,7 +89,7 @@ def test_shrinking_past_zero(name, beta):
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @pytest.mark.parametrize("name", ["GES", "GQ", "TDRC"])
-def test_schedules(name, power):
+def test_schedules_match_the_oracle(name, power):
     problem = problem_for(name, seed=14)
     experience = sample(problem, 300, rng=5)
     compare(name, 0.5, problem, experience, power=power, eta=0.3)
@@ -97,24 +97,27 @@ def test_schedules(name, power):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_estimated_sums(name):
+def test_estimated_moments_match_the_oracle(name):
     """Â, b̂, M̂ are the oracle's means, and their errors the spread of batch means."""
     problem = problem_for(name, seed=28, termination=0.1)
-    found = sb.System.estimate(problem, rule_named(name, 0.6), steps=400, rng=3, batches=4)
+    estimated = sb.System.estimate(problem, rule_named(name, 0.6), steps=400, rng=3, batches=4)
     steps = naive.walk(name, 0.6, *tables(problem), as_list(sample(problem, 400, rng=3)))
     each = [
         (np.outer(e, gamma * b - phi), reward * e, np.outer(phi, phi))
         for e, phi, b, _, reward, gamma in steps
     ]
     for matrix, error, samples in zip(
-        (found.A, found.b, found.M), found.errors, zip(*each, strict=True), strict=True
+        (estimated.A, estimated.b, estimated.M),
+        estimated.errors,
+        zip(*each, strict=True),
+        strict=True,
     ):
         means = np.array(samples).reshape(4, 100, *matrix.shape).mean(axis=1)
         np.testing.assert_allclose(matrix, means.mean(axis=0), rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(error, means.std(axis=0, ddof=1) / 2, rtol=1e-8, atol=1e-13)
 
 
-def test_estimates_share_a_stream(monkeypatch):
+def test_estimates_of_several_rules_share_a_stream(monkeypatch):
     problem = problem_for("GES", seed=29)
     rules = [sb.GES(0.0), sb.GES(0.5), sb.GTB(0.9)]
     together = sb.System.estimate(problem, rules, steps=300, rng=3)
@@ -129,15 +132,15 @@ def test_a_long_stream_crosses_chunks(monkeypatch):
     problem = problem_for("GES", seed=15)
     whole = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 7)
-    pieces = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
-    assert np.array_equal(whole.theta, pieces.theta)
+    chunked = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
+    assert np.array_equal(whole.theta, chunked.theta)
     emphatic = problem_for("ETD", seed=15, termination=0.1)
     compare("ETD", 0.3, emphatic, sample(emphatic, 300, rng=7))
 
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("power", [0.0, 0.5])
-def test_expected_iteration(name, power):
+def test_expected_iteration_matches_the_oracle(name, power):
     system = sb.System.exact(problem_for(name, seed=18), rule_named(name, 0.6))
     rng = np.random.default_rng(1)
     theta, omega = rng.normal(size=(2, system.p))
@@ -260,8 +263,8 @@ def test_a_frozen_learner_is_as_it_was_before_it_diverged(name):
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
-def test_a_trace_beyond_numbers_stops_everybody_once():
-    """ρ = 10 for hundreds of steps: who diverged before keeps his step, the trace starts anew."""
+def test_an_overflowing_trace_stops_all_learners_once():
+    """ρ = 10 for hundreds of steps: a learner that diverged before keeps its step number."""
     P = np.ones((1, 2, 1))
     mdp = sb.FiniteMDP(P, [[1.0, 1.0]], gamma=0.9)
     problem = sb.Problem(mdp, np.ones((1, 2, 1)), target=[[1.0, 0.0]], behaviour=[[0.1, 0.9]])
@@ -286,8 +289,8 @@ def test_a_trace_beyond_numbers_stops_everybody_once():
     assert np.isfinite(run.theta).all()
 
 
-def test_a_growing_scale_of_nothing_is_nothing():
-    """GTD with 1 − β < −1 while ω = 0: its scale grows for ever, ω stays 0."""
+def test_a_growing_scale_leaves_zero_weights_at_zero():
+    """GTD with 1 − β < −1 while ω = 0: its scale grows without bound, and ω stays 0."""
     problem = sb.problems.random_walk(rewards=(0.0, 0.0))
     run = learn(sb.GTD(), problem, alpha=0.1, beta=2.5, steps=3000, rng=0)
     assert run.ok
@@ -301,20 +304,20 @@ def test_one_enormous_step_is_divergence():
     assert (run.theta == 0).all()
 
 
-def test_an_order_that_ends_with_a_chunk_makes_no_empty_piece(monkeypatch):
+def test_episodes_that_end_with_a_chunk_leave_no_empty_chunk(monkeypatch):
     problem = problem_for("GES", seed=32, termination=0.1)
     starts = np.flatnonzero(sample(problem, 1000, rng=5).starts)
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", int(starts[4]))
     sizes = [
-        len(piece)
-        for piece in Pieces(
+        len(chunk)
+        for chunk in Chunker(
             Sampler(problem, np.random.default_rng(np.random.SeedSequence(5)))
         ).episodes(4)
     ]
     assert sizes == [starts[4]]
 
 
-def test_a_dual_that_leaves_the_bound_is_divergence_too():
+def test_a_dual_variable_beyond_the_bound_is_divergence():
     problem = sb.problems.two_state(0.9, rewards=[[100, -100], [50, 200]])
     run = learn(sb.GES(0.0), problem, alpha=0.0, beta=2.0, steps=500, rng=0, bound=1e5)
     assert run.outcome == f"diverged at step {run.diverged_at}"
@@ -326,7 +329,7 @@ def test_a_dual_that_leaves_the_bound_is_divergence_too():
 
 
 @pytest.mark.parametrize("name", ["ExpectedSarsa", "TD"])
-def test_offline_with_variable_discounts_cut_episodes_and_a_schedule(name):
+def test_offline_with_variable_discounts_truncated_episodes_and_a_schedule(name):
     problem = problem_for(name, seed=19, termination=0.05)
     experience = with_discounts(sample(problem, 150, rng=4), np.random.default_rng(5))
     theta = np.ones((1, problem.p))
@@ -374,7 +377,7 @@ def test_overflow_is_divergence_not_nan():
     assert np.isfinite(run.omega).all()
 
 
-def test_experience_repr_and_pieces():
+def test_slices_of_experience_can_be_joined():
     experience = sample(sb.problems.random_walk(), 100, rng=1)
     joined = experience[:30] + experience[30:]
     assert isinstance(joined, Experience)
@@ -386,24 +389,24 @@ def test_experience_repr_and_pieces():
 
 
 @pytest.mark.parametrize("name", ["GES", "GQ", "TDRC", "ExpectedSarsa"])
-def test_threads_and_blocks_give_the_same_bits(name, monkeypatch):
+def test_results_do_not_depend_on_threads_and_blocks(name, monkeypatch):
     problem = problem_for(name, seed=31)
     settings = dict(alpha=np.geomspace(1e-3, 2.0, 21), beta=0.05, steps=300, rng=4)
     one, two, five = (
         learn(rule_named(name, 0.7), problem, **settings, threads=n) for n in (1, 2, 5)
     )
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 13)
-    pieces = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
+    chunked = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=17)
     queued = learn(rule_named(name, 0.7), problem, **settings, threads=3, record=300)
-    for other in (two, five, pieces, queued):
+    for other in (two, five, chunked, queued):
         assert np.array_equal(one.theta, other.theta)
         assert np.array_equal(one.omega, other.omega)
         assert np.array_equal(one.diverged_at, other.diverged_at)
     assert not one.ok.all()
 
 
-def test_rules_and_runs_share_and_spread():
-    """Several rules see one experience; runs are independent; threads change nothing."""
+def test_rules_share_experience_and_runs_are_independent():
+    """Several rules learn from the same experience; threads change nothing."""
     problem = problem_for("GES", seed=31)
     rules = [rule_named(name, 0.7) for name in ("GES", "GQ", "ExpectedSarsa")]
     settings = dict(alpha=[0.01, 0.02], beta=0.05, steps=60, record=20)
@@ -422,8 +425,8 @@ def test_rules_and_runs_share_and_spread():
     assert not np.array_equal(together[0].theta[0], together[0].theta[1])
 
 
-def test_curves_have_the_same_bits_too():
-    """A block of one learner lies differently in memory; sums over θ must not notice."""
+def test_curves_do_not_depend_on_the_number_of_threads():
+    """A block of one learner has another memory layout; sums over θ must not depend on it."""
     problem = sb.problems.random_mdp(rng=1, states=12, actions=2, features=20)
     settings = dict(alpha=[1e-3, 1e-2], beta=0.01, steps=100, rng=7)
     one, two = (learn(sb.GES(0.5), problem, **settings, threads=n) for n in (1, 2))
@@ -431,20 +434,20 @@ def test_curves_have_the_same_bits_too():
         assert np.array_equal(curve, two.curves[name])
 
 
-def given_stream(problem, rule, steps):
-    """What happened, and the stream of it with every number spelled out."""
+def user_stream(problem, rule, steps):
+    """Return experience, and the arguments of its stream."""
     t = sb.rules.terms(rule, problem)
     experience = sb.sample(problem, steps, rng=5)
-    here = experience.states * problem.mdp.n_actions + experience.actions
-    there = experience.next_states * problem.mdp.n_actions + experience.next_actions
+    pairs = experience.states * problem.mdp.n_actions + experience.actions
+    next_pairs = experience.next_states * problem.mdp.n_actions + experience.next_actions
     columns = dict(
-        phi=t.phi[here],
-        bootstrap=t.bootstrap[there],
-        correction=t.correction[there],
+        phi=t.phi[pairs],
+        bootstrap=t.bootstrap[next_pairs],
+        correction=t.correction[next_pairs],
         rewards=experience.rewards,
         discounts=experience.discounts,
-        decay=np.append(0.0, experience.discounts[:-1]) * t.kappa[here],
-        weight=t.weight[here],
+        decay=np.append(0.0, experience.discounts[:-1]) * t.kappa[pairs],
+        weight=t.weight[pairs],
         starts=experience.starts,
     )
     return experience, columns
@@ -452,9 +455,9 @@ def given_stream(problem, rule, steps):
 
 @pytest.mark.parametrize("name", ["GES", "GQ", "TD", "TDRC"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_given_streams_are_what_problems_make(name, sparse):
+def test_user_streams_equal_those_of_problems(name, sparse):
     problem, rule = problem_for(name, seed=31), rule_named(name, 0.7)
-    experience, columns = given_stream(problem, rule, 200)
+    experience, columns = user_stream(problem, rule, 200)
     if sparse:
         columns |= {k: csr_array(columns[k]) for k in ("phi", "bootstrap", "correction")}
     stream = sb.Stream.of(**columns)
@@ -463,13 +466,13 @@ def test_given_streams_are_what_problems_make(name, sparse):
     two = learn(rule, stream, **settings)
     np.testing.assert_allclose(one.theta, two.theta, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(one.omega, two.omega, rtol=1e-12, atol=1e-15)
-    found = sb.System.estimate(stream, rule, batches=4)
-    made = sb.System.estimate(problem, rule, rng=5, steps=200, batches=4)
-    np.testing.assert_allclose(found.A, made.A, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(found.errors.b, made.errors.b, rtol=1e-9, atol=1e-15)
+    estimated = sb.System.estimate(stream, rule, batches=4)
+    expected = sb.System.estimate(problem, rule, rng=5, steps=200, batches=4)
+    np.testing.assert_allclose(estimated.A, expected.A, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(estimated.errors.b, expected.errors.b, rtol=1e-9, atol=1e-15)
 
 
-def test_when_to_record():
+def test_record_points_by_interval_and_by_list():
     assert record_points(10, 4).tolist() == [0, 4, 8, 10]
     assert record_points(10, [3, 3, 1]).tolist() == [1, 3, 10]
     for message, record in (("whole update counts", [0.5]), ("lists 11", [11])):
@@ -477,7 +480,7 @@ def test_when_to_record():
             record_points(10, record)
 
 
-def test_batches_that_are_kept():
+def test_kept_batches_average_to_the_estimate():
     problem = problem_for("GES", seed=31)
     system = sb.System.estimate(
         problem, sb.GES(0.3), steps=200, rng=0, batches=4, keep_batches=True

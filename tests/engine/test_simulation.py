@@ -60,13 +60,13 @@ def test_tiles_of_near_points_overlap_more():
         ("observations must have shape [n, 2], got [1, 3]", lambda: BOX([[0.0, 0.0, 0.0]])),
     ],
 )
-def test_bad_tiles(message, act):
+def test_invalid_tiles_are_refused(message, act):
     with pytest.raises(sb.errors.SaddlebackError) as caught:
         act()
     assert message in str(caught.value)
 
 
-def test_mountain_car_is_gymnasiums_step_for_step():
+def test_mountain_car_equals_gymnasiums_step_for_step():
     env = gymnasium.make("MountainCar-v0").unwrapped
     piece = MountainCar(problems.mountain_car().behaviour, 0.99, np.random.default_rng(1)).take(
         30_000
@@ -184,7 +184,7 @@ def test_learning_on_other_features(name, shared):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", [n for n in FEATURES if n != "hashed"])
-def test_features_of_arrays_are_what_the_engine_sees(name):
+def test_features_of_arrays_equal_those_of_the_engine(name):
     features = FEATURES[name]
     points = np.random.default_rng(1).uniform(LOW, HIGH, size=(20, 2))
     seen = features.encode(points)
@@ -193,7 +193,7 @@ def test_features_of_arrays_are_what_the_engine_sees(name):
 
 
 @pytest.mark.kernel
-def test_hashed_tiles_add_up_where_they_meet():
+def test_colliding_hashed_tiles_add_up():
     tiles = FEATURES["hashed"]
     points = np.random.default_rng(1).uniform(LOW, HIGH, size=(500, 2))
     index, value = tiles.encode(points)
@@ -220,7 +220,7 @@ def test_the_fixed_point_of_an_estimate_predicts_the_value():
 
 
 @pytest.mark.kernel
-def test_wrong_kind_of_values():
+def test_rules_for_other_values_are_refused():
     car = problems.mountain_car(values="state")
     assert repr(car) == "Simulation(mountain_car, gamma=0.99, state values, p=324)"
     with pytest.raises(
@@ -304,7 +304,7 @@ def test_action_dependent_traces_need_declared_extrema():
     declared = sb.Rule(sb.ActionDependent(0.5, extrema=(0.5, 0.9)), sb.Correction(), sb.Expected())
     assert str(declared) == "ABQ(0.5, extrema=(0.5, 0.9))"
     assert learn(declared, cart_pole(), alpha=0.001, beta=0.001, steps=50, rng=0).ok
-    with pytest.raises(sb.errors.InvalidParameter, match="extrema must be 0 < least"):
+    with pytest.raises(sb.errors.InvalidParameter, match="extrema must be 0 < smallest"):
         sb.ActionDependent(0.5, extrema=(0.9, 0.5))
     pi, mu = np.array([[0.8, 0.2], [0.6, 0.4]]), np.full((2, 2), 0.5)
     np.testing.assert_allclose(
@@ -323,7 +323,7 @@ def test_action_dependent_traces_need_declared_extrema():
         (sb.errors.InvalidParameter, "from_gymnasium: gamma must be a number in [0, 1]", dict(gamma=2)),
     ],
 )  # fmt: skip
-def test_bad_environments(kind, message, changes):
+def test_invalid_environments_are_refused(kind, message, changes):
     with pytest.raises(kind) as caught:
         learn(sb.GES(0.5), cart_pole(**changes), alpha=0.1, beta=0.1, steps=10, rng=0)
     assert message in str(caught.value)
@@ -348,7 +348,7 @@ def test_bad_environments(kind, message, changes):
     ],
 )  # fmt: skip
 @pytest.mark.kernel
-def test_bad_simulations(message, act):
+def test_invalid_use_of_simulations_is_refused(message, act):
     with pytest.raises(sb.errors.SaddlebackError) as caught:
         act()
     assert message in str(caught.value)
@@ -371,7 +371,7 @@ class Odd(gymnasium.Env):
         return np.full(1, self.seen), self.paid, False, False, {}
 
 
-def test_environments_of_another_kind():
+def test_environments_with_shifted_actions_or_invalid_numbers():
     half = lambda obs: np.full((len(obs), 2), 0.5)  # noqa: E731
     tiles = Tiles((-1.0,), (1.0,), 4, 2)
 
@@ -398,19 +398,21 @@ def test_continuous_actions_are_refused():
 
 
 @pytest.mark.kernel
-def test_states_and_given_features_are_what_they_say():
+def test_one_hot_and_identity_features():
     states = sb.features.OneHot(3)
     np.testing.assert_array_equal(states([[2.0], [0.0]]), np.eye(3)[[2, 0]])
     which, value = states.encode(np.array([[1.0]]))
     assert (which.tolist(), value, states.dimensions) == ([[1]], None, 1)
     for wrong in (-1.0, 3.0, 0.5, np.nan):
-        with pytest.raises(sb.errors.InvalidParameter, match=r"is not a state 0 … 2; say how many"):
+        with pytest.raises(
+            sb.errors.InvalidParameter, match="is not a state 0 … 2; give the number"
+        ):
             states([[wrong]])
-    as_is = sb.features.Given(2)
-    assert as_is.dimensions == 2
-    np.testing.assert_array_equal(as_is([[0.5, 1.0]]), [[0.5, 1.0]])
-    which, value = as_is.encode(np.array([[0.5, 1.0]]))
+    identity = sb.features.Identity(2)
+    assert identity.dimensions == 2
+    np.testing.assert_array_equal(identity([[0.5, 1.0]]), [[0.5, 1.0]])
+    which, value = identity.encode(np.array([[0.5, 1.0]]))
     assert (which.tolist(), value.tolist()) == ([[0, 1]], [[0.5, 1.0]])
-    for kind in (sb.features.OneHot, sb.features.Given):
+    for kind in (sb.features.OneHot, sb.features.Identity):
         with pytest.raises(sb.errors.InvalidParameter, match="size must be a whole number >= 1"):
             kind(0)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.importance_oracle import GAMMA, as_log, helped, small, table, trajectories, weighed
+from helpers.importance_sampling import as_log, helped, small, table, weighed
 from helpers.logs import mixed
+from oracles.importance_sampling import GAMMA, trajectories
 from saddleback import errors
 from saddleback.evaluation import confidence_bounds
 from saddleback.log import Log

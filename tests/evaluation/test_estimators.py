@@ -175,7 +175,7 @@ def test_fqe_diverges_on_the_classic_counterexample():
             "behavior_prob": np.ones(1000),
         }
     )
-    options = {"target": "uniform", "features": sb.features.Given(1), "gamma": 0.95}
+    options = {"target": "uniform", "features": sb.features.Identity(1), "gamma": 0.95}
     found = sb.FQE(**options).fit(log)
     assert found.radius_ == pytest.approx(6 * 0.95 / 5)
     assert found.outcome_.startswith("diverges: the spectral radius of the iteration is 1.14 >= 1")

@@ -10,23 +10,19 @@ import pytest
 from scipy import stats
 
 import saddleback as sb
-from helpers.importance_oracle import (
+from helpers.importance_sampling import as_log, helped, small, table, weighed
+from helpers.logs import columns, mixed
+from oracles.importance_sampling import (
     GAMMA,
-    as_log,
     draws,
     episodes,
-    helped,
     means,
     ratios,
     sizes,
-    small,
     some_q,
-    table,
     target,
     trajectories,
-    weighed,
-)  # fmt: skip
-from helpers.logs import columns, mixed
+)
 from saddleback import errors
 from saddleback.evaluation import confidence_bounds, doubly_robust, importance_sampling
 from saddleback.evaluation.weight_diagnostics import effective, pareto_k, pareto_shape, shares

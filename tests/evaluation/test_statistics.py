@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import saddleback as sb
 from helpers.logs import ENDS, columns, mixed
+from oracles.statistics import moments
 from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
 from saddleback.engine import moments_backward
 from saddleback.evaluation.statistics import Statistics
@@ -54,61 +55,11 @@ RULES = {
 }
 
 
-def oracle(data, name, features, gamma, shared=False, task=False):
-    """Return A, b, M, x and Σρ² of a log by loops over its rows, as the equations are written."""
-    _, values, kappa_of = RULES[name]
-    obs = np.column_stack([data["obs_0"], data["obs_1"]])
-    n, actions = len(obs), 3
-    after = np.full_like(obs, np.nan)
-    if "next_obs_0" in data:
-        after = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
-
-    def phi(s, a):
-        index, value = features.encode(s[None])
-        x = np.zeros(features.size)
-        np.add.at(x, index[0], 1.0 if value is None else value[0])
-        if values == "state":
-            return x
-        own = np.concatenate([np.eye(actions)[a], [1.0]]) if shared else np.eye(actions)[a]
-        return np.outer(x, own).ravel()
-
-    def pi(s):
-        return target(s[None])[0]
-
-    def average(s):
-        return sum(pi(s)[a] * phi(s, a) for a in range(actions))
-
-    p = len(phi(obs[0], 0))
-    A, M, b, x, squares = np.zeros((p, p)), np.zeros((p, p)), np.zeros(p), np.zeros(p), 0.0
-    e, before, rho_before, follow = np.zeros(p), 0.0, 0.0, 0.0
-    for t in range(n):
-        first = t == 0 or data["episode_id"][t] != data["episode_id"][t - 1]
-        last = t == n - 1 or data["episode_id"][t] != data["episode_id"][t + 1]
-        if first:
-            e, before = np.zeros(p), 0.0
-            x += average(obs[t])
-        over = data["terminated"][t] or (task and data["truncated"][t])
-        there = after[t] if last else obs[t + 1]
-        if not over and np.isnan(there).any():
-            continue  # cut short, and nothing to bootstrap from
-        a, discount = data["action"][t], 0.0 if over else gamma
-        mu = data["behavior_prob"][t]
-        rho = pi(obs[t])[a] / mu
-        follow = before * rho_before * follow + 1.0
-        w = rho if values == "state" else 1.0
-        if name == "ETD":
-            w = rho * (0.3 + 0.7 * follow)
-        features_t = phi(obs[t], a)
-        e = before * kappa_of(pi(obs[t])[a], rho, mu) * e + w * features_t
-        d = -features_t
-        if not over:
-            d = d + discount * average(there)
-        A += np.outer(e, d)
-        b += data["reward"][t] * e
-        M += np.outer(features_t, features_t)
-        squares += rho**2
-        before, rho_before = discount, rho
-    return A, b, M, x, squares
+def oracle(data, name, features, gamma, **options):
+    """Return A, b, M, x and Σρ² of a log by the oracle, for a rule of the table above."""
+    _, values, kappa = RULES[name]
+    lam = 0.3 if name == "ETD" else None
+    return moments(data, target, features, gamma, values, kappa, lam, **options)
 
 
 def summed(log, rules, targets=target, features=FOURIER, gamma=0.9, **options):
@@ -144,7 +95,7 @@ def test_sums_are_those_of_the_equations(name, following, mu):
 def test_sums_of_tiles_that_actions_share(name):
     data = mixed(seed=4)
     for shared in (False, True):
-        expected = oracle(data, name, TILES, 0.95, shared)
+        expected = oracle(data, name, TILES, 0.95, shared=shared)
         for segment in (3, 1000):
             log = Log(data, segment=segment)
             agree(summed(log, RULES[name][0], features=TILES, gamma=0.95, shared=shared), expected)
@@ -467,16 +418,16 @@ def test_estimated_and_logged_propensities_do_not_add_up():
     [
         (errors.RuleMismatch, "learns state values, other rules here action values", [GES(0.5), TD(0.5)], {}),
         (errors.RuleMismatch, "evaluates the logged policy only: use ExpectedSarsa with the target 'logged'", sb.Sarsa(0.5), {}),
-        (errors.RuleMismatch, "needs the extrema of the policies over all states, which a log does not tell: declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9)).", ABQ(0.5), {}),
+        (errors.RuleMismatch, "needs the extrema of the policies over all states, which a log does not have: declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9)).", ABQ(0.5), {}),
         (errors.InvalidParameter, "needs the probabilities of the logged actions, and the log has none: add behavior_prob, or estimate them, estimate_behaviour(log); or use a rule without ratios, such as GES(0) or GTB.", GES(0.5), dict(drop=("behavior_prob", "mu"))),
         (errors.InvalidParameter, "needs the probabilities of the logged actions", ETD(0.0), dict(drop=("behavior_prob", "mu"))),
-        (errors.RuleMismatch, "needs the whole behaviour policy, and the log holds only the probability of the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function).", Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected()), dict(drop=("mu",))),
+        (errors.RuleMismatch, "needs the full behaviour policy, and the log has only the probability of the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function).", Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected()), dict(drop=("mu",))),
         (errors.InvalidParameter, "gamma must be a number in [0, 1], got 2", GES(0.5), dict(gamma=2)),
         (errors.InvalidParameter, "blocks must be a whole number >= 1, got 0", GES(0.5), dict(blocks=0)),
         (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
         (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
         (errors.InvalidParameter, "are more than 10,000, the most whose matrices are held", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
-        (errors.RuleMismatch, "no rule is given", [], {}),
+        (errors.RuleMismatch, "the list of rules is empty", [], {}),
     ],
 )  # fmt: skip
 @pytest.mark.kernel
@@ -523,7 +474,7 @@ def test_traces_that_look_at_all_actions(monkeypatch):
     )
     agree(summed(Log(data), rule), oracle(data, "greedy", FOURIER, 0.9))
     taken = {k: v for k, v in data.items() if "mu" not in k}
-    with pytest.raises(errors.RuleMismatch, match="needs the whole behaviour policy"):
+    with pytest.raises(errors.RuleMismatch, match="needs the full behaviour policy"):
         summed(Log(taken), rule)
 
 
@@ -549,7 +500,7 @@ def test_the_ceiling_is_that_of_the_ratios():
 @pytest.mark.kernel
 def test_sums_do_not_depend_on_batches(monkeypatch):
     """Neither where episodes go on in the next piece, nor with entries that become negligible."""
-    monkeypatch.setattr(moments_backward, "TIDY", 2)
+    monkeypatch.setattr(moments_backward, "CLEANUP_INTERVAL", 2)
     monkeypatch.setattr(moments_backward, "NEGLIGIBLE", 1e-3)
     data = columns([30, 2, 25], np.array(ENDS)[[1, 2, 0]], seed=19)
     rules = [GTB(0.3), GES(0.9)]

@@ -1,9 +1,12 @@
-"""Small things several test files need."""
+"""Problems, rules and systems for the tests."""
 
 import numpy as np
 
-from saddleback import Experience, Problem, problems
+from saddleback import GES, Experience, Problem, System, problems
 from saddleback.rules import NAMED
+
+REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
+"""The two-state problem with non-zero rewards."""
 
 
 def rule_named(name, parameter=0.4):
@@ -14,7 +17,7 @@ def rule_named(name, parameter=0.4):
 
 
 def problem_for(name, seed, *, termination=0.0, gamma=0.9, off_policy=0.7, **sizes):
-    """Return a random problem on which the named rule may be used."""
+    """Return a random problem to which the named rule applies."""
     bootstrap = rule_named(name).bootstrap
     return problems.random_mdp(
         gamma,
@@ -27,12 +30,12 @@ def problem_for(name, seed, *, termination=0.0, gamma=0.9, off_policy=0.7, **siz
 
 
 def tables(problem: Problem):
-    """Return φ, π, μ as the oracle wants them."""
+    """Return φ, π, μ for the oracle."""
     return problem.features, problem.target, problem.behaviour
 
 
 def as_list(experience: Experience):
-    """Return experience as the oracle wants it."""
+    """Return experience for the oracle, as a list of tuples."""
     columns = (
         experience.states,
         experience.actions,
@@ -46,7 +49,7 @@ def as_list(experience: Experience):
 
 
 def with_discounts(experience: Experience, rng) -> Experience:
-    """Vary the discount from step to step, and cut some episodes short."""
+    """Vary the discount from step to step, and truncate some episodes."""
     starts = experience.starts | (rng.random(len(experience)) < 0.05)
     discounts = experience.discounts * rng.uniform(0.3, 1.0, len(experience))
     return Experience(
@@ -66,3 +69,10 @@ def trace_radius(problem: Problem, kappa):
     flow = problem.behaviour * kappa.reshape(problem.behaviour.shape) ** 2
     K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
     return np.abs(np.linalg.eigvals(K)).max()
+
+
+def system_from_arrays(A, M, b=None, rule=None):
+    """Return a system with the given arrays."""
+    A, M = np.atleast_2d(A), np.atleast_2d(M)
+    b = np.ones(len(A)) if b is None else b
+    return System(A, b, M, A.T + M, rule or GES(0.0))

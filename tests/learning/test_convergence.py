@@ -66,7 +66,7 @@ def test_gradient_rules_reach_their_fixed_point(name):
 
 
 @pytest.mark.parametrize(("gamma", "lam"), [(0.9, 0.0), (0.95, 0.0), (0.9, 0.4), (0.95, 0.4)])
-def test_online_expected_sarsa_does_what_stable_says(gamma, lam):
+def test_online_expected_sarsa_converges_iff_stable(gamma, lam):
     problem = problems.two_state(gamma, rewards=[[1, -1], [0.5, 2]])
     rule = sb.ExpectedSarsa(lam)
     system = System.exact(problem, rule)
@@ -91,7 +91,7 @@ def test_offline_update_follows_its_expectation():
 
 
 @pytest.mark.parametrize("name", ["GES", "TDRC", "ExpectedSarsa"])
-def test_two_hundred_thousand_steps(name):
+def test_postponed_sums_do_not_drift_over_200_000_steps(name):
     """Postponed sums do not drift: ρ is 10, 0.9 or 0, and the stream never resets."""
     given = problem_for(name, seed=30, actions=3)
     states = given.mdp.n_states

@@ -178,5 +178,5 @@ def test_only_functions_can_be_decorated():
         def __call__(self, obs):
             return obs
 
-    with pytest.raises(SaddlebackError, match="named_columns marks functions"):
+    with pytest.raises(SaddlebackError, match="named_columns cannot set an attribute"):
         sb.policies.named_columns(Slotted())

@@ -153,7 +153,7 @@ def test_max_step_size_is_exact(seed, p):
         assert below < 1 < above
 
 
-def test_singular_systems_are_judged_on_the_range():
+def test_verdicts_on_singular_systems_apply_to_the_range():
     flat = system_of([[-1.0, 0.0], [0.0, 0.0]], [1.0, 0.0])
     assert flat.stable
     assert flat.max_step_size == pytest.approx(2.0)
@@ -181,7 +181,7 @@ def test_singular_systems_are_judged_on_the_range():
     assert not system_of([[0.0]], [1.0]).stable
 
 
-def test_reducible_chain_is_a_stated_outcome():
+def test_a_reducible_chain_is_reported_in_the_outcome():
     P = np.zeros((3, 1, 3))
     P[0, 0] = [0.0, 0.25, 0.75]
     P[1, 0, 1] = P[2, 0, 2] = 1.0
@@ -222,14 +222,14 @@ def test_polynomial_features_keep_their_rank():
     )
 
 
-def test_least_norm_solution_of_a_singular_system():
+def test_minimum_norm_solution_of_a_singular_system():
     """Twice the same feature shares the weight, in whatever units."""
     given = problems.random_mdp(rng=27, features=3)
     doubled = np.concatenate([given.features, 1e-3 * given.features[..., :1]], axis=-1)
     system = System.exact(Problem(given.mdp, doubled, given.target, given.behaviour), sb.GES(0.3))
     plain = System.exact(given, sb.GES(0.3))
     assert (system.rank, system.deficient) == (3, True)
-    assert "θ* is not unique (least norm given), its predictions where μ goes are" in system.outcome
+    assert "θ* is not unique (minimum norm used), but its predictions under μ are" in system.outcome
     np.testing.assert_allclose(
         system.problem.Phi @ system.fixed_point, given.Phi @ plain.fixed_point, rtol=1e-8
     )
@@ -238,12 +238,12 @@ def test_least_norm_solution_of_a_singular_system():
     )
 
 
-def test_predictions_that_are_not_unique_are_not_called_so():
+def test_non_unique_predictions_are_reported():
     boundary = System.exact(problems.two_state(5 / 6), sb.ExpectedSarsa(0.0))
     assert "neither θ* nor its predictions are unique" in boundary.outcome
 
 
-def test_idle_features_are_counted():
+def test_features_that_are_never_active_are_counted():
     problem = problems.random_walk()
     padded = np.hstack([problem.features, np.zeros((7, 2))])
     system = System.exact(Problem(problem.mdp, padded, problem.target, problem.behaviour), sb.TD(0))
@@ -268,7 +268,7 @@ def test_infinite_expectations_are_refused():
         system_of([[-1.0]]).mse([0.0])
 
 
-def test_unknown_form_and_wrong_theta():
+def test_unknown_forms_and_misshapen_weights_are_refused():
     problem = problems.two_state()
     with pytest.raises(sb.errors.UnknownName, match=r"'serie'.*Did you mean 'series'"):
         lambda_operator(problem, sb.GES(0.1), np.zeros(4), form="serie")
@@ -293,7 +293,7 @@ def test_user_composition_has_a_system():
     assert np.array_equal(System.exact(problems.two_state(), semi).A, system.A)
 
 
-def test_a_decomposition_that_gives_up_is_done_another_way(monkeypatch):
+def test_a_failed_svd_falls_back_to_another_driver(monkeypatch):
     """LAPACK's fast routine fails on some sound matrices, e.g. one of MountainCar's."""
     problem = problems.two_state(0.9, [[1, -1], [0.5, 2]])
     plain = System.exact(problem, sb.GES(0.4))

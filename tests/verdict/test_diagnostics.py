@@ -18,7 +18,7 @@ from saddleback.evaluation.policy_counts import Portrait
 from saddleback.evaluation.sandwich import of_blocks, of_scores, sandwich
 from saddleback.evaluation.scoring_pass import second_pass
 from saddleback.evaluation.statistics_io import load_statistics, save_statistics
-from saddleback.features import Custom, Fourier, Given, OneHot
+from saddleback.features import Custom, Fourier, Identity, OneHot
 from saddleback.log import BehaviourTarget, as_target
 from saddleback.verdict import Logged
 from saddleback.verdict.approximation_gap import Gap, Residual, unmet
@@ -1099,7 +1099,12 @@ def test_a_value_that_rewards_cannot_add_up_to_is_refused():
         "behavior_prob": np.full(n, 0.5),
     }  # fmt: skip
     (verdict,) = sb.evaluate(
-        sb.Log(data), always(0.0, 1.0), features=Given(1), gamma=0.0, rule=sb.GES(0.0), methods=()
+        sb.Log(data),
+        always(0.0, 1.0),
+        features=Identity(1),
+        gamma=0.0,
+        rule=sb.GES(0.0),
+        methods=(),
     ).verdicts
     assert verdict.value == pytest.approx(5.0)
     assert verdict.evidence.outside == pytest.approx(4.0, rel=0.02)

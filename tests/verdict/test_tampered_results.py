@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
+from saddleback._npz import pack
 from saddleback._paths import writable
 from saddleback.cli.cmd_explain import read_result
 from saddleback.cli.group import group
@@ -18,7 +19,6 @@ from saddleback.evaluation.statistics_io import packed_statistics
 from saddleback.problems import synthetic_clinic
 from saddleback.report import evaluation_page, read_results, study_page
 from saddleback.sweep import run_study
-from saddleback.system.io import pack
 from saddleback.verdict.result_schema import RESULT, damage
 from saddleback.verdict.text_report import format_result_verbose
 

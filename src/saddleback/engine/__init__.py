@@ -1,8 +1,8 @@
-"""The engine: experience becomes a stream of numbers, and one kernel runs every rule on it."""
+"""The engine: experience becomes streams of numbers, and one kernel runs every rule on them."""
 
-from saddleback.engine.chunking import Pieces, record_points
+from saddleback.engine.chunking import Chunker, record_points
 from saddleback.engine.count_kernels import (
-    count_known,
+    count_calibration,
     count_mass,
     count_policy,
     count_ratios,
@@ -10,59 +10,53 @@ from saddleback.engine.count_kernels import (
 )
 from saddleback.engine.expected_update import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
-from saddleback.engine.influence_scores import Scores
+from saddleback.engine.influence_scores import InfluenceScores
 from saddleback.engine.learner_batch import Learners, Workers
 from saddleback.engine.log_stream import (
     LoggedStreamer,
-    check_logged,
     copies_of,
-    needs_ratios,
-    taken,
 )
-from saddleback.engine.moments_backward import BackwardSums
-from saddleback.engine.moments_forward import Moments, Sums
+from saddleback.engine.moments_backward import BackwardMoments
+from saddleback.engine.moments_forward import ForwardMoments, Moments
 from saddleback.engine.offline_update import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
 from saddleback.engine.simulation_stream import Trajectory
 from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 from saddleback.engine.user_stream import Stream
 
 __all__ = [
     "CHUNK",
-    "BackwardSums",
+    "BackwardMoments",
+    "Chunker",
     "Columns",
     "ExpectedLearners",
     "Experience",
     "FiniteSource",
+    "ForwardMoments",
+    "InfluenceScores",
     "Learners",
     "LoggedStreamer",
     "Moments",
     "OfflineLearners",
-    "Pieces",
     "Sampler",
     "Schedule",
-    "Scores",
     "Simulation",
     "Source",
     "StepSize",
     "Stream",
-    "Sums",
     "Trajectory",
     "Workers",
     "as_schedule",
     "as_source",
-    "check_logged",
     "copies_of",
-    "count_known",
+    "count_calibration",
     "count_mass",
     "count_policy",
     "count_ratios",
     "count_visits",
     "inverse",
     "inverse_sqrt",
-    "needs_ratios",
     "record_points",
     "sample",
-    "taken",
 ]

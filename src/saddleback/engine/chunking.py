@@ -1,4 +1,4 @@
-"""Endless experience, cut to order: so many steps, or so many whole episodes; and where to stop."""
+"""Cut experience into chunks of steps or of complete episodes, and choose where to record."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from saddleback.engine.experience import CHUNK
 from saddleback.errors import InvalidParameter
 
 
-class Pieces:
-    """Cuts what a sampler takes; nothing is lost between orders."""
+class Chunker:
+    """Draws experience from a sampler in chunks; steps left over start the next chunk."""
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
-        self._rest: Any = None
-        self._open = False
+        self._remainder: Any = None
+        self._in_episode = False
 
     def steps(self, count: int) -> Iterator[Any]:
-        """Return pieces of ``count`` steps in all."""
+        """Yield chunks of ``count`` steps in total."""
         while count:
             size = min(CHUNK, count)
             yield self._sampler.take(size)
             count -= size
 
     def episodes(self, count: int) -> Iterator[Any]:
-        """Return pieces that end with the ``count``-th episode from here."""
+        """Yield chunks up to the end of the next ``count`` episodes."""
         while True:
-            piece = self._sampler.take(CHUNK) if self._rest is None else self._rest
-            begins = np.flatnonzero(piece.starts)
-            ends = begins if self._open else begins[1:]
+            chunk = self._sampler.take(CHUNK) if self._remainder is None else self._remainder
+            begins = np.flatnonzero(chunk.starts)
+            ends = begins if self._in_episode else begins[1:]
             if len(ends) >= count:
                 cut = int(ends[count - 1])
                 if cut:
-                    yield piece.part(slice(0, cut))
-                self._rest, self._open = piece.part(slice(cut, None)), False
+                    yield chunk.part(slice(0, cut))
+                self._remainder, self._in_episode = chunk.part(slice(cut, None)), False
                 return
-            yield piece
+            yield chunk
             count -= len(ends)
-            self._rest, self._open = None, True
+            self._remainder, self._in_episode = None, True
 
 
 def record_points(steps: int, record: int | ArrayLike | None) -> IntArray:
-    """Update counts to record at: every ``record``, or those listed, or about a hundred."""
+    """Update counts to record at: every ``record``, those listed, or about a hundred."""
     if record is None:
         return np.unique(np.linspace(0, steps, 101).astype(np.int64))
     if np.ndim(record) == 0:

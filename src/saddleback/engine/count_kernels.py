@@ -1,4 +1,4 @@
-"""How often features were active, and what a target policy would do on the rows of a log."""
+"""Counting kernels over the rows of a log: active features, and a target policy's actions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IndexArray, IntArray
 
 GREEDY = 0.95
-"""A row counts as greedy if one action is at least so likely."""
+"""A row counts as greedy if one action has at least this probability."""
+
+ENTROPY, GREEDY_ROWS, UNCOVERED_MASS = range(3)
+"""Entries of a policy's totals: Σ entropy, greedy rows, probability of actions μ cannot take."""
 
 
 @compiled
@@ -20,7 +23,7 @@ def count_visits(phi_index: IndexArray, visits: FloatArray) -> None:
 
 @compiled
 def count_mass(next_index: IndexArray, next_b: FloatArray, mass: FloatArray) -> None:
-    """Add up |b| of each feature, the bootstrap of the states that were met."""
+    """Add |b| of each feature, over the bootstraps of the next states."""
     for j in range(len(next_index)):
         mass[next_index[j]] += abs(next_b[j])
 
@@ -28,51 +31,51 @@ def count_mass(next_index: IndexArray, next_b: FloatArray, mass: FloatArray) -> 
 @compiled
 def count_policy(
     pi: FloatArray,
-    here: IntArray,
-    chances: FloatArray,
-    shape: FloatArray,
+    states: IntArray,
+    action_mass: FloatArray,
+    totals: FloatArray,
 ) -> None:
-    """Add up a policy's probabilities by action, [K]; and entropy and greedy rows, shape[0:2]."""
-    for i in range(len(here)):
-        most = 0.0
+    """Add a policy's probabilities by action, [K], and its entropy and greedy rows."""
+    for i in range(len(states)):
+        largest = 0.0
         for a in range(pi.shape[1]):
-            p = pi[here[i], a]
-            chances[a] += p
-            most = max(most, p)
+            p = pi[states[i], a]
+            action_mass[a] += p
+            largest = max(largest, p)
             if p > 0.0:
-                shape[0] -= p * math.log(p)
-        if most >= GREEDY:
-            shape[1] += 1.0
+                totals[ENTROPY] -= p * math.log(p)
+        if largest >= GREEDY:
+            totals[GREEDY_ROWS] += 1.0
 
 
 @compiled
 def count_ratios(
     pi: FloatArray,
     mu: FloatArray,
-    here: IntArray,
+    states: IntArray,
     actions: IntArray,
     propensity: FloatArray,
     cell: IntArray,
     ratios: FloatArray,
-    least: FloatArray,
-    shape: FloatArray,
+    smallest: FloatArray,
+    totals: FloatArray,
 ) -> None:
-    """Add up x = π(1{A=a}/μ − 1), x², π²(1/μ − 1) where a was taken and π², [4, cells, K].
+    """Add x = π(1{A=a}/μ − 1), x², π²(1/μ − 1) where a was taken and π², [4, cells, K].
 
-    ``mu`` is [0, K] where only the propensity of the action taken is known. π's probability on
-    actions that could not be taken is added to shape[2].
+    ``mu`` is [0, K] if only the propensity of the action taken is known. ``smallest`` keeps the
+    smallest propensity of each action, and ``totals`` the probability of impossible actions.
     """
-    for i in range(len(here)):
+    for i in range(len(states)):
         taken, c = actions[i], cell[i]
-        least[taken] = min(least[taken], propensity[i])
+        smallest[taken] = min(smallest[taken], propensity[i])
         for a in range(pi.shape[1]):
-            p = pi[here[i], a]
+            p = pi[states[i], a]
             possible = a == taken or propensity[i] < 1.0
             if len(mu):
-                possible = mu[here[i], a] > 0.0
+                possible = mu[states[i], a] > 0.0
             x = p / propensity[i] if a == taken else 0.0
             if not possible:
-                shape[2] += p
+                totals[UNCOVERED_MASS] += p
                 p = 0.0
             x -= p
             ratios[0, c, a] += x
@@ -83,12 +86,12 @@ def count_ratios(
 
 
 @compiled
-def count_known(
-    mu: FloatArray, here: IntArray, actions: IntArray, cell: IntArray, known: FloatArray
+def count_calibration(
+    mu: FloatArray, states: IntArray, actions: IntArray, cell: IntArray, residuals: FloatArray
 ) -> None:
-    """Add up 1{A=a} − μ and its variance μ(1 − μ), [2, cells, K]."""
-    for i in range(len(here)):
+    """Add the residual 1{A=a} − μ and its variance μ(1 − μ), [2, cells, K]."""
+    for i in range(len(states)):
         for a in range(mu.shape[1]):
-            m = mu[here[i], a]
-            known[0, cell[i], a] += (1.0 if a == actions[i] else 0.0) - m
-            known[1, cell[i], a] += m * (1.0 - m)
+            m = mu[states[i], a]
+            residuals[0, cell[i], a] += (1.0 if a == actions[i] else 0.0) - m
+            residuals[1, cell[i], a] += m * (1.0 - m)

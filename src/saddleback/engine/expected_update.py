@@ -1,4 +1,4 @@
-"""The one update in expectation: samples replaced by A, b, M and C = E[γ'x eᵀ].
+"""The update in expectation: samples replaced by A, b, M and C = E[γ'x eᵀ].
 
 θ ← θ + α (td·(Aθ+b) − Tω)        T = saddle·Aᵀ + correction·C
 ω ← ω + β (dual·(Aθ+b) − Wω)      W = gram·M + shrink·I
@@ -44,7 +44,7 @@ class ExpectedLearners:
         return self.theta, self.omega
 
     def advance(self, count: int) -> None:
-        """Make ``count`` more iterations."""
+        """Run ``count`` more iterations."""
         _advance_expected(
             *self._matrices, *self._weights, self._alpha.scale, self._alpha.power,
             self._alpha.offset, self._beta.scale, self._beta.power, self._beta.offset, self._bound,
@@ -82,7 +82,7 @@ def _advance_expected(
         for update in range(done + 1, done + count + 1):
             a = alpha[k] * (update + alpha_offset) ** -alpha_power
             b_step = beta[k] * (update + beta_offset) ** -beta_power
-            within = True
+            bounded = True
             for i in range(p):
                 residual, pull, drag = b[i], 0.0, 0.0
                 for j in range(p):
@@ -91,8 +91,8 @@ def _advance_expected(
                     drag += W[i, j] * omega[k, j]
                 scratch[0, i] = theta[k, i] + a * (td * residual - pull)
                 scratch[1, i] = omega[k, i] + b_step * (dual * residual - drag)
-                within &= abs(scratch[0, i]) <= bound and abs(scratch[1, i]) <= bound
-            if not within:
+                bounded &= abs(scratch[0, i]) <= bound and abs(scratch[1, i]) <= bound
+            if not bounded:
                 diverged_at[k] = update
                 break
             theta[k] = scratch[0]

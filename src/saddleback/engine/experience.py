@@ -1,4 +1,4 @@
-"""Experience: what happened, step by step, and how to sample it from a finite problem."""
+"""Experience: a record of steps, and a sampler of them from a finite problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saddleback.errors import InvalidParameter, InvalidShape, UndefinedRatio
 from saddleback.problem import Problem
 
 CHUNK = 1 << 12
-"""Steps held in memory at a time, few enough to stay in cache; results do not depend on it."""
+"""Steps in memory at a time, few enough to stay in cache; results do not depend on it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,7 +22,7 @@ class Experience:
     """A sequence of steps (S, A, R, S', A') with the discount γ' of each.
 
     γ' is 0 where the step ended the episode. ``starts`` marks the first step of each episode; an
-    episode cut short (truncated) simply ends with γ' > 0 before the next start.
+    truncated episode ends with γ' > 0 before the next start.
 
     Attributes
     ----------
@@ -69,12 +69,12 @@ class Experience:
     def __len__(self) -> int:
         return len(self.states)
 
-    def __getitem__(self, part: slice) -> Self:
-        return type(self)(*(getattr(self, f.name)[part] for f in fields(self)))
+    def __getitem__(self, steps: slice) -> Self:
+        return type(self)(*(getattr(self, f.name)[steps] for f in fields(self)))
 
-    def part(self, which: slice) -> Self:
-        """Return some of the steps."""
-        return self[which]
+    def part(self, steps: slice) -> Self:
+        """Return the steps of a slice."""
+        return self[steps]
 
     def __add__(self, other: Self) -> Self:
         columns = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
@@ -86,10 +86,10 @@ class Experience:
     def check(self, problem: Problem) -> None:
         """Refuse experience that ``problem`` cannot have produced, naming the step.
 
-        Discounts may vary, and an episode may be cut short anywhere.
+        Discounts may vary, and an episode may be truncated anywhere.
         """
         if not len(self):
-            raise InvalidShape("experience is empty: there is nothing to learn from.")
+            raise InvalidShape("experience is empty: at least one step is needed.")
         mdp = problem.mdp
         bounds = {"states": mdp.n_states, "next_states": mdp.n_states}
         bounds |= {"actions": mdp.n_actions, "next_actions": mdp.n_actions}
@@ -97,12 +97,12 @@ class Experience:
             column = getattr(self, name)
             for t in np.flatnonzero((column < 0) | (column >= size))[:1]:
                 raise InvalidParameter(
-                    f"{name}[{t}] is {column[t]}, but they run from 0 to {size - 1}."
+                    f"{name}[{t}] is {column[t]}, but {name} run from 0 to {size - 1}."
                 )
         _validate.finite("rewards", self.rewards)
         for t in np.flatnonzero(~((self.discounts >= 0) & (self.discounts <= 1)))[:1]:
             raise InvalidParameter(f"discounts[{t}] is {self.discounts[t]:g}, outside [0, 1].")
-        s, a, following = self.states, self.actions, self.next_states
+        s, a, s_next = self.states, self.actions, self.next_states
         taken = problem.behaviour[s, a]
         for t in np.flatnonzero(taken == 0)[:1]:
             raise UndefinedRatio(
@@ -110,22 +110,22 @@ class Experience:
                 f"μ({a[t]}|{s[t]}) = 0 ({int((taken == 0).sum())} such steps). The experience does "
                 "not come from this behaviour policy."
             )
-        for t in np.flatnonzero((mdp.P[s, a, following] == 0) | ~mdp.acting[s])[:1]:
+        for t in np.flatnonzero((mdp.P[s, a, s_next] == 0) | ~mdp.acting[s])[:1]:
             raise InvalidParameter(
-                f"step {t}: action {a[t]} in state {s[t]} cannot lead to state {following[t]} in "
+                f"step {t}: action {a[t]} in state {s[t]} cannot lead to state {s_next[t]} in "
                 "this problem."
             )
-        for t in np.flatnonzero((self.discounts > 0) & ~mdp.acting[following])[:1]:
+        for t in np.flatnonzero((self.discounts > 0) & ~mdp.acting[s_next])[:1]:
             raise InvalidParameter(
-                f"step {t}: discounts[{t}] is {self.discounts[t]:g}, but state {following[t]} is "
+                f"step {t}: discounts[{t}] is {self.discounts[t]:g}, but state {s_next[t]} is "
                 "terminal; it must be 0."
             )
-        goes_on = ~self.starts[1:] & (self.discounts[:-1] > 0)
-        jumps = (following[:-1] != s[1:]) | (self.next_actions[:-1] != a[1:])
-        for t in np.flatnonzero(goes_on & jumps)[:1] + 1:
+        continues = ~self.starts[1:] & (self.discounts[:-1] > 0)
+        jumps = (s_next[:-1] != s[1:]) | (self.next_actions[:-1] != a[1:])
+        for t in np.flatnonzero(continues & jumps)[:1] + 1:
             raise InvalidParameter(
-                f"step {t} does not go on where step {t - 1} led: mark it in `starts`, or put the "
-                "steps in order."
+                f"step {t} does not continue from where step {t - 1} led: mark it in `starts`, or "
+                "put the steps in order."
             )
 
 
@@ -144,9 +144,9 @@ def sample(problem: Problem, steps: int, rng: RNG = None) -> Experience:
 
 
 class Sampler:
-    """Endless experience of μ on a finite problem, taken in pieces of any size.
+    """Experience of μ on a finite problem without end, drawn in chunks of any size.
 
-    Every step uses four uniform numbers, in order, so the pieces do not matter.
+    Every step uses four uniform numbers, in order, so the sizes of the chunks do not matter.
     """
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:
@@ -163,7 +163,7 @@ class Sampler:
         first = rng.random(2)
         state = int(np.searchsorted(self._tables[2], first[0], side="right"))
         action = int(np.searchsorted(self._tables[1][state], first[1], side="right"))
-        self._now = np.array([state, action, 1])
+        self._current = np.array([state, action, 1])
 
     def take(self, steps: int) -> Experience:
         """Return the next ``steps`` steps."""
@@ -171,9 +171,9 @@ class Sampler:
         numbers = np.empty((2, steps))
         starts = np.empty(steps, dtype=np.bool_)
         uniforms = self._rng.random((steps, 4))
-        _walk(uniforms, *self._tables, self._now, integers, numbers, starts)
-        s, a, following, a_next = integers
-        return Experience(s, a, numbers[0], following, a_next, numbers[1], starts)
+        _walk(uniforms, *self._tables, self._current, integers, numbers, starts)
+        s, a, s_next, a_next = integers
+        return Experience(s, a, numbers[0], s_next, a_next, numbers[1], starts)
 
 
 def _cumulative(probabilities: FloatArray) -> FloatArray:
@@ -184,7 +184,7 @@ def _cumulative(probabilities: FloatArray) -> FloatArray:
 
 @part
 def _draw(cumulative: FloatArray, u: float) -> int:
-    """Index of the interval of ``cumulative`` that holds u."""
+    """Index of the interval of ``cumulative`` that contains u."""
     k = 0
     while cumulative[k] <= u:
         k += 1
@@ -200,22 +200,22 @@ def _walk(
     rewards: FloatArray,
     ends: FloatArray,
     gamma: float,
-    now: IntArray,
+    current: IntArray,
     integers: IntArray,
     numbers: FloatArray,
     starts: BoolArray,
 ) -> None:
-    """Follow μ from ``now`` = (state, action, is it a start), filling the columns."""
-    s, a, first = now[0], now[1], now[2]
+    """Follow μ from ``current`` = (state, action, starts an episode), filling the columns."""
+    s, a, first = current[0], current[1], current[2]
     for t in range(len(uniforms)):
-        following = _draw(P[s, a], uniforms[t, 0])
-        over = uniforms[t, 1] < ends[s, a, following]
-        integers[0, t], integers[1, t], integers[2, t] = s, a, following
-        numbers[0, t] = rewards[s, a, following]
+        s_next = _draw(P[s, a], uniforms[t, 0])
+        over = uniforms[t, 1] < ends[s, a, s_next]
+        integers[0, t], integers[1, t], integers[2, t] = s, a, s_next
+        numbers[0, t] = rewards[s, a, s_next]
         numbers[1, t] = 0.0 if over else gamma
         starts[t] = first == 1
-        s = _draw(start, uniforms[t, 2]) if over else following
+        s = _draw(start, uniforms[t, 2]) if over else s_next
         a = _draw(mu[s], uniforms[t, 3])
         first = 1 if over else 0
         integers[3, t] = 0 if over else a
-    now[0], now[1], now[2] = s, a, first
+    current[0], current[1], current[2] = s, a, first

@@ -1,4 +1,4 @@
-"""Learners that share a stream: side by side in memory, and spread over threads."""
+"""Learners that share a stream: adjacent in memory, and distributed over threads."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.schedule import Schedule
-from saddleback.engine.tabular_stream import Columns
-from saddleback.engine.update_kernel import advance
+from saddleback.engine.stream_columns import Columns
+from saddleback.engine.update_kernel import Lanes, advance
 from saddleback.rules import Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
-"""C stays within this factor of 1: about as many digits of the postponed sums may cancel."""
+"""C stays within this factor of 1, which bounds cancellation in the postponed sums."""
 
 SMALLEST = {"float64": 1e-100, "float32": 1e-15}
 """The scale s of ω is folded in when it falls below this, or rises above its inverse."""
 
-
-AHEAD = 3
-"""How many pieces of a stream may wait for threads that are busy."""
+QUEUED = 3
+"""Chunks of a stream that may wait for busy threads."""
 
 
 class Learners:
     """K learners of one rule that differ only in their step sizes, in one or several blocks.
 
-    A learner with |δ| + |φᵀω| + |αu|, or a step αδ or βδ, beyond ``bound`` or not finite is
-    marked as diverged at that update and frozen as it was before it; the others do not notice.
+    A learner whose |δ| + |φᵀω| + |αu|, or whose step αδ or βδ, exceeds ``bound`` or is not finite
+    has diverged. It is marked with the number of that update and keeps the weights it had before;
+    the other learners are unaffected.
 
     Attributes
     ----------
     done
-        How many updates have been made.
+        Number of updates so far.
     blocks
-        The learners, in blocks that may be advanced independently.
+        The learners, in blocks that advance independently.
     """
 
     def __init__(
@@ -62,33 +62,33 @@ class Learners:
 
     @property
     def diverged_at(self) -> IntArray:
-        """For each learner the update at which it diverged, or −1."""
+        """The update at which each learner diverged, or −1."""
         return np.concatenate([block.diverged_at for block in self.blocks])
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return θ and ω as [K, p], with everything postponed folded in."""
+        """Return θ and ω as [K, p], with the postponed sums folded in."""
         theta, omega = zip(*(block.weights() for block in self.blocks), strict=True)
-        # In one layout, whatever the blocks: sums over it must round alike.
+        # One memory layout for any number of blocks, so that sums over it round the same.
         return np.ascontiguousarray(np.concatenate(theta)), np.concatenate(omega)
 
 
 class Workers:
-    """Threads that advance groups of learners, each thread its own blocks of every group.
+    """Threads that advance groups of learners; every thread has its own blocks of each group.
 
-    They need not wait for each other within a call: whoever is ahead takes up the next piece.
+    Within a call threads do not wait for each other: the first to finish starts the next chunk.
     """
 
     def __init__(self, groups: Sequence[Learners], threads: int) -> None:
         self._groups = groups
-        each = [(g, block) for g, group in enumerate(groups) for block in group.blocks]
-        self._shares = [each[n::threads] for n in range(min(threads, len(each)))]
-        alone = len(self._shares) == 1
-        self._threads = [] if alone else [ThreadPoolExecutor(1) for _ in self._shares]
+        blocks = [(g, block) for g, group in enumerate(groups) for block in group.blocks]
+        self._shares = [blocks[n::threads] for n in range(min(threads, len(blocks)))]
+        single = len(self._shares) == 1
+        self._threads = [] if single else [ThreadPoolExecutor(1) for _ in self._shares]
 
-    def advance(self, pieces: Iterable[Sequence[Columns]]) -> None:
-        """Learn from the next pieces of a stream for each group, while more of them are made."""
+    def advance(self, chunks: Iterable[Sequence[Columns]]) -> None:
+        """Learn from the next chunks, one stream per group, while later ones are produced."""
         waiting: deque[list[Future[None]]] = deque()
-        for streams in pieces:
+        for streams in chunks:
             done = [group.done for group in self._groups]
             if not self._threads:
                 _advance(self._shares[0], streams, done)
@@ -97,12 +97,12 @@ class Workers:
                     thread.submit(_advance, share, streams, done)
                     for thread, share in zip(self._threads, self._shares, strict=True)
                 ])  # fmt: skip
-                if len(waiting) > AHEAD:
+                if len(waiting) > QUEUED:
                     _finish(waiting.popleft())
             for group, stream in zip(self._groups, streams, strict=True):
                 group.done += len(stream.reward)
-        for each in waiting:
-            _finish(each)
+        for jobs in waiting:
+            _finish(jobs)
 
 
 def _advance(
@@ -118,7 +118,7 @@ def _finish(jobs: Sequence[Future[None]]) -> None:
 
 
 class Block:
-    """Learners that lie side by side in memory and are advanced together."""
+    """Learners that are adjacent in memory and advance together."""
 
     def __init__(
         self,
@@ -132,49 +132,49 @@ class Block:
         learners, p = theta.shape
         self._learners = learners
         width = _padded(learners)
-        kind = theta.dtype
+        dtype = theta.dtype
 
-        def lanes(values: FloatArray) -> FloatArray:
-            wide = np.zeros((*values.shape[:-1], width), dtype=kind)
-            wide[..., :learners] = values
-            return wide
+        def pad(values: FloatArray) -> FloatArray:
+            padded = np.zeros((*values.shape[:-1], width), dtype=dtype)
+            padded[..., :learners] = values
+            return padded
 
-        # The length of a tuple is known to the compiler: for one learner it drops the inner loops.
-        self._several = () if width == 1 else (width,)
-        self._theta, self._omega = lanes(theta.T), lanes(omega.T)
-        self._alpha, self._beta = lanes(alpha.scale), lanes(beta.scale)
+        # The compiler knows the length of a tuple: for one learner it drops the inner loops.
+        self._width = () if width == 1 else (width,)
+        self._theta, self._omega = pad(theta.T), pad(omega.T)
+        self._alpha, self._beta = pad(alpha.scale), pad(beta.scale)
         self._powers = (alpha.power, alpha.offset, beta.power, beta.offset)
         self._coefficients = np.array(form.coefficients)
-        self._range = (WINDOW[kind.name], SMALLEST[kind.name])
+        self._range = (WINDOW[dtype.name], SMALLEST[dtype.name])
         self._g = np.zeros(p)
         self._touched = np.zeros(p, dtype=np.uint32)
         self._is_touched = np.zeros(p, dtype=np.bool_)
         self._shared = np.array([1.0, 0.0])  # C and ‖e‖²
         self._count = np.zeros(1, dtype=np.int64)
-        start = (0.0, 0.0, 1.0, 1.0, 0.0, bound, 1.0, 0.0, 0.0, 0.0, 0.0)
-        self._lanes = tuple(np.full(width, value, dtype=kind) for value in start)
+        initial = (0.0, 0.0, 1.0, 1.0, 0.0, bound, 1.0, 0.0, 0.0, 0.0, 0.0)
+        self._lanes = Lanes(*(np.full(width, value, dtype=dtype) for value in initial))
         self._diverged_at = np.full(width, -1, dtype=np.int64)
         self.diverged_at = self._diverged_at[:learners]
 
     def advance(self, stream: Columns, done: int) -> None:
-        """Learn from the next piece of a stream, after ``done`` updates."""
+        """Learn from the next chunk of a stream, after ``done`` updates."""
         advance(
             *stream, self._coefficients, self._alpha, self._beta, *self._powers, done, *self._range,
             self._g, self._touched, self._is_touched, self._shared, self._count,
-            self._theta, self._omega, self._lanes, self._diverged_at, self._several,
+            self._theta, self._omega, self._lanes, self._diverged_at, self._width,
         )  # fmt: skip
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return θ and ω as [K, p], with everything postponed folded in."""
+        """Return θ and ω as [K, p], with the postponed sums folded in."""
         theta, omega = self._theta.copy(), self._omega.copy()
         touched = self._touched[: self._count[0]]
-        theta[touched] += self._g[touched, None] * self._lanes[1]
-        omega[touched] += self._g[touched, None] * self._lanes[0]
-        omega *= self._lanes[2]
+        theta[touched] += self._g[touched, None] * self._lanes.F_theta
+        omega[touched] += self._g[touched, None] * self._lanes.F
+        omega *= self._lanes.s
         return theta.T[: self._learners], omega.T[: self._learners]
 
 
 def _padded(learners: int) -> int:
-    """Round up to whole vectors, avoiding rows that all fall on the same cache lines."""
+    """Round up to full SIMD vectors, avoiding rows that share the same cache lines."""
     width = -(-learners // 8) * 8 if learners > 1 else 1
     return width + 8 if width % 512 == 0 else width

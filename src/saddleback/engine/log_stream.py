@@ -1,8 +1,8 @@
-"""Logged transitions become stream: states are encoded once, whoever leads to them.
+"""Logged transitions as streams; every state is encoded once.
 
-What a rule asks of a log is κ and ρ of the action taken, and π in the state that followed. Logs
-often hold μ of the action taken only; then μ of the others is made up, and rules that would look
-at it are refused.
+A rule needs κ and ρ of the action taken, and π in the next state. Many logs have μ of the action
+taken only. Then μ of the other actions is a placeholder, and `check_log_requirements` refuses the
+rules that would use it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Protocol
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
-from saddleback.engine.simulation_stream import NOTHING, expand, spread
-from saddleback.engine.tabular_stream import Columns, weigh
-from saddleback.errors import InvalidParameter, RuleMismatch
+from saddleback.engine.simulation_stream import NO_CORRECTION, expand, spread
+from saddleback.engine.stream_columns import Columns
+from saddleback.engine.tabular_stream import fill_decay_and_weight
 from saddleback.features import Features
-from saddleback.rules import Expected, Importance, NoTrace, Rule
+from saddleback.rules import Expected, NoTrace, Rule
 
 
 class Transitions(Protocol):
@@ -53,7 +53,7 @@ class Transitions(Protocol):
 
 
 def copies_of(actions: int, values: str, shared: bool) -> FloatArray:
-    """Which copies of a feature an action switches on, [A, copies].
+    """Return which copies of a feature an action activates, [A, copies].
 
     Examples
     --------
@@ -69,13 +69,13 @@ def copies_of(actions: int, values: str, shared: bool) -> FloatArray:
 
 
 class LoggedStreamer:
-    """Turns consecutive pieces of a log into the streams of several rules."""
+    """Turns consecutive chunks of a log into the streams of several rules."""
 
     def __init__(
         self, features: Features, rules: Sequence[Rule], copies: FloatArray, gamma: float
     ) -> None:
         self._features, self._rules, self._copies, self._gamma = features, rules, copies, gamma
-        self._on = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
+        self._active = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
         self._carries = [np.zeros(3) for _ in rules]
 
     def __call__(
@@ -85,59 +85,60 @@ class LoggedStreamer:
         propensity: FloatArray | None,
         mu: FloatArray | None,
     ) -> list[Columns]:
-        """Return the streams of the next piece, with π (and μ, if known) in its states [m, A]."""
+        """Return the streams of the next chunk, given π (and μ, if known) in its states [m, A]."""
         steps, copies = len(piece.rewards), self._copies.shape[1]
         index, value = self._features.encode(piece.observations)
         active = index.shape[1]
-        few, many = active * self._on.shape[1], active * copies
-        phi_index = np.empty(steps * few, dtype=np.uint32)
-        phi_value = np.ones(1 if value is None else steps * few)
-        b_index = np.empty(steps * many, dtype=np.uint32)
-        none = np.ones((0, 0))
-        size = none if value is None else value[piece.next_states]
+        phi_size, b_size = active * self._active.shape[1], active * copies
+        phi_index = np.empty(steps * phi_size, dtype=np.uint32)
+        phi_value = np.ones(1 if value is None else steps * phi_size)
+        b_index = np.empty(steps * b_size, dtype=np.uint32)
+        binary = np.ones((0, 0))
+        next_value = binary if value is None else value[piece.next_states]
         expand(
-            index[piece.states], none if value is None else value[piece.states],
-            index[piece.next_states], self._on, piece.actions, np.uint32(copies), phi_index,
+            index[piece.states], binary if value is None else value[piece.states],
+            index[piece.next_states], self._active, piece.actions, np.uint32(copies), phi_index,
             phi_value, b_index,
         )  # fmt: skip
         step = np.arange(steps + 1, dtype=np.uint64)
         discounts = np.where(piece.continues, self._gamma, 0.0)
         behaviour = _behaviour(piece, pi, propensity, mu)
         rows = np.arange(steps)
-        found = []
+        streams = []
         for rule, carry in zip(self._rules, self._carries, strict=True):
-            kappa, rho = taken(rule, piece, pi, behaviour)
+            kappa, rho = _taken_coefficients(rule, piece, pi, behaviour)
             decay, weight = np.empty(steps), np.empty(steps)
             share = 0.0 if rule.emphasis is None else rule.emphasis.share
-            weigh(
+            fill_decay_and_weight(
                 rows, discounts, piece.starts, kappa, rule.bootstrap.weight(rho), rho, share,
                 carry, decay, weight,
             )  # fmt: skip
             bootstrap = self._bootstrap(rule, pi)
-            b, x = np.empty(steps * many), NOTHING
-            spread(size, piece.next_states, active, bootstrap, b)
+            b, x = np.empty(steps * b_size), NO_CORRECTION
+            spread(next_value, piece.next_states, active, bootstrap, b)
             if rule.form.coefficients.correction:
                 table = np.asarray(rule.trace.kappa(pi, behaviour))
-                x = np.empty(steps * many)
+                x = np.empty(steps * b_size)
                 weights = bootstrap - (behaviour * table) @ self._copies
-                spread(size, piece.next_states, active, weights, x)
-            found.append(
+                spread(next_value, piece.next_states, active, weights, x)
+            streams.append(
                 Columns(
-                    step * np.uint64(few), phi_index, phi_value, step * np.uint64(many), b_index, b,
-                    x, piece.rewards, discounts, decay, weight,
+                    step * np.uint64(phi_size), phi_index, phi_value,
+                    step * np.uint64(b_size), b_index, b, x,
+                    piece.rewards, discounts, decay, weight,
                 )
             )  # fmt: skip
-        return found
+        return streams
 
     def _bootstrap(self, rule: Rule, pi: FloatArray) -> FloatArray:
-        """What b makes of the copies of a feature in each state, [m, copies]."""
+        """Weight in b of each copy of a feature, by state, [m, copies]."""
         if isinstance(rule.bootstrap, Expected):
             return pi @ self._copies
         phi = np.broadcast_to(self._copies, (len(pi), *self._copies.shape))
         return np.ascontiguousarray(rule.bootstrap.rows(phi, pi)[:, 0])
 
 
-def taken(
+def _taken_coefficients(
     rule: Rule, piece: Transitions, pi: FloatArray, behaviour: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return κ and ρ of the actions taken, [n]."""
@@ -155,59 +156,21 @@ def taken(
     return np.asarray(kappa, dtype=np.float64), rho
 
 
-def check_logged(rule: Rule, values: str, propensity: bool, whole: bool) -> None:
-    """Refuse a rule that a log cannot serve: which values are meant, and is μ known, and whole?"""
-    if rule.values != values:
-        raise RuleMismatch(
-            f"{rule} learns {rule.values} values, other rules here {values} values; evaluate them "
-            "separately."
-        )
-    if rule.bootstrap.on_policy_only:
-        raise RuleMismatch(
-            f"{rule} evaluates the logged policy only: use ExpectedSarsa with the target 'logged'."
-        )
-    if not rule.trace.pointwise:
-        raise RuleMismatch(
-            f"{rule} needs the extrema of the policies over all states, which a log does not tell: "
-            "declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9))."
-        )
-    if not propensity and needs_ratios(rule):
-        raise InvalidParameter(
-            f"{rule} needs the probabilities of the logged actions, and the log has none: add "
-            "behavior_prob, or estimate them, estimate_behaviour(log); or use a rule without "
-            "ratios, such as GES(0) or GTB."
-        )
-    looks = rule.form.coefficients.correction and not isinstance(rule.trace, (Importance, NoTrace))
-    if not whole and (looks or not rule.trace.by_action):
-        raise RuleMismatch(
-            f"{rule} needs the whole behaviour policy, and the log holds only the probability of "
-            "the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function)."
-        )
-
-
-def needs_ratios(rule: Rule) -> bool:
-    """Whether μ of the action taken matters to a rule at all."""
-    pi = np.array([[0.2, 0.5, 0.9]])
-    one, two = (rule.trace.kappa(pi, np.full_like(pi, mu)) for mu in (0.3, 0.6))
-    weights = [rule.bootstrap.weight(np.full(1, rho)) for rho in (1.0, 2.0)]
-    return bool((one != two).any() or weights[0] != weights[1] or rule.emphasis is not None)
-
-
 def _behaviour(
     piece: Transitions, pi: FloatArray, propensity: FloatArray | None, mu: FloatArray | None
 ) -> FloatArray:
-    """Return μ [m, A]: what is known, and otherwise a share alike for the actions not taken."""
+    """Return μ [m, A]; unknown probabilities are shared equally by the actions not taken."""
     actions = pi.shape[1]
-    known = np.full_like(pi, 1.0 / actions) if mu is None else mu
-    unknown = np.isnan(known[:, 0])
+    full = np.full_like(pi, 1.0 / actions) if mu is None else mu
+    unknown = np.isnan(full[:, 0])
     if unknown.any():
-        known = np.where(unknown[:, None], 1.0 / actions, known)
+        full = np.where(unknown[:, None], 1.0 / actions, full)
     if propensity is None:
-        return known
+        return full
     if mu is None:
         rest = (1.0 - propensity) / max(1, actions - 1)
-        known[piece.states] = rest[:, None]
-    elif known is mu:
-        known = mu.copy()
-    known[piece.states, piece.actions] = propensity
-    return known
+        full[piece.states] = rest[:, None]
+    elif full is mu:
+        full = mu.copy()
+    full[piece.states, piece.actions] = propensity
+    return full

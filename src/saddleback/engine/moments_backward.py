@@ -1,11 +1,11 @@
-"""Sums behind the linear system of a rule, backwards through each episode of a log.
+"""A, b and M of a rule from a log, accumulated backwards through each episode.
 
     z_t = d_t + c_{t+1} z_{t+1},   d_t = γ'b_t − φ_t        A = Σ_t e_t d_tᵀ = Σ_t w_t φ_t z_tᵀ
     y_t = R_t + c_{t+1} y_{t+1}                            b = Σ_t R_t e_t  = Σ_t w_t φ_t y_t
 
-Forwards a step adds to the rows of the trace, which are many; backwards only to those of the few
-active features, and along a row memory is contiguous. Sums are kept in blocks of episodes, chosen
-by the episode's id, so that they add up across files and say how much they vary.
+Forwards, a step updates the many rows of the trace; backwards, only those of the few active
+features, and a row is contiguous in memory. Sums are kept by block of episodes, chosen by the id of
+the episode, so that statistics of several files can be merged and their variance estimated.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 
 NEGLIGIBLE = 1e-18
 """Entries of z below this share of the largest are dropped."""
 
-TIDY = 16
-"""Steps after which z is rid of them."""
+CLEANUP_INTERVAL = 16
+"""Steps between removals of negligible entries from z."""
 
 DENSE = 4
-"""z is added whole where more than one in so many of its entries is touched."""
+"""All of z is added if more than one in this many of its entries is touched."""
 
 
-class BackwardSums:
+class BackwardMoments:
     """Adds to A [blocks, p, p] and b [blocks, p], and to M [p, p] unless that is empty."""
 
     def __init__(self, A: FloatArray, b: FloatArray, M: FloatArray) -> None:
@@ -37,11 +37,11 @@ class BackwardSums:
         self._is_touched = np.zeros(p, dtype=np.bool_)
         self._e, self._packed = np.zeros(p), np.empty(p)
 
-    def add(self, stream: Columns, starts: BoolArray, block: IntArray, goes_on: bool) -> None:
-        """Take in a piece of whole episodes, each with the number of its block.
+    def add(self, stream: Columns, starts: BoolArray, block: IntArray, continues: bool) -> None:
+        """Add a chunk of episodes, each with the number of its block.
 
-        The first may have begun before, and the last may go on. Episodes of a block are taken
-        together, in their order, since its sums are then at hand.
+        The first episode may have begun in an earlier chunk, and the last continues in the next
+        one if ``continues``. Episodes are grouped by block, so that its sums stay in cache.
         """
         if not len(stream.reward):
             return
@@ -55,7 +55,7 @@ class BackwardSums:
         )  # fmt: skip
         if self._sums[2].size:
             _gram(*stream[:3], self._sums[2])
-        if goes_on:
+        if continues:
             _follow(*stream[:3], stream.decay, stream.weight, self._e)
         else:
             self._e[:] = 0.0
@@ -85,8 +85,8 @@ def _backwards(
     b: FloatArray,
 ) -> None:
     """Add a piece, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
-    valued = np.uint64(0 if len(phi_value) == 1 else 1)
-    p, n, since = len(z), 0, 0
+    stride = np.uint64(0 if len(phi_value) == 1 else 1)
+    p, n, age = len(z), 0, 0
     scale, y = 1.0, 0.0
     for episode in range(len(begins)):
         k, begin = block[episode], begins[episode]
@@ -98,23 +98,23 @@ def _backwards(
                     is_touched[i] = True
                     touched[n] = i
                     n += 1
-                z[i] -= inverse * phi_value[j * valued]
+                z[i] -= inverse * phi_value[j * stride]
             if discount[t] != 0.0:
-                ahead = inverse * discount[t]
+                factor = inverse * discount[t]
                 for j in range(next_from[t], next_from[t + 1]):
                     i = next_index[j]
                     if not is_touched[i]:
                         is_touched[i] = True
                         touched[n] = i
                         n += 1
-                    z[i] += ahead * next_b[j]
+                    z[i] += factor * next_b[j]
             y += reward[t]
             dense = n * DENSE > p
             if not dense:
                 for q in range(n):
                     packed[q] = z[touched[q]]
             for j in range(phi_from[t], phi_from[t + 1]):
-                i, value = phi_index[j], phi_value[j * valued]
+                i, value = phi_index[j], phi_value[j * stride]
                 row, w = A[k, i], weight[t] * value * scale
                 if dense:
                     for q in range(p):
@@ -125,8 +125,8 @@ def _backwards(
                 b[k, i] += weight[t] * value * y
             scale *= decay[t]
             y *= decay[t]
-            since += 1
-            if t == 0 and decay[0] != 0.0:  # the episode began in an earlier piece
+            age += 1
+            if t == 0 and decay[0] != 0.0:  # the episode began in an earlier chunk
                 for i in range(p):
                     if e[i] != 0.0:
                         for q in range(n):
@@ -136,9 +136,9 @@ def _backwards(
                 for q in range(n):
                     z[touched[q]] = 0.0
                     is_touched[touched[q]] = False
-                n, since, scale, y = 0, 0, 1.0, 0.0
-            elif since >= TIDY or scale < 1e-100 or scale > 1e100:
-                # Fold the scale in and drop what is negligible.
+                n, age, scale, y = 0, 0, 1.0, 0.0
+            elif age >= CLEANUP_INTERVAL or scale < 1e-100 or scale > 1e100:
+                # Fold in the scale and drop negligible entries.
                 largest, kept = 0.0, 0
                 for q in range(n):
                     z[touched[q]] *= scale
@@ -151,20 +151,20 @@ def _backwards(
                     else:
                         touched[kept] = i
                         kept += 1
-                n, since, scale = kept, 0, 1.0
+                n, age, scale = kept, 0, 1.0
 
 
 @compiled
 def _gram(
     phi_from: OffsetArray, phi_index: IndexArray, phi_value: FloatArray, M: FloatArray
 ) -> None:
-    """Add Σφφᵀ in the order of the log, so that it does not matter where pieces end."""
-    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    """Add Σφφᵀ in the order of the log, so that it does not depend on the chunks."""
+    stride = np.uint64(0 if len(phi_value) == 1 else 1)
     for t in range(len(phi_from) - 1):
         for j in range(phi_from[t], phi_from[t + 1]):
-            row, value = M[phi_index[j]], phi_value[j * valued]
+            row, value = M[phi_index[j]], phi_value[j * stride]
             for m in range(phi_from[t], phi_from[t + 1]):
-                row[phi_index[m]] += value * phi_value[m * valued]
+                row[phi_index[m]] += value * phi_value[m * stride]
 
 
 @compiled
@@ -176,8 +176,8 @@ def _follow(
     weight: FloatArray,
     e: FloatArray,
 ) -> None:
-    """Carry the trace of the last episode of a piece to its end."""
-    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    """Update the trace of the last episode to the end of the chunk."""
+    stride = np.uint64(0 if len(phi_value) == 1 else 1)
     first = 0
     for t in range(len(decay)):
         if decay[t] == 0.0:
@@ -186,4 +186,4 @@ def _follow(
         for i in range(len(e)):
             e[i] *= decay[t]
         for j in range(phi_from[t], phi_from[t + 1]):
-            e[phi_index[j]] += weight[t] * phi_value[j * valued]
+            e[phi_index[j]] += weight[t] * phi_value[j * stride]

@@ -1,9 +1,9 @@
-"""Sums behind the linear system of a rule, in one pass over a stream.
+"""Estimates of A, b and M of a rule, in one forward pass over a stream.
 
     Â = mean of e_t (γ'b_t − φ_t)ᵀ        b̂ = mean of R e_t        M̂ = mean of φ_t φ_tᵀ
 
-The trace is kept on the features it touches, so a step costs their number times the active
-features, never p². Standard errors come from the means of equal batches of consecutive steps.
+The trace is stored for the features it touches, so the cost of a step is their number times the
+number of active features, not p². Standard errors come from batch means.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.tabular_stream import Columns
+from saddleback.engine.stream_columns import Columns
 
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped."""
@@ -28,12 +28,12 @@ class Moments(NamedTuple):
     M: FloatArray
 
 
-class Sums:
-    """Running sums of one rule, in batches of ``size`` steps; the means of each if ``keep``."""
+class ForwardMoments:
+    """Means of one rule over batches of ``size`` steps; ``keep`` stores those of each batch."""
 
     def __init__(self, p: int, size: int, keep: bool = False) -> None:
         self._size = size
-        self.kept: list[Moments] | None = [] if keep else None
+        self.batch_means: list[Moments] | None = [] if keep else None
         self._e = np.zeros(p)
         self._touched = np.zeros(p, dtype=np.uint32)
         self._is_touched = np.zeros(p, dtype=np.bool_)
@@ -46,7 +46,7 @@ class Sums:
         )
 
     def add(self, stream: Columns) -> None:
-        """Take in the next piece of a stream."""
+        """Add the next chunk of a stream."""
         done = 0
         while done < len(stream.reward):
             end = min(len(stream.reward), done + self._size - self._filled)
@@ -60,25 +60,25 @@ class Sums:
                 self._close()
 
     def _close(self) -> None:
-        """Fold a full batch into mean and spread (Welford), and empty it."""
+        """Fold a full batch into mean and spread (Welford), and reset it."""
         self.batches += 1
         for batch in self._batch:
             batch /= self._size
-        if self.kept is not None:
-            self.kept.append(Moments(*(batch.copy() for batch in self._batch)))
+        if self.batch_means is not None:
+            self.batch_means.append(Moments(*(batch.copy() for batch in self._batch)))
         for batch, mean, spread in zip(self._batch, self._mean, self._spread, strict=True):
-            gap = batch - mean
-            mean += gap / self.batches
-            spread += gap * (batch - mean)
+            deviation = batch - mean
+            mean += deviation / self.batches
+            spread += deviation * (batch - mean)
             batch[:] = 0.0
         self._filled = 0
 
     def moments(self) -> Moments:
-        """Means over all full batches."""
+        """Return the means over all full batches."""
         return self._mean
 
     def errors(self) -> Moments:
-        """Standard errors of the means, from the spread of the batches."""
+        """Return the standard errors of the means, from the spread of the batches."""
         scale = self.batches * (self.batches - 1)
         return Moments(*(np.sqrt(spread / scale) for spread in self._spread))
 
@@ -106,7 +106,7 @@ def _accumulate(
     b: FloatArray,
     M: FloatArray,
 ) -> None:
-    valued = np.uint64(0 if len(phi_value) == 1 else 1)
+    stride = np.uint64(0 if len(phi_value) == 1 else 1)
     n = count[0]
     for t in range(begin, end):
         largest = 0.0
@@ -125,20 +125,20 @@ def _accumulate(
                 kept += 1
         n = kept
         for j in range(phi_from[t], phi_from[t + 1]):
-            i, value = phi_index[j], phi_value[j * valued]
+            i, value = phi_index[j], phi_value[j * stride]
             if not is_touched[i]:
                 is_touched[i] = True
                 touched[n] = i
                 n += 1
             e[i] += weight[t] * value
             for m in range(phi_from[t], phi_from[t + 1]):
-                M[i, phi_index[m]] += value * phi_value[m * valued]
+                M[i, phi_index[m]] += value * phi_value[m * stride]
         for q in range(n):
             i = touched[q]
             b[i] += e[i] * reward[t]
             for j in range(phi_from[t], phi_from[t + 1]):
-                A[i, phi_index[j]] -= e[i] * phi_value[j * valued]
-            ahead = e[i] * discount[t]
+                A[i, phi_index[j]] -= e[i] * phi_value[j * stride]
+            factor = e[i] * discount[t]
             for j in range(next_from[t], next_from[t + 1]):
-                A[i, next_index[j]] += ahead * next_b[j]
+                A[i, next_index[j]] += factor * next_b[j]
     count[0] = n

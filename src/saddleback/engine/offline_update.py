@@ -1,4 +1,4 @@
-"""The off-line λ-return update, with θ held fixed at θ_t within each target.
+"""The off-line λ-return update, in which each target is computed with θ fixed at θ_t.
 
     θ_{t+1} = θ_t + α w_t (Σ_{k≥t} c_{t,k} δ_k(θ_t)) φ_t,    c_{t,k} = Π_{i=t+1..k} γ_i κ(S_i, A_i)
 
@@ -17,7 +17,7 @@ from saddleback.rules import Terms
 
 
 class OfflineLearners:
-    """K off-line learners that differ only in their step sizes; attributes as of `Learners`."""
+    """K off-line learners that differ only in their step sizes; attributes as in `Learners`."""
 
     def __init__(
         self, terms: Terms, n_actions: int, alpha: Schedule, theta: FloatArray, bound: float
@@ -32,15 +32,15 @@ class OfflineLearners:
         self.done = 0
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return θ and ω, [K, p]; there is no dual variable here."""
+        """Return θ and ω, [K, p]; there is no dual variable."""
         return self.theta, np.zeros_like(self.theta)
 
     def advance(self, experience: Experience, updates: int, horizon: int) -> None:
-        """Make the updates of the first steps of ``experience``, looking ahead ``horizon``."""
-        here = experience.states * self._n_actions + experience.actions
-        following = experience.next_states * self._n_actions + experience.next_actions
+        """Update on the first ``updates`` steps, each looking ahead ``horizon`` steps."""
+        pairs = experience.states * self._n_actions + experience.actions
+        next_pairs = experience.next_states * self._n_actions + experience.next_actions
         _advance_offline(
-            here, following, experience.rewards, experience.discounts, experience.starts,
+            pairs, next_pairs, experience.rewards, experience.discounts, experience.starts,
             updates, horizon, *self._tables, *self._steps, self._bound, self.done,
             self.theta, self.diverged_at, self._sum,
         )  # fmt: skip
@@ -49,8 +49,8 @@ class OfflineLearners:
 
 @compiled
 def _advance_offline(
-    here: IntArray,
-    following: IntArray,
+    pairs: IntArray,
+    next_pairs: IntArray,
     reward: FloatArray,
     discount: FloatArray,
     start: BoolArray,
@@ -73,16 +73,16 @@ def _advance_offline(
     for t in range(updates):
         constant, c = 0.0, 1.0
         slope[:] = 0.0
-        for k in range(t, min(t + horizon, len(here))):
+        for k in range(t, min(t + horizon, len(pairs))):
             if k > t:
-                c *= 0.0 if start[k] else discount[k - 1] * kappa[here[k]]
+                c *= 0.0 if start[k] else discount[k - 1] * kappa[pairs[k]]
             if c == 0.0:
                 break
             constant += c * reward[k]
-            phi, b = phi_of[here[k]], b_of[following[k]]
+            phi, b = phi_of[pairs[k]], b_of[next_pairs[k]]
             for i in range(p):
                 slope[i] += c * (discount[k] * b[i] - phi[i])
-        step = (done + t + 1 + alpha_offset) ** -alpha_power * weight[here[t]]
+        step = (done + t + 1 + alpha_offset) ** -alpha_power * weight[pairs[t]]
         for m in range(learners):
             if diverged_at[m] >= 0:
                 continue
@@ -90,11 +90,11 @@ def _advance_offline(
             for i in range(p):
                 error += theta[m, i] * slope[i]
             change = alpha[m] * step * error
-            within = True
+            bounded = True
             for i in range(p):
-                within &= abs(theta[m, i] + change * phi_of[here[t], i]) <= bound
-            if within:
+                bounded &= abs(theta[m, i] + change * phi_of[pairs[t], i]) <= bound
+            if bounded:
                 for i in range(p):
-                    theta[m, i] += change * phi_of[here[t], i]
+                    theta[m, i] += change * phi_of[pairs[t], i]
             else:
                 diverged_at[m] = done + t + 1

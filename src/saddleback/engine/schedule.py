@@ -16,8 +16,8 @@ from saddleback.errors import InvalidParameter
 class Schedule:
     """Step sizes α_t = c / (t + offset)^power for a number or an array of scales c.
 
-    Without an offset the first steps are by far the largest, and a c they can bear may be too small
-    for all that follow.
+    Without an offset the first steps are by far the largest, and a c small enough for them may be
+    too small for all later steps.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def inverse(c: ArrayLike) -> Schedule:
 
 
 def as_schedule(name: str, value: StepSize) -> Schedule:
-    """Turn numbers into a constant schedule, and refuse step sizes that make no sense."""
+    """Turn numbers into a constant schedule, and refuse invalid step sizes."""
     schedule = value if isinstance(value, Schedule) else Schedule(_validate.floats(name, value))
     bad = ~(np.isfinite(schedule.scale) & (schedule.scale >= 0))
     if bad.any():

@@ -1,8 +1,7 @@
-"""Sources: whatever produces experience piece by piece, and can say it in a rule's numbers.
+"""Sources of experience: finite problems, simulations and user-supplied streams.
 
-A source is sampled once for any number of rules; each rule only adds its own weights. Finite
-problems, compiled simulators and given streams are sources, so a run of any length needs constant
-memory.
+A source is sampled once for any number of rules; a rule only adds its weights. Experience is drawn
+in chunks, so a run of any length needs constant memory.
 """
 
 from __future__ import annotations
@@ -18,22 +17,23 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.experience import Experience, Sampler
 from saddleback.engine.log_stream import copies_of
 from saddleback.engine.simulation_stream import FeatureStreamer
-from saddleback.engine.tabular_stream import Columns, Streamer
+from saddleback.engine.stream_columns import Columns
+from saddleback.engine.tabular_stream import Streamer
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 
 
-class Takes(Protocol):
-    """Experience, taken in pieces of any size."""
+class ExperienceIterator(Protocol):
+    """Experience, drawn in chunks of any size."""
 
     def take(self, steps: int) -> Any:
         """Return the next ``steps`` steps."""
 
 
 class Source(Protocol):
-    """What `learn` and `System.estimate` ask of whatever they learn from."""
+    """The interface that `learn` and `System.estimate` need of a source of experience."""
 
     @property
     def p(self) -> int:
@@ -41,18 +41,18 @@ class Source(Protocol):
 
     @property
     def steps(self) -> int | None:
-        """How many steps there are; None if they never end."""
+        """Number of steps; None if unlimited."""
 
-    def sampler(self, rng: np.random.Generator) -> Takes:
-        """Return experience of μ."""
+    def sampler(self, rng: np.random.Generator) -> ExperienceIterator:
+        """Return an iterator over experience of μ."""
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Any], list[Columns]]:
-        """Return a function that turns consecutive pieces into one stream for each rule."""
+        """Return a function that turns consecutive chunks into one stream per rule."""
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteSource:
-    """A finite problem as a source, to be sampled or with given experience."""
+    """A finite problem as a source: sampled, or with recorded experience."""
 
     problem: Problem
     experience: Experience | None = None
@@ -64,54 +64,54 @@ class FiniteSource:
 
     @property
     def steps(self) -> int | None:
-        """How many steps there are; None if they never end."""
+        """Number of steps; None if unlimited."""
         return None if self.experience is None else len(self.experience)
 
-    def sampler(self, rng: np.random.Generator) -> Takes:
-        """Return experience of μ."""
+    def sampler(self, rng: np.random.Generator) -> ExperienceIterator:
+        """Return an iterator over experience of μ."""
         return Sampler(self.problem, rng) if self.experience is None else Replay(self.experience)
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Experience], list[Columns]]:
-        """Return a function that turns consecutive pieces into one stream for each rule."""
+        """Return a function that turns consecutive chunks into one stream per rule."""
         n_actions = self.problem.mdp.n_actions
-        each = [Streamer(terms(rule, self.problem), n_actions) for rule in rules]
-        return lambda piece: [streamer(piece) for streamer in each]
+        streamers = [Streamer(terms(rule, self.problem), n_actions) for rule in rules]
+        return lambda chunk: [streamer(chunk) for streamer in streamers]
 
 
 class Replay:
-    """What is given, handed out as if it were sampled."""
+    """Recorded experience, returned in order as if it were sampled."""
 
-    def __init__(self, given: Any) -> None:
-        self._given, self._done = given, 0
+    def __init__(self, experience: Any) -> None:
+        self._experience, self._done = experience, 0
 
     def take(self, steps: int) -> Any:
         """Return the next ``steps`` steps."""
         self._done += steps
-        return self._given.part(slice(self._done - steps, self._done))
+        return self._experience.part(slice(self._done - steps, self._done))
 
 
-def as_source(owner: str, given: Problem | Source) -> Source:
+def as_source(owner: str, source: Problem | Source) -> Source:
     """Return a finite problem as a source, and a source as it is."""
-    if isinstance(given, Problem):
-        return FiniteSource(given)
-    if not all(hasattr(given, name) for name in ("p", "steps", "sampler", "streamer")):
-        _validate.instance(owner, "problem", given, Problem)
-    return given
+    if isinstance(source, Problem):
+        return FiniteSource(source)
+    if not all(hasattr(source, name) for name in ("p", "steps", "sampler", "streamer")):
+        _validate.instance(owner, "problem", source, Problem)
+    return source
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """A simulator with features of its observations and two policies.
 
-    `mountain_car` and `from_gymnasium` make them; `learn`, `collect` and `System.estimate` take
-    them where a `Problem` would do.
+    `mountain_car` and `from_gymnasium` return simulations; `learn`, `collect` and
+    `System.estimate` accept them in place of a `Problem`.
 
     Attributes
     ----------
     name
-        What is simulated.
+        Name of the simulated environment.
     simulator
-        ``simulator(rng)`` returns an object whose ``take(n)`` makes n steps.
+        ``simulator(rng)`` returns an object whose ``take(n)`` returns the next n steps.
     features
         Features of an observation.
     target, behaviour
@@ -121,8 +121,8 @@ class Simulation:
     dimensions
         Length of an observation.
     values
-        Whether action values or state values are learned. For action values each feature comes
-        once for each action, and with ``shared`` once more for all of them.
+        Whether action values or state values are learned. For action values each feature has one
+        copy per action, and with ``shared`` one more copy for all actions.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Simulation:
     """
 
     name: str
-    simulator: Callable[[np.random.Generator], Takes]
+    simulator: Callable[[np.random.Generator], ExperienceIterator]
     features: Features
     target: FloatArray
     behaviour: FloatArray
@@ -150,18 +150,18 @@ class Simulation:
                 f"{self.name}: features must be Tiles, Fourier, … or Custom(function, size), got "
                 f"{self.features!r}."
             )
-        wanted = self.features.dimensions
-        if wanted not in (None, self.dimensions):
+        expected = self.features.dimensions
+        if expected not in (None, self.dimensions):
             raise InvalidParameter(
                 f"{self.name}: observations have {self.dimensions} entries, but the features "
-                f"expect {wanted}."
+                f"expect {expected}."
             )
         if self.p >= 1 << 32:
             raise InvalidParameter(f"{self.name}: {self.p} features are too many for an index.")
 
     @property
     def steps(self) -> int | None:
-        """How many steps there are; None, since they never end."""
+        """Number of steps; None, since a simulation is unlimited."""
         return None
 
     @property
@@ -171,7 +171,7 @@ class Simulation:
 
     @property
     def copies(self) -> FloatArray:
-        """Which copies of a feature an action switches on, [A, copies]."""
+        """Which copies of a feature an action activates, [A, copies]."""
         return copies_of(self.n_actions, self.values, self.shared)
 
     @property
@@ -180,23 +180,23 @@ class Simulation:
         return int(self.features.size * self.copies.shape[1])
 
     def phi(self, observations: FloatArray, actions: IntArray) -> FloatArray:
-        """Return φ(s, a) as dense rows [n, p], for a look at values rather than for learning."""
-        given = np.asarray(observations, dtype=np.float64)
-        rows = self.features.encode(given).dense(self.features.size)
-        each = np.einsum("nf,nc->nfc", rows, self.copies[actions])
-        return np.asarray(each.reshape(len(rows), -1))
+        """Return φ(s, a) as dense rows [n, p], to inspect values rather than to learn."""
+        points = np.asarray(observations, dtype=np.float64)
+        rows = self.features.encode(points).dense(self.features.size)
+        products = np.einsum("nf,nc->nfc", rows, self.copies[actions])
+        return np.asarray(products.reshape(len(rows), -1))
 
-    def sampler(self, rng: np.random.Generator) -> Takes:
-        """Return experience of μ."""
+    def sampler(self, rng: np.random.Generator) -> ExperienceIterator:
+        """Return an iterator over experience of μ."""
         return self.simulator(rng)
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Any], list[Columns]]:
-        """Return a function that turns consecutive pieces into one stream for each rule."""
+        """Return a function that turns consecutive chunks into one stream per rule."""
         for rule in rules:
             if rule.values != self.values:
                 raise RuleMismatch(
                     f"{rule} learns {rule.values} values but {self.name} describes {self.values} "
-                    "values; make it with the other, or use another rule."
+                    f"values; make it with values={rule.values!r}, or use another rule."
                 )
         return FeatureStreamer(self.features, rules, self.copies, self.target, self.behaviour)
 

@@ -1,87 +1,42 @@
-"""The stream a kernel eats: experience, turned into numbers by the terms of a rule.
+"""Streams of finite problems: experience turned into numbers by the terms of a rule.
 
     c_t = γ_t κ(S_t, A_t)    the decay of the trace, 0 at an episode's start
     w_t                      the weight with which φ_t enters it
 
 γ_t is the discount of the step before. An emphasis multiplies w_t by 1 − share + share·f_t with
-f_t = γ_t ρ_{t-1} f_{t-1} + 1; that is all there is to an emphatic method.
+f_t = γ_t ρ_{t-1} f_{t-1} + 1; an emphatic method differs in nothing else.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine.experience import Experience
+from saddleback.engine.stream_columns import Columns, SparseRows, sparse_rows
 from saddleback.rules import Terms
 
 
-class Columns(NamedTuple):
-    """T steps, by columns, with only the active features of each.
-
-    Attributes
-    ----------
-    phi_from, phi_index, phi_value
-        φ_t has the values ``phi_value[phi_from[t]:phi_from[t+1]]`` at ``phi_index[…]``. One value
-        1 stands for all of them when features are binary.
-    next_from, next_index, next_b, next_x
-        Likewise the bootstrap b_t and the correction x_t, which share their indices.
-    reward, discount, decay, weight
-        R, γ', c and w, [T].
-    """
-
-    phi_from: OffsetArray
-    phi_index: IndexArray
-    phi_value: FloatArray
-    next_from: OffsetArray
-    next_index: IndexArray
-    next_b: FloatArray
-    next_x: FloatArray
-    reward: FloatArray
-    discount: FloatArray
-    decay: FloatArray
-    weight: FloatArray
-
-
-class Rows(NamedTuple):
-    """A sparse table: row i has ``values[:, first[i]:first[i+1]]`` at ``column[…]``."""
-
-    first: OffsetArray
-    column: IndexArray
-    values: FloatArray
-
-
-def rows_of(*tables: FloatArray) -> Rows:
-    """Return dense tables [n, p] as one sparse table, over the entries that any of them has."""
-    active = np.any([table != 0 for table in tables], axis=0)
-    row, index = np.nonzero(active)
-    first = np.searchsorted(row, np.arange(len(active) + 1)).astype(np.uint64)
-    values = np.stack([table[row, index] for table in tables])
-    return Rows(first, index.astype(np.uint32), values)
-
-
 class Streamer:
-    """Turns consecutive pieces of experience into stream, carrying what a step hands the next."""
+    """Turns consecutive chunks of experience into streams, with state carried between them."""
 
     def __init__(self, terms: Terms, n_actions: int) -> None:
         self._terms = terms
         self._n_actions = n_actions
-        self._phi = rows_of(terms.phi)
-        self._next = rows_of(terms.bootstrap, terms.correction)
+        self._phi = sparse_rows(terms.phi)
+        self._next = sparse_rows(terms.bootstrap, terms.correction)
         self._carry = np.zeros(3)
 
     def __call__(self, experience: Experience) -> Columns:
-        """Return the stream of the next piece."""
-        here = experience.states * self._n_actions + experience.actions
-        following = experience.next_states * self._n_actions + experience.next_actions
-        phi, b_x = _look_up(self._phi, here), _look_up(self._next, following)
-        decay, weight = np.empty(len(here)), np.empty(len(here))
+        """Return the stream of the next chunk."""
+        pairs = experience.states * self._n_actions + experience.actions
+        next_pairs = experience.next_states * self._n_actions + experience.next_actions
+        phi, b_x = _select(self._phi, pairs), _select(self._next, next_pairs)
+        decay, weight = np.empty(len(pairs)), np.empty(len(pairs))
         t = self._terms
-        weigh(
-            here, experience.discounts, experience.starts, t.kappa, t.weight, t.rho, t.emphasis,
+        fill_decay_and_weight(
+            pairs, experience.discounts, experience.starts, t.kappa, t.weight, t.rho, t.emphasis,
             self._carry, decay, weight,
         )  # fmt: skip
         return Columns(
@@ -90,15 +45,15 @@ class Streamer:
         )  # fmt: skip
 
 
-def _look_up(table: Rows, rows: IntArray) -> Rows:
-    """Return the given rows of a table, one after the other."""
+def _select(table: SparseRows, rows: IntArray) -> SparseRows:
+    """Return the given rows of a table, in the given order."""
     first = np.zeros(len(rows) + 1, dtype=np.uint64)
     np.cumsum(np.diff(table.first)[rows], out=first[1:])
-    found = Rows(
+    selected = SparseRows(
         first, np.empty(first[-1], dtype=np.uint32), np.empty((len(table.values), first[-1]))
     )
-    _copy_rows(*table, rows, *found)
-    return found
+    _copy_rows(*table, rows, *selected)
+    return selected
 
 
 @compiled
@@ -112,17 +67,17 @@ def _copy_rows(
     new_values: FloatArray,
 ) -> None:
     for t in range(len(rows)):
-        here = first[rows[t]]
-        for there in range(new_first[t], new_first[t + 1]):
-            new_column[there] = column[here]
+        old = first[rows[t]]
+        for new in range(new_first[t], new_first[t + 1]):
+            new_column[new] = column[old]
             for v in range(len(values)):
-                new_values[v, there] = values[v, here]
-            here += np.uint64(1)
+                new_values[v, new] = values[v, old]
+            old += np.uint64(1)
 
 
 @compiled
-def weigh(
-    here: IntArray,
+def fill_decay_and_weight(
+    rows: IntArray,
     discount: FloatArray,
     start: BoolArray,
     kappa: FloatArray,
@@ -133,12 +88,12 @@ def weigh(
     decay: FloatArray,
     weight: FloatArray,
 ) -> None:
-    """Fill c_t and w_t; ``carry`` = (γ, ρ, f) of the step before."""
+    """Fill c_t and w_t, from ``rows`` of tables; ``carry`` is (γ, ρ, f) of the step before."""
     gamma, ratio, follow = carry[0], carry[1], carry[2]
-    for t in range(len(here)):
+    for t in range(len(rows)):
         if start[t]:
             gamma = 0.0
-        i = here[t]
+        i = rows[t]
         decay[t] = gamma * kappa[i]
         follow = gamma * ratio * follow + 1.0
         weight[t] = weight_of[i] * (1.0 - share + share * follow)

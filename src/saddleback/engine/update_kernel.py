@@ -1,25 +1,27 @@
-"""The one update, for all step sizes at once, at the cost of the active features.
+"""The update kernel: every rule, all step sizes at once, at the cost of the active features.
 
     e ← c e + w φ        δ = R + γ'θᵀb − θᵀφ        u = eᵀω
     θ ← θ + α (td·δe + saddle·(φ − γ'b)u − correction·γ'x u)
     ω ← ω + β (dual·δe − gram·(φᵀω)φ − shrink·ω)
 
-Both lines use the old θ and ω. Nothing here touches all p features in a step. The trace is kept as
-e = C·g, with a scalar C that takes the decay, and what the trace would add everywhere is postponed:
+Both lines use the old θ and ω. No step touches all p features. The trace is stored as e = C·g, with
+a scalar C that takes the decay, and updates along the trace are postponed:
 
     θ = θ̃ + F_θ·g        ω = s (ω̃ + F·g)
 
-with scalars F_θ, F, s for each learner. Adding βδe to ω is then F ← F + βδC/s. When φ enters g, its
-entries of θ̃ and ω̃ give up what F·g would credit them with. u is carried along with ‖e‖² and eᵀφ.
-The trace, C and g do not depend on the step sizes, so they are shared, and every inner loop runs
-over learners that lie side by side in memory.
+with scalars F_θ, F, s for each learner. Adding βδe to ω is then F ← F + βδC/s. When φ enters g, the
+change that F·g would make to its entries of θ̃ and ω̃ is subtracted from them. u, ‖e‖² and eᵀφ are
+updated incrementally. The trace, C and g do not depend on the step sizes, so learners share them,
+and every inner loop runs over learners that are adjacent in memory.
 
-C leaves the window [1/window, window] now and then, or c is 0: then all postponed sums are folded
-into the entries that g touches (`_flush`), which bounds cancellation, and entries of the trace that
-have become negligible are dropped, which keeps the touched set small on streams that never reset.
+When C leaves [1/window, window], or c is 0, all postponed sums are folded into the entries that g
+touches (`_flush`), which bounds cancellation. Negligible entries of the trace are dropped then,
+which keeps the touched set small on streams that never reset.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +30,22 @@ from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, Offs
 
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped at a flush."""
+
+
+class Lanes(NamedTuple):
+    """State of each learner, one array [width] per quantity; the last four are scratch space."""
+
+    F: FloatArray
+    F_theta: FloatArray
+    s: FloatArray
+    inverse_s: FloatArray
+    u: FloatArray
+    limit: FloatArray
+    alive: FloatArray
+    delta: FloatArray
+    dual_value: FloatArray
+    step_u: FloatArray
+    into_phi: FloatArray
 
 
 @compiled
@@ -60,17 +78,17 @@ def advance(
     count: IntArray,
     theta: FloatArray,
     omega: FloatArray,
-    lanes: tuple[FloatArray, ...],
+    lanes: Lanes,
     diverged_at: IntArray,
-    several: tuple[int, ...],
+    width_hint: tuple[int, ...],
 ) -> None:
-    """Make one update for each step of a stream, of all learners at once."""
+    """Make one update per step of a stream, for all learners at once."""
     td, saddle, correction = coefficients[0], coefficients[1], coefficients[2]
     dual, gram, shrink = coefficients[3], coefficients[4], coefficients[5]
     F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, into_phi = lanes
-    width = theta.shape[1] if len(several) else 1
-    valued = np.uint64(0 if len(phi_value) == 1 else 1)  # binary: one 1 stands for all
-    always = np.uint64(1)
+    width = theta.shape[1] if len(width_hint) else 1
+    stride = np.uint64(0 if len(phi_value) == 1 else 1)  # binary features store one 1
+    unit_stride = np.uint64(1)
     C, ee, n = shared[0], shared[1], count[0]
     for t in range(len(reward)):
         update = done + t + 1
@@ -78,10 +96,10 @@ def advance(
         b_scale = 1.0 if beta_power == 0.0 else (update + beta_offset) ** -beta_power
         gamma, c, w = discount[t], decay[t], weight[t]
 
-        # Decay the trace; fold in what was postponed if C would leave its window.
+        # Decay the trace; fold in the postponed sums if C would leave its window.
         if c == 0.0 or C * c < 1.0 / window or C * c > window:
             n = _flush(
-                C * c, g, touched, is_touched, n, theta, omega, F, F_theta, s, u, td, several
+                C * c, g, touched, is_touched, n, theta, omega, F, F_theta, s, u, td, width_hint
             )
             C, c, ee = 1.0, 1.0, 0.0
             for q in range(n):
@@ -90,12 +108,12 @@ def advance(
             C *= c
             ee *= c * c
 
-        # Reads, from old values: gᵀφ, gᵀb, δ, φᵀω.
-        phi, following = (phi_from[t], phi_from[t + 1]), (next_from[t], next_from[t + 1])
+        # Reads of old values: gᵀφ, gᵀb, δ, φᵀω.
+        phi, successors = (phi_from[t], phi_from[t + 1]), (next_from[t], next_from[t + 1])
         g_phi, g_b, phi_phi = 0.0, 0.0, 0.0
         for j in range(phi_from[t], phi_from[t + 1]):
-            g_phi += g[phi_index[j]] * phi_value[j * valued]
-            phi_phi += phi_value[j * valued] ** 2
+            g_phi += g[phi_index[j]] * phi_value[j * stride]
+            phi_phi += phi_value[j * stride] ** 2
         if td != 0.0:
             for j in range(next_from[t], next_from[t + 1]):
                 g_b += g[next_index[j]] * next_b[j]
@@ -103,15 +121,15 @@ def advance(
         for k in range(width):
             delta[k] = reward[t] + F_theta[k] * g_delta
             dual_value[k] = F[k] * g_phi
-        _add_rows(delta, theta, phi_index, phi_value, valued, *phi, -1.0, several)
-        _add_rows(dual_value, omega, phi_index, phi_value, valued, *phi, 1.0, several)
-        _add_rows(delta, theta, next_index, next_b, always, *following, gamma, several)
+        _add_rows(delta, theta, phi_index, phi_value, stride, *phi, -1.0, width_hint)
+        _add_rows(dual_value, omega, phi_index, phi_value, stride, *phi, 1.0, width_hint)
+        _add_rows(delta, theta, next_index, next_b, unit_stride, *successors, gamma, width_hint)
 
-        # Everything that is one number for each learner.
+        # Scalars of each learner.
         e_phi = C * g_phi + w * phi_phi
         ee += 2.0 * w * C * g_phi + w * w * phi_phi
-        enter = w / C
-        if not ee < np.inf:  # the trace itself is beyond numbers: nobody can go on, and it restarts
+        entry = w / C
+        if not ee < np.inf:  # the trace overflows: all learners diverge, and it restarts at 0
             for k in range(width):
                 delta[k] = np.inf
             _freeze(
@@ -123,15 +141,15 @@ def advance(
                 is_touched[touched[q]] = False
             C, ee, n = 1.0, 0.0, 0
             continue
-        sound = True
+        bounded = True
         for k in range(width):
             value = s[k] * dual_value[k]
-            now = alive[k] * (c * u[k] + w * value)
-            step = alpha[k] * a_scale * now
-            dual_value[k], u[k], step_u[k] = value, now, step
+            u_new = alive[k] * (c * u[k] + w * value)
+            step = alpha[k] * a_scale * u_new
+            dual_value[k], u[k], step_u[k] = value, u_new, step
             reach = 1.0 + td * alpha[k] * a_scale + dual * beta[k] * b_scale
-            sound &= abs(delta[k]) * reach + abs(value) + abs(step) <= limit[k]
-        if not sound:
+            bounded &= abs(delta[k]) * reach + abs(value) + abs(step) <= limit[k]
+        if not bounded:
             _freeze(
                 update, a_scale, b_scale, td, dual, n, g, touched, theta, omega, lanes, alpha, beta,
                 diverged_at,
@@ -142,20 +160,20 @@ def advance(
             by_theta = alpha[k] * a_scale * td * delta[k]
             by_omega = beta[k] * b_scale * dual * delta[k]
             pull = beta[k] * b_scale * gram * dual_value[k]
-            into_phi[k] = saddle * step_u[k] - F_theta[k] * enter
-            dual_value[k] = F[k] * enter + pull * inverse_s[k]
+            into_phi[k] = saddle * step_u[k] - F_theta[k] * entry
+            dual_value[k] = F[k] * entry + pull * inverse_s[k]
             F_theta[k] += by_theta * C
             F[k] += by_omega * C * inverse_s[k]
             u[k] += by_omega * ee - pull * e_phi
 
-        # Writes: φ enters the trace, and the rows of φ and of b, x move.
+        # Writes: φ enters the trace, and the rows of φ, b and x change.
         for j in range(phi_from[t], phi_from[t + 1]):
-            i, value = phi_index[j], phi_value[j * valued]
+            i, value = phi_index[j], phi_value[j * stride]
             if not is_touched[i]:
                 is_touched[i] = True
                 touched[n] = i
                 n += 1
-            g[i] += enter * value
+            g[i] += entry * value
             for k in range(width):
                 theta[i, k] += value * into_phi[k]
                 omega[i, k] -= value * dual_value[k]
@@ -174,27 +192,27 @@ def _add_rows(
     table: FloatArray,
     index: IndexArray,
     values: FloatArray,
-    valued: np.uint64,
+    stride: np.uint64,
     begin: np.uint64,
     end: np.uint64,
     factor: float,
-    several: tuple[int, ...],
+    width_hint: tuple[int, ...],
 ) -> None:
     """Add ``factor`` times a weighted sum of rows of ``table`` to ``total``, four at a time."""
-    width = table.shape[1] if len(several) else 1
+    width = table.shape[1] if len(width_hint) else 1
     j = begin
     one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
     while j + four <= end:
         a, b, c, d = index[j], index[j + one], index[j + two], index[j + three]
-        va, vb = factor * values[j * valued], factor * values[(j + one) * valued]
-        vc, vd = factor * values[(j + two) * valued], factor * values[(j + three) * valued]
+        va, vb = factor * values[j * stride], factor * values[(j + one) * stride]
+        vc, vd = factor * values[(j + two) * stride], factor * values[(j + three) * stride]
         for k in range(width):
             total[k] += (va * table[a, k] + vb * table[b, k]) + (
                 vc * table[c, k] + vd * table[d, k]
             )
         j += four
-    for rest in range(j, end):
-        a, va = index[rest], factor * values[rest * valued]
+    for remaining in range(j, end):
+        a, va = index[remaining], factor * values[remaining * stride]
         for k in range(width):
             total[k] += va * table[a, k]
 
@@ -213,10 +231,10 @@ def _flush(
     s: FloatArray,
     u: FloatArray,
     td: float,
-    several: tuple[int, ...],
+    width_hint: tuple[int, ...],
 ) -> int:
-    """Fold F·g and F_θ·g in, let g be the trace C·g itself, drop what is negligible."""
-    width = theta.shape[1] if len(several) else 1
+    """Fold in F·g and F_θ·g, set g to the trace C·g, and drop negligible entries."""
+    width = theta.shape[1] if len(width_hint) else 1
     largest = 0.0
     for q in range(n):
         i = touched[q]
@@ -256,7 +274,7 @@ def _shrink(
     u: FloatArray,
     inverse_s: FloatArray,
 ) -> None:
-    """Multiply ω by 1 − β·amount through its scale s; fold the scale in where it has run out."""
+    """Multiply ω by 1 − β·amount through its scale s; fold in a scale that is out of range."""
     for k in range(len(s)):
         sigma = 1.0 - beta[k] * amount
         u[k] *= sigma
@@ -281,12 +299,12 @@ def _freeze(
     touched: IndexArray,
     theta: FloatArray,
     omega: FloatArray,
-    lanes: tuple[FloatArray, ...],
+    lanes: Lanes,
     alpha: FloatArray,
     beta: FloatArray,
     diverged_at: IntArray,
 ) -> None:
-    """Stop learners that passed their limit: fold in what is postponed, then never move again."""
+    """Stop learners that exceed their limit: fold in the postponed sums, then set α = β = 0."""
     F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, _ = lanes
     for k in range(len(s)):
         reach = 1.0 + td * alpha[k] * a_scale + dual * beta[k] * b_scale

@@ -1,7 +1,7 @@
-"""A stream made by hand: every number a kernel eats, given and checked once.
+"""User-supplied streams: every number that a kernel reads, validated once.
 
-This is the way in for experience that no problem or simulation describes. Everything is checked
-here, at the boundary, and nothing inside the kernels.
+For experience that no problem or simulation describes. All validation is done here; the kernels
+check nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import scipy.sparse
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine.sources import Replay
-from saddleback.engine.tabular_stream import Columns, Rows
+from saddleback.engine.stream_columns import Columns, SparseRows
 from saddleback.errors import InvalidNumbers, InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.rules import Rule
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stream:
-    """T steps of experience in the numbers of a rule; a source for `learn` and `System.estimate`.
+    """T steps of experience as numbers of a rule; a source for `learn` and `System.estimate`.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Stream:
     p
         Number of features.
     corrected
-        Whether the correction x of each step is known.
+        Whether the stream has the correction x of each step.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Stream:
         correction: Any = None,
         starts: ArrayLike = False,
     ) -> Self:
-        """Check and pack the steps e ← c e + w φ, δ = R + γ'θᵀb − θᵀφ.
+        """Validate and pack the steps e ← c e + w φ, δ = R + γ'θᵀb − θᵀφ.
 
         Parameters
         ----------
@@ -80,17 +80,17 @@ class Stream:
         rewards, discounts
             R and γ' of each step, [T].
         decay, weight
-            c = γκ and w of each step, numbers or [T]. The discount in c is that of the step before.
+            c = γκ and w of each step, numbers or [T]. The discount in c is the previous step's.
         starts
             Which steps begin an episode, [T]; there c is taken as 0.
         """
         features = {"phi": phi, "bootstrap": bootstrap}
         if correction is not None:
             features["correction"] = correction
-        sparse = {name: _sparse(name, given) for name, given in features.items()}
+        sparse = {name: _sparse(name, values) for name, values in features.items()}
         steps, p = sparse["phi"].shape
         if not steps or not p:
-            raise InvalidShape("Stream: there are no steps, or no features: phi is empty.")
+            raise InvalidShape("Stream: phi is empty; give at least one step and one feature.")
         for name, table in sparse.items():
             if table.shape != (steps, p):
                 raise InvalidShape(
@@ -98,19 +98,20 @@ class Stream:
                     f"{list(table.shape)}."
                 )
         numbers = {"rewards": rewards, "discounts": discounts, "decay": decay, "weight": weight}
-        column = {name: _column(name, given, steps) for name, given in numbers.items()}
+        column = {name: _column(name, values, steps) for name, values in numbers.items()}
         for name, high in (("discounts", 1.0), ("decay", np.inf)):
             for t in np.flatnonzero((column[name] < 0) | (column[name] > high))[:1]:
                 raise InvalidParameter(
                     f"Stream: {name}[{t}] is {column[name][t]:g}, outside [0, {high:g}]."
                 )
         column["decay"][_column("starts", starts, steps) != 0.0] = 0.0
-        here, there = _rows(sparse["phi"]), _rows(sparse["bootstrap"], sparse.get("correction"))
-        binary = bool((here.values[0] == 1.0).all())
+        rows = _rows(sparse["phi"])
+        next_rows = _rows(sparse["bootstrap"], sparse.get("correction"))
+        binary = bool((rows.values[0] == 1.0).all())
         return cls(
             Columns(
-                here.first, here.column, np.ones(1) if binary else here.values[0],
-                there.first, there.column, there.values[0], there.values[1],
+                rows.first, rows.column, np.ones(1) if binary else rows.values[0],
+                next_rows.first, next_rows.column, next_rows.values[0], next_rows.values[1],
                 column["rewards"], column["discounts"], column["decay"], column["weight"],
             ),
             p,
@@ -119,29 +120,29 @@ class Stream:
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """Number of steps."""
         return len(self.columns.reward)
 
-    def part(self, which: slice) -> Columns:
-        """Return the columns of some of the steps."""
-        cut = slice(which.start, which.stop + 1)
+    def part(self, steps: slice) -> Columns:
+        """Return the columns of a slice of the steps."""
+        bounds = slice(steps.start, steps.stop + 1)
         c = self.columns
         return c._replace(
-            phi_from=c.phi_from[cut], next_from=c.next_from[cut], reward=c.reward[which],
-            discount=c.discount[which], decay=c.decay[which], weight=c.weight[which],
+            phi_from=c.phi_from[bounds], next_from=c.next_from[bounds], reward=c.reward[steps],
+            discount=c.discount[steps], decay=c.decay[steps], weight=c.weight[steps],
         )  # fmt: skip
 
     def sampler(self, rng: np.random.Generator) -> Replay:
-        """Return the given steps, in order."""
+        """Return the steps, in order."""
         return Replay(self)
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Columns], list[Columns]]:
-        """Every rule reads the same numbers; only their forms differ."""
+        """Return a function that gives every rule the same stream; only their forms differ."""
         for rule in rules:
             if rule.form.coefficients.correction and not self.corrected:
                 raise RuleMismatch(
-                    f"{rule} needs the correction x of each step, which this stream was made "
-                    "without: Stream.of(…, correction=…)."
+                    f"{rule} needs the correction x of each step, and this stream has none: "
+                    "Stream.of(…, correction=…)."
                 )
         return lambda columns: [columns] * len(rules)
 
@@ -149,9 +150,9 @@ class Stream:
         return f"Stream(steps={self.steps}, p={self.p})"
 
 
-def _column(name: str, given: ArrayLike, steps: int) -> FloatArray:
-    """Return a checked column of length ``steps``; a number stands for all of them."""
-    column = _validate.floats(f"Stream: {name}", given)
+def _column(name: str, values: ArrayLike, steps: int) -> FloatArray:
+    """Return a validated column of length ``steps``; a number is repeated."""
+    column = _validate.floats(f"Stream: {name}", values)
     if column.ndim == 0:
         column = np.full(steps, column)
     _validate.shape(f"Stream: {name}", column, (steps,))
@@ -159,10 +160,10 @@ def _column(name: str, given: ArrayLike, steps: int) -> FloatArray:
     return column
 
 
-def _sparse(name: str, given: Any) -> Any:
-    """Return a checked table in compressed rows, each index once."""
-    table: Any = given
-    if scipy.sparse.issparse(given):
+def _sparse(name: str, values: Any) -> Any:
+    """Return a validated table in compressed rows, without duplicate indices."""
+    table: Any = values
+    if scipy.sparse.issparse(values):
         if table.ndim != 2 or table.dtype.kind not in "fiub":
             raise InvalidShape(
                 f"Stream: {name} must be a table [T, p] of numbers, got {table.ndim} dimensions of "
@@ -170,18 +171,18 @@ def _sparse(name: str, given: Any) -> Any:
             )
         table = table.tocsr(copy=True).astype(np.float64)
         if (np.diff(table.indptr) < 0).any():
-            raise InvalidShape(f"Stream: the row pointers of {name} must not fall.")
+            raise InvalidShape(f"Stream: the row pointers of {name} must not decrease.")
     else:
-        dense = _validate.floats(f"Stream: {name}", given)
+        dense = _validate.floats(f"Stream: {name}", values)
         _validate.shape(f"Stream: {name}", dense, ("T", "p"))
         table = scipy.sparse.csr_array(dense)
     for kind, wrong in (
         (InvalidParameter, (table.indices < 0) | (table.indices >= table.shape[1])),
         (InvalidNumbers, ~np.isfinite(table.data)),
     ):
-        for place in np.flatnonzero(wrong)[:1]:
-            t = int(np.searchsorted(table.indptr, place, side="right")) - 1
-            index, value = table.indices[place], table.data[place]
+        for at in np.flatnonzero(wrong)[:1]:
+            t = int(np.searchsorted(table.indptr, at, side="right")) - 1
+            index, value = table.indices[at], table.data[at]
             raise kind(
                 f"Stream: {name} of step {t} has the value {value:g} at feature {index}; features "
                 f"run from 0 to {table.shape[1] - 1}, and values must be finite."
@@ -192,12 +193,12 @@ def _sparse(name: str, given: Any) -> Any:
     return table
 
 
-def _rows(table: Any, other: Any = None) -> Rows:
-    """Return one or two tables as rows over the entries that either has."""
+def _rows(table: Any, other: Any = None) -> SparseRows:
+    """Return one or two tables as sparse rows over the union of their entries."""
     if other is None:
         values = np.stack([table.data, np.zeros_like(table.data)])
-        return Rows(table.indptr.astype(np.uint64), table.indices.astype(np.uint32), values)
+        return SparseRows(table.indptr.astype(np.uint64), table.indices.astype(np.uint32), values)
     either = abs(table) + abs(other)
     row = np.repeat(np.arange(either.shape[0]), np.diff(either.indptr))
-    both = [np.asarray(each[row, either.indices]).ravel() for each in (table, other)]
-    return Rows(either.indptr.astype(np.uint64), either.indices.astype(np.uint32), np.stack(both))
+    values = np.stack([np.asarray(part[row, either.indices]).ravel() for part in (table, other)])
+    return SparseRows(either.indptr.astype(np.uint64), either.indices.astype(np.uint32), values)

@@ -30,7 +30,7 @@ from saddleback.evaluation.importance_sampling import Job, Values, policies, wal
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
-from saddleback.rules import Rule, is_rule
+from saddleback.rules import Rule, require_rule
 
 RIDGE = 1e-6
 """Of the Q of a fold: the features that the other folds met are seldom independent."""
@@ -103,7 +103,7 @@ def doubly_robust(
     else:
         assert features is not None
         wanted = default_rule() if rule is None else rule
-        is_rule(wanted)
+        require_rule(wanted)
         if wanted.values != "action":
             raise RuleMismatch(
                 f"{wanted} learns state values, and doubly robust estimates need action values: "

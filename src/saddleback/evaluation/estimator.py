@@ -18,7 +18,7 @@ from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
-from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, is_rule
+from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, require_rule
 from saddleback.system import System
 
 HUGE = 1e12
@@ -103,7 +103,7 @@ class Estimator(Parameterised, ABC):
     def chosen(self) -> Rule:
         """The rule in use."""
         rule = DEFAULT if self.rule is None else self.rule
-        is_rule(rule)
+        require_rule(rule)
         return rule
 
     @abstractmethod

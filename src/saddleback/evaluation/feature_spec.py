@@ -10,7 +10,7 @@ from saddleback import _registry, _validate
 from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.features import RBF, Custom, Features, Fourier, Given, OneHot, Polynomial, Tiles
+from saddleback.features import RBF, Custom, Features, Fourier, Identity, OneHot, Polynomial, Tiles
 from saddleback.log import Log, LogSummary
 from saddleback.log.named_columns import with_columns
 
@@ -51,7 +51,7 @@ def features_of(
         return own_features(words, log)
     _registry.known("features", kind, NAMES)
     if kind == "given":
-        return Given(log.dimensions)
+        return Identity(log.dimensions)
     if kind == "states":
         return OneHot(_whole(words, rest, 0 if card is None else int(card.high[0]) + 1))
     least = card.low if low is None and card is not None else low

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine import count_known, count_policy, count_ratios
+from saddleback.engine import count_calibration, count_policy, count_ratios
 from saddleback.log import Segment
 
 
@@ -55,7 +55,7 @@ class Portrait:
                 piece.propensity, at, self.ratios, self.least, self.shape,
             )  # fmt: skip
         if mu is not None:
-            count_known(mu, piece.states, piece.actions, at, self.known)
+            count_calibration(mu, piece.states, piece.actions, at, self.known)
 
     def merge(self, other: Self) -> Self:
         """Return the sums over both logs."""

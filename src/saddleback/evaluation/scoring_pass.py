@@ -9,7 +9,7 @@ import numpy as np
 
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
-from saddleback.engine import LoggedStreamer, Scores, copies_of
+from saddleback.engine import InfluenceScores, LoggedStreamer, copies_of
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
@@ -75,7 +75,7 @@ def second_pass(
     copies = copies_of(log.n_actions, setting.values, setting.shared)
     solved = [direction(sums, rule, each.name, ridge) for each in policies]
     streamers = [LoggedStreamer(features, [rule], copies, setting.gamma) for _ in policies]
-    scores = [Scores(theta, u, ridge) for theta, _, u in solved]
+    scores = [InfluenceScores(theta, u, ridge) for theta, _, u in solved]
     firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
     tables = [table for each in policies for table in each.tables]
     for piece in log.segments(tables, progress):
@@ -91,6 +91,12 @@ def second_pass(
             if look is not None:
                 look(piece, k, pi, deltas)
     return [
-        Scored(theta, float(theta @ start), np.concatenate(first), score.each, score.beyond)
+        Scored(
+            theta,
+            float(theta @ start),
+            np.concatenate(first),
+            score.influence,
+            score.td_error_return,
+        )
         for (theta, start, _), first, score in zip(solved, firsts, scores, strict=True)
     ]

@@ -25,7 +25,7 @@ from saddleback.evaluation.statistics_pass import accumulate
 from saddleback.features import Features
 from saddleback.log import Finding, Log
 from saddleback.log.fingerprints import overlap
-from saddleback.rules import Importance, Rule, each_rule
+from saddleback.rules import Importance, Rule, as_rules
 from saddleback.system import System
 
 UNMET = 0.001
@@ -132,7 +132,7 @@ class Statistics:
         """
         return cls(
             **accumulate(
-                log, each_rule(rules), targets, features=features, gamma=gamma, shared=shared,
+                log, as_rules(rules), targets, features=features, gamma=gamma, shared=shared,
                 blocks=blocks, allow_uncovered=allow_uncovered, threads=threads, progress=progress,
             )
         )  # fmt: skip

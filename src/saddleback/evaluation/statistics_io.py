@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from saddleback import _validate
+from saddleback import _npz, _validate
 from saddleback.evaluation.log_counts import Tally
 from saddleback.evaluation.policy_counts import Portrait
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_key import Setting
 from saddleback.log import Finding
-from saddleback.system.io import pack, read, rule_from, rule_words, write
+from saddleback.rules.serialization import rule_from_dict, rule_to_dict
 
 SCHEMA = 4
 """Version of the layout of the file."""
@@ -46,14 +46,14 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
     """
     _validate.instance("save_statistics", "sums", sums, Statistics)
     target = Path(path)
-    write(target, *_plain(sums), squeeze=False)
+    _npz.write(target, *_plain(sums), compress=False)
     return target
 
 
 def packed_statistics(sums: Statistics) -> bytes:
     """Return what `save_statistics` writes."""
     file = io.BytesIO()
-    pack(file, *_plain(sums), squeeze=False)
+    _npz.pack(file, *_plain(sums), compress=False)
     return file.getvalue()
 
 
@@ -78,7 +78,7 @@ def _plain(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     words = {
         "schema": SCHEMA,
-        "setting": asdict(sums.setting) | {"rules": [rule_words(r) for r in sums.setting.rules]},
+        "setting": asdict(sums.setting) | {"rules": [rule_to_dict(r) for r in sums.setting.rules]},
         "estimated": sums.estimated,
         "findings": [(each.code, each.message) for each in sums.findings],
     }
@@ -95,13 +95,13 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
     ...
     saddleback.errors.InvalidParameter: cannot read nothing.stats: No such file or directory.
     """
-    return read(path, SCHEMA, "statistics", _build)
+    return _npz.read(path, SCHEMA, "statistics", _build)
 
 
 def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
     given = words["setting"]
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    setting = Setting(**(given | lists | {"rules": tuple(map(rule_from, given["rules"]))}))
+    setting = Setting(**(given | lists | {"rules": tuple(map(rule_from_dict, given["rules"]))}))
     p, met = setting.p, arrays["met"]
     lead = (len(setting.targets), len(setting.rules), setting.blocks)
     for name, expected in _shapes(setting, len(met), len(arrays["ids"])).items():

@@ -14,10 +14,9 @@ from saddleback._progress import Progress
 from saddleback._threads import thread_pool
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import (
-    BackwardSums,
+    BackwardMoments,
     Columns,
     LoggedStreamer,
-    check_logged,
     copies_of,
     count_mass,
     count_visits,
@@ -33,6 +32,7 @@ from saddleback.log.diagnostics import raise_errors
 from saddleback.log.fingerprints import Fingerprints
 from saddleback.log.summary import missing_discount
 from saddleback.rules import Rule
+from saddleback.rules.requirements import check_log_requirements
 from saddleback.system import LARGEST
 
 MEMORY = 8 * 2**30
@@ -63,7 +63,9 @@ def accumulate(
     policies = [as_target(given, log, name) for name, given in named.items()]
     setting = Setting.of(log, rules, policies, features, gamma, shared, blocks)
     for rule in rules:
-        check_logged(rule, setting.values, bool(log.propensity), log.has_full_behaviour)
+        check_log_requirements(
+            rule, setting.values, propensity=bool(log.propensity), behaviour=log.has_full_behaviour
+        )
     p = setting.p if sink is None else 0
     _room(p, len(rules) * len(policies), setting.blocks)
     shape = (len(policies), len(rules), setting.blocks, p)
@@ -173,7 +175,7 @@ class _Target:
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
         self._streamer = LoggedStreamer(features, setting.rules, self._copies, setting.gamma)
         self._sums = [
-            BackwardSums(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
+            BackwardMoments(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
         ]
         self.starts = np.zeros((setting.blocks, setting.p))
         self.squares, self.mass = 0.0, np.zeros(A.shape[-1])

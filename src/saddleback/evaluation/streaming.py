@@ -12,10 +12,10 @@ from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray
 from saddleback.engine import (
     Columns,
+    ForwardMoments,
     Learners,
     LoggedStreamer,
     Schedule,
-    Sums,
     Workers,
     copies_of,
 )
@@ -159,10 +159,10 @@ class Streamed(Estimator):
         assert self.statistics_ is not None
         steps = int(self.statistics_.steps.sum())
         size = max(1, steps // BATCHES)
-        sums = Sums(system.p, size, keep=True)
+        sums = ForwardMoments(system.p, size, keep=True)
         for streams in self._streams(log):
             sums.add(streams[0])
-        return replace(system, batches=sums.kept, batch_steps=size)
+        return replace(system, batches=sums.batch_means, batch_steps=size)
 
     def _pass(
         self,

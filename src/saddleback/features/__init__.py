@@ -1,9 +1,10 @@
-"""Features of observations: sparse by nature, usable on arrays, and by the engine."""
+"""Feature maps: sparse features of observations, for arrays and for the engine."""
 
 from saddleback.features.base import Active, Features
-from saddleback.features.basis import RBF, Custom, Fourier, Given, OneHot, Polynomial
+from saddleback.features.basis import RBF, Fourier, OneHot, Polynomial
+from saddleback.features.custom import Custom, Identity
 from saddleback.features.tiles import Tiles
 
 __all__ = [
-    "RBF", "Active", "Custom", "Features", "Fourier", "Given", "OneHot", "Polynomial", "Tiles",
+    "RBF", "Active", "Custom", "Features", "Fourier", "Identity", "OneHot", "Polynomial", "Tiles",
 ]  # fmt: skip

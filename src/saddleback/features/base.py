@@ -1,4 +1,4 @@
-"""What features are to the engine: for each observation, which are active and with what value."""
+"""The interface of feature maps: indices and values of the active features."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Active(NamedTuple):
     Attributes
     ----------
     which
-        Their indices, [n, m]. An index comes at most once in a row with a value other than 0.
+        Their indices, [n, m]. Within a row, an index has a non-zero value at most once.
     value
-        Their values [n, m], or None where all are 1.
+        Their values [n, m], or None if all are 1.
 
     Examples
     --------
@@ -29,11 +29,17 @@ class Active(NamedTuple):
     value: FloatArray | None
 
     def dense(self, size: int) -> FloatArray:
-        """Return the vectors themselves, [n, size]."""
+        """Return the dense vectors, [n, size]."""
         rows = np.zeros((len(self.which), size))
         values = np.ones(self.which.shape) if self.value is None else self.value
         np.add.at(rows, (np.arange(len(rows))[:, None], self.which), values)
         return rows
+
+
+def all_active(values: FloatArray) -> Active:
+    """Return dense rows [n, m] as features that are all active."""
+    index = np.broadcast_to(np.arange(values.shape[1], dtype=np.uint32), values.shape)
+    return Active(np.ascontiguousarray(index), values)
 
 
 class Features(Protocol):
@@ -53,7 +59,7 @@ class Features(Protocol):
 
     @property
     def dimensions(self) -> int | None:
-        """Length of an observation; None if any will do."""
+        """Length of an observation; None if any length is accepted."""
 
     def encode(self, observations: FloatArray) -> Active:
-        """Return the active features of observations [n, d]; nothing is checked."""
+        """Return the active features of observations [n, d], without validation."""

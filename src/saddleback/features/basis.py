@@ -1,24 +1,23 @@
-"""Features that are all active at once: Fourier, polynomial, radial basis functions, your own."""
+"""Basis functions: Fourier, polynomial and radial; and one-hot encoding of states."""
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.features.base import Active
+from saddleback.errors import InvalidParameter
+from saddleback.features.base import Active, all_active
 
 
 @dataclass(frozen=True)
 class _Box(ABC):
-    """Functions on a box, scaled to [0, 1]ᵈ; observations outside are moved onto its edge."""
+    """Functions on a box, scaled to [0, 1]ᵈ; observations are clipped to the box."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -39,27 +38,27 @@ class _Box(ABC):
         """Number of features."""
 
     @abstractmethod
-    def of_unit(self, x: FloatArray) -> FloatArray:
-        """Return features [n, size] of points [n, d] of the unit box."""
+    def evaluate_unit_box(self, x: FloatArray) -> FloatArray:
+        """Return features [n, size] of points [n, d] in the unit box."""
 
     def __call__(self, observations: ArrayLike) -> FloatArray:
-        """Features [n, size] of observations [n, d]; NaN and infinities are refused."""
-        given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", len(self.low)))
-        _validate.finite("observations", given)
-        return self._values(given)
+        """Return features [n, size] of observations [n, d]; NaN and infinities are refused."""
+        points = _validate.floats("observations", observations)
+        _validate.shape("observations", points, ("n", len(self.low)))
+        _validate.finite("observations", points)
+        return self._values(points)
 
     def encode(self, observations: FloatArray) -> Active:
-        """As calling, without checks, for the engine."""
-        return _all_active(self._values(observations))
+        """Return the same features without validation, for the engine."""
+        return all_active(self._values(observations))
 
     def _values(self, observations: FloatArray) -> FloatArray:
         low, high = np.array(self.low), np.array(self.high)
-        return self.of_unit(np.clip((observations - low) / (high - low), 0.0, 1.0))
+        return self.evaluate_unit_box(np.clip((observations - low) / (high - low), 0.0, 1.0))
 
-    def _grid(self, each: int) -> FloatArray:
-        """All combinations of 0, …, each − 1, one of each for every dimension."""
-        return np.array(list(itertools.product(range(each), repeat=len(self.low))), dtype=float)
+    def _grid(self, count: int) -> FloatArray:
+        """All vectors of {0, …, count − 1}ᵈ, as rows."""
+        return np.array(list(itertools.product(range(count), repeat=len(self.low))), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Fourier(_Box):
         """(order + 1)ᵈ."""
         return int((self.order + 1) ** len(self.low))
 
-    def of_unit(self, x: FloatArray) -> FloatArray:
+    def evaluate_unit_box(self, x: FloatArray) -> FloatArray:
         """Return cos(π c·x)."""
         return np.asarray(np.cos(np.pi * x @ self._grid(self.order + 1).T))
 
@@ -109,14 +108,14 @@ class Polynomial(_Box):
         """(degree + 1)ᵈ."""
         return int((self.degree + 1) ** len(self.low))
 
-    def of_unit(self, x: FloatArray) -> FloatArray:
+    def evaluate_unit_box(self, x: FloatArray) -> FloatArray:
         """Return the monomials."""
         return np.asarray(np.prod(x[:, None, :] ** self._grid(self.degree + 1), axis=2))
 
 
 @dataclass(frozen=True)
 class RBF(_Box):
-    """φ_k = exp(−‖x − x_k‖² / 2w²) for a grid of centres x_k, w their distance, and a constant 1.
+    """φ_k = exp(−‖x − x_k‖² / 2w²) for a grid of centres x_k of spacing w, and a constant 1.
 
     Examples
     --------
@@ -135,17 +134,17 @@ class RBF(_Box):
         """centresᵈ + 1."""
         return int(self.centres ** len(self.low)) + 1
 
-    def of_unit(self, x: FloatArray) -> FloatArray:
-        """Return the bumps, and 1."""
+    def evaluate_unit_box(self, x: FloatArray) -> FloatArray:
+        """Return the radial functions, and 1."""
         width = 1.0 / max(1, self.centres - 1)
-        away = (x[:, None, :] - width * self._grid(self.centres)) / width
-        bumps = np.exp(-0.5 * (away**2).sum(axis=2))
-        return np.column_stack([bumps, np.ones(len(x))])
+        distance = (x[:, None, :] - width * self._grid(self.centres)) / width
+        radial = np.exp(-0.5 * (distance**2).sum(axis=2))
+        return np.column_stack([radial, np.ones(len(x))])
 
 
 @dataclass(frozen=True)
 class OneHot:
-    """One feature for each of ``size`` states, observed as 0, …, size − 1; tabular learning.
+    """One feature per state, observed as 0, …, size − 1: tabular learning.
 
     Examples
     --------
@@ -162,109 +161,16 @@ class OneHot:
 
     def __call__(self, observations: ArrayLike) -> FloatArray:
         """Return features [n, size] of observations [n, 1]."""
-        given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", 1))
-        return self.encode(given).dense(self.size)
+        points = _validate.floats("observations", observations)
+        _validate.shape("observations", points, ("n", 1))
+        return self.encode(points).dense(self.size)
 
     def encode(self, observations: FloatArray) -> Active:
-        """Return the state of each observation, refusing what is none."""
+        """Return the state of each observation; anything but a state is refused."""
         state = observations[:, 0]
         for i in np.flatnonzero(~((state >= 0) & (state < self.size) & (state % 1 == 0)))[:1]:
             raise InvalidParameter(
-                f"OneHot: observation {state[i]:g} is not a state 0 … {self.size - 1}; say how "
-                "many there are: OneHot(size)."
+                f"OneHot: observation {state[i]:g} is not a state 0 … {self.size - 1}; give the "
+                "number of states: OneHot(size)."
             )
         return Active(observations.astype(np.uint32), None)
-
-
-@dataclass(frozen=True)
-class Given:
-    """Observations that are features already, as they are.
-
-    Examples
-    --------
-    >>> Given(2)([[0.5, 1.0]])
-    array([[0.5, 1. ]])
-    """
-
-    size: int
-
-    def __post_init__(self) -> None:
-        _validate.count("Given", "size", self.size)
-
-    @property
-    def dimensions(self) -> int:
-        """Length of an observation."""
-        return self.size
-
-    def __call__(self, observations: ArrayLike) -> FloatArray:
-        """Return the observations."""
-        given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", self.size))
-        _validate.finite("observations", given)
-        return given
-
-    def encode(self, observations: FloatArray) -> Active:
-        """Return the observations, every entry active."""
-        return _all_active(observations)
-
-
-@dataclass(frozen=True)
-class Custom:
-    """Features of your own: a function from observations [n, d] to [n, size].
-
-    The function may return an array or a SciPy sparse matrix; only non-zero entries cost.
-
-    Examples
-    --------
-    >>> Custom(lambda obs: obs[:, :1] > [0.0, 1.0], size=2)(np.array([[0.5, 9.0]]))
-    array([[1., 0.]])
-    """
-
-    function: Callable[[FloatArray], Any]
-    size: int
-    dimensions: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        _validate.count("Custom", "size", self.size)
-        if not callable(self.function):
-            raise InvalidParameter(f"Custom: function must be callable, got {self.function!r}.")
-
-    def __call__(self, observations: ArrayLike) -> FloatArray:
-        """Return features [n, size] of observations [n, d]."""
-        given = _validate.floats("observations", observations)
-        _validate.finite("observations", given)
-        return self.encode(given).dense(self.size)
-
-    def encode(self, observations: FloatArray) -> Active:
-        """Call the function, check what it returns, and keep what is not zero."""
-        made = self.function(observations)
-        if not hasattr(made, "tocsr"):
-            made = _validate.floats("features", made)
-        if made.shape != (len(observations), self.size):
-            raise InvalidShape(
-                f"Custom features must have shape [{len(observations)}, {self.size}], got "
-                f"{list(made.shape)}."
-            )
-        if hasattr(made, "tocsr"):
-            sparse = made.tocsr()
-            sparse.sum_duplicates()
-            first, column = sparse.indptr, sparse.indices
-            value = np.asarray(sparse.data, dtype=np.float64)
-        else:
-            row, column = np.nonzero(made)
-            first = np.searchsorted(row, np.arange(len(made) + 1))
-            value = made[row, column]
-        _validate.finite("features", value)
-        counts = np.diff(first)
-        most = max(1, int(counts.max(initial=0)))
-        inside = np.arange(most) < counts[:, None]
-        index = np.zeros((len(counts), most), dtype=np.uint32)
-        padded = np.zeros((len(counts), most))
-        index[inside], padded[inside] = column, value
-        return Active(index, padded)
-
-
-def _all_active(values: FloatArray) -> Active:
-    index = np.broadcast_to(np.arange(values.shape[1], dtype=np.uint32), values.shape)
-    return Active(np.ascontiguousarray(index), values)

@@ -1,9 +1,9 @@
-"""Tile coding: several grids laid over a box, each a little displaced.
+"""Tile coding: several grids over a box, each slightly displaced.
 
 Tiling i is displaced in dimension d by i(1 + 2d)/n tile widths, modulo 1, the asymmetric
 displacement of Miller and Glanz used in most tile-coding software. With b tiles along a dimension
-each displaced grid needs b + 1 of them to cover the box. The tiles may be hashed into a table of
-given size, for boxes of many dimensions; tiles that meet in one place add up.
+each displaced grid needs b + 1 of them to cover the box. For boxes of many dimensions the tiles may
+be hashed into a table of fixed size; the values of tiles that collide add up.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from saddleback._typing import ArrayLike, FloatArray, IndexArray
 from saddleback.errors import InvalidParameter
 from saddleback.features.base import Active
 
-MOST = 1 << 31
-"""More features than this would not fit an index."""
+MAX_TILES = 1 << 31
+"""Largest number of features that fits an index."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Tiles:
         k_d = min(b, ⌊b (o_d − low_d)/(high_d − low_d) + (i(1 + 2d) mod n)/n⌋)
         j = i (b + 1)^D + Σ_d k_d (b + 1)^(D − 1 − d)
 
-    and φ_j(o) = 1, all others are 0. With ``table`` the number j is hashed, and tiles that meet in
-    one place add up.
+    and φ_j(o) = 1, all others are 0. With ``table`` the index j is hashed, and the values of tiles
+    that collide add up.
 
     Parameters
     ----------
     low, high
-        Corners of the box; observations outside are moved onto its edge.
+        Corners of the box; observations are clipped to it.
     bins
         Tiles along each dimension, before displacement adds one.
     tilings
-        Number of grids, and so of active features.
+        Number of grids, which is the number of active features.
     table
-        Hash the tiles into this many features; one feature for each tile if not given.
+        Hash the tiles into this many features; one feature per tile if not given.
 
     Examples
     --------
@@ -72,9 +72,9 @@ class Tiles:
         low, high = _validate.box("Tiles", self.low, self.high)
         object.__setattr__(self, "low", tuple(low.tolist()))
         object.__setattr__(self, "high", tuple(high.tolist()))
-        if self.size > MOST:
+        if self.size > MAX_TILES:
             raise InvalidParameter(
-                f"Tiles: {self.size} tiles are more than {MOST}; hash them with table=…"
+                f"Tiles: {self.size} tiles are more than {MAX_TILES}; hash them with table=…"
             )
 
     @property
@@ -95,45 +95,45 @@ class Tiles:
         return low, self.bins / (high - low), shift
 
     def __call__(self, observations: ArrayLike) -> IndexArray:
-        """Active features [n, tilings] of observations [n, d]; NaN and infinities are refused."""
-        given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", len(self.low)))
-        _validate.finite("observations", given)
-        return self.encode(given).which
+        """Return active features [n, tilings] of observations [n, d]; NaN and ±∞ are refused."""
+        points = _validate.floats("observations", observations)
+        _validate.shape("observations", points, ("n", len(self.low)))
+        _validate.finite("observations", points)
+        return self.encode(points).which
 
     def encode(self, observations: FloatArray) -> Active:
-        """Active tiles without checks; hashed ones with the number that met in one place."""
-        found = np.empty((len(observations), self.tilings), dtype=np.uint32)
-        with np.errstate(over="ignore"):  # the hash is meant to wrap around
-            _code(observations, *self._grid, self.bins, self.table or 0, found)
+        """Return active tiles without validation; hashed tiles have their multiplicity as value."""
+        active = np.empty((len(observations), self.tilings), dtype=np.uint32)
+        with np.errstate(over="ignore"):  # the hash wraps around by design
+            _code(observations, *self._grid, self.bins, self.table or 0, active)
         if self.table is None:
-            return Active(found, None)
-        value = np.ones(found.shape)
-        _merge(found, value)
-        return Active(found, value)
+            return Active(active, None)
+        value = np.ones(active.shape)
+        _merge(active, value)
+        return Active(active, value)
 
 
 @compiled
 def _code(
     observations: FloatArray,
     low: FloatArray,
-    per_unit: FloatArray,
+    tiles_per_unit: FloatArray,
     shift: FloatArray,
     bins: int,
     table: int,
-    found: IndexArray,
+    active: IndexArray,
 ) -> None:
     tilings, dimensions = shift.shape
     for n in range(len(observations)):
         for i in range(tilings):
             index = np.uint64(i)
             for d in range(dimensions):
-                place = (observations[n, d] - low[d]) * per_unit[d]
-                place = min(max(place, 0.0), float(bins)) + shift[i, d]
-                index = index * np.uint64(bins + 1) + np.uint64(min(int(place), bins))
+                position = (observations[n, d] - low[d]) * tiles_per_unit[d]
+                position = min(max(position, 0.0), float(bins)) + shift[i, d]
+                index = index * np.uint64(bins + 1) + np.uint64(min(int(position), bins))
                 if table > 0:
                     index = _scramble(index)
-            found[n, i] = index % np.uint64(table) if table > 0 else index
+            active[n, i] = index % np.uint64(table) if table > 0 else index
 
 
 @inlined
@@ -146,7 +146,7 @@ def _scramble(x: np.uint64) -> np.uint64:
 
 @compiled
 def _merge(index: IndexArray, value: FloatArray) -> None:
-    """Let the first of several equal indices in a row carry the value of all."""
+    """Give the first of several equal indices in a row the sum of their values."""
     for n in range(len(index)):
         for i in range(1, index.shape[1]):
             for first in range(i):

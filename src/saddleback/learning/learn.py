@@ -13,10 +13,10 @@ from saddleback._progress import Progress, shared_progress
 from saddleback._threads import thread_pool
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
+    Chunker,
     Experience,
     FiniteSource,
     Learners,
-    Pieces,
     Source,
     StepSize,
     Workers,
@@ -26,7 +26,7 @@ from saddleback.engine import (
 from saddleback.errors import InvalidParameter
 from saddleback.learning.run import Batch, Metric, Run, follow, stack
 from saddleback.problem import Problem
-from saddleback.rules import Rule, each_rule
+from saddleback.rules import Rule, as_rules
 from saddleback.system import System
 from saddleback.theory import step_sizes
 
@@ -167,7 +167,7 @@ def learn(
     GES(0.5) (3, 2, 2) (101, 3, 2)
     ExpectedSarsa(0.5) (3, 2, 2) (101, 3, 2)
     """
-    rules = each_rule(rule)
+    rules = as_rules(rule)
     source = _source(problem, experience)
     source.streamer(rules)  # refuses rules that do not fit
     if source.steps is not None and (steps, episodes, rng, runs) != (None,) * 4:
@@ -179,7 +179,7 @@ def learn(
     points = record_points(total, record)
     systems = [System.exact(problem, r) if isinstance(problem, Problem) else None for r in rules]
     if alpha is None:
-        sizes = _advised(rules, problem, beta, total, cut is Pieces.episodes)
+        sizes = _advised(rules, problem, beta, total, cut is Chunker.episodes)
     else:
         sizes = [(alpha, beta)] * len(rules)
     threads = _validate.count("learn", "threads", threads)
@@ -202,7 +202,7 @@ def learn(
             batches.append(batch.watch(learners, own if asked is None else asked))
             groups.append(learners)
         workers, streams = Workers(groups, threads), source.streamer(rules)
-        pieces = Pieces(source.sampler(generator))
+        pieces = Chunker(source.sampler(generator))
         return follow(
             batches, points, lambda count: workers.advance(map(streams, cut(pieces, count))), seed,
             progress,
@@ -270,17 +270,17 @@ def _advised(
 
 def _length(
     source: Source, steps: int | None, episodes: int | None
-) -> tuple[int, Callable[[Pieces, int], Iterator[Any]]]:
+) -> tuple[int, Callable[[Chunker, int], Iterator[Any]]]:
     """Return how much to learn from, and in what it is counted."""
     if source.steps is not None:
-        return source.steps, Pieces.steps
+        return source.steps, Chunker.steps
     if (steps is None) == (episodes is None):
         raise InvalidParameter("learn: say how many to sample, either steps=… or episodes=…")
     if steps is not None:
-        return _validate.count("learn", "steps", steps), Pieces.steps
+        return _validate.count("learn", "steps", steps), Chunker.steps
     if isinstance(source, FiniteSource) and not source.problem.mdp.episodic:
         raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
-    return _validate.count("learn", "episodes", episodes), Pieces.episodes
+    return _validate.count("learn", "episodes", episodes), Chunker.episodes
 
 
 def _spawn(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
-from saddleback.engine import CHUNK, OfflineLearners, Pieces, Sampler, StepSize, record_points
+from saddleback.engine import CHUNK, Chunker, OfflineLearners, Sampler, StepSize, record_points
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.learning.run import Batch, Metric, Run, follow
 from saddleback.problem import Problem
@@ -84,7 +84,7 @@ def learn_offline(
             raise InvalidParameter(
                 "learn_offline: this problem has no episodes; give steps and a horizon instead."
             )
-        pieces = Pieces(sampler)
+        pieces = Chunker(sampler)
 
         def advance(count: int) -> None:
             for _ in range(count):

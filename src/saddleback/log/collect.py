@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from saddleback import _validate
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
-from saddleback.engine import Experience, Pieces, Sampler, Simulation, Trajectory
+from saddleback.engine import Chunker, Experience, Sampler, Simulation, Trajectory
 from saddleback.errors import InvalidParameter
 from saddleback.log.log import Log
 from saddleback.log.policy_query import query_policy
@@ -133,9 +133,9 @@ def _simulate(
     if isinstance(source, Problem):
         if by_episode and not source.mdp.episodic:
             raise InvalidParameter("collect: this problem has no episodes; pass steps=… instead.")
-        pieces = Pieces(Sampler(source, rng))
+        pieces = Chunker(Sampler(source, rng))
     else:
-        pieces = Pieces(source.sampler(rng))
+        pieces = Chunker(source.sampler(rng))
     episode, length, done = -1, 0, 0
     for piece in pieces.episodes(count) if by_episode else pieces.steps(count):
         observations, following, mu = _observations(source, piece)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from saddleback._typing import FloatArray
-from saddleback.engine import Simulation, Sums
+from saddleback.engine import ForwardMoments, Simulation
 from saddleback.problems.mountain_car_rollouts import returns, rollouts
 from saddleback.rules import GES, Importance, Rule
 from saddleback.system import System, linear_stability
@@ -146,7 +146,7 @@ def _by_rollouts(
         columns = streamer(piece)[0]._replace(
             decay=np.where(first, 0.0, car.gamma * lam), weight=first.astype(np.float64)
         )
-        sums = Sums(car.p, len(first))
+        sums = ForwardMoments(car.p, len(first))
         sums.add(columns)
         A += sums.moments().A * len(first)
         b += sums.moments().b * len(first)

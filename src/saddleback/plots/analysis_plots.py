@@ -70,7 +70,7 @@ def region(ax: Axes, found: Analysis) -> Axes:
     ax.contour(sizes, sizes, level.T, levels=[0.5, 1.5], colors=COLOURS["black"], linewidths=0.7)
     ax.text(0.03, 0.96, "diverges", transform=ax.transAxes, va="top", fontsize=8)
     handles: list[Artist] = [Patch(fc=shade, ec=COLOURS["black"]) for shade in shades[1:]]
-    assumed = found.traced and found.small_chain is None
+    assumed = found.has_trace_memory and found.small_chain is None
     names = ["mean converges", "mean square, if independent" if assumed else "mean square too"]
     if (level < 2).all():
         handles, names = handles[:1], names[:1]

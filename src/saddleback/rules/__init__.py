@@ -1,4 +1,4 @@
-"""Rules: an algorithm is a record of three choices, a trace, a form and a bootstrap."""
+"""Rules: an algorithm is a record of a trace, a form and a bootstrap."""
 
 from saddleback.rules.bootstraps import Bootstrap, Expected, Sampled, State
 from saddleback.rules.emphasis import FollowOn
@@ -29,7 +29,7 @@ from saddleback.rules.named import (
     make,
 )
 from saddleback.rules.rule import Rule
-from saddleback.rules.terms import Terms, each_rule, is_rule, tabulate, terms
+from saddleback.rules.terms import Terms, as_rules, require_rule, tabulate, terms
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -76,9 +76,9 @@ __all__ = [
     "Trace",
     "TreeBackup",
     "UpdateNorm",
-    "each_rule",
-    "is_rule",
+    "as_rules",
     "make",
+    "require_rule",
     "tabulate",
     "terms",
 ]

@@ -1,9 +1,9 @@
-"""Bootstraps: what the next state is worth, b_t, and which values are learned.
+"""Bootstraps: the features b_t that stand for the next state, and which values are learned.
 
     δ_t = R + γ' θᵀb_t − θᵀφ_t
 
-A bootstrap also sets the trace weight w_t before any emphasis: 1 for action values, where the
-first action is given, and ρ_t for state values, where it must be corrected for.
+A bootstrap also sets the trace weight w_t before any emphasis: 1 for action values, which are
+conditional on the first action, and ρ_t for state values, which average over it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saddleback._typing import FloatArray
 
 @dataclass(frozen=True)
 class Bootstrap(ABC):
-    """The contract: the rows b(s', a') and the weight w(s, a).
+    """Base class: the rows b(s', a') and the weight w(s, a).
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Bootstrap(ABC):
 
 @dataclass(frozen=True)
 class Expected(Bootstrap):
-    """b = Σ_a π(a|S') φ(S', a): the expectation under π, whatever action was taken.
+    """b = Σ_a π(a|S') φ(S', a): the expectation under π, independent of the action taken.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Expected(Bootstrap):
 
 @dataclass(frozen=True)
 class Sampled(Bootstrap):
-    """b = φ(S', A'): the action really taken next, so it evaluates μ and needs π = μ.
+    """b = φ(S', A'): the next action as sampled, so it evaluates μ and needs π = μ.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Sampled(Bootstrap):
     on_policy_only: ClassVar[bool] = True
 
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
-        """Return φ itself."""
+        """Return φ."""
         return phi
 
 
@@ -80,7 +80,7 @@ class State(Bootstrap):
     """b = φ(S'): state values, with trace weight w = ρ.
 
     Off-policy, the fixed point belongs to v^π only if the trace carries the factor ρ, as
-    `Importance` and `NoTrace` do: what flows back through (s, a) was earned by taking a.
+    `Importance` and `NoTrace` do: credit that flows back through (s, a) depends on taking a.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class State(Bootstrap):
     values: ClassVar[Literal["action", "state"]] = "state"
 
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
-        """Return φ itself, which does not depend on the action."""
+        """Return φ, which does not depend on the action."""
         return phi
 
     def weight(self, rho: FloatArray) -> FloatArray:

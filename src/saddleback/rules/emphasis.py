@@ -1,6 +1,6 @@
-"""Emphasis: how much a step counts, by how often π would have come here.
+"""Emphasis: the weight of a step, by how often π would visit its state.
 
-An emphasis only multiplies the trace weight w_t; nothing else in a rule knows of it.
+An emphasis only multiplies the trace weight w_t; the rest of a rule does not depend on it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Forms: what is done with the TD error once the trace has carried it back.
+"""Forms: how the TD error, carried back by the trace, updates θ and ω.
 
-With u = eᵀω every form of the family is one row of six numbers,
+With u = eᵀω every form of the family is given by six coefficients,
 
     Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u)
     Δω = β (dual · δe  −  gram · (φᵀω) φ  −  shrink · ω)
 
-both from the old θ and ω. A kernel multiplies by these numbers; it does not branch. To add a
-form, write one frozen dataclass with ``coefficients``.
+both from the old θ and ω. The kernel multiplies by them and does not branch. To add a form, write
+one frozen dataclass with ``coefficients``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saddleback import _validate
 
 
 class Coefficients(NamedTuple):
-    """The numbers that multiply the terms of Δθ and Δω; what is not named is 0.
+    """The factors of the terms of Δθ and Δω; 0 unless given.
 
     Δθ = α (td · δe  +  saddle · (φ − γ'b) u  −  correction · γ'x u)
     Δω = β (dual · δe  −  gram · (φᵀω) φ  −  shrink · ω)
@@ -35,18 +35,18 @@ class Coefficients(NamedTuple):
     saddle: float = 0.0
     """Of (φ − γ'b)u in Δθ, with u = eᵀω: the descent of the saddle point."""
     correction: float = 0.0
-    """Of γ'x u in Δθ, taken away: the gradient correction."""
+    """Of −γ'x u in Δθ: the gradient correction."""
     dual: float = 0.0
-    """Of δe in Δω: what ω learns."""
+    """Of δe in Δω: the signal that ω tracks."""
     gram: float = 0.0
-    """Of (φᵀω)φ in Δω, taken away: M in the mean."""
+    """Of −(φᵀω)φ in Δω: M in expectation."""
     shrink: float = 0.0
-    """Of ω itself in Δω, taken away: the regulariser."""
+    """Of −ω in Δω: the regulariser."""
 
 
 @dataclass(frozen=True)
 class Form(ABC):
-    """The contract: a row of coefficients.
+    """Base class: the coefficients of an update.
 
     Examples
     --------
@@ -58,11 +58,11 @@ class Form(ABC):
     @property
     @abstractmethod
     def coefficients(self) -> Coefficients:
-        """The numbers that multiply the terms of Δθ and Δω."""
+        """The factors of the terms of Δθ and Δω."""
 
     @property
     def has_dual(self) -> bool:
-        """Whether ω moves, so that a second step size β is needed."""
+        """Whether ω is updated, so that a second step size β is needed."""
         return any(self.coefficients[3:])
 
 
@@ -105,7 +105,7 @@ class Saddle(Form):
 class Correction(Form):
     """Δθ = α(δe − γ'x u), Δω = β(δe − (φᵀω)φ): TD with gradient correction; the TDC form.
 
-    Expected update (Aθ + b − (Aᵀ+M)ω, Aθ + b − Mω). As β/α → 0 it turns into plain TD, so unlike
+    Expected update (Aθ + b − (Aᵀ+M)ω, Aθ + b − Mω). As β/α → 0 it becomes plain TD, so unlike
     the saddle form it can be unstable in the mean.
 
     Examples
@@ -134,15 +134,15 @@ class UpdateNorm(Form):
 
     @property
     def coefficients(self) -> Coefficients:
-        """As the saddle form, with I in place of M."""
+        """The saddle form, with I in place of M."""
         return Coefficients(saddle=1.0, dual=1.0, shrink=1.0)
 
 
 @dataclass(frozen=True)
 class RegularisedCorrection(Form):
-    """As `Correction`, with ω pulled to zero: Δω = β(δe − (φᵀω)φ − ηω); the TDRC form.
+    """`Correction` with ω shrunk towards zero: Δω = β(δe − (φᵀω)φ − ηω); the TDRC form.
 
-    η = 0 is `Correction`; η → ∞ is `SemiGradient`.
+    η = 0 gives `Correction`; η → ∞ gives `SemiGradient`.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The named algorithms: nothing but compositions.
+"""The named algorithms, each a composition of a trace, a form and a bootstrap.
 
-Shared notation: φ_t the features of what was just visited, ρ = π/μ, γ' the discount of the step
+Common notation: φ_t the features of the current state or pair, ρ = π/μ, γ' the discount of the step
 (0 when it ends the episode), δ = R + γ'θᵀb − θᵀφ, u = eᵀω. The exact A, b and M of each rule are
 `saddleback.System.exact`; "fixed point" below is the solution of Aθ + b = 0.
 """
@@ -37,11 +37,11 @@ def GES(lam: float) -> Rule:
         ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ' Σ_a π(a|S') φ(S',a)) eᵀω
 
     Converges to the fixed point of A = ΦᵀΞ(I − γλP^π)⁻¹(γP^π − I)Φ, the minimum of the MSPBE, for
-    decaying steps; with constant steps of fixed ratio and non-zero reward to a neighbourhood whose
-    mean square size is ∝ α.
+    decaying step sizes; with constant step sizes of fixed ratio and non-zero rewards, to a
+    neighbourhood whose mean square size is ∝ α.
 
     The paper (Yang et al., AAAI 2021) sets e_{-1} = 0 in its Algorithm 1 and e_0 = 0 in its text;
-    the former is meant. Also known as GTD2(λ) on state-action pairs.
+    the former is correct. Also known as GTD2(λ) on state-action pairs.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def GQ(lam: float) -> Rule:
         e ← γλρ e + φ        ω ← ω + β(δe − (φᵀω)φ)
         θ ← θ + α(δe − γ'(1−λ)(Σ_a π(a|S') φ(S',a)) eᵀω)
 
-    Same A, b, M and fixed point as `GES`; only the path differs. Also known as TDC(λ) on
+    Same A, b, M and fixed point as `GES`; only the updates differ. Also known as TDC(λ) on
     state-action pairs. The published rule lets λ, γ and an interest depend on the state; here λ is
     a constant, γ' is 0 at an episode's end, and interest is 1.
 
@@ -92,7 +92,7 @@ def GTB(lam: float) -> Rule:
         e ← γλπ(A|S) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
 
     Converges to the fixed point with kernel p(s'|s,a) μ(a'|s') π(a'|s') λ in the resolvent. (Table
-    1 of the GES paper prints (I − γλP^μ)⁻¹ there, which is not it.) The semi-gradient version is
+    1 of the GES paper prints (I − γλP^μ)⁻¹ there, which is wrong.) The semi-gradient version is
     the tree-backup algorithm TB(λ) of Precup et al. 2000, which may diverge.
 
     Examples
@@ -109,8 +109,8 @@ def GRetrace(lam: float) -> Rule:
         e ← γλ min(1,ρ) e + φ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'b) eᵀω
 
     Converges to the fixed point with kernel λ p(s'|s,a) min(μ, π)(a'|s') in the resolvent. The
-    semi-gradient version is Retrace(λ) of Munos et al. 2016, made for tables; with linear features
-    it may diverge.
+    semi-gradient version is Retrace(λ) of Munos et al. 2016, a tabular method; with linear
+    features it may diverge.
 
     Examples
     --------
@@ -139,13 +139,13 @@ def ExpectedSarsa(lam: float) -> Rule:
 
 
 def Sarsa(lam: float) -> Rule:
-    """Sarsa(λ) as evaluation: constant trace, semi-gradient, the action really taken next.
+    """Sarsa(λ) for evaluation: constant trace, semi-gradient, the next action as sampled.
 
         e ← γλ e + φ        θ ← θ + α (R + γ' θᵀφ(S',A') − θᵀφ) e
 
     It evaluates μ; a problem with π ≠ μ is refused. On-policy, hence convergent for full-rank
-    features: TD(λ) on state-action pairs. Traces accumulate; the replacing and dutch traces of the
-    literature are other rules.
+    features: TD(λ) on state-action pairs. Traces accumulate; replacing and dutch traces are
+    different rules.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def GTD() -> Rule:
         ω ← ω + β(ρδφ − ω)        θ ← θ + α(φ − γ'φ(S')) ρφᵀω
 
     Fixed point of TD(0), reached by minimising ‖Aθ + b‖² (the NEU objective) instead of the MSPBE.
-    Later papers say GTD for the whole family, or GTD(λ) for what is `TDC` here.
+    Later papers use GTD for the entire family, or GTD(λ) for `TDC`.
 
     Examples
     --------
@@ -193,9 +193,9 @@ def GTD2(lam: float) -> Rule:
 
         e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)        θ ← θ + α(φ − γ'φ(S')) eᵀω
 
-    Fixed point of TD(λ). Published versions differ in where ρ stands, e.g. ρ(δ − φᵀω)φ for the
-    second weights, and for λ > 0 in writing θ's step as φ(φᵀω) − γ'(1−λ)φ(S')eᵀω: the same mean
-    with other noise.
+    Fixed point of TD(λ). Published versions differ in the position of ρ, e.g. ρ(δ − φᵀω)φ for the
+    auxiliary weights, and for λ > 0 in writing θ's step as φ(φᵀω) − γ'(1−λ)φ(S')eᵀω: the same mean
+    with different noise.
 
     Examples
     --------
@@ -211,8 +211,8 @@ def TDC(lam: float) -> Rule:
         e ← γλρ e + ρφ        ω ← ω + β(δe − (φᵀω)φ)
         θ ← θ + α(δe − γ'(1−λ)φ(S') eᵀω)
 
-    Fixed point of TD(λ). Published versions differ in the second weights: (ρδ − φᵀω)φ, as here, or
-    ρ(δ − φᵀω)φ, which has the same mean and other noise.
+    Fixed point of TD(λ). Published versions differ in the auxiliary weights: (ρδ − φᵀω)φ, as here,
+    or ρ(δ − φᵀω)φ, which has the same mean and different noise.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def TDC(lam: float) -> Rule:
 
 
 def TDRC(lam: float, eta: float = 1.0) -> Rule:
-    """TDRC(λ), Ghiassian et al. 2020: `TDC` with the second weights pulled to zero.
+    """TDRC(λ), Ghiassian et al. 2020: `TDC` with the auxiliary weights shrunk towards zero.
 
         ω ← ω + β(δe − (φᵀω)φ − ηω)        θ ← θ + α(δe − γ'(1−λ)φ(S') eᵀω)
 
@@ -243,8 +243,8 @@ def ETD(lam: float) -> Rule:
         f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        e ← γλρ e + ρ m φ        θ ← θ + α δ e
 
     Fixed point of A = Xᵀ diag(λd + (1−λ)f)(I − γλP_π)⁻¹(γP_π − I)X, f = (I − γP_πᵀ)⁻¹d: stable for
-    full-rank features, another solution than TD's. The published rule has an interest for each
-    state; here it is 1 everywhere. f is written F, and m is M or the emphasis, in the literature.
+    full-rank features, with a different solution from TD's. The published rule has an interest for
+    each state; here it is 1 everywhere. The literature writes F for f and M, the emphasis, for m.
 
     Examples
     --------
@@ -272,7 +272,7 @@ NAMED: dict[str, Callable[..., Rule]] = {
         ETD,
     )
 }
-"""Every named rule by its name, in the order of the table in the documentation."""
+"""Every named rule by name, in the order of the table in the documentation."""
 
 for _name, _make in NAMED.items():
     _sample = _make(*([0.5] if _name != "GTD" else []))
@@ -280,7 +280,7 @@ for _name, _make in NAMED.items():
 
 
 def make(name: str, **parameters: float) -> Rule:
-    """Build a rule from its name, as a command line or a study file would.
+    """Build a rule from its name, as the command line and study files do.
 
     Examples
     --------

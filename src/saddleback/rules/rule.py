@@ -1,4 +1,4 @@
-"""A rule is a record of independent choices; `saddleback.engine` runs any of them."""
+"""The record of a learning rule; `saddleback.engine` runs any combination of its parts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from saddleback.rules.traces import Trace
 class Rule:
     """One learning rule: a trace, a form and a bootstrap, and for ETD an emphasis.
 
-    The trace says κ, the bootstrap b and w, the form what Δθ and Δω are made of (`Coefficients`):
+    The trace defines κ, the bootstrap b and w, and the form the updates Δθ and Δω (`Coefficients`):
 
         e_t = γ_t κ_t e_{t−1} + w_t φ_t        δ_t = R_t + γ_{t+1} b_tᵀθ − φ_tᵀθ
 
-    Two rules are equal when their choices are, whatever their labels. ``str`` gives the algorithm's
-    name where there is one, ``repr`` always the composition, and `display_name` what legends and
-    tables show.
+    Two rules are equal if their parts are; labels are ignored. ``str`` gives the name of the
+    algorithm if it has one, ``repr`` always the composition, and `display_name` the text for
+    legends and tables.
 
     Parameters
     ----------
     trace, form, bootstrap, emphasis
-        The choices.
+        The parts.
     label
-        What to call the rule in legends and tables.
+        Name of the rule in legends and tables.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Rule:
             raise InvalidParameter(f"Rule: emphasis must be a FollowOn, got {self.emphasis!r}.")
         if self.bootstrap.values != "state":
             raise InvalidParameter(
-                "Rule: an emphasis weighs states, so it needs the bootstrap State(), "
+                "Rule: an emphasis weights states, so it needs the bootstrap State(), "
                 f"got {self.bootstrap!r}."
             )
 
@@ -78,7 +78,7 @@ class Rule:
 
     @property
     def kind(self) -> tuple[type, ...]:
-        """Types of the parts: what two rules that differ only in parameters have in common."""
+        """Types of the parts, which rules that differ only in parameters share."""
         return tuple(map(type, self._parts.values()))
 
     @property
@@ -95,7 +95,7 @@ class Rule:
 
     @property
     def display_name(self) -> str:
-        """What legends and tables show: the label, or the algorithm's name, or what it is made of.
+        """Text for legends and tables: the label, the name of the algorithm, or the parts.
 
         Examples
         --------
@@ -129,7 +129,7 @@ NAMES: dict[tuple[type, ...], str] = {}
 
 
 def _parameters(part: Trace | Form | FollowOn) -> list[str]:
-    """Return parameters of a part as text; those that have a default only where they differ."""
+    """Return parameters of a part as text; those equal to their default are omitted."""
 
     def text(value: object) -> str:
         return f"{value:.12g}" if isinstance(value, float) else repr(value)

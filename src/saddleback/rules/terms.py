@@ -1,11 +1,11 @@
-"""A rule applied to a problem: the numbers every learner and every exact system is made of.
+"""A rule on a problem as tables, which learners and exact systems both use.
 
 All of them are tables over the pairs i = (s, a), in the order of ``Φ``:
 
     φ_i    b_j    x_j    κ_i    w_i    ρ_i            (j the next pair)
 
-A learner looks them up step by step; `System.exact` takes their expectation. So the two cannot
-disagree about what a rule is.
+A learner looks them up step by step; `System.exact` takes their expectation. So both use one
+definition of a rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Terms:
     Attributes
     ----------
     phi, bootstrap, correction
-        φ, b and x, [n, p]; the last two are looked up at the next pair.
+        φ, b and x, [n, p]; b and x are those of the next pair.
     kappa, weight, rho
         κ, w (before any emphasis) and ρ, [n].
     emphasis
@@ -53,7 +53,7 @@ class Terms:
 
 
 def terms(rule: Rule, problem: Problem) -> Terms:
-    """Look a rule up on a problem, refusing combinations that make no sense.
+    """Tabulate a rule on a problem; incompatible combinations are refused.
 
     The correction vector is x(s') = E_μ[b | s'] − Σ_a μ(a|s') κ(s',a) φ(s',a).
 
@@ -73,7 +73,7 @@ def terms(rule: Rule, problem: Problem) -> Terms:
 def tabulate(
     rule: Rule, phi: FloatArray, pi: FloatArray, mu: FloatArray, acting: BoolArray
 ) -> Terms:
-    """Look a rule up on features φ [n, A, p] and policies π, μ [n, A] of n kinds of state.
+    """Tabulate a rule on features φ [n, A, p] and policies π, μ [n, A] of n kinds of state.
 
     Examples
     --------
@@ -90,18 +90,18 @@ def tabulate(
             "evaluate another policy."
         )
     kappa = np.zeros_like(pi)
-    given = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
-    if given.shape != pi[acting].shape:
+    result = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
+    if result.shape != pi[acting].shape:
         raise InvalidShape(
             f"{rule.trace!r}.kappa must return the shape of the policies, "
-            f"{list(pi[acting].shape)}, got {list(given.shape)}."
+            f"{list(pi[acting].shape)}, got {list(result.shape)}."
         )
-    for s, a in np.argwhere(~(np.isfinite(given) & (given >= 0)))[:1]:
+    for s, a in np.argwhere(~(np.isfinite(result) & (result >= 0)))[:1]:
         raise InvalidNumbers(
-            f"{rule.trace!r}.kappa[{np.flatnonzero(acting)[s]}, {a}] is {given[s, a]:g}; it must "
+            f"{rule.trace!r}.kappa[{np.flatnonzero(acting)[s]}, {a}] is {result[s, a]:g}; it must "
             "be finite and >= 0."
         )
-    kappa[acting] = given
+    kappa[acting] = result
     rho = ratio(pi, mu)
     b = rule.bootstrap.rows(phi, pi)
     x = np.einsum("sa,sap->sp", mu, b - kappa[:, :, None] * phi)
@@ -119,23 +119,23 @@ def tabulate(
 
 def check(rule: Rule, problem: Problem) -> None:
     """Refuse a rule that cannot be applied to ``problem``."""
-    is_rule(rule)
+    require_rule(rule)
     _validate.instance(str(rule), "problem", problem, Problem)
     if rule.values != problem.values:
-        wanted = "[s, a, p]" if rule.values == "action" else "[s, p]"
+        shape = "[s, a, p]" if rule.values == "action" else "[s, p]"
         raise RuleMismatch(
             f"{rule} learns {rule.values} values but the problem's features describe "
-            f"{problem.values} values; give features of shape {wanted}, or another rule."
+            f"{problem.values} values; give features of shape {shape}, or use another rule."
         )
 
 
-def is_rule(rule: object) -> None:
+def require_rule(rule: object) -> None:
     """Refuse anything that is not a rule.
 
     Examples
     --------
     >>> from saddleback import GES
-    >>> is_rule(GES(0.5))
+    >>> require_rule(GES(0.5))
     """
     if not isinstance(rule, Rule):
         name = getattr(rule, "__name__", "")
@@ -143,18 +143,18 @@ def is_rule(rule: object) -> None:
         raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
 
 
-def each_rule(given: object) -> list[Rule]:
-    """Return one rule or several as a list, refusing anything else and an empty one.
+def as_rules(rules: object) -> list[Rule]:
+    """Return one rule or several as a list; anything else, and an empty list, is refused.
 
     Examples
     --------
     >>> from saddleback import GES, GQ
-    >>> [str(rule) for rule in each_rule([GES(0.5), GQ(0.5)])]
+    >>> [str(rule) for rule in as_rules([GES(0.5), GQ(0.5)])]
     ['GES(0.5)', 'GQ(0.5)']
     """
-    rules: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
-    for rule in rules:
-        is_rule(rule)
-    if not rules:
-        raise RuleMismatch("no rule is given: the list of rules is empty.")
-    return rules
+    listed: list[Any] = list(rules) if isinstance(rules, (list, tuple)) else [rules]
+    for rule in listed:
+        require_rule(rule)
+    if not listed:
+        raise RuleMismatch("the list of rules is empty; give at least one rule.")
+    return listed

@@ -1,9 +1,9 @@
-"""Traces: how much credit flows back through a pair (s, a).
+"""Traces: the amount of credit that flows back through a pair (s, a).
 
     e_t = γ_t κ(S_t, A_t) e_{t-1} + w_t φ_t
 
-The coefficient κ is all that tells one trace from another. It also is all the exact system
-needs: P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a').
+Traces differ only in the coefficient κ. The exact system needs nothing else of them:
+P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a').
 
 To add a trace, write one frozen dataclass with a method ``kappa``.
 """
@@ -23,7 +23,7 @@ from saddleback.policies import ratio
 
 @dataclass(frozen=True)
 class Trace(ABC):
-    """The contract: κ as a function of the two policies.
+    """Base class: κ as a function of the two policies.
 
     Examples
     --------
@@ -39,12 +39,12 @@ class Trace(ABC):
 
     @property
     def pointwise(self) -> bool:
-        """Whether κ of a state needs only the policies in that state."""
+        """Whether κ in a state depends only on the policies in that state."""
         return True
 
     @property
     def by_action(self) -> bool:
-        """Whether κ of an action needs π and μ of that action only, as most logs hold no more."""
+        """Whether κ of an action depends only on its own π and μ; most logs have no more."""
         return False
 
     @abstractmethod
@@ -63,13 +63,13 @@ class _Lambda(Trace):
 
     @property
     def by_action(self) -> bool:
-        """Whether κ of an action needs π and μ of that action only: yes."""
+        """Whether κ of an action depends only on its own π and μ: yes."""
         return True
 
 
 @dataclass(frozen=True)
 class Importance(_Lambda):
-    """κ = λρ: per-decision importance sampling; unbiased, and of unbounded variance for λ near 1.
+    """κ = λρ: per-decision importance sampling; unbiased, with unbounded variance for λ near 1.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Constant(_Lambda):
 
 @dataclass(frozen=True)
 class TreeBackup(_Lambda):
-    """κ = λπ(a|s): needs no behaviour probabilities, and cuts even on-policy (Precup 2000).
+    """κ = λπ(a|s): needs no propensities, and cuts traces even on-policy (Precup 2000).
 
     Examples
     --------
@@ -135,9 +135,9 @@ class ActionDependent(Trace):
 
         ψ_ζ = 2ζψ_0 + max(0, 2ζ−1)(ψ_max − 2ψ_0)        ν_ζ = min(ψ_ζ, 1/max(μ, π)),
 
-    so ζ = 0 bootstraps fully and ζ = 1 least. Actions that neither policy takes are left out of
-    the extrema. Where not all states are seen at once, declare the ``extrema``: least and greatest
-    max(μ, π).
+    so ζ = 0 bootstraps fully and ζ = 1 the least. Actions that neither policy takes are excluded
+    from the extrema. If not all states are available at once, declare ``extrema``: the smallest and
+    the largest max(μ, π).
 
     Examples
     --------
@@ -152,7 +152,7 @@ class ActionDependent(Trace):
         object.__setattr__(self, "zeta", _validate.unit("ActionDependent", "zeta", self.zeta))
         if self.extrema is not None and not 0 < self.extrema[0] <= self.extrema[1] <= 1:
             raise InvalidParameter(
-                "ActionDependent: extrema must be 0 < least <= greatest <= 1, got "
+                "ActionDependent: extrema must be 0 < smallest <= largest <= 1, got "
                 f"{self.extrema!r}."
             )
 
@@ -170,8 +170,8 @@ class ActionDependent(Trace):
         """Return ν_ζ π."""
         larger = np.maximum(pi, mu)
         taken = larger > 0
-        least, greatest = self.extrema or (larger[taken].min(), larger[taken].max())
-        psi_0, psi_max = 1.0 / greatest, 1.0 / least
+        smallest, largest = self.extrema or (larger[taken].min(), larger[taken].max())
+        psi_0, psi_max = 1.0 / largest, 1.0 / smallest
         psi = 2 * self.zeta * psi_0 + max(0.0, 2 * self.zeta - 1) * (psi_max - 2 * psi_0)
         nu = np.minimum(psi, np.divide(1.0, larger, out=np.zeros_like(larger), where=taken))
         return np.asarray(nu * pi)
@@ -179,7 +179,7 @@ class ActionDependent(Trace):
 
 @dataclass(frozen=True)
 class NoTrace(Trace):
-    """κ = 0: credit stays where it is earned; every one-step method.
+    """κ = 0: no credit flows back; every one-step method.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class NoTrace(Trace):
 
     @property
     def by_action(self) -> bool:
-        """Whether κ of an action needs π and μ of that action only: yes, neither."""
+        """Whether κ of an action depends only on its own π and μ: yes, it is 0."""
         return True
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:

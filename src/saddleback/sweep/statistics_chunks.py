@@ -33,10 +33,10 @@ from saddleback.log.arrow_decode import decode_dictionary
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.rules import Rule
+from saddleback.rules.serialization import rule_to_dict
 from saddleback.sweep.executors import Place
 from saddleback.sweep.store import Store, same_versions
 from saddleback.sweep.task_runner import Task, Watcher, run_tasks
-from saddleback.system.io import rule_words
 
 ROWS = 2_000_000
 """Rows of a group, at least, where there are as many."""
@@ -133,7 +133,7 @@ class Summing:
         setting, log = self.setting(), self.log
         behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
         return asdict(setting) | {
-            "rules": [rule_words(replace(rule, label="")) for rule in setting.rules],
+            "rules": [rule_to_dict(replace(rule, label="")) for rule in setting.rules],
             "columns": dict(log.roles.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The linear systems behind the rules, exactly: fixed points, stability, objectives, operators."""
+"""Linear systems of rules: fixed points, stability, objectives and operators."""
 
 from saddleback.system.io import load, save
 from saddleback.system.linear_stability import Stability

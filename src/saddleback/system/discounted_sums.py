@@ -1,12 +1,12 @@
-"""Expectations along the behaviour chain, with the trace carried along.
+"""Discounted sums along the behaviour chain, weighted by the trace.
 
-The discounted kernel of a trace is P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a'). Everything
-exact needs z = (I − γP_κ)⁻¹ y for y given on pairs. Since P_κ factors through the next state,
+The discounted kernel of a trace is P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a'). Exact systems
+need z = (I − γP_κ)⁻¹ y for functions y of pairs. Since P_κ factors through the next state,
 
     z = y + Γ n,        n(s') = Σ_a μ(a|s') κ(s',a) z(s',a),
 
-it takes one solve of the size of the state space, not of the pairs (Γ = γP with the mass of
-ending transitions taken out, so episodic problems need nothing more).
+this takes one solve with as many unknowns as states, not pairs. Γ is γP without the transitions
+that end an episode, so episodic problems need no special case.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def resolvent(
 ) -> FloatArray:
     """(I − γP_κ)⁻¹ y for columns y [S·A, k] and trace coefficients κ [S·A].
 
-    ``states`` restricts it to a set of states that μ does not leave; elsewhere z is not right.
+    ``states`` restricts the sum to a set of states that μ does not leave; z is valid only there.
     """
     mdp = problem.mdp
     flow = problem.behaviour * kappa.reshape(mdp.n_states, mdp.n_actions)

@@ -1,7 +1,7 @@
-"""Rank, solutions and stability of Aθ + b, exactly, singular A and badly scaled features included.
+"""Rank, solutions and stability of Aθ + b, also for singular A and badly scaled features.
 
-Rank is judged on S⁻¹AS⁻¹ with S the diagonal of feature sizes √M_ii, so it does not depend on the
-units of the features.
+Rank is computed from S⁻¹AS⁻¹ with S the diagonal of feature sizes √M_ii, so it does not depend on
+the units of the features.
 
 The update θ ← θ + α(Aθ + b) with non-singular A is stable for some α > 0 iff every eigenvalue z has
 negative real part, and then exactly for 0 < α < min −2Re(z)/|z|². A singular A needs more: b in
@@ -31,19 +31,19 @@ class Stability:
     Attributes
     ----------
     stable
-        Whether it converges for some step size, from every θ_0.
+        Whether the update converges for some step size, from every θ_0.
     max_step_size
-        It converges exactly for step sizes in (0, max_step_size); 0 if for none.
+        The update converges for step sizes in (0, max_step_size) and no others; 0 if for none.
     reason
-        The verdict in a sentence.
+        The verdict as a sentence.
 
     Examples
     --------
     >>> from saddleback import ExpectedSarsa, System, problems
     >>> System.exact(problems.two_state(gamma=0.8), ExpectedSarsa(0.0)).stability.stable
     True
-    >>> found = System.exact(problems.two_state(gamma=0.999), ExpectedSarsa(0.0)).stability
-    >>> found.max_step_size, found.reason[-42:]
+    >>> verdict = System.exact(problems.two_state(gamma=0.999), ExpectedSarsa(0.0)).stability
+    >>> verdict.max_step_size, verdict.reason[-42:]
     (0.0, 'A has an eigenvalue with real part 0.2485.')
     """
 
@@ -53,7 +53,7 @@ class Stability:
 
 
 def sizes(M: FloatArray) -> FloatArray:
-    """√M_ii, the size of each feature; 1 for one that is never active."""
+    """√M_ii, the size of each feature; 1 for a feature that is never active."""
     diagonal = np.diag(M)
     return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
 
@@ -61,7 +61,7 @@ def sizes(M: FloatArray) -> FloatArray:
 def pseudo_inverse(M: FloatArray) -> FloatArray:
     """Return a symmetric generalised inverse of M, the inverse where there is one.
 
-    It is S⁻¹(S⁻¹MS⁻¹)⁺S⁻¹, so that the units of the features do not decide what counts as zero.
+    It is S⁻¹(S⁻¹MS⁻¹)⁺S⁻¹, so the numerical rank does not depend on the units of the features.
     """
     s = sizes(M)
     scaled = np.linalg.pinv(M / np.outer(s, s), rtol=RTOL, hermitian=True)
@@ -70,7 +70,7 @@ def pseudo_inverse(M: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """A split into range and null space, by the singular values of S⁻¹AS⁻¹."""
+    """Range and null space of A, from the singular values of S⁻¹AS⁻¹."""
 
     A: FloatArray
     size: FloatArray
@@ -80,7 +80,7 @@ class Decomposition:
         scaled = self.A / np.outer(self.size, self.size)
         try:
             U, s, Vt = np.linalg.svd(scaled)
-        except np.linalg.LinAlgError:  # the fast routine gives up on some large, sound matrices
+        except np.linalg.LinAlgError:  # the default driver fails on some large, valid matrices
             U, s, Vt = scipy.linalg.svd(scaled, lapack_driver="gesvd")
         return U, s, Vt.T
 
@@ -111,7 +111,7 @@ class Decomposition:
         return _orthonormal(self._svd[0][:, self.rank :] / self.size[:, None])
 
     def same_null(self, M: FloatArray) -> bool:
-        """Whether what A does not see is not seen by M either: rank [A; M] = rank A."""
+        """Whether the null space of A is within that of M: rank [A; M] = rank A."""
         scale = np.outer(self.size, self.size)
         return spectral_rank(np.vstack([self.A / scale, M / scale])) == self.rank
 
@@ -122,15 +122,15 @@ class Decomposition:
         return bool(np.linalg.norm(outside) <= 1e-9 * np.linalg.norm(scaled))
 
     def solve(self, b: FloatArray) -> FloatArray:
-        """Return the θ of least norm with Aθ = b (least squares, scaled, if there is none)."""
+        """Return the minimum-norm θ with Aθ = b (scaled least squares if there is none)."""
         U, s, V = self._svd
         r = self.rank
-        some = (V[:, :r] @ ((U[:, :r].T @ (b / self.size)) / s[:r])) / self.size
-        return np.asarray(some - self.null @ (self.null.T @ some))
+        solution = (V[:, :r] @ ((U[:, :r].T @ (b / self.size)) / s[:r])) / self.size
+        return np.asarray(solution - self.null @ (self.null.T @ solution))
 
 
 def spectral_rank(table: FloatArray) -> int:
-    """Rank of a table, by its singular values."""
+    """Numerical rank of a table, from its singular values."""
     s = scipy.linalg.svd(table, compute_uv=False, check_finite=False, lapack_driver="gesvd")
     return int((s > RTOL * s[0]).sum())
 
@@ -146,7 +146,7 @@ def eigenvalues(A: FloatArray) -> ComplexArray:
 
 
 def stability(A: FloatArray, b: FloatArray, size: FloatArray | None = None) -> Stability:
-    """Decide stability of θ ← θ + α(Aθ + b), with the features' sizes for judging rank.
+    """Decide stability of θ ← θ + α(Aθ + b); the sizes of the features scale the rank test.
 
     Examples
     --------
@@ -154,22 +154,24 @@ def stability(A: FloatArray, b: FloatArray, size: FloatArray | None = None) -> S
     1.0
     """
     parts = Decomposition(A, np.ones(len(A)) if size is None else size)
-    what = "the semi-gradient update θ + α(Aθ + b)"
+    update = "the semi-gradient update θ + α(Aθ + b)"
     where = ""
     if parts.deficient:
         if not parts.reaches(b):
-            reason = f"{what} has no fixed point: b is outside the range of A."
+            reason = f"{update} has no fixed point: b is outside the range of A."
             return Stability(False, 0.0, reason)
         if parts.rank == 0:
-            return Stability(True, np.inf, f"{what} never moves: A and b are zero.")
+            return Stability(True, np.inf, f"{update} never moves: A and b are zero.")
         angles = np.linalg.svd(parts.left_null.T @ parts.null, compute_uv=False)
         if angles.min() <= 1e-9:
-            reason = f"{what} grows linearly: the eigenvalue 0 of A is not semisimple."
+            reason = f"{update} grows linearly: the eigenvalue 0 of A is not semisimple."
             return Stability(False, 0.0, reason)
         where = f" on the range of A (rank {parts.rank} of {len(A)}); the limit depends on θ_0"
     z = eigenvalues(parts.range.T @ A @ parts.range if parts.deficient else A)
     if z[0].real >= 0:
-        reason = f"{what} diverges for every α: A has an eigenvalue with real part {z[0].real:.6g}."
+        reason = (
+            f"{update} diverges for every α: A has an eigenvalue with real part {z[0].real:.6g}."
+        )
         return Stability(False, 0.0, reason)
     limit = float((-2 * z.real / np.abs(z) ** 2).min())
-    return Stability(True, limit, f"{what} is stable for 0 < α < {limit:.6g}{where}.")
+    return Stability(True, limit, f"{update} is stable for 0 < α < {limit:.6g}{where}.")

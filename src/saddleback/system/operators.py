@@ -1,10 +1,10 @@
-"""The operators of the paper, on the rows of Φ: pairs (s, a), or states for state values.
+"""The operators of the paper, on values for the rows of Φ: pairs (s, a), or states.
 
     B^π q = r + γP^π q                                           (Bellman)
     B_λ q = q + E_μ[Σ_k (γλ)^k ρ_1…ρ_k δ_k] = q + (I − γλP^π)⁻¹ (B^π q − q)
     Π = Φ (ΦᵀΞΦ)⁺ ΦᵀΞ                                            (projection)
 
-The λ-operator is given for any trace, with κ in place of λρ.
+The λ-operator is defined for any trace, with κ in place of λρ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from saddleback.system.linear_stability import pseudo_inverse
 
 
 def bellman(problem: Problem, values: ArrayLike) -> FloatArray:
-    """B^π q = r + γP^π q, the Bellman operator, on values q given for each row of Φ.
+    """B^π q = r + γP^π q, the Bellman operator, on values q for each row of Φ.
 
     Examples
     --------
@@ -32,10 +32,10 @@ def bellman(problem: Problem, values: ArrayLike) -> FloatArray:
     True
     """
     y = _rows(problem, values)
-    backed = _pair_errors(problem, y)
+    errors = _pair_errors(problem, y)
     if problem.values == "state":
-        return y + average(problem.target, backed)[:, 0]
-    return y + backed[:, 0]
+        return y + average(problem.target, errors)[:, 0]
+    return y + errors[:, 0]
 
 
 def lambda_operator(
@@ -50,12 +50,12 @@ def lambda_operator(
     Parameters
     ----------
     problem, rule
-        Where, and which trace.
+        The problem, and the rule whose trace is used.
     values
         One value for each row of Φ.
     form
-        ``"series"`` adds up the paper's expectation term by term, until a term is below 1e-16 of
-        the sum; ``"resolvent"`` is its closed form. They agree.
+        ``"series"`` sums the paper's expectation term by term, until a term is below 1e-16 of the
+        sum; ``"resolvent"`` is its closed form. They agree.
 
     Examples
     --------
@@ -101,14 +101,14 @@ def _pair_errors(problem: Problem, y: FloatArray) -> FloatArray:
     """Expected TD error δ(s,a) = r + γE[value of s'] − value, a column over pairs."""
     mdp = problem.mdp
     if problem.values == "state":
-        here, following = np.repeat(y, mdp.n_actions), y[:, None]
+        current, successor = np.repeat(y, mdp.n_actions), y[:, None]
     else:
-        here, following = y, average(problem.target, y[:, None])
-    return mdp.R.reshape(-1, 1) + backward(problem, following) - here[:, None]
+        current, successor = y, average(problem.target, y[:, None])
+    return mdp.R.reshape(-1, 1) + backward(problem, successor) - current[:, None]
 
 
 def _series(problem: Problem, kappa: FloatArray, delta: FloatArray) -> FloatArray:
-    """Σ_k (γP_κ)^k δ, one term for each step the credit travels."""
+    """Σ_k (γP_κ)^k δ, where term k is the credit that flows back k steps."""
     flow = problem.behaviour * kappa.reshape(problem.behaviour.shape)
     term, total = delta, delta.copy()
     while np.abs(term).max() > 1e-16 * np.abs(total).max():

@@ -1,13 +1,12 @@
-"""The linear system behind a rule, and everything that follows from it.
+"""The linear system of a rule: fixed point, stability and objectives.
 
     A = E[e_t (γ'b_t − φ_t)ᵀ]    b = E[R e_t]    M = E[φ_t φ_tᵀ]    C = E[γ'x_t e_tᵀ]
 
-in the long run under μ. With W the diagonal of trace weights these are, exactly,
+in the long run under μ. With W the diagonal of trace weights, exactly,
 
     A = ΦᵀΞW(I − γP_κ)⁻¹(γP_b − I)Φ        b = ΦᵀΞW(I − γP_κ)⁻¹ r        M = ΦᵀΞΦ.
 
-Where the weights do not disturb M (no emphasis), C = Aᵀ + M: saddle and correction forms of one
-trace solve the same system.
+Without an emphasis, C = Aᵀ + M: the saddle and correction forms of a trace solve the same system.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ import numpy as np
 from saddleback import _validate, markov_chain
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
-from saddleback.engine import CHUNK, Moments, Source, Sums, as_source
+from saddleback.engine import CHUNK, ForwardMoments, Moments, Source, as_source
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, each_rule, is_rule, terms
+from saddleback.rules import Rule, Terms, as_rules, require_rule, terms
 from saddleback.system import linear_stability
 from saddleback.system.discounted_sums import average, backward, resolvent
 
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LARGEST = 10_000
-"""Most features for which dense matrices are estimated; several are held, 7 GB at this size."""
+"""Largest number of features for dense matrices; at this size an estimate needs 7 GB."""
 
 SHOWN = 300
-"""Most features for which a system shows its stability unasked: more take long."""
+"""Largest number of features for which ``repr`` computes the stability, which is slow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class System(Tabular):
-    """The linear system of a rule, and what it implies.
+    """The linear system of a rule, with its fixed point, stability and objectives.
 
         A = E[e_t (γ'b_t − φ_t)ᵀ]    b = E[R e_t]    M = E[φ_t φ_tᵀ]    C = E[γ'x_t e_tᵀ]
 
-    `to_pandas` and `to_polars` have a row for each feature, with the columns ``feature``,
-    ``fixed_point`` (θ*), ``b``, and of an estimate ``b_error``.
+    `to_pandas` and `to_polars` return one row per feature, with the columns ``feature``,
+    ``fixed_point`` (θ*), ``b``, and for an estimate ``b_error``.
 
     Attributes
     ----------
@@ -57,10 +56,9 @@ class System(Tabular):
     problem
         The problem they were computed from; needed for `mse`.
     errors
-        Standard errors of A, b and M where they were estimated.
+        Standard errors of A, b and M, if they were estimated.
     batches, batch_steps
-        The means of each batch of an estimate that kept them, for `resample`, and how many steps
-        each is of.
+        Batch means of an estimate that kept them, for `resample`, and the steps per batch.
 
     Examples
     --------
@@ -95,18 +93,18 @@ class System(Tabular):
             _validate.shape(name, array, (p,) if name == "b" else (p, p))
             _validate.finite(name, array)
             object.__setattr__(self, name, array)
-        is_rule(self.rule)
+        require_rule(self.rule)
 
     @classmethod
     def exact(cls, problem: Problem, rule: Rule) -> Self:
-        """Take the long-run expectation of the rule's per-step numbers on a finite problem.
+        """Compute the system of a rule on a finite problem, from long-run expectations.
 
         Parameters
         ----------
         problem
             Dynamics, features, π and μ.
         rule
-            A rule that learns the kind of values the features describe.
+            A rule for the values that the features describe.
         """
         t = terms(rule, problem)
         visited = problem.visits > 0
@@ -165,19 +163,19 @@ class System(Tabular):
         source
             A finite problem or a simulation to sample from, or a `Stream`.
         rules
-            A rule, or several that see the same steps.
+            A rule, or several that are estimated from the same steps.
         steps, rng
-            How many steps to sample (rounded down to equal batches), and from which seed. Of a
-            `Stream`, all its steps if not said.
+            Number of steps to sample (rounded down to equal batches), and the seed. The default
+            for a `Stream` is all its steps.
         batches
-            Batches of consecutive steps whose means give the standard errors, `errors`.
+            Number of batches of consecutive steps, whose means give the standard errors.
         keep_batches
-            Whether to keep the means of each batch too, for `resample`; they take memory.
+            Whether to keep the batch means, for `resample`; they take memory.
 
         Returns
         -------
         System, or a list of them
-            One for each rule, with C taken as Aᵀ + M.
+            One per rule, with C = Aᵀ + M.
 
         Examples
         --------
@@ -187,12 +185,12 @@ class System(Tabular):
         >>> traced.A.shape, traced.errors.A.shape
         ((972, 972), (972, 972))
         """
-        chosen = each_rule(rules)
+        chosen = as_rules(rules)
         data = as_source("System.estimate", source)
         if data.p > LARGEST:
             raise InvalidParameter(
-                f"System.estimate: {data.p} features need matrices of {data.p}² entries; at most "
-                f"{LARGEST} can be held. Use fewer features."
+                f"System.estimate: {data.p} features need matrices of {data.p}² entries; the limit "
+                f"is {LARGEST} features. Use fewer features."
             )
         if _validate.count("System.estimate", "batches", batches) < 2:
             raise InvalidParameter("System.estimate: batches must be at least 2, got 1.")
@@ -205,26 +203,27 @@ class System(Tabular):
         _validate.count("System.estimate", "steps in a batch", size)
         sampler = data.sampler(_validate.generator(rng)[0])
         streamer = data.streamer(chosen)
-        sums = [Sums(data.p, size, keep_batches) for _ in chosen]
+        moments = [ForwardMoments(data.p, size, keep_batches) for _ in chosen]
         for begin in range(0, size * batches, CHUNK):
-            piece = sampler.take(min(CHUNK, size * batches - begin))
-            for sum_, stream in zip(sums, streamer(piece), strict=True):
-                sum_.add(stream)
+            chunk = sampler.take(min(CHUNK, size * batches - begin))
+            for moment, stream in zip(moments, streamer(chunk), strict=True):
+                moment.add(stream)
         problem = source if isinstance(source, Problem) else None
-        found = []
-        for rule, sum_ in zip(chosen, sums, strict=True):
-            A, b, M = sum_.moments()
-            found.append(cls(A, b, M, A.T + M, rule, problem, sum_.errors(), sum_.kept, size))
-        return found[0] if isinstance(rules, Rule) else found
+        systems = []
+        for rule, moment in zip(chosen, moments, strict=True):
+            A, b, M = moment.moments()
+            errors, means = moment.errors(), moment.batch_means
+            systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size))
+        return systems[0] if isinstance(rules, Rule) else systems
 
     def resample(self, draws: int, rng: RNG = None) -> Iterator[Self]:
-        """Systems from batches drawn anew with replacement: the bootstrap, for what depends on A.
+        """Yield systems of batches drawn with replacement: a bootstrap of the estimate.
 
-        Batches much longer than the chain takes to mix are nearly independent.
+        Batches much longer than the mixing time of the chain are nearly independent.
         """
         if self.batches is None:
             raise Undefined(
-                "there are no batches to draw from; use System.estimate(…, keep_batches=True)."
+                "there are no batches to resample; use System.estimate(…, keep_batches=True)."
             )
         generator = _validate.generator(rng)[0]
         for _ in range(draws):
@@ -234,7 +233,7 @@ class System(Tabular):
             )
             yield replace(self, A=A, b=b, M=M, C=A.T + M, errors=None, batches=None)
 
-    # What the system says about its solution.
+    # Solution and stability.
 
     @property
     def p(self) -> int:
@@ -252,21 +251,21 @@ class System(Tabular):
 
     @property
     def deficient(self) -> bool:
-        """Whether A is singular, so that the fixed point is not unique or does not exist."""
+        """Whether A is singular: the fixed point is not unique or does not exist."""
         return self._parts.deficient
 
     @cached_property
     def fixed_point(self) -> FloatArray:
-        """θ*, the solution of Aθ + b = 0 of least norm.
+        """θ*, the minimum-norm solution of Aθ + b = 0.
 
-        Where b is outside the range of A there is no fixed point (`outcome` says so), and this is
-        a least-squares solution.
+        If b is outside the range of A there is no fixed point (see `outcome`), and this is a
+        least-squares solution.
         """
         return self._parts.solve(-self.b)
 
     @cached_property
     def outcome(self) -> str:
-        """``"ok"``, or in a sentence what stands in the way of a unique fixed point."""
+        """``"ok"``, or the reason why there is no unique fixed point."""
         reasons = []
         if self.problem is not None and self.problem.note:
             reasons.append(self.problem.note)
@@ -274,12 +273,12 @@ class System(Tabular):
             idle = int((np.diag(self.M) == 0).sum())
             never = f" ({idle} features are never active)" if idle else ""
             if not self._parts.reaches(self.b):
-                what = "b is outside its range, so there is no fixed point (least squares given)"
+                detail = "b is outside its range, so there is no fixed point (least squares used)"
             elif self._parts.same_null(self.M):
-                what = "θ* is not unique (least norm given), its predictions where μ goes are"
+                detail = "θ* is not unique (minimum norm used), but its predictions under μ are"
             else:
-                what = "neither θ* nor its predictions are unique (least norm given)"
-            reasons.append(f"singular A: rank {self.rank} of {self.p}{never}; {what}.")
+                detail = "neither θ* nor its predictions are unique (minimum norm used)"
+            reasons.append(f"singular A: rank {self.rank} of {self.p}{never}; {detail}.")
         return " ".join(reasons) or "ok"
 
     @cached_property
@@ -291,8 +290,8 @@ class System(Tabular):
     def stability(self) -> linear_stability.Stability:
         """Verdict on the expected off-line update θ ← θ + α(Aθ + b), with its reason.
 
-        This is the semi-gradient update with the rule's trace and bootstrap, whatever the rule's
-        own form: where it is unstable a gradient form such as that of `GES` is called for.
+        This is the semi-gradient update with the trace and bootstrap of the rule, for any form of
+        the rule: if it is unstable, use a gradient form such as that of `GES`.
         """
         return linear_stability.stability(self.A, self.b, linear_stability.sizes(self.M))
 
@@ -303,14 +302,14 @@ class System(Tabular):
 
     @property
     def max_step_size(self) -> float:
-        """Least α > 0 for which θ ← θ + α(Aθ + b) no longer converges; 0 if none does."""
+        """Smallest α > 0 for which θ ← θ + α(Aθ + b) diverges; 0 if it does for every α."""
         return self.stability.max_step_size
 
-    # Objectives. θ may carry leading axes: one value for each.
+    # Objectives. θ may have leading axes; results have one value for each.
 
     @cached_property
     def M_inverse(self) -> FloatArray:
-        """The inverse of M, or where it is singular a generalised inverse."""
+        """The inverse of M, or a generalised inverse if M is singular."""
         return linear_stability.pseudo_inverse(self.M)
 
     def residual(self, theta: ArrayLike) -> FloatArray:
@@ -342,7 +341,7 @@ class System(Tabular):
         scale = float(truth**2 @ weights)
         if scale == 0.0:
             raise Undefined(
-                "mse is relative to ‖q^π‖², which is 0 on this problem (all rewards that matter "
+                "mse is relative to ‖q^π‖², which is 0 on this problem (all reachable rewards "
                 "are 0). Use mse_absolute, or give the problem rewards."
             )
         return self.mse_absolute(theta) / scale
@@ -351,22 +350,19 @@ class System(Tabular):
     def _reference(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Φ, weights and true values of the rows that μ visits."""
         if self.problem is None:
-            raise Undefined("the true values are not known: this system has no problem.")
+            raise Undefined("the true values are unknown: this system has no problem.")
         rows = self.problem.weights > 0
         return self.problem.Phi[rows], self.problem.weights[rows], self.problem.truth[rows]
 
     @property
     def objectives(self) -> Mapping[str, Callable[[ArrayLike], FloatArray]]:
-        """What a run records unless told otherwise, by name.
-
-        They are `mspbe` and, where the true values exist, `mse_absolute`.
-        """
+        """The default metrics of a run: `mspbe` and, if true values exist, `mse_absolute`."""
         try:
-            known = self._reference is not None
+            has_truth = self._reference is not None
         except Undefined:
-            known = False
-        found: dict[str, Callable[[ArrayLike], FloatArray]] = {"mspbe": self.mspbe}
-        return found | {"mse_absolute": self.mse_absolute} if known else found
+            has_truth = False
+        metrics: dict[str, Callable[[ArrayLike], FloatArray]] = {"mspbe": self.mspbe}
+        return metrics | {"mse_absolute": self.mse_absolute} if has_truth else metrics
 
     def saddle(self, theta: ArrayLike, omega: ArrayLike) -> FloatArray:
         """Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω; its maximum over ω is the MSPBE of θ."""
@@ -380,11 +376,11 @@ class System(Tabular):
             ) from None
 
     def best_dual(self, theta: ArrayLike) -> FloatArray:
-        """ω(θ) = M⁻¹(Aθ+b), where Ψ(θ, ·) is greatest."""
+        """ω(θ) = M⁻¹(Aθ+b), the maximiser of Ψ(θ, ·)."""
         return self.residual(theta) @ self.M_inverse
 
-    def _weights(self, name: str, given: ArrayLike) -> FloatArray:
-        array = _validate.floats(name, given)
+    def _weights(self, name: str, weights: ArrayLike) -> FloatArray:
+        array = _validate.floats(name, weights)
         _validate.shape(name, array, (*array.shape[:-1], self.p))
         return array
 
@@ -394,7 +390,7 @@ class System(Tabular):
         Parameters
         ----------
         ax
-            Where to draw; a new figure if not given.
+            Axes to draw on; a new figure if not given.
 
         Examples
         --------
@@ -413,9 +409,9 @@ class System(Tabular):
         return table if self.errors is None else table | {"b_error": self.errors.b}
 
     def _findings(self) -> dict[str, str]:
-        """What there is to say about the solution and about stability."""
-        found = {} if self.outcome == "ok" else {"fixed point": self.outcome}
-        return found | ({"stability": self.stability.reason} if self.p <= SHOWN else {})
+        """Findings about the solution and the stability, by subject."""
+        findings = {} if self.outcome == "ok" else {"fixed point": self.outcome}
+        return findings | ({"stability": self.stability.reason} if self.p <= SHOWN else {})
 
     def __repr__(self) -> str:
         head = f"System({self.rule.display_name}, p={self.p}, rank={self.rank})"
@@ -441,3 +437,16 @@ def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
     m[visited] += t.emphasis * (f / d[visited] - 1.0)
     return t.weight * np.repeat(m, mdp.n_actions)
+
+
+def as_system(owner: str, source: Problem | System, rule: Rule | None) -> System:
+    """Return a system as it is, or the exact system of a problem and a rule.
+
+    A rule that is missing, or that differs from the rule of the system, is an error of ``owner``.
+    """
+    if isinstance(source, System):
+        if rule is not None and rule != source.rule:
+            raise InvalidParameter(f"{owner}: the system is that of {source.rule}, not of {rule}.")
+        return source
+    _validate.instance(owner, "problem", source, Problem)
+    return System.exact(source, as_rules(rule)[0])

@@ -1,4 +1,4 @@
-"""Theory as computation: what is stable, how fast it converges, and down to which error."""
+"""Theory as computation: stability, rates of convergence and error floors."""
 
 from saddleback.theory.analyse import Analysis, analyse
 from saddleback.theory.covariance import newey_west, noise_covariance

@@ -1,4 +1,4 @@
-"""Everything the theory has to say about one rule on one problem, or on an estimate of it."""
+"""A complete analysis of one rule on one problem, or on an estimated system."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from saddleback.errors import SaddlebackError, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
+from saddleback.system.system import as_system
 from saddleback.theory import moment_model
 from saddleback.theory.error_floor import small_step_floor
-from saddleback.theory.given import system_of
 from saddleback.theory.mean_square import largest_stable
 from saddleback.theory.mean_stability import MeanStability, Pair
 from saddleback.theory.noise_chain import Noise
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-MAPPED = 2500
-"""Most second moments over all nodes for which the chain is asked at every point of a map."""
+MAX_MAPPED_MOMENTS = 2500
+"""Largest number of second moments for which the chain is evaluated at every point of a map."""
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis(Tabular):
-    """Verdicts on a rule. Where one cannot be had, the sentence that says why stands for it.
+    """Verdicts on a rule. An unavailable quantity is replaced by a sentence with the reason.
 
-    `to_pandas` and `to_polars` have a row for each quantity of `as_dict`, with the columns
-    ``quantity``, ``value`` (NaN where there is no number) and ``note``, the sentence that says why.
+    `to_pandas` and `to_polars` return one row per quantity of `as_dict`, with the columns
+    ``quantity``, ``value`` (NaN if unavailable) and ``note``, the reason.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class Analysis(Tabular):
     mean
         Stability of the mean of the rule's own update.
     mean_limit, mean_best
-        Largest α at β = α for which the mean converges, and the pair with which it does so fastest.
+        Largest α at β = α for which the mean converges, and the pair for which it does so fastest.
     theorem2
         Constants of Theorem 2.
     trace_radius, ceiling
-        Growth of E‖e‖² a step, and the largest λ for which it is less than 1.
+        Growth of E‖e‖² per step, and the largest λ for which it is less than 1.
     square_limit
         Largest α at β = α that is stable in mean square.
     advice
@@ -66,19 +66,19 @@ class Analysis(Tabular):
     floor
         E‖θ − θ*‖² in the long run with the advised step sizes, to first order.
     model
-        Expected error for any step sizes and numbers of steps, for drawing.
+        Expected error for any step sizes and numbers of steps, for plots.
     noise
-        The chain behind it, where there is a problem.
+        The noise chain of the model, if there is a problem.
     steps
         The budget.
 
     Examples
     --------
     >>> from saddleback import GES, problems
-    >>> found = analyse(problems.two_state(gamma=0.9), GES(0.4), steps=1000)
-    >>> found.system.stable, round(found.ceiling, 3)
+    >>> analysis = analyse(problems.two_state(gamma=0.9), GES(0.4), steps=1000)
+    >>> analysis.system.stable, round(analysis.ceiling, 3)
     (False, 0.786)
-    >>> table = found.to_pandas().set_index("quantity")
+    >>> table = analysis.to_pandas().set_index("quantity")
     >>> print(round(table.value["lambda_ceiling"], 3))
     0.786
     """
@@ -98,8 +98,8 @@ class Analysis(Tabular):
     steps: int
 
     @property
-    def traced(self) -> bool:
-        """Whether the noise remembers more than the state: steps are then far from independent."""
+    def has_trace_memory(self) -> bool:
+        """Whether the noise depends on more than the state, so that steps are dependent."""
         problem = self.system.problem
         if isinstance(self.noise, str) or problem is None:
             return False
@@ -107,43 +107,47 @@ class Analysis(Tabular):
 
     @property
     def small_chain(self) -> Noise | None:
-        """The chain, if there is a trace and it is small enough to ask at every point of a map."""
-        if isinstance(self.noise, str) or not self.traced:
+        """The chain, if there is a trace and it is small enough to evaluate over a map."""
+        if isinstance(self.noise, str) or not self.has_trace_memory:
             return None
-        return self.noise if len(self.noise.weight) * self.noise.n**2 <= MAPPED else None
+        return (
+            self.noise if len(self.noise.weight) * self.noise.n**2 <= MAX_MAPPED_MOMENTS else None
+        )
 
     def stable(self, alpha: float, beta: float) -> bool:
-        """Whether single samples are stable in mean square; by the small chain too, if any."""
+        """Whether step sizes are stable in mean square, by the model and by a small chain."""
         if isinstance(self.model, str):
             return False
         return stable(self.model, self.small_chain, alpha, beta)
 
     @property
     def verdicts(self) -> list[tuple[str, str]]:
-        """Every verdict in words, after what it is about."""
+        """Every verdict as text, as pairs of subject and sentence."""
         system, dual = self.system, self.system.rule.form.has_dual
         rows = [] if system.outcome == "ok" else [("system", system.outcome)]
         rows.append(("off-line update", system.stability.reason))
 
-        def add(what: str, answer: Any, words: Callable[[Any], str]) -> None:
-            rows.append((what, f"– {answer}" if isinstance(answer, str) else words(answer)))
+        def add(subject: str, value: Any, render: Callable[[Any], str]) -> None:
+            rows.append((subject, f"– {value}" if isinstance(value, str) else render(value)))
 
         if self.mean.note:
             rows.append(("mean", self.mean.note))
         at = " at β = α" if dual else ""
 
         def below(limit: float) -> str:
-            return f"stable for 0 < α < {limit:.4g}{at}" if limit else f"never stable{at}"
+            return f"stable for 0 < α < {limit:.4g}{at}" if limit else f"unstable for every α{at}"
 
         rows.append(("mean", below(self.mean_limit)))
         if self.mean_limit:
             add(
-                "fastest mean", self.mean_best, lambda b: f"{_pair(b, dual)}, {b.radius:.6g} a step"
+                "fastest expected rate",
+                self.mean_best,
+                lambda b: f"{b.radius:.6g} per step, {_pair(b, dual)}",
             )
         add(
             "Theorem 2",
             self.theorem2,
-            lambda t: f"α = {t.alpha:.3g}, β = {t.beta:.3g}: at least 1 − {t.rate:.3g} a step",
+            lambda t: f"contraction 1 − {t.rate:.3g} per step, α = {t.alpha:.3g}, β = {t.beta:.3g}",
         )
         above = not isinstance(self.trace_radius, str) and self.trace_radius >= 1
         infinite = ", exceeded: E‖e‖² is infinite" if above else ""
@@ -152,23 +156,23 @@ class Analysis(Tabular):
         same = self.advice == self.square_limit
         add(
             f"advice, {self.steps:,} steps",
-            "none, for the same reason" if same else self.advice,
+            "none, for the reason above" if same else self.advice,
             lambda a: f"{_pair(a, dual)}: expected error {a.error:.3g}; {a.reason}",
         )
         if not isinstance(self.advice, str):
             order = "to first order in the step sizes"
-            add("floor with it", self.floor, lambda floor: f"{floor:.3g}, {order}")
+            add("error floor", self.floor, lambda floor: f"{floor:.3g}, {order}")
         return rows
 
     @property
     def text(self) -> str:
-        """The verdicts as a table."""
+        """The verdicts as a text table."""
         rows = self.verdicts
-        width = max(len(what) for what, _ in rows) + 2
+        width = max(len(subject) for subject, _ in rows) + 2
         lines = [f"Analysis of {self.system.rule.display_name}, p = {self.system.p}"]
-        for what, words in rows:
-            first, *rest = textwrap.wrap(words, 98 - width) or [""]
-            lines += [f"{what:{width}}{first}", *(" " * width + line for line in rest)]
+        for subject, sentence in rows:
+            first, *rest = textwrap.wrap(sentence, 98 - width) or [""]
+            lines += [f"{subject:{width}}{first}", *(" " * width + line for line in rest)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -208,9 +212,9 @@ class Analysis(Tabular):
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdicts as numbers and sentences, for JSON; infinity is null."""
+        """Return the verdicts as numbers and text, for JSON; infinity is null."""
         stability = self.system.stability
-        found: dict[str, Any] = {
+        return {
             "rule": str(self.system.rule),
             "p": self.system.p,
             "rank": self.system.rank,
@@ -225,36 +229,35 @@ class Analysis(Tabular):
             "mean": {
                 "note": self.mean.note,
                 "max_step_size_at_ratio_1": _finite(self.mean_limit),
-                "best": _plain(self.mean_best, ("alpha", "beta", "radius")),
+                "best": _fields(self.mean_best, ("alpha", "beta", "radius")),
             },
-            "theorem2": _plain(
+            "theorem2": _fields(
                 self.theorem2, ("alpha", "beta", "nu", "contraction", "contraction_tight")
             ),
             "trace_radius": _finite(self.trace_radius),
             "lambda_ceiling": _finite(self.ceiling),
             "mean_square": {"max_step_size_at_ratio_1": _finite(self.square_limit)},
             "steps": self.steps,
-            "advice": _plain(self.advice, ("alpha", "beta", "radius", "error", "reason")),
+            "advice": _fields(self.advice, ("alpha", "beta", "radius", "error", "reason")),
             "floor": _finite(self.floor),
         }
-        return found
 
 
-def _pair(found: Pair | Advice, dual: bool) -> str:
-    return f"α = {found.alpha:.3g}" + (f", β = {found.beta:.3g}" if dual else "")
+def _pair(sizes: Pair | Advice, dual: bool) -> str:
+    return f"α = {sizes.alpha:.3g}" + (f", β = {sizes.beta:.3g}" if dual else "")
 
 
-def _flat(nested: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested data by dotted names."""
+def _flat(nested: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested data by dotted name."""
     for name, value in nested.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value
 
 
-def _plain(found: Any, names: tuple[str, ...]) -> Any:
-    return found if isinstance(found, str) else {name: getattr(found, name) for name in names}
+def _fields(record: Any, names: tuple[str, ...]) -> Any:
+    return record if isinstance(record, str) else {name: getattr(record, name) for name in names}
 
 
 def _finite(value: float | str) -> float | str | None:
@@ -262,47 +265,47 @@ def _finite(value: float | str) -> float | str | None:
 
 
 def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 10_000) -> Analysis:
-    """Ask everything at once: is it stable, how fast, down to what error, with which step sizes?
+    """Analyse a rule: stability, rate of convergence, error floor and step sizes.
 
     Parameters
     ----------
     source, rule
-        A finite problem with a rule, or a system, exact or estimated (which knows its rule).
+        A finite problem with a rule, or a system, exact or estimated, which has a rule.
     steps
-        The budget for which step sizes are advised.
+        The budget of steps for the advice.
 
     Examples
     --------
     >>> from saddleback import GES, problems
     >>> problem = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
-    >>> found = analyse(problem, GES(0.4), steps=1000)
-    >>> round(found.ceiling, 3), found.advice.method, found.system.stable
+    >>> analysis = analyse(problem, GES(0.4), steps=1000)
+    >>> round(analysis.ceiling, 3), analysis.advice.method, analysis.system.stable
     (1.414, 'mean-square', True)
     """
     _validate.count("analyse", "steps", steps)
-    system = system_of("analyse", source, rule)
+    system = as_system("analyse", source, rule)
     problem = source if isinstance(source, Problem) else None
     mean = MeanStability(system)
     advice = _try(lambda: step_sizes(source, system.rule, steps=steps))
-    unknown = "only known for a problem, not for a system."
+    unavailable = "available only for a problem, not for a system."
 
     @cache
     def chain() -> Noise:
-        return affordable_chain(_needed(problem, unknown), system.rule)
+        return affordable_chain(_require_problem(problem, unavailable), system.rule)
 
     def square_limit() -> float:
-        of = drawn()
+        model = step_model()
         noise = None if isinstance(source, System) else chain()
-        return largest_stable(lambda a: stable(of, noise, a, a), mean.max_step_size(), 1e-3)
+        return largest_stable(lambda a: stable(model, noise, a, a), mean.max_step_size(), 1e-3)
 
     def floor() -> float:
         if isinstance(advice, str):
             raise Undefined(advice)
-        given = None if isinstance(source, System) else system.rule
-        return small_step_floor(source, given, alpha=advice.alpha, beta=advice.beta or None)
+        chosen = None if isinstance(source, System) else system.rule
+        return small_step_floor(source, chosen, alpha=advice.alpha, beta=advice.beta or None)
 
     @cache
-    def drawn() -> moment_model.StepModel:
+    def step_model() -> moment_model.StepModel:
         if isinstance(source, System):
             return moment_model.of_batches(source)
         return quick_model(source, chain())
@@ -313,26 +316,28 @@ def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 
         mean_limit=mean.max_step_size(),
         mean_best=_try(mean.best),
         theorem2=_try(lambda: theorem2(system)),
-        trace_radius=_try(lambda: trace_radius(_needed(problem, unknown), system.rule)),
-        ceiling=_try(lambda: lambda_ceiling(_needed(problem, unknown), system.rule)),
+        trace_radius=_try(
+            lambda: trace_radius(_require_problem(problem, unavailable), system.rule)
+        ),
+        ceiling=_try(lambda: lambda_ceiling(_require_problem(problem, unavailable), system.rule)),
         square_limit=_try(square_limit),
         advice=advice,
         floor=_try(floor),
-        model=_try(drawn),
+        model=_try(step_model),
         noise=_try(chain),
         steps=steps,
     )
 
 
-def _try(ask: Callable[[], Found]) -> Found | str:
-    """Return an answer, or the sentence that says why there is none."""
+def _try(compute: Callable[[], Result]) -> Result | str:
+    """Return a result, or the reason why it is unavailable."""
     try:
-        return ask()
+        return compute()
     except SaddlebackError as error:
         return str(error)
 
 
-def _needed(problem: Problem | None, why: str) -> Problem:
+def _require_problem(problem: Problem | None, reason: str) -> Problem:
     if problem is None:
-        raise Undefined(why)
+        raise Undefined(reason)
     return problem

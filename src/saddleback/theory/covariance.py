@@ -1,8 +1,8 @@
-"""The long-run covariance of a learner's noise, exactly or from data.
+"""The long-run covariance of a learner's noise, exact or estimated.
 
-Σ_∞ is the sum over all lags of the autocovariances of h_t = e_t δ_t(θ*): the steps of a chain are
-not independent, and leaving that out can be far off. On a finite problem it is exact. From data,
-the mean of h over a batch is Â_k θ̂ + b̂_k, so batch means need only the batches of an estimate.
+Σ_∞ is the sum over all lags of the autocovariances of h_t = e_t δ_t(θ*). The steps of a chain are
+dependent, and ignoring that can cause large errors. On a finite problem Σ_∞ is exact. From data,
+the mean of h over a batch is Â_k θ̂ + b̂_k, so the batches of an estimated system suffice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
 from saddleback.system import System
-from saddleback.theory.given import system_of
+from saddleback.system.system import as_system
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 
@@ -25,7 +25,8 @@ def noise_covariance(source: Problem | System, rule: Rule | None = None) -> Floa
     Parameters
     ----------
     source
-        A finite problem, with a rule: exact. Or an estimated system that kept its batches.
+        A finite problem with a rule, for the exact covariance; or an estimated system that kept its
+        batches.
     rule
         The rule, for a problem.
 
@@ -37,7 +38,7 @@ def noise_covariance(source: Problem | System, rule: Rule | None = None) -> Floa
     array([[ 0.5 , -0.  ],
            [-0.  ,  0.98]])
     """
-    system = system_of("noise_covariance", source, rule)
+    system = as_system("noise_covariance", source, rule)
     return _of_batches(system) if isinstance(source, System) else _exact(source, system)
 
 
@@ -46,11 +47,11 @@ def _exact(problem: Problem, system: System) -> FloatArray:
     rule, theta = system.rule, system.fixed_point
     t = terms(rule, problem)
     if problem.note:
-        raise Undefined(f"there is no one long run to speak of: {problem.note}")
+        raise Undefined(f"the long-run distribution is not unique: {problem.note}")
     if t.emphasis:
         raise Undefined(
-            f"the noise of {rule} is not solved exactly, for its weights have a memory of their "
-            "own. Estimate it: System.estimate(…, keep_batches=True)."
+            f"the exact noise covariance of {rule} is not available, because its emphasis has "
+            "memory. Estimate it: System.estimate(…, keep_batches=True)."
         )
     if trace_radius(problem, rule) >= 1.0:
         raise Undefined(above_ceiling(rule))
@@ -58,51 +59,52 @@ def _exact(problem: Problem, system: System) -> FloatArray:
     pairs = len(visits)
 
     def to_pairs(by_state: FloatArray) -> FloatArray:
-        """Follow a transition [pairs, S] with an action of μ: [pairs, pairs]."""
+        """Follow a transition [pairs, S] by an action of μ: [pairs, pairs]."""
         return np.asarray((by_state[:, :, None] * mu).reshape(pairs, pairs))
 
     states = (pairs, mdp.n_states)
-    stays, ends = to_pairs(mdp.staying.reshape(states)), (mdp.P * mdp.ends).reshape(states)
+    stay, end = to_pairs(mdp.staying.reshape(states)), (mdp.P * mdp.ends).reshape(states)
     restart = (mdp.start[:, None] * mu).ravel()
     reward = mdp.rewards.reshape(states)
-    own = t.phi @ theta
-    at_end = reward - own[:, None]  # δ* where the episode ends
-    on = np.repeat(reward, mdp.n_actions, axis=1) + mdp.gamma * t.bootstrap @ theta - own[:, None]
-    first = (stays * on).sum(axis=1) + (ends * at_end).sum(axis=1)
-    second = (stays * on**2).sum(axis=1) + (ends * at_end**2).sum(axis=1)
+    predicted = t.phi @ theta
+    delta_end = reward - predicted[:, None]  # δ* where the episode ends
+    delta = np.repeat(reward, mdp.n_actions, axis=1) + mdp.gamma * t.bootstrap @ theta
+    delta = delta - predicted[:, None]
+    first = (stay * delta).sum(axis=1) + (end * delta_end).sum(axis=1)
+    second = (stay * delta**2).sum(axis=1) + (end * delta_end**2).sum(axis=1)
 
-    # Moments of the carried trace c = γ'e_{t-1} at each pair, and from them of e = κc + wφ.
+    # Moments of the discounted trace c = γ'e_{t-1} at each pair, and then of e = κc + wφ.
     kappa, entered = t.kappa, t.weight[:, None] * t.phi
-    flow = mdp.gamma * stays.T
+    flow = mdp.gamma * stay.T
 
-    def settle(kernel: FloatArray, source: FloatArray) -> FloatArray:
+    def solve(kernel: FloatArray, source: FloatArray) -> FloatArray:
         """Solve X = kernel X + source, for one array at each pair."""
         flat = np.linalg.solve(np.eye(pairs) - kernel, source.reshape(pairs, -1))
         return np.asarray(flat.reshape(source.shape))
 
-    c1 = settle(flow * kappa, flow @ (visits[:, None] * entered))
+    c1 = solve(flow * kappa, flow @ (visits[:, None] * entered))
     mixed = np.einsum("ia,ib->iab", kappa[:, None] * c1, entered)
     enters = np.einsum("i,ia,ib->iab", visits, entered, entered) + mixed + mixed.transpose(0, 2, 1)
     through = mdp.gamma * flow
-    c2 = settle(through * kappa**2, np.einsum("ji,iab->jab", through, enters))
+    c2 = solve(through * kappa**2, np.einsum("ji,iab->jab", through, enters))
     e1 = kappa[:, None] * c1 + visits[:, None] * entered
     e2 = (kappa**2)[:, None, None] * c2 + enters
 
-    # h_0 against everything after it: with c_1, and with where the chain is.
-    with_c = np.einsum("ij,iab->jab", mdp.gamma * stays * on, e2)
-    with_place = (stays * on).T @ e1 + np.outer(restart, (ends * at_end).sum(axis=1) @ e1)
-    chain = stays + np.outer(ends.sum(axis=1), restart)
-    place = np.linalg.solve(np.eye(pairs) - chain.T + np.outer(visits, np.ones(pairs)), with_place)
-    pushed = np.einsum("ji,ia,ib->jab", flow, place, entered)
-    carried = settle(flow * kappa, with_c + pushed)
-    later = np.einsum("i,iab->ab", first * kappa, carried) + place.T @ (first[:, None] * entered)
+    # Covariance of h_0 with all later steps: through c_1, and through the state of the chain.
+    with_c = np.einsum("ij,iab->jab", mdp.gamma * stay * delta, e2)
+    with_state = (stay * delta).T @ e1 + np.outer(restart, (end * delta_end).sum(axis=1) @ e1)
+    chain = stay + np.outer(end.sum(axis=1), restart)
+    state = np.linalg.solve(np.eye(pairs) - chain.T + np.outer(visits, np.ones(pairs)), with_state)
+    pushed = np.einsum("ji,ia,ib->jab", flow, state, entered)
+    trace = solve(flow * kappa, with_c + pushed)
+    later = np.einsum("i,iab->ab", first * kappa, trace) + state.T @ (first[:, None] * entered)
     return np.asarray(np.einsum("i,iab->ab", second, e2) + later + later.T)
 
 
 def _of_batches(system: System) -> FloatArray:
     if system.batches is None or system.batch_steps is None:
         raise Undefined(
-            "the noise is not known from A, b and M alone: estimate the system with "
+            "A, b and M alone do not determine the noise: estimate the system with "
             "System.estimate(…, keep_batches=True), or give the problem."
         )
     h = np.array([batch.A @ system.fixed_point + batch.b for batch in system.batches])
@@ -110,11 +112,11 @@ def _of_batches(system: System) -> FloatArray:
 
 
 def newey_west(series: ArrayLike, lags: int | None = None) -> FloatArray:
-    """Long-run covariance of a series [T, k]: autocovariances with triangular weights.
+    """Estimate the long-run covariance of a series [T, k], with triangular weights.
 
         Σ̂ = Γ_0 + Σ_{l=1}^{L} (1 − l/(L+1)) (Γ_l + Γ_lᵀ)        Γ_l = 1/T Σ_t h_t h_{t−l}ᵀ
 
-    of h less its mean. Newey and West (1987), with L = ⌊4 (T/100)^(2/9)⌋ lags if none are given.
+    with h centred. Newey and West (1987), with L = ⌊4 (T/100)^(2/9)⌋ lags if not given.
 
     Examples
     --------
@@ -126,13 +128,13 @@ def newey_west(series: ArrayLike, lags: int | None = None) -> FloatArray:
     _validate.shape("series", x, ("T", "k"))
     _validate.finite("series", x)
     if len(x) < 2:
-        raise InvalidParameter(f"newey_west: a series of {len(x)} has no covariance.")
-    most = int(4 * (len(x) / 100) ** (2 / 9))
+        raise InvalidParameter(f"newey_west: a series of length {len(x)} has no covariance.")
+    n_lags = int(4 * (len(x) / 100) ** (2 / 9))
     if lags is not None:
-        most = _validate.count("newey_west", "lags", lags)
+        n_lags = _validate.count("newey_west", "lags", lags)
     x = x - x.mean(axis=0)
     total = x.T @ x / len(x)
-    for lag in range(1, min(most, len(x) - 1) + 1):
+    for lag in range(1, min(n_lags, len(x) - 1) + 1):
         gamma = x[lag:].T @ x[:-lag] / len(x)
-        total += (1 - lag / (most + 1)) * (gamma + gamma.T)
+        total += (1 - lag / (n_lags + 1)) * (gamma + gamma.T)
     return np.asarray(total)

@@ -1,4 +1,4 @@
-"""The error that constant small steps leave, from the long-run covariance of the noise.
+"""The error floor of small constant step sizes, from the long-run covariance of the noise.
 
 To first order in α, z = (θ − θ*, ω) is an Ornstein–Uhlenbeck process about 0 whose covariance C
 solves, with r = β/α,
@@ -17,8 +17,8 @@ from saddleback.errors import Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
+from saddleback.system.system import as_system
 from saddleback.theory.covariance import noise_covariance
-from saddleback.theory.given import system_of
 from saddleback.theory.mean_stability import MeanStability
 
 
@@ -29,7 +29,7 @@ def small_step_floor(
     alpha: float,
     beta: float | None = None,
 ) -> float:
-    """E‖θ − θ*‖² in the long run, to first order in the step sizes: the trace of C's θ-block in
+    """E‖θ − θ*‖² in the long run, to first order in the step sizes: the trace of the θ-block of C,
 
         G C + C Gᵀ + α Σ = 0        G = [[td·A, −T], [r·dual·A, −r·W]]        r = β/α
 
@@ -49,16 +49,16 @@ def small_step_floor(
     >>> round(small_step_floor(problem, GES(0.0), alpha=0.001, beta=0.001), 6)
     0.000592
     """
-    system = system_of("small_step_floor", source, rule)
+    system = as_system("small_step_floor", source, rule)
     covariance = noise_covariance(source, rule)
     mean = MeanStability(system)
     c, p = system.rule.form.coefficients, system.p
     steps = np.repeat([alpha, beta or 0.0], p)[: mean.dimension]
     drift = mean.mean_map(alpha, beta) - np.eye(mean.dimension)
-    kick = np.kron(np.array([c.td, c.dual])[: mean.dimension // p], np.ones(p)) * steps
-    noise = np.outer(kick, kick) * np.tile(covariance, (mean.dimension // p,) * 2)
+    gain = np.kron(np.array([c.td, c.dual])[: mean.dimension // p], np.ones(p)) * steps
+    noise = np.outer(gain, gain) * np.tile(covariance, (mean.dimension // p,) * 2)
     if mean.singular:
-        # On the range of the drift; directions in its null space never move.
+        # On the range of the drift; directions in its null space do not change.
         basis = np.linalg.svd(drift)[0][:, : mean.rank]
         drift, noise = basis.T @ drift @ basis, basis.T @ noise @ basis
     else:

@@ -1,10 +1,10 @@
-"""What a stochastic learner really does with constant steps, exactly: its mean square error.
+"""The exact mean square error of a stochastic learner with constant step sizes.
 
 On a finite noise chain the joint second moments obey S_j ← Σ q T S_i Tᵀ. The learner is stable in
 mean square iff the spectral radius of this map (without the constant in z) is less than 1. Then
-E‖θ_t − θ*‖² falls to a floor, E θ_t settles a bias away from θ*, and the whole expected learning
-curve follows by iterating. A mean that converges says little: with long traces the step sizes it
-allows are hundreds of times too large.
+E‖θ_t − θ*‖² decreases to a floor, E θ_t converges to θ* plus a bias, and iterating the map gives
+the expected learning curve. Convergence of the mean is not enough: with long traces the step sizes
+that it permits are hundreds of times too large.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.theory.mean_stability import MeanStability
-from saddleback.theory.moment_kernel import push, push_often
+from saddleback.theory.moment_kernel import advance_moments, advance_moments_by
 from saddleback.theory.noise_chain import Noise, noise_chain
 
 DENSE = 300
-"""Up to so many numbers the map is written out as a matrix and all its eigenvalues are taken."""
+"""Up to this many moments, the map is formed as a matrix and all eigenvalues are computed."""
 
-MOST_AT_ONCE = 100
-"""Most steps taken together between two looks at the largest eigenvalue."""
+MAX_STEPS_AT_ONCE = 100
+"""Largest number of steps in one application of the map in the eigenvalue solver."""
 
 RESIDUAL = 1e-8
 """Relative residual to which the stationary moments are solved."""
@@ -38,7 +38,7 @@ RESIDUAL = 1e-8
 class MeanSquare:
     """Second moments of a rule with constant step sizes on a finite problem.
 
-    Over the events i → j of the noise chain, which have probability q and move z to Tz,
+    Over the events i → j of the noise chain, which have probability q and map z to Tz,
 
         S_j ← Σ q T S_i Tᵀ        S_j = E[z zᵀ·1{j}],   z = (θ − θ*, ω, 1)
 
@@ -62,43 +62,44 @@ class MeanSquare:
         self.noise = noise
         self.alpha = _validate.positive("mean_square", "alpha", alpha)
         self.beta = _validate.positive("mean_square", "beta", beta) if noise.n > noise.k else 0.0
-        self._lasting = noise.recurrent
-        self._chain = _events(self._lasting)
-        self._factors = self._lasting.factors(self.alpha, self.beta)
+        self._recurrent = noise.recurrent
+        self._chain = _events(self._recurrent)
+        self._factors = self._recurrent.factors(self.alpha, self.beta)
 
     @property
-    def lost(self) -> float:
-        """Root mean square share of the trace that truncating the chain lost; 0 if none."""
-        return self.noise.lost
+    def truncation_loss(self) -> float:
+        """Root mean square share of the trace that truncation of the chain drops; 0 if none."""
+        return self.noise.truncation_loss
 
     @cached_property
     def radius(self) -> float:
         """Spectral radius of the map of second moments; less than 1 is stable in mean square."""
-        nodes, n = len(self._lasting.weight), self._lasting.n
+        nodes, n = len(self._recurrent.weight), self._recurrent.n
         U, V, B = (np.ascontiguousarray(part[..., :n]) for part in self._factors)
         size = nodes * n * n
-        # Small steps crowd all eigenvalues near 1; those of many steps at once lie further apart.
-        often = 1 if size <= DENSE else int(np.clip(1.0 / np.abs(U).max(), 1, MOST_AT_ONCE))
+        # Small steps crowd all eigenvalues near 1; those of several steps are further apart.
+        repeats = 1 if size <= DENSE else int(np.clip(1.0 / np.abs(U).max(), 1, MAX_STEPS_AT_ONCE))
 
-        def carry(flat: FloatArray) -> FloatArray:
+        def apply(flat: FloatArray) -> FloatArray:
             S = flat.reshape(nodes, n, n)
             S = (S + S.transpose(0, 2, 1)) / 2
-            push_often(often, *self._chain, U, V, B, S)
+            advance_moments_by(repeats, *self._chain, U, V, B, S)
             return S.ravel()
 
         if size <= DENSE:
-            return float(np.abs(np.linalg.eigvals([carry(row) for row in np.eye(size)])).max())
-        first = np.einsum("i,ab->iab", self._lasting.weight, np.eye(n)).ravel()
-        # The map keeps positive semidefinite matrices so, hence its largest eigenvalue is real.
-        operator = LinearOperator((size, size), matvec=carry, dtype=np.float64)
+            return float(np.abs(np.linalg.eigvals([apply(row) for row in np.eye(size)])).max())
+        first = np.einsum("i,ab->iab", self._recurrent.weight, np.eye(n)).ravel()
+        # The map preserves positive semidefinite matrices, so its largest eigenvalue is real.
+        operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
         try:
-            found = eigs(operator, k=1, which="LR", v0=first, ncv=60, tol=1e-10)[0]
+            largest = eigs(operator, k=1, which="LR", v0=first, ncv=60, tol=1e-10)[0]
         except ArpackNoConvergence:
             raise Undefined(
-                f"the growth of the second moments could not be settled for α = {self.alpha:g}, "
-                f"β = {self.beta:g}: it is too near 1 a step. Use fewer nodes or larger steps."
+                f"the growth of the second moments could not be computed for α = {self.alpha:g}, "
+                f"β = {self.beta:g}: it is too close to 1 per step. Use fewer nodes, or larger "
+                "step sizes."
             ) from None
-        return float(np.abs(found[0]) ** (1.0 / often))
+        return float(np.abs(largest[0]) ** (1.0 / repeats))
 
     @property
     def stable(self) -> bool:
@@ -111,30 +112,30 @@ class MeanSquare:
         if 1.0 > self.radius > 1.0 - 1e-11:
             raise Undefined(
                 "the stationary error is lost in rounding: the second moments shrink by less than "
-                "1e-11 a step. Use larger step sizes, or features of like size."
+                "1e-11 per step. Use larger step sizes, or features of similar size."
             )
         if not self.stable:
             raise Undefined(
                 f"there is no stationary error: with α = {self.alpha:g}, β = {self.beta:g} the "
-                f"second moments grow by {self.radius:.6g} a step. Use smaller step sizes."
+                f"second moments grow by {self.radius:.6g} per step. Use smaller step sizes."
             )
-        nodes, n = len(self._lasting.weight), self._lasting.n
-        whole = np.zeros((nodes, n + 1, n + 1))
-        whole[:, n, n] = self._lasting.weight
-        whole[:, :n, n] = whole[:, n, :n] = self._means()
-        out = np.empty_like(whole)
+        nodes, n = len(self._recurrent.weight), self._recurrent.n
+        moments = np.zeros((nodes, n + 1, n + 1))
+        moments[:, n, n] = self._recurrent.weight
+        moments[:, :n, n] = moments[:, n, :n] = self._means()
+        out = np.empty_like(moments)
 
-        def carry(S: FloatArray) -> FloatArray:
-            whole[:, :n, :n] = (S + S.transpose(0, 2, 1)) / 2
-            push(*self._chain, *self._factors, whole, out)
+        def apply(S: FloatArray) -> FloatArray:
+            moments[:, :n, :n] = (S + S.transpose(0, 2, 1)) / 2
+            advance_moments(*self._chain, *self._factors, moments, out)
             return out[:, :n, :n].copy()
 
-        constant = carry(np.zeros((nodes, n, n)))
+        constant = apply(np.zeros((nodes, n, n)))
         size = constant.size
 
         def residual(flat: FloatArray) -> FloatArray:
             S = flat.reshape(nodes, n, n)
-            return np.asarray((S - carry(S) + constant).ravel())
+            return np.asarray((S - apply(S) + constant).ravel())
 
         operator = LinearOperator((size, size), matvec=residual, dtype=np.float64)
         solution, failed = gmres(
@@ -143,14 +144,14 @@ class MeanSquare:
         if failed:
             raise Undefined(
                 f"the stationary error could not be solved to {RESIDUAL:g}: the radius "
-                f"{self.radius:.9g} is too near 1. Use smaller step sizes, or curve()."
+                f"{self.radius:.9g} is too close to 1. Use smaller step sizes, or curve()."
             )
-        whole[:, :n, :n] = solution.reshape(nodes, n, n)
-        return np.asarray(whole.sum(axis=0))
+        moments[:, :n, :n] = solution.reshape(nodes, n, n)
+        return np.asarray(moments.sum(axis=0))
 
     def _means(self) -> FloatArray:
         """E[z·1{j}] in the long run, [N, n]: one sparse solve."""
-        nodes, n = len(self._lasting.weight), self._lasting.n
+        nodes, n = len(self._recurrent.weight), self._recurrent.n
         U, V, B = self._factors
         source, target, q = self._chain
         T = q[:, None, None] * (np.einsum("eka,ekb->eab", U, V) + np.diag(B))
@@ -159,24 +160,24 @@ class MeanSquare:
         entries = (T[:, :n, :n].ravel(), (rows.ravel(), columns.ravel()))
         matrix = coo_array(entries, shape=(nodes * n, nodes * n)).tocsc()
         constant = np.zeros((nodes, n))
-        np.add.at(constant, target, self._lasting.weight[source][:, None] * T[:, :n, n])
+        np.add.at(constant, target, self._recurrent.weight[source][:, None] * T[:, :n, n])
         identity = coo_array((np.ones(nodes * n), (np.arange(nodes * n),) * 2)).tocsc()
         return np.asarray(spsolve(identity - matrix, constant.ravel())).reshape(nodes, n)
 
     @property
     def floor(self) -> float:
         """E‖θ − θ*‖² in the long run."""
-        k = self._lasting.k
+        k = self._recurrent.k
         return float(np.trace(self._stationary[:k, :k]))
 
     @property
     def floor_error(self) -> float:
-        """How far the floor is from that of a chain with half the nodes; 0 if nothing was lost.
+        """Change of the floor when the chain has half the nodes; 0 without truncation.
 
-        A measure of what truncation does to the answer, where `lost` is what it does to the trace.
+        It measures the effect of truncation on the floor; `truncation_loss` that on the trace.
         """
         problem = self.noise.system.problem
-        if not self.lost or problem is None:
+        if not self.truncation_loss or problem is None:
             return 0.0
         half = noise_chain(problem, self.noise.system.rule, max(1, len(self.noise.weight) // 2))
         return abs(self.floor - MeanSquare(half, self.alpha, self.beta).floor)
@@ -184,38 +185,39 @@ class MeanSquare:
     @property
     def bias(self) -> FloatArray:
         """E θ − θ* in the long run, [p]."""
-        return np.asarray(self._lasting.basis @ self._stationary[: self._lasting.k, -1])
+        return np.asarray(self._recurrent.basis @ self._stationary[: self._recurrent.k, -1])
 
     def curve(
         self, steps: ArrayLike, theta0: ArrayLike = 0.0, omega0: ArrayLike = 0.0
     ) -> FloatArray:
-        """E‖θ_t − θ*‖² after each of the given numbers of steps, from fixed first weights."""
+        """E‖θ_t − θ*‖² after each of the given numbers of steps, from fixed initial weights."""
         counts = np.atleast_1d(np.asarray(steps))
         if counts.dtype.kind not in "iu" or (counts < 0).any():
             raise InvalidParameter(f"curve: steps must be whole numbers >= 0, got {steps!r}.")
         p = self.noise.system.p
-        first = [_first(name, w, p) for name, w in (("theta0", theta0), ("omega0", omega0))]
-        gap = first[0] - self.noise.system.fixed_point
+        initial = [_initial(name, w, p) for name, w in (("theta0", theta0), ("omega0", omega0))]
+        gap = initial[0] - self.noise.system.fixed_point
         k, n, basis = self.noise.k, self.noise.n, self.noise.basis
-        z = np.append(np.concatenate([gap @ basis, first[1] @ basis])[:n], 1.0)
-        still = float(gap @ gap - (gap @ basis) @ (gap @ basis))  # what lies outside never moves
+        z = np.append(np.concatenate([gap @ basis, initial[1] @ basis])[:n], 1.0)
+        # The part of the error outside the basis is constant.
+        fixed = float(gap @ gap - (gap @ basis) @ (gap @ basis))
         S = np.einsum("i,a,b->iab", self.noise.start, z, z)
-        found, done = {}, 0
+        errors, done = {}, 0
         chain, factors = _events(self.noise), self.noise.factors(self.alpha, self.beta)
         for count in np.unique(counts).tolist():
-            push_often(count - done, *chain, *factors, S)
+            advance_moments_by(count - done, *chain, *factors, S)
             done = count
-            error = float(np.einsum("iaa->", S[:, :k, :k])) + still
-            found[count] = error if np.isfinite(error) else np.inf
-        return np.array([found[count] for count in counts.tolist()]).reshape(np.shape(steps))
+            error = float(np.einsum("iaa->", S[:, :k, :k])) + fixed
+            errors[count] = error if np.isfinite(error) else np.inf
+        return np.array([errors[count] for count in counts.tolist()]).reshape(np.shape(steps))
 
     def max_step_size(self, ratio: float | None = None, accuracy: float = 1e-6) -> float:
         """Largest α that is stable in mean square at this β/α (or another); 0 if none is.
 
-        Searched for below the limit of the mean, which it cannot exceed.
+        The search starts at the limit of the mean, which is an upper bound.
         """
-        fitting = self.beta / self.alpha if ratio is None else ratio
-        r = _validate.positive("max_step_size", "ratio", fitting) if self.beta else 1.0
+        chosen = self.beta / self.alpha if ratio is None else ratio
+        r = _validate.positive("max_step_size", "ratio", chosen) if self.beta else 1.0
         _validate.positive("max_step_size", "accuracy", accuracy)
         high = MeanStability(self.noise.system).max_step_size(r)
         return largest_stable(
@@ -223,19 +225,19 @@ class MeanSquare:
         )
 
     def __repr__(self) -> str:
-        lost = f", lost={self.lost:.2g}" if self.lost else ""
+        loss = f", truncation_loss={self.truncation_loss:.2g}" if self.truncation_loss else ""
         return (
             f"MeanSquare({self.noise.system.rule.display_name}, alpha={self.alpha:g}, "
-            f"beta={self.beta:g}, nodes={len(self.noise.weight)}, radius={self.radius:.6g}{lost})"
+            f"beta={self.beta:g}, nodes={len(self.noise.weight)}, radius={self.radius:.6g}{loss})"
         )
 
 
 def largest_stable(stable: Callable[[float], bool], high: float, accuracy: float) -> float:
-    """Bisect for the largest stable step below ``high``; 0 if there is none worth the name."""
-    low, least = high, high * 1e-12
-    while low > least and not stable(low):
+    """Bisect for the largest stable step below ``high``; 0 if it is negligible."""
+    low, smallest = high, high * 1e-12
+    while low > smallest and not stable(low):
         low, high = low / 4, low
-    if low <= least:
+    if low <= smallest:
         return 0.0
     while high / low > 1.0 + accuracy:
         middle = (low * high) ** 0.5
@@ -247,8 +249,8 @@ def _events(noise: Noise) -> tuple[IntArray, IntArray, FloatArray]:
     return noise.source, noise.target, noise.probability
 
 
-def _first(name: str, given: ArrayLike, p: int) -> FloatArray:
-    weights = _validate.floats(name, given)
+def _initial(name: str, values: ArrayLike, p: int) -> FloatArray:
+    weights = _validate.floats(name, values)
     _validate.finite(name, weights)
     if weights.shape not in ((), (p,)):
         raise InvalidShape(f"{name} must be a number or have shape [{p}], got {weights.shape}.")
@@ -263,20 +265,20 @@ def mean_square(
     beta: float | None = None,
     nodes: int = 200,
 ) -> MeanSquare:
-    """Judge constant step sizes by the exact second moments of the learner's error.
+    """Compute the exact second moments of a learner's error with constant step sizes.
 
     Parameters
     ----------
     problem
         A finite problem.
     rule
-        Any rule. Without a trace (λ = 0) the answer is exact; with one it is exact where the trace
-        is forgotten now and then, and else truncated: `MeanSquare.lost` says how much of the trace
-        went, `MeanSquare.floor_error` how far that moves the floor.
+        Any rule. Without a trace (λ = 0) the result is exact. With a trace it is exact if the trace
+        resets now and then; otherwise the chain is truncated. `MeanSquare.truncation_loss` is the
+        share of the trace that is dropped, and `MeanSquare.floor_error` the effect on the floor.
     alpha, beta
         Constant step sizes; beta for a rule with a dual variable.
     nodes
-        Most (state, trace) nodes of the chain.
+        Largest number of (state, trace) nodes of the chain.
 
     Examples
     --------
@@ -289,6 +291,6 @@ def mean_square(
     noise = noise_chain(problem, rule, nodes)
     if beta is None:
         if rule.form.has_dual:
-            raise InvalidParameter(f"{rule} moves a dual variable ω: give beta=…")
+            raise InvalidParameter(f"{rule} has a dual variable ω: give beta=…")
         beta = 0.0
     return MeanSquare(noise, alpha, beta)

@@ -1,18 +1,18 @@
-"""Stability of the expected (mean) update, exactly, for every form and every pair (α, β).
+"""Exact stability of the expected (mean) update, for every form and every pair (α, β).
 
 With x = θ − θ* the expected update of a rule is
 
     (x, ω) ← (x, ω) + diag(α, β) G (x, ω)        G = [[td·A, −T], [dual·A, −W]]
     T = saddle·Aᵀ + correction·C                 W = gram·M + shrink·I
 
-and for semi-gradient rules x ← x + αA x. It converges from everywhere iff the spectral radius of
-the map is less than 1. Where G is singular that cannot be: the directions in its null space never
-move. Write G = XY with X, Y of full rank k. Then diag(α, β)XY and Y diag(α, β)X, which is k×k,
+and for semi-gradient rules x ← x + αA x. It converges from every start iff the spectral radius of
+the map is less than 1. For singular G that is impossible: directions in its null space do not
+change. Write G = XY with X, Y of full rank k. Then diag(α, β)XY and Y diag(α, β)X, which is k×k,
 have the same non-zero eigenvalues, so stability *on the range* is that of
 
     I + αK_θ + βK_ω        K_θ = Y_θ X_θ,   K_ω = Y_ω X_ω
 
-which is what is judged here; for a regular G it is the map itself in other coordinates.
+which is computed here; for a regular G it is the map itself in other coordinates.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.system import System, linear_stability
 
 LARGEST = 400
-"""Most dimensions for which eigenvalues are computed at many ratios."""
+"""Largest dimension for which eigenvalues are computed at many ratios."""
 
 BATCH = 1 << 22
-"""Numbers held at a time while radii over a grid are computed."""
+"""Numbers in memory at a time while radii over a grid are computed."""
 
 
 class Pair(NamedTuple):
@@ -50,28 +50,28 @@ class Pair(NamedTuple):
     beta: float
     """Step size of ω."""
     radius: float
-    """Spectral radius of the mean update; below 1 it converges."""
+    """Spectral radius of the mean update, which converges if it is below 1."""
 
 
 class MeanStability:
-    """What the expected update of a system's rule does, for each pair of step sizes.
+    """Stability of the expected update of a system's rule, for each pair of step sizes.
 
-    It converges from everywhere iff, on the range of G,
+    It converges from every start iff, on the range of G,
 
         spectral radius of I + diag(α, β) G < 1        G = [[td·A, −T], [dual·A, −W]]
         T = saddle·Aᵀ + correction·C                   W = gram·M + shrink·I
 
-    with the numbers of the rule's form (`Coefficients`); G = A for a semi-gradient rule.
+    with the coefficients of the rule's form (`Coefficients`); G = A for a semi-gradient rule.
 
     Parameters
     ----------
     system
-        A system with its rule: exact, estimated, or made by hand.
+        A system with its rule: exact, estimated, or built from arrays.
 
     Attributes
     ----------
     rank
-        Dimension of the space on which the update moves, out of ``dimension``.
+        Dimension of the range of G, at most ``dimension``.
     dimension
         2p, or p for a semi-gradient rule.
 
@@ -106,19 +106,19 @@ class MeanStability:
 
     @property
     def singular(self) -> bool:
-        """Whether some directions never move, so that verdicts are about the rest."""
+        """Whether G is singular, so that verdicts apply to its range only."""
         return self.rank < self.dimension
 
     @property
     def note(self) -> str:
-        """What to know about verdicts on this system; empty if there is nothing."""
+        """A caveat about verdicts on this system, or empty."""
         if not self.singular:
             return ""
-        said = (
-            f"singular: judged on the range, where the update moves ({self.rank} of "
-            f"{self.dimension} dimensions); the limit depends on the first weights."
+        note = (
+            f"singular: verdicts apply to the range of the update ({self.rank} of "
+            f"{self.dimension} dimensions); the limit depends on the initial weights."
         )
-        return said if self._reached else f"{said} There is no fixed point: b is out of reach."
+        return note if self._reached else f"{note} There is no fixed point: b is out of range."
 
     @cached_property
     def _factors(self) -> tuple[FloatArray, FloatArray]:
@@ -129,7 +129,7 @@ class MeanStability:
         return Y[:, :p] @ X[:p], Y[:, p:] @ X[p:]
 
     def mean_map(self, alpha: float, beta: float | None = None) -> FloatArray:
-        """Matrix of the mean update of (θ − θ*, ω), or of θ − θ* alone without a dual variable."""
+        """Matrix of the mean update of (θ − θ*, ω), or of θ − θ* without a dual variable."""
         steps = self._steps(alpha, beta)
         return np.asarray(np.eye(self.dimension) + steps[:, None] * self._G)
 
@@ -139,18 +139,18 @@ class MeanStability:
         if not self._dual:
             return np.full(self.dimension, a)
         if beta is None:
-            raise InvalidParameter(f"{self.system.rule} moves a dual variable ω: give beta=…")
+            raise InvalidParameter(f"{self.system.rule} has a dual variable ω: give beta=…")
         b = _validate.positive("mean_map", "beta", beta)
         return np.repeat([a, b], self.system.p)
 
     def radius(self, alpha: ArrayLike, beta: ArrayLike = 1.0) -> FloatArray:
         """Spectral radius of the mean update on its range, for step sizes that broadcast.
 
-        Less than 1 means that it converges, and by which factor a step in the end.
+        Below 1 the update converges, asymptotically by this factor per step.
         """
         sizes = [_validate.floats(name, s) for name, s in (("alpha", alpha), ("beta", beta))]
-        for name, given in zip(("alpha", "beta"), sizes, strict=True):
-            for value in given[~((given > 0) & np.isfinite(given))][:1]:
+        for name, size in zip(("alpha", "beta"), sizes, strict=True):
+            for value in size[~((size > 0) & np.isfinite(size))][:1]:
                 raise InvalidParameter(f"{name}: step sizes must be > 0, got {value:g}.")
         try:
             a, b = np.broadcast_arrays(*sizes)
@@ -159,11 +159,11 @@ class MeanStability:
                 f"alpha of shape {list(sizes[0].shape)} and beta of shape {list(sizes[1].shape)} "
                 "do not broadcast together."
             ) from None
-        ratio, which = np.unique((b / a).ravel(), return_inverse=True)
+        ratio, index = np.unique((b / a).ravel(), return_inverse=True)
         g = self._eigenvalues(ratio if self._dual else np.ones(1))
-        rows = g[which] if self._dual else g
-        found = np.abs(1.0 + a.ravel()[:, None] * rows).max(axis=1, initial=0.0)
-        return np.asarray(found.reshape(a.shape))
+        rows = g[index] if self._dual else g
+        radii = np.abs(1.0 + a.ravel()[:, None] * rows).max(axis=1, initial=0.0)
+        return np.asarray(radii.reshape(a.shape))
 
     def _eigenvalues(self, ratios: FloatArray) -> ComplexArray:
         """Non-zero eigenvalues of diag(1, r) G for each ratio r = β/α, [ratios, rank]."""
@@ -175,37 +175,36 @@ class MeanStability:
         ]).astype(np.complex128)  # fmt: skip
 
     def max_step_size(self, ratio: float = 1.0) -> float:
-        """Least α > 0 for which the mean update with β = ratio·α no longer converges; 0 if none.
+        """Smallest α > 0 for which the mean update with β = ratio·α diverges.
 
-        0 also where there is no fixed point to converge to.
-
-        α < min −2Re(g)/|g|² over the eigenvalues g of diag(1, ratio)·G.
+        It is min −2Re(g)/|g|² over the eigenvalues g of diag(1, ratio)·G; 0 if no α converges or
+        there is no fixed point.
         """
         r = _validate.positive("max_step_size", "ratio", ratio)
         return float(self._limits(self._eigenvalues(np.array([r])))[0])
 
     def _limits(self, g: ComplexArray) -> FloatArray:
-        """Largest stable step for each row of eigenvalues; 0 if none, ∞ if nothing moves."""
+        """Largest stable step for each row of eigenvalues; 0 if none, ∞ if all are zero."""
         if not self._reached:
             return np.zeros(len(g))
         if not g.shape[1]:
             return np.full(len(g), np.inf)
         size = np.abs(g)
-        # On the range no eigenvalue is 0, unless that of G is not semisimple: growth in time.
+        # On the range an eigenvalue is 0 only if 0 is not semisimple for G: linear growth.
         grows = (size <= 1e-9 * size.max(axis=1, keepdims=True)) & self.singular
-        found = np.where(grows, 0.0, -2 * g.real / np.where(grows, 1.0, size**2)).min(axis=1)
-        return np.asarray(np.maximum(found, 0.0))
+        limits = np.where(grows, 0.0, -2 * g.real / np.where(grows, 1.0, size**2)).min(axis=1)
+        return np.asarray(np.maximum(limits, 0.0))
 
     def best(self, ratio: float | None = None) -> Pair:
-        """Return the pair of step sizes with the least spectral radius, at a given β/α or any.
+        """Return the pair of step sizes with the smallest spectral radius, at a given β/α or any.
 
-        The radius is convex in α at a fixed ratio; over ratios it is searched on a fine grid, then
-        by golden section about the best of it.
+        At a fixed ratio the radius is convex in α. Ratios are searched on a grid that is refined
+        around its best point.
         """
         if self.rank > LARGEST:
             raise InvalidParameter(
                 f"best: eigenvalues of {self.rank}×{self.rank} matrices at many ratios take too "
-                f"long; at most {LARGEST}. Use max_step_size, which needs one."
+                f"long; the limit is {LARGEST}. Use max_step_size, which needs one ratio."
             )
         if ratio is not None or not self._dual or not self.rank:
             r = 1.0 if ratio is None else _validate.positive("best", "ratio", ratio)
@@ -238,9 +237,9 @@ class MeanStability:
 
 
 def _best_steps(g: ComplexArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each row of eigenvalues the step with the least max |1 + αg|, and that value.
+    """For each row of eigenvalues, the step that minimises max |1 + αg|, and the minimum.
 
-    It is the largest of convex parabolas in α, so golden section finds it.
+    The maximum is convex in α, so golden-section search finds it.
     """
 
     def radius(alpha: FloatArray) -> FloatArray:
@@ -250,7 +249,7 @@ def _best_steps(g: ComplexArray, limit: FloatArray) -> tuple[FloatArray, FloatAr
     shrink = (np.sqrt(5.0) - 1.0) / 2.0
     for _ in range(90):
         left, right = high - shrink * (high - low), low + shrink * (high - low)
-        nearer = radius(left) < radius(right)
-        low, high = np.where(nearer, low, left), np.where(nearer, right, high)
+        decreases = radius(left) < radius(right)
+        low, high = np.where(decreases, low, left), np.where(decreases, right, high)
     alpha = (low + high) / 2
     return alpha, radius(alpha)

@@ -1,13 +1,13 @@
-"""Second moments over a noise chain, one step on: exact, and without a matrix.
+"""One exact step of the second moments over a noise chain, without forming a matrix.
 
     S_j ← Σ q T S_i Tᵀ        over the events i → j, with S_j = E[z zᵀ·1{j}]
 
-Let z end in a constant 1, and S_j holds E[zzᵀ·1{j}], the means E[z·1{j}] and the share P{j} of the
-node all at once, and T z + g is one product. With T = B + Σ_k U_k V_kᵀ and B diagonal,
+The last entry of z is a constant 1, so S_j contains the second moments, the means E[z·1{j}] and the
+probability P{j} of the node, and T z + g is one product. With T = B + Σ_k U_k V_kᵀ and B diagonal,
 
     T S Tᵀ = BSB + Σ_k (U_k Z_kᵀ + Z_k U_kᵀ)        Z_k = B S V_k + ½ Σ_l (V_kᵀ S V_l) U_l
 
-so an event costs a few times the size of S.
+so the cost of an event is a small multiple of the size of S.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saddleback._typing import FloatArray, IntArray
 
 
 @compiled
-def push(
+def advance_moments(
     source: IntArray,
     target: IntArray,
     q: FloatArray,
@@ -29,12 +29,12 @@ def push(
     S: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Carry symmetric S [N, n, n] one step on, into ``out``."""
+    """Advance symmetric S [N, n, n] by one step, into ``out``."""
     out[:] = 0.0
     events, rank, n = U.shape
     Z, square = np.empty((rank, n)), np.empty((rank, rank))
     for event in range(events):
-        i, j, chance = source[event], target[event], q[event]
+        i, j, probability = source[event], target[event], q[event]
         u, v = U[event], V[event]
         Z[:] = 0.0
         for k in range(rank):
@@ -58,11 +58,11 @@ def push(
                 total = B[a] * S[i, a, b] * B[b]
                 for k in range(rank):
                     total += u[k, a] * Z[k, b] + Z[k, a] * u[k, b]
-                out[j, a, b] += chance * total
+                out[j, a, b] += probability * total
 
 
 @compiled
-def push_often(
+def advance_moments_by(
     count: int,
     source: IntArray,
     target: IntArray,
@@ -72,8 +72,8 @@ def push_often(
     B: FloatArray,
     S: FloatArray,
 ) -> None:
-    """Carry S ``count`` steps on, in place."""
+    """Advance S by ``count`` steps, in place."""
     out = np.empty_like(S)
     for _ in range(count):
-        push(source, target, q, U, V, B, S, out)
+        advance_moments(source, target, q, U, V, B, S, out)
         S[:] = out

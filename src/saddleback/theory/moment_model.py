@@ -1,14 +1,14 @@
-"""The expected error after n steps as a function of the step sizes, cheap to ask many times.
+"""A model of the expected error after n steps, cheap to evaluate for many step sizes.
 
-One step is z ← (I + αP + βQ) z with random P, Q that do not know the step sizes. So the map of the
-second moments is a polynomial in α and β with six fixed matrices,
+One step is z ← (I + αP + βQ) z with random P, Q that do not depend on the step sizes. So the map of
+the second moments is a polynomial in α and β with six fixed matrices,
 
     S ← S + α⟨P⟩ + β⟨Q⟩ + α²⟨P, P⟩ + αβ⟨P, Q⟩ + β²⟨Q, Q⟩
 
-on the upper triangles of S at each node, and n steps are log₂ n squarings. The samples are the
-events of an exact chain; or the same events as if they were independent, which is much smaller,
-with the long-run covariance put in for the additive noise; or the batches of an estimate, scaled so
-that they carry the long-run covariance of all of A, b and M.
+on the upper triangles of S at each node, and n steps take log₂ n squarings. The samples are the
+events of an exact chain; or the same events treated as independent, which is much smaller, with the
+long-run covariance as additive noise; or the batches of an estimate, scaled so that they have the
+long-run covariance of A, b and M.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from saddleback.system import System
 from saddleback.theory.noise_chain import Noise
 
 LARGEST = 600
-"""Most numbers in the upper triangles of all nodes; squaring such a matrix takes milliseconds."""
-
+"""Largest number of moments over all nodes; squaring such a matrix takes milliseconds."""
 
 HUGE = 1e120
-"""Moments beyond this have diverged, and below its inverse are nothing."""
+"""Moments above this have diverged, and those below its inverse are set to 0."""
 
 
 class StepModel:
@@ -49,7 +48,7 @@ class StepModel:
         weight: FloatArray,
         P: FloatArray,
         Q: FloatArray,
-        first: FloatArray,
+        initial: FloatArray,
         k: int,
         extra: FloatArray,
         coefficients: Coefficients,
@@ -59,19 +58,19 @@ class StepModel:
         size = len(self._upper[0])
         if nodes * size > LARGEST:
             raise InvalidParameter(
-                f"expected errors need {nodes} × {size} moments here, more than {LARGEST}; "
+                f"the model needs {nodes} × {size} moments, more than {LARGEST}; "
                 'use method="mean", or fewer features.'
             )
-        spread = np.zeros((n * n, size))  # upper triangle -> all of a symmetric matrix
+        expand = np.zeros((n * n, size))  # upper triangle -> full symmetric matrix
         for row, (a, b) in enumerate(zip(*self._upper, strict=True)):
-            spread[a * n + b, row] = spread[b * n + a, row] = 1.0
-        picked = self._upper[0] * n + self._upper[1]
+            expand[a * n + b, row] = expand[b * n + a, row] = 1.0
+        upper = self._upper[0] * n + self._upper[1]
         identity = np.broadcast_to(np.eye(n), P.shape)
         self._parts = np.zeros((6, nodes * size, nodes * size))
         for i, j in sorted(set(zip(source.tolist(), target.tolist(), strict=True))):
             chosen = (source == i) & (target == j)
             same, p, q, w = identity[chosen], P[chosen], Q[chosen], weight[chosen]
-            here = np.s_[j * size : (j + 1) * size, i * size : (i + 1) * size]
+            block = np.s_[j * size : (j + 1) * size, i * size : (i + 1) * size]
             for part, pairs in enumerate(
                 (
                     [(same, same)],
@@ -82,17 +81,17 @@ class StepModel:
                     [(q, q)],
                 )
             ):
-                whole = np.sum([_kron(w, x, y) for x, y in pairs], axis=0)
-                self._parts[part][here] += whole[picked] @ spread
-        self._parts[3:] += self._more(nodes, extra, k, coefficients)
-        self._first = first.ravel()
+                full = np.sum([_kron(w, x, y) for x, y in pairs], axis=0)
+                self._parts[part][block] += full[upper] @ expand
+        self._parts[3:] += self._additive_noise(nodes, extra, k, coefficients)
+        self._initial = initial.ravel()
         diagonal = np.flatnonzero((self._upper[0] == self._upper[1]) & (self._upper[0] < k))
         self._error = (np.arange(nodes)[:, None] * size + diagonal).ravel()
         inner = np.flatnonzero(self._upper[1] < n - 1)
         self._inner = (np.arange(nodes)[:, None] * size + inner).ravel()
 
-    def _more(self, nodes: int, extra: FloatArray, k: int, c: Coefficients) -> FloatArray:
-        """Additive noise beyond that of the samples: extra [k, k] times (td α, dual β)²."""
+    def _additive_noise(self, nodes: int, extra: FloatArray, k: int, c: Coefficients) -> FloatArray:
+        """Noise in addition to that of the samples: extra [k, k] times (td α, dual β)²."""
         n, size = int(self._upper[1].max()) + 1, len(self._upper[0])
         added = np.zeros((3, nodes * size, nodes * size))
         constant = size - 1  # the last entry of the triangle is 1·1
@@ -106,8 +105,8 @@ class StepModel:
 
     @property
     def moments(self) -> int:
-        """How many numbers are followed."""
-        return len(self._first)
+        """Number of moments in the model."""
+        return len(self._initial)
 
     def matrix(self, alpha: float, beta: float) -> FloatArray:
         """The map of the moments with these step sizes."""
@@ -116,7 +115,7 @@ class StepModel:
 
     def error(self, alpha: float, beta: float, steps: int) -> float:
         """E‖θ_n − θ*‖² after n steps; infinity where it overflows."""
-        power, moments = self.matrix(alpha, beta), self._first
+        power, moments = self.matrix(alpha, beta), self._initial
         while steps:
             if steps & 1:
                 moments = power @ moments
@@ -126,17 +125,17 @@ class StepModel:
                 size = np.abs(power)
                 if size.max() > HUGE:
                     return np.inf
-                power[size < 1.0 / HUGE] = 0.0  # denormal numbers would slow all that follows
+                power[size < 1.0 / HUGE] = 0.0  # denormal numbers are slow
         error = float(moments[self._error].sum())
         return error if error < HUGE else np.inf
 
-    def doubling(self, alpha: float, beta: float, most: int) -> tuple[IntArray, FloatArray]:
-        """E‖θ_n − θ*‖² after n = 1, 2, 4, … steps, up to ``most``: one squaring for each."""
+    def doubling(self, alpha: float, beta: float, max_steps: int) -> tuple[IntArray, FloatArray]:
+        """E‖θ_n − θ*‖² after n = 1, 2, 4, … steps, up to ``max_steps``, one squaring per point."""
         power, counts, errors = self.matrix(alpha, beta), [], []
         count = 1
-        while count <= most:
+        while count <= max_steps:
             counts.append(count)
-            errors.append(float((power @ self._first)[self._error].sum()))
+            errors.append(float((power @ self._initial)[self._error].sum()))
             power = power @ power
             size = np.abs(power)
             if size.max() > HUGE:
@@ -152,33 +151,33 @@ class StepModel:
 
 
 def of_chain(noise: Noise) -> StepModel:
-    """Return the exact model of the lasting part of a chain, from weights of 0."""
+    """Return the exact model of the recurrent part of a chain, from initial weights of 0."""
     noise = noise.recurrent
     P, Q = _samples(noise)
-    first = _first(noise.start, noise.system.fixed_point, noise.basis, noise.n)
+    initial = _initial_moments(noise.start, noise.system.fixed_point, noise.basis, noise.n)
     return StepModel(
-        len(noise.weight), noise.source, noise.target, noise.probability, P, Q, first, noise.k,
+        len(noise.weight), noise.source, noise.target, noise.probability, P, Q, initial, noise.k,
         np.zeros((noise.k, noise.k)), noise.coefficients,
     )  # fmt: skip
 
 
 def of_independent(noise: Noise, covariance: FloatArray) -> StepModel:
-    """Return the model that takes a chain's events as independent; Σ_∞ [p, p] is kept."""
+    """Return the model that treats the events as independent, with covariance Σ_∞ [p, p]."""
     noise = noise.recurrent
     P, Q = _samples(noise)
     weight = noise.weight[noise.source] * noise.probability
     h = noise.delta[:, None] * noise.e
     extra = noise.basis.T @ covariance @ noise.basis - (weight[:, None] * h).T @ h
     one = np.zeros(len(weight), dtype=np.int64)
-    first = _first(np.ones(1), noise.system.fixed_point, noise.basis, noise.n)
-    return StepModel(1, one, one, weight, P, Q, first, noise.k, extra, noise.coefficients)
+    initial = _initial_moments(np.ones(1), noise.system.fixed_point, noise.basis, noise.n)
+    return StepModel(1, one, one, weight, P, Q, initial, noise.k, extra, noise.coefficients)
 
 
 def of_batches(system: System) -> StepModel:
     """Return the model of an estimated system that kept its batches."""
     if system.batches is None or system.batch_steps is None:
         raise Undefined(
-            "mean-square advice needs to know the noise, which A, b and M alone do not tell: give "
+            "mean-square advice needs the noise, which A, b and M alone do not determine: give "
             "the problem, or a System.estimate(…, keep_batches=True)."
         )
     c, theta = system.rule.form.coefficients, system.fixed_point
@@ -198,22 +197,22 @@ def of_batches(system: System) -> StepModel:
     scale = np.sqrt(system.batch_steps * count / (count - 1))
     P, Q = (m.mean(axis=0) + scale * (m - m.mean(axis=0)) for m in (P, Q))
     one, weight = np.zeros(count, dtype=np.int64), np.full(count, 1.0 / count)
-    first = _first(np.ones(1), theta, basis, n)
-    return StepModel(1, one, one, weight, P, Q, first, k, np.zeros((k, k)), c)
+    initial = _initial_moments(np.ones(1), theta, basis, n)
+    return StepModel(1, one, one, weight, P, Q, initial, k, np.zeros((k, k)), c)
 
 
 def _samples(noise: Noise) -> tuple[FloatArray, FloatArray]:
     """P and Q of each event, [E, n + 1, n + 1]."""
-    found = []
+    samples = []
     for alpha, beta in ((1.0, 0.0), (0.0, 1.0)):
         U, V, B = noise.factors(alpha, beta)
-        found.append(np.einsum("eka,ekb->eab", U, V) + np.diag(B - 1.0))
-    return found[0], found[1]
+        samples.append(np.einsum("eka,ekb->eab", U, V) + np.diag(B - 1.0))
+    return samples[0], samples[1]
 
 
-def _first(start: FloatArray, star: FloatArray, basis: FloatArray, n: int) -> FloatArray:
+def _initial_moments(start: FloatArray, star: FloatArray, basis: FloatArray, n: int) -> FloatArray:
     """Upper triangles of E[zzᵀ·1{node}] at the first step, with ω = 0."""
-    # Without rewards θ* is 0, and from 0 nothing ever moves: then all weights begin at 1.
+    # Without rewards θ* is 0, and weights of 0 never change: then all weights start at 1.
     gap = -star if np.abs(star).max() > 1.0 / HUGE else np.ones_like(star)
     z = np.zeros(n + 1)
     z[: basis.shape[1]], z[n] = gap @ basis, 1.0

@@ -1,19 +1,19 @@
-"""The noise of a learner as a finite Markov chain, with what one step does in each of its states.
+"""The noise of a learner as a finite Markov chain, with the update at each of its transitions.
 
-Nothing random enters an update but the state, what follows it, and the trace. A node of the chain
-is a state s with the trace that comes along, c = γ'e of the step before (and the action, where the
-bootstrap is a sampled one). An event is a transition: with probability q it leads from node i to
-node j, and moves z = (θ − θ*, ω, 1), with δ* the TD error at θ*, by
+The randomness of an update is in the state, the transition and the trace. A node of the chain is a
+state s with the discounted trace c = γ'e of the previous step (and the action, if the bootstrap is
+sampled). An event is a transition: with probability q it leads from node i to node j, and maps
+z = (θ − θ*, ω, 1), with δ* the TD error at θ*, by
 
     z ← T z        T = B + Σ_k U_k V_kᵀ        B = diag(1, 1 − β·shrink, 1)
 
     V = (d, 0, δ*), (0, e, 0), (0, φ, 0)        d = γ'b − φ,  y = saddle·d + correction·γ'x
     U = (α·td·e, β·dual·e, 0), (−α·y, 0, 0), (0, −β·gram·φ, 0)
 
-Without a trace (λ = 0) the nodes are the states. With one, they are explored from where the trace
-is fresh, the likeliest first; equal traces are one node. That ends where ρ = 0 or the end of an
-episode forgets the trace; otherwise it stops at a given number of nodes, and what leads further is
-led to the nearest node. How much of the trace is lost that way is reported.
+Without a trace (λ = 0) the nodes are the states. With a trace, nodes are explored from zero traces
+on, the most probable first; equal traces share a node. Exploration ends if ρ = 0 or the end of an
+episode resets every trace. Otherwise it stops at a given number of nodes, and transitions to other
+nodes lead to the nearest one instead. The share of the trace that this drops is reported.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from saddleback.system import System
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 NEGLIGIBLE = 1e-9
-"""Traces that differ by less than this share of the features are one node."""
+"""Traces that differ by less than this share of the features share a node."""
 
 LARGEST = 400_000
-"""Most numbers in the second moments of all nodes, N·(2p)², that are worked with exactly."""
+"""Largest number of second moments over all nodes, N·(2p)², for exact computation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Events of a learner's noise chain; features are coordinates in the space they span.
+    """Events of a learner's noise chain, with features as coordinates in their span.
 
     Attributes
     ----------
     weight
         Long-run share of each node, [N].
     source, target, probability
-        From which node to which, and how likely given the first, [E].
+        Nodes of each event, and its probability given the source, [E].
     e, d, y, phi
         Trace, γ'b − φ, saddle·d + correction·γ'x, and φ of each event, [E, k].
     delta
         The TD error of each event at θ*, [E].
     basis
-        Orthonormal basis of the span of the features, [p, k]; nothing moves outside it.
+        Orthonormal basis of the span of the features, [p, k]; weights are constant outside it.
     start
         Distribution over the nodes of a learner's first step, [N].
-    lost
-        Root mean square of what truncation takes from the trace, over that of the trace; 0 if none.
+    truncation_loss
+        Root mean square of the trace dropped by truncation, relative to that of the trace.
     """
 
     coefficients: Coefficients
@@ -75,22 +75,22 @@ class Noise:
     delta: FloatArray
     basis: FloatArray
     start: FloatArray
-    lost: float
+    truncation_loss: float
 
     @cached_property
     def recurrent(self) -> Noise:
-        """The part of the chain that is visited in the long run, and the features met there."""
+        """The recurrent part of the chain, in the span of its features."""
         inside = self.weight > 0
         if inside.all():
             return self
         kept, number = inside[self.source], np.cumsum(inside) - 1
-        again = _span(np.concatenate([self.phi[kept], self.d[kept]]))
+        basis = _span(np.concatenate([self.phi[kept], self.d[kept]]))
         start = self.start[inside] if self.start[~inside].sum() == 0 else self.weight[inside]
         return replace(
             self, weight=self.weight[inside], source=number[self.source[kept]],
             target=number[self.target[kept]], probability=self.probability[kept],
-            e=self.e[kept] @ again, d=self.d[kept] @ again, y=self.y[kept] @ again,
-            phi=self.phi[kept] @ again, delta=self.delta[kept], basis=self.basis @ again,
+            e=self.e[kept] @ basis, d=self.d[kept] @ basis, y=self.y[kept] @ basis,
+            phi=self.phi[kept] @ basis, delta=self.delta[kept], basis=self.basis @ basis,
             start=start,
         )  # fmt: skip
 
@@ -121,63 +121,63 @@ class Noise:
         return U, V, B
 
 
-def _room(rule: Rule, nodes: int, rank: int) -> None:
-    """Refuse moments that are too many, with the least there can be before nodes are explored."""
+def _check_size(rule: Rule, nodes: int, rank: int) -> None:
+    """Refuse a chain with too many second moments, before exploration by a lower bound."""
     size = nodes * (2 * rank) ** 2
     if size > LARGEST:
         raise InvalidParameter(
-            f"the exact second moments of {rule} here are {nodes} × {2 * rank}² = {size:,} numbers "
-            f"or more, more than {LARGEST:,}. Use fewer nodes, or small_step_floor, which needs "
-            "only the covariance of the noise."
+            f"{rule} has at least {nodes} × {2 * rank}² = {size:,} second moments on this problem, "
+            f"more than {LARGEST:,}. Use fewer nodes, or small_step_floor, which needs only the "
+            "covariance of the noise."
         )
 
 
 def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
-    """Build the chain of a rule on a finite problem, with about so many nodes at most.
+    """Build the noise chain of a rule on a finite problem, with about ``nodes`` nodes at most.
 
     Examples
     --------
     >>> from saddleback import GES, problems
     >>> noise_chain(problems.two_state(gamma=0.9), GES(0.0)).weight
     array([0.5, 0.5])
-    >>> noise_chain(problems.two_state(gamma=0.9), GES(0.4), nodes=60).lost < 1e-4
+    >>> noise_chain(problems.two_state(gamma=0.9), GES(0.4), nodes=60).truncation_loss < 1e-4
     True
     """
     system = System.exact(problem, rule)
     if problem.note:
-        raise Undefined(f"there is no one long run to speak of: {problem.note}")
+        raise Undefined(f"the long-run distribution is not unique: {problem.note}")
     if trace_radius(problem, rule) >= 1.0:
         raise Undefined(above_ceiling(rule))
     t, c = terms(rule, problem), rule.form.coefficients
-    met = problem.Phi[problem.weights > 0]
-    _room(rule, int((problem.visits > 0).sum()), int(np.linalg.matrix_rank(met)))
-    found = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))
-    source, target, here, there = (
-        np.array([getattr(event, name) for event in found.events])
-        for name in ("source", "target", "here", "there")
+    visited = problem.Phi[problem.weights > 0]
+    _check_size(rule, int((problem.visits > 0).sum()), int(np.linalg.matrix_rank(visited)))
+    explored = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))
+    source, target, pair, next_pair = (
+        np.array([getattr(event, name) for event in explored.events])
+        for name in ("source", "target", "pair", "next_pair")
     )
     q, reward, gamma, missed, carried = (
-        np.array([getattr(event, name) for event in found.events])
+        np.array([getattr(event, name) for event in explored.events])
         for name in ("probability", "reward", "discount", "missed", "carried")
     )
-    e = np.array([event.e for event in found.events])
-    phi = t.phi[here]
-    d = gamma[:, None] * t.bootstrap[there] - phi
-    y = c.saddle * d + c.correction * gamma[:, None] * t.correction[there]
+    e = np.array([event.e for event in explored.events])
+    phi = t.phi[pair]
+    d = gamma[:, None] * t.bootstrap[next_pair] - phi
+    y = c.saddle * d + c.correction * gamma[:, None] * t.correction[next_pair]
     basis = _span(np.concatenate([phi, d]))
     if not basis.size:
-        raise Undefined(f"{rule} never moves here: all features that are met are 0.")
-    count = len(found.nodes)
-    _room(rule, count, basis.shape[1])
+        raise Undefined(f"{rule} never changes θ: the features of all visited states are 0.")
+    count = len(explored.nodes)
+    _check_size(rule, count, basis.shape[1])
     P = np.zeros((count, count))
     np.add.at(P, (source, target), q)
-    weight = markov_chain.long_run(P, found.start)[0]
+    weight = markov_chain.long_run(P, explored.start)[0]
     share = weight[source] * q
     return Noise(
         coefficients=c, system=system, weight=weight, source=source, target=target, probability=q,
         e=e @ basis, d=d @ basis, y=y @ basis, phi=phi @ basis, basis=basis,
-        delta=reward + d @ system.fixed_point, start=found.start,
-        lost=float(np.sqrt(share @ missed / max(share @ carried, np.finfo(float).tiny))),
+        delta=reward + d @ system.fixed_point, start=explored.start,
+        truncation_loss=float(np.sqrt(share @ missed / max(share @ carried, np.finfo(float).tiny))),
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def _span(rows: FloatArray) -> FloatArray:
 
 
 class Node(NamedTuple):
-    """A state (and action, where it matters) with what comes along: γ'e and γ'ρf."""
+    """A state (and action, if needed) with the discounted trace γ'e and follow-on trace γ'ρf."""
 
     s: int
     a: int
@@ -197,13 +197,13 @@ class Node(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A transition between nodes; ``missed`` of the squared length ``carried`` went astray."""
+    """A transition between nodes; truncation drops ``missed`` of the squared trace ``carried``."""
 
     source: int
     target: int
     probability: float
-    here: int
-    there: int
+    pair: int
+    next_pair: int
     reward: float
     discount: float
     e: FloatArray
@@ -212,88 +212,90 @@ class Event(NamedTuple):
 
 
 class Exploration:
-    """Nodes and events of a rule's noise, found from fresh traces on, the likeliest first."""
+    """Explores nodes and events of a rule's noise from zero traces on, most probable first."""
 
-    def __init__(self, problem: Problem, t: Terms, most: int) -> None:
-        self._problem, self._terms, self._most = problem, t, most
+    def __init__(self, problem: Problem, t: Terms, max_nodes: int) -> None:
+        self._problem, self._terms, self._max_nodes = problem, t, max_nodes
         mdp = problem.mdp
         self._kappa = t.kappa.reshape(mdp.n_states, -1)
         b = t.bootstrap.reshape(mdp.n_states, mdp.n_actions, -1)
         self._sampled = bool((b != b[:, :1]).any())
-        self._unit = float(np.abs(t.phi).max()) or 1.0
+        self._scale = float(np.abs(t.phi).max()) or 1.0
         self.nodes: list[Node] = []
-        self._number: dict[tuple[int, int, bytes], int] = {}
+        self._index: dict[tuple[int, int, bytes], int] = {}
         self._queue: list[tuple[float, int]] = []
         self.events: list[Event] = []
-        fresh = [
-            (self._find(Node(s, a, np.zeros(problem.p), 0.0), 1.0), chance)
+        zero_traces = [
+            (self._node_index(Node(s, a, np.zeros(problem.p), 0.0), 1.0), probability)
             for s in np.flatnonzero(mdp.acting).tolist()
-            for a, chance in self._known_actions(s)
+            for a, probability in self._node_actions(s)
         ]
         self._resets = [
-            (n, float(mdp.start[self.nodes[n].s]) * chance)
-            for n, chance in fresh
+            (n, float(mdp.start[self.nodes[n].s]) * probability)
+            for n, probability in zero_traces
             if mdp.start[self.nodes[n].s]
         ]
         while self._queue:
             mass, n = heapq.heappop(self._queue)
             self._expand(n, -mass)
         self.start = np.zeros(len(self.nodes))
-        for n, chance in self._resets:
-            self.start[n] += chance
+        for n, probability in self._resets:
+            self.start[n] += probability
 
-    def _known_actions(self, s: int) -> list[tuple[int, float]]:
-        """Actions that are part of a node in state s: all if the bootstrap is sampled, else one."""
-        return _likely(self._problem.behaviour[s]) if self._sampled else [(0, 1.0)]
+    def _node_actions(self, s: int) -> list[tuple[int, float]]:
+        """Actions of the nodes in state s: all if the bootstrap is sampled, otherwise one."""
+        return _support(self._problem.behaviour[s]) if self._sampled else [(0, 1.0)]
 
-    def _find(self, node: Node, mass: float) -> int:
-        """Return the number of a node: its own, a new one, or if there are enough the nearest."""
-        whole = np.append(node.trace, node.follow * self._unit) / self._unit
-        key = (node.s, node.a, (np.round(whole / NEGLIGIBLE) + 0.0).tobytes())
-        if key in self._number:
-            return self._number[key]
-        if len(self.nodes) >= self._most and whole.any():
+    def _node_index(self, node: Node, mass: float) -> int:
+        """Return the index of a node: existing, new, or the nearest if there are too many."""
+        key_values = np.append(node.trace, node.follow * self._scale) / self._scale
+        key = (node.s, node.a, (np.round(key_values / NEGLIGIBLE) + 0.0).tobytes())
+        if key in self._index:
+            return self._index[key]
+        if len(self.nodes) >= self._max_nodes and key_values.any():
             near = [n for n, other in enumerate(self.nodes) if other[:2] == node[:2]]
-            return min(near, key=lambda n: self._gap(node, self.nodes[n]))
-        self._number[key] = len(self.nodes)
+            return min(near, key=lambda n: self._distance(node, self.nodes[n]))
+        self._index[key] = len(self.nodes)
         self.nodes.append(node)
-        heapq.heappush(self._queue, (-mass, self._number[key]))
-        return self._number[key]
+        heapq.heappush(self._queue, (-mass, self._index[key]))
+        return self._index[key]
 
-    def _gap(self, one: Node, two: Node) -> float:
-        """Squared distance between what two nodes carry."""
-        by_follow = self._unit * (one.follow - two.follow)
-        return float(np.sum((one.trace - two.trace) ** 2) + by_follow**2)
+    def _distance(self, first: Node, second: Node) -> float:
+        """Squared distance between the traces of two nodes."""
+        by_follow = self._scale * (first.follow - second.follow)
+        return float(np.sum((first.trace - second.trace) ** 2) + by_follow**2)
 
     def _expand(self, n: int, mass: float) -> None:
         """Add every event of a node."""
         mdp, t, node = self._problem.mdp, self._terms, self.nodes[n]
         follow = node.follow + 1.0
-        acts = [(node.a, 1.0)] if self._sampled else _likely(self._problem.behaviour[node.s])
-        for a, chance in acts:
-            here = node.s * mdp.n_actions + a
+        actions = [(node.a, 1.0)] if self._sampled else _support(self._problem.behaviour[node.s])
+        for a, probability in actions:
+            pair = node.s * mdp.n_actions + a
             emphasis = 1.0 - t.emphasis + t.emphasis * follow
-            e = t.kappa[here] * node.trace + t.weight[here] * emphasis * t.phi[here]
+            e = t.kappa[pair] * node.trace + t.weight[pair] * emphasis * t.phi[pair]
             for s in np.flatnonzero(mdp.P[node.s, a]).tolist():
-                q, over = chance * mdp.P[node.s, a, s], mdp.ends[node.s, a, s]
-                reward, there = float(mdp.rewards[node.s, a, s]), s * mdp.n_actions
-                if over > 0:
-                    for j, first in self._resets:
-                        end = (q * over * first, here, there, reward, 0.0, e, 0.0, 0.0)
-                        self.events.append(Event(n, j, *end))
-                if over == 1:
+                q, end = probability * mdp.P[node.s, a, s], mdp.ends[node.s, a, s]
+                reward, next_pair = float(mdp.rewards[node.s, a, s]), s * mdp.n_actions
+                if end > 0:
+                    for j, start in self._resets:
+                        last = (q * end * start, pair, next_pair, reward, 0.0, e, 0.0, 0.0)
+                        self.events.append(Event(n, j, *last))
+                if end == 1:
                     continue
                 trace = mdp.gamma * e * bool(self._kappa[s].any())
-                passed = mdp.gamma * t.rho[here] * follow if t.emphasis else 0.0
-                for a1, choice in self._known_actions(s):
-                    part, wanted = q * (1.0 - over) * choice, Node(s, a1, trace, passed)
-                    j = self._find(wanted, mass * part)
-                    missed = self._gap(wanted, self.nodes[j])
-                    carried = self._gap(wanted, Node(s, a1, np.zeros_like(trace), 0.0))
+                passed = mdp.gamma * t.rho[pair] * follow if t.emphasis else 0.0
+                for a1, choice in self._node_actions(s):
+                    part, successor = q * (1.0 - end) * choice, Node(s, a1, trace, passed)
+                    j = self._node_index(successor, mass * part)
+                    missed = self._distance(successor, self.nodes[j])
+                    carried = self._distance(successor, Node(s, a1, np.zeros_like(trace), 0.0))
                     self.events.append(
-                        Event(n, j, part, here, there + a1, reward, mdp.gamma, e, missed, carried)
+                        Event(
+                            n, j, part, pair, next_pair + a1, reward, mdp.gamma, e, missed, carried
+                        )
                     )
 
 
-def _likely(probabilities: FloatArray) -> list[tuple[int, float]]:
+def _support(probabilities: FloatArray) -> list[tuple[int, float]]:
     return [(int(a), float(probabilities[a])) for a in np.flatnonzero(probabilities)]

@@ -1,13 +1,13 @@
-"""The primal-dual gap of the saddle point (Appendix E of the paper), and the run it speaks of.
+"""The primal-dual gap of the saddle point (Appendix E of the paper), and projected descent.
 
 Over all θ' the minimum is −∞ unless Aᵀω = 0, so the statement E ε ≤ C√(5/T) needs compact sets,
 here the balls ‖θ‖ ≤ R_θ and ‖ω‖ ≤ R_ω, with iterates projected onto them; independent samples; and
-iterates averaged with the step sizes as weights. In coordinates where both balls have radius 1 the
-step is 2/(C√(5t)); in θ and ω themselves it is R_θ² and R_ω² times that, and
+iterates averaged with the step sizes as weights. In coordinates in which both balls have radius 1
+the step is 2/(C√(5t)); in θ and ω themselves it is R_θ² and R_ω² times that, and
 
     C = √(4 (2R_ω)² C_1² + (2R_θ)² C_2²)        C_1² ≥ E‖Âθ + b̂ − M̂ω‖²,   C_2² ≥ E‖Âᵀω‖²
 
-(the paper prints C without its root, and a step without units).
+(the paper omits the root in C, and the radii in the step).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from saddleback._typing import RNG, ArrayLike, FloatArray, IntArray
 from saddleback.engine import record_points
 from saddleback.errors import InvalidShape, RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Saddle, is_rule
+from saddleback.rules import Rule, Saddle, require_rule
 from saddleback.system import System
 from saddleback.theory.noise_chain import Noise, noise_chain
 
@@ -36,7 +36,7 @@ def primal_dual_gap(
     theta_radius: float | None = None,
     omega_radius: float | None = None,
 ) -> FloatArray:
-    """The gap ε, over all θ', ω' or over balls about 0; θ, ω […, p].
+    """The gap ε, over all θ', ω' or over balls around 0; θ, ω […, p].
 
         ε(θ, ω) = max_ω' Ψ(θ, ω') − min_θ' Ψ(θ', ω)        Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω
 
@@ -48,39 +48,41 @@ def primal_dual_gap(
     0.13625
     >>> primal_dual_gap(system, [1.0, 1.0], [0.1, 0.0])
     array(inf)
-    >>> within = dict(theta_radius=2.0, omega_radius=2.0)
-    >>> round(float(primal_dual_gap(system, [1.0, 1.0], [0.1, 0.0], **within)), 6)
+    >>> balls = dict(theta_radius=2.0, omega_radius=2.0)
+    >>> round(float(primal_dual_gap(system, [1.0, 1.0], [0.1, 0.0], **balls)), 6)
     0.1625
     """
     _validate.instance("primal_dual_gap", "system", system, System)
-    given = [_validate.floats("theta", theta), _validate.floats("omega", omega)]
-    for name, weights in zip(("theta", "omega"), given, strict=True):
+    pair = [_validate.floats("theta", theta), _validate.floats("omega", omega)]
+    for name, weights in zip(("theta", "omega"), pair, strict=True):
         _validate.finite(name, weights)
     try:
-        x, w = np.broadcast_arrays(*given)
+        x, w = np.broadcast_arrays(*pair)
     except ValueError:
         raise InvalidShape(
-            f"theta of shape {list(given[0].shape)} and omega of shape {list(given[1].shape)} do "
+            f"theta of shape {list(pair[0].shape)} and omega of shape {list(pair[1].shape)} do "
             "not broadcast together."
         ) from None
     g, pull = system.residual(x), w @ system.A
-    least = w @ system.b - 0.5 * ((w @ system.M) * w).sum(axis=-1)
+    minimum = w @ system.b - 0.5 * ((w @ system.M) * w).sum(axis=-1)
     size = np.linalg.norm(pull, axis=-1)
     if theta_radius is None:
         scale = np.linalg.norm(system.A) * np.linalg.norm(w, axis=-1)
-        least = np.where(size <= 1e-12 * scale, least, -np.inf)
+        minimum = np.where(size <= 1e-12 * scale, minimum, -np.inf)
     else:
-        least = least - _validate.positive("primal_dual_gap", "theta_radius", theta_radius) * size
+        minimum = (
+            minimum - _validate.positive("primal_dual_gap", "theta_radius", theta_radius) * size
+        )
     if omega_radius is None:
-        return np.asarray(system.mspbe(x) - least)
+        return np.asarray(system.mspbe(x) - minimum)
     radius = _validate.positive("primal_dual_gap", "omega_radius", omega_radius)
     values, vectors = np.linalg.eigh((system.M + system.M.T) / 2)
     rows = (g @ vectors).reshape(-1, system.p)
-    most = np.array([_largest(values, row, radius) for row in rows]).reshape(least.shape)
-    return np.asarray(most - least)
+    maximum = np.array([_maximum(values, row, radius) for row in rows]).reshape(minimum.shape)
+    return np.asarray(maximum - minimum)
 
 
-def _largest(eigenvalues: FloatArray, g: FloatArray, radius: float) -> float:
+def _maximum(eigenvalues: FloatArray, g: FloatArray, radius: float) -> float:
     """Maximise gᵀω − ½ ωᵀMω over ‖ω‖ ≤ radius, in the eigenbasis of M: (M + νI)ω = g, ν ≥ 0."""
     size = float(np.linalg.norm(g))
     if size == 0.0:
@@ -101,11 +103,11 @@ class GapRun(NamedTuple):
     Attributes
     ----------
     steps
-        After how many steps, [n].
+        Numbers of steps, [n].
     gap
         ε of the averaged iterates of each run, over the balls, [n, runs].
     constant
-        C of the bound.
+        The constant C of the bound.
 
     Examples
     --------
@@ -122,7 +124,7 @@ class GapRun(NamedTuple):
 
     @property
     def bound(self) -> FloatArray:
-        """C√(5/T), [n]: proved for the constant step 2/(C√(5T)); with 1/√t steps up to log T."""
+        """C√(5/T), [n]: proved for the constant step 2/(C√(5T)); for 1/√t steps up to log T."""
         return np.asarray(self.constant * np.sqrt(5.0 / np.maximum(self.steps, 1)))
 
     def high_probability_bound(self, delta: float) -> FloatArray:
@@ -132,7 +134,7 @@ class GapRun(NamedTuple):
 
 
 def gap_constant(noise: Noise, theta_radius: float, omega_radius: float) -> float:
-    """C of the bound over balls, from the second moments of one independent sample."""
+    """The constant C over balls, from the second moments of one independent sample."""
     share = noise.weight[noise.source] * noise.probability
 
     def norm(left: FloatArray, right: FloatArray) -> float:
@@ -158,10 +160,10 @@ def projected_descent(
     rng: RNG = None,
     record: int | ArrayLike | None = None,
 ) -> GapRun:
-    """Run the saddle form on independent samples, as the theorem of Appendix E needs it.
+    """Run the saddle form on independent samples, as the theorem of Appendix E assumes.
 
-    Each step draws an independent (trace, transition) from the long run, moves by 2/(C√(5t)) in
-    units of the balls, and projects; the gap is that of the averaged iterates.
+    Each step draws an independent (trace, transition) from the long-run distribution, has size
+    2/(C√(5t)) in units of the balls, and is projected; the gap is that of the averaged iterates.
 
     Examples
     --------
@@ -173,7 +175,7 @@ def projected_descent(
     >>> bool((run.gap[1:, 0] < run.bound[1:]).all())
     True
     """
-    is_rule(rule)
+    require_rule(rule)
     if rule.form.coefficients != Saddle().coefficients:
         raise RuleMismatch(f"projected_descent: {rule} is not of the saddle form.")
     noise = noise_chain(problem, rule)
@@ -228,7 +230,7 @@ def _descend(
     weight: float,
     state: FloatArray,
 ) -> float:
-    """Move all runs; ``state`` = θ, ω and their sums weighted by the steps, [4, runs, k]."""
+    """Update all runs; ``state`` is θ, ω and their sums weighted by the steps, [4, runs, k]."""
     theta, omega, theta_sum, omega_sum = state[0], state[1], state[2], state[3]
     for t in range(len(draws)):
         step = 2.0 / (constant * np.sqrt(5.0 * (done + t + 1)))

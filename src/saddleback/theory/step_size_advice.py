@@ -1,4 +1,4 @@
-"""Which step sizes to use: by the mean, by Theorem 2, or by the expected error itself."""
+"""Advice on step sizes: by the mean update, by Theorem 2, or by the expected error."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from saddleback.errors import Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.system import System
+from saddleback.system.system import as_system
 from saddleback.theory import moment_model
 from saddleback.theory.covariance import noise_covariance
-from saddleback.theory.given import system_of
 from saddleback.theory.mean_square import MeanSquare
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.noise_chain import Noise, noise_chain
 from saddleback.theory.theorem2 import theorem2
 
 NODES, MOMENTS = 150, 20_000
-"""Most nodes of the chain that traces are followed on, and most moments over all nodes."""
+"""Largest number of nodes of a noise chain, and of its second moments over all nodes."""
 
-QUICK = 10_000
-"""Most second moments over all nodes for which the radius is asked for again and again."""
+MAX_CHECKED_MOMENTS = 10_000
+"""Largest number of second moments for which the chain confirms each stability check."""
 
-WIDEST = 4 * np.log(8.0)
-"""How far, in logarithms, β/α may be from 1."""
+MAX_LOG_RATIO = 4 * np.log(8.0)
+"""Largest |log β/α| in the search."""
 
 METHODS = ("mean", "theorem2", "mean-square")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Step sizes, and why.
+    """Step sizes, with their expected performance and the reason for them.
 
     Attributes
     ----------
     alpha, beta
         The step sizes; beta is 0 for a rule without a dual variable.
     method
-        How they were found.
+        The method that chose them.
     radius
-        Factor a step in the end: of the mean error, or of its second moments for "mean-square".
+        Asymptotic factor per step: of the mean error, or of its second moments for "mean-square".
     error
-        Expected E‖θ_n − θ*‖² after the budget of steps, if one was given.
+        Expected E‖θ_n − θ*‖² after the budget of steps, if there is one.
     reason
-        What was done, in a sentence.
+        How the step sizes were chosen, as a sentence.
 
     Examples
     --------
@@ -80,17 +80,17 @@ def step_sizes(
     Parameters
     ----------
     source
-        A finite problem, with a rule; or a system, which has one. Mean-square advice needs the
-        noise: of a system, its batches (``System.estimate(…, keep_batches=True)``).
+        A finite problem with a rule, or a system, which has one. Mean-square advice needs the
+        noise, which for a system means its batches (``System.estimate(…, keep_batches=True)``).
     rule
         The rule, for a problem.
     method
-        "mean-square": the pair with the least expected error after ``steps`` steps, or without a
-        budget the one whose mean square error falls fastest. "mean": the pair whose *expected*
-        iteration converges fastest; far too large for single samples. "theorem2": the pair
-        prescribed by Theorem 2 of the paper, for the expected iteration of the saddle form.
+        "mean-square": the pair with the smallest expected error after ``steps`` steps, or without
+        a budget the pair whose mean square error decreases fastest. "mean": the pair whose
+        *expected* iteration converges fastest; far too large for single samples. "theorem2": the
+        pair prescribed by Theorem 2 of the paper, for the expected iteration of the saddle form.
     steps
-        How many steps will be taken.
+        Budget of steps.
 
     Examples
     --------
@@ -103,11 +103,13 @@ def step_sizes(
     _registry.known("method", method, METHODS)
     if steps is not None:
         _validate.count("step_sizes", "steps", steps)
-    system = system_of("step_sizes", source, rule)
+    system = as_system("step_sizes", source, rule)
     if method == "theorem2":
-        found = theorem2(system)
-        radius = float(MeanStability(system).radius(found.alpha, found.beta))
-        return Advice(found.alpha, found.beta, method, radius, None, "prescribed by Theorem 2.")
+        constants = theorem2(system)
+        radius = float(MeanStability(system).radius(constants.alpha, constants.beta))
+        return Advice(
+            constants.alpha, constants.beta, method, radius, None, "prescribed by Theorem 2."
+        )
     if method == "mean":
         best = MeanStability(system).best()
         return Advice(
@@ -121,45 +123,45 @@ def step_sizes(
 
 
 def affordable_chain(problem: Problem, rule: Rule) -> Noise:
-    """Return the noise chain with as many nodes as can be asked often."""
+    """Return the noise chain with as many nodes as repeated evaluation allows."""
     n = problem.p * (2 if rule.form.has_dual else 1)
     return noise_chain(problem, rule, max(problem.mdp.n_states, min(NODES, MOMENTS // n**2)))
 
 
 def quick_model(problem: Problem, noise: Noise) -> moment_model.StepModel:
     """Return the smallest model of a problem's noise: independent steps, or the chain itself."""
-    if noise.system.rule.emphasis is not None:  # its weights have a memory of their own
+    if noise.system.rule.emphasis is not None:  # the emphasis has memory
         return moment_model.of_chain(noise)
     return moment_model.of_independent(noise, noise_covariance(problem, noise.system.rule))
 
 
-def stable(of: moment_model.StepModel, noise: Noise | None, alpha: float, beta: float) -> bool:
-    """Whether step sizes are stable in mean square, by the chain too where that is quick to ask."""
-    if not of.radius(alpha, beta) < 1.0:
+def stable(model: moment_model.StepModel, noise: Noise | None, alpha: float, beta: float) -> bool:
+    """Whether step sizes are stable in mean square, by the model and by a small chain."""
+    if not model.radius(alpha, beta) < 1.0:
         return False
-    if noise is None or len(noise.weight) * noise.n**2 > QUICK:
+    if noise is None or len(noise.weight) * noise.n**2 > MAX_CHECKED_MOMENTS:
         return True
     try:
         return MeanSquare(noise, alpha, beta).stable
-    except Undefined:  # too near 1 to settle: the model has the word
+    except Undefined:  # too close to 1 to compute: fall back to the model
         return True
 
 
 def _search(
     quick: moment_model.StepModel, system: System, noise: Noise | None, steps: int | None
 ) -> Advice:
-    """Look for the best pair on a coarse grid with a quick model, then refine with the best one."""
+    """Search a coarse grid with a quick model, then refine with the best available model."""
     mean = MeanStability(system)
     dual = system.rule.form.has_dual
 
-    def cost(of: moment_model.StepModel) -> Callable[[FloatArray], float]:
+    def cost(model: moment_model.StepModel) -> Callable[[FloatArray], float]:
         def value(logs: FloatArray) -> float:
-            if dual and abs(logs[1]) > WIDEST:
+            if dual and abs(logs[1]) > MAX_LOG_RATIO:
                 return np.inf
             alpha, beta = np.exp(logs[0]), np.exp(logs.sum()) if dual else 0.0
             if steps is None:
-                return of.radius(alpha, beta)
-            return float(np.log(max(of.error(alpha, beta, steps), 1e-300)))
+                return model.radius(alpha, beta)
+            return float(np.log(max(model.error(alpha, beta, steps), 1e-300)))
 
         return value
 
@@ -186,31 +188,33 @@ def _search(
         alpha, beta = alpha / 2, beta / 2
     else:
         raise Undefined(
-            f"no step sizes of {system.rule} were found that are stable in mean square, down to "
+            f"no step sizes of {system.rule} are stable in mean square, down to "
             f"α = {alpha:.3g}. Use a smaller λ, or another form."
         )
     error = None if steps is None else judge.error(alpha, beta, steps)
     what = (
-        "fastest in mean square" if steps is None else f"least expected error after {steps} steps"
+        "fastest in mean square"
+        if steps is None
+        else f"smallest expected error after {steps} steps"
     )
-    how = "exact" if exact else "steps taken as independent, with the long-run noise"
-    if noise is not None and noise.lost > 0.01:
-        how += f"; {noise.lost:.0%} of the trace truncated"
+    how = "exact" if exact else "steps treated as independent, with the long-run noise covariance"
+    if noise is not None and noise.truncation_loss > 0.01:
+        how += f"; {noise.truncation_loss:.0%} of the trace truncated"
     return Advice(alpha, beta, "mean-square", judge.radius(alpha, beta), error, f"{what} ({how}).")
 
 
 def _refine(cost: Callable[[FloatArray], float], first: FloatArray) -> FloatArray:
-    """Walk downhill from a point of the grid, in logarithms."""
-    shape = first + np.vstack([np.zeros(len(first)), np.log(2.0) * np.eye(len(first))])
-    found = minimize(
+    """Minimise the cost from a point of the grid, in logarithms."""
+    simplex = first + np.vstack([np.zeros(len(first)), np.log(2.0) * np.eye(len(first))])
+    result = minimize(
         cost, first, method="Nelder-Mead",
-        options={"initial_simplex": shape, "xatol": 0.02, "fatol": 1e-9, "maxfev": 60},
+        options={"initial_simplex": simplex, "xatol": 0.02, "fatol": 1e-9, "maxfev": 60},
     )  # fmt: skip
-    return np.asarray(found.x if np.isfinite(found.fun) else first)
+    return np.asarray(result.x if np.isfinite(result.fun) else first)
 
 
 def _exact(noise: Noise | None) -> moment_model.StepModel | None:
-    """Return the exact model, where it is small enough to ask often."""
+    """Return the exact model if it is small enough for repeated evaluation."""
     if (
         noise is None
         or len(noise.weight) * (noise.n + 1) * (noise.n + 2) // 2 > moment_model.LARGEST

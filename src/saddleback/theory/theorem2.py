@@ -1,4 +1,4 @@
-"""Theorem 2 of the paper, in the corrected form that can be proved.
+"""Theorem 2 of the paper, in a corrected form that can be proved.
 
 For the deterministic iteration of the saddle form, with L, m the largest and smallest eigenvalue
 of M, s, σ the largest and smallest *singular* value of A, κ(M) = L/m and κ(A) = s/σ:
@@ -7,8 +7,8 @@ of M, s, σ the largest and smallest *singular* value of A, κ(M) = L/m and κ(A
     D_t = ν‖θ_t − θ*‖ + ‖ω_t − M⁻¹(Aθ_t + b)‖
     D_{t+1} ≤ max{1 − ασ²/(2L), L/(L+m)} D_t ≤ (1 − 1/(12κ(M)³κ(A)⁴)) D_t
 
-The paper prints squared norms, for which this is false, and expectations over its stochastic
-algorithm, for which these step sizes are far too large.
+The paper states it for squared norms, for which it is false, and for the expectation of its
+stochastic algorithm, for which these step sizes are far too large.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class Theorem2:
     contraction
         1 − rate.
     contraction_tight
-        max{1 − ασ²/(2L), L/(L+m)}, what the proof really gives.
+        max{1 − ασ²/(2L), L/(L+m)}, the sharper bound of the proof.
     kappa_a, kappa_m
         Condition numbers of A (by singular values) and of M.
     spread
-        Where A and M were estimated: each quantity over resamples of the batches.
+        For an estimated system: each quantity over resamples of the batches.
 
     Examples
     --------
     >>> from saddleback import GES, problems
-    >>> found = theorem2(System.exact(problems.two_state(gamma=0.5), GES(0.0)))
-    >>> found.rate + found.contraction
+    >>> constants = theorem2(System.exact(problems.two_state(gamma=0.5), GES(0.0)))
+    >>> constants.rate + constants.contraction
     1.0
     """
 
@@ -67,7 +67,7 @@ class Theorem2:
 
     @property
     def contraction(self) -> float:
-        """1 − 1/(12κ(M)³κ(A)⁴), by which D_t shrinks at least with every step."""
+        """1 − 1/(12κ(M)³κ(A)⁴), an upper bound on D_{t+1}/D_t."""
         return 1.0 - self.rate
 
     def distance(self, theta: ArrayLike, omega: ArrayLike) -> FloatArray:
@@ -79,25 +79,25 @@ class Theorem2:
         )
 
     def iterations(self, error: float, theta0: ArrayLike = 0.0, omega0: ArrayLike = 0.0) -> int:
-        """Steps after which ‖θ_t − θ*‖ and ‖ω_t‖ are at most ``error``, by the theorem.
+        """Number of steps after which ‖θ_t − θ*‖ and ‖ω_t‖ are at most ``error``, by the theorem.
 
         ‖θ_t − θ*‖ ≤ D_t/ν and, by the corollary, ‖ω_t − ω*‖ ≤ max{1, s/(mν)} D_t with ω* = 0;
         s/(mν) = 1/(2κ(A)²κ(M)) is less than 1.
         """
-        wanted = _validate.positive("iterations", "error", error)
+        target = _validate.positive("iterations", "error", error)
         p = self.system.p
         weights = []
-        for name, given in (("theta0", theta0), ("omega0", omega0)):
-            array = _validate.floats(name, given)
+        for name, values in (("theta0", theta0), ("omega0", omega0)):
+            array = _validate.floats(name, values)
             if array.shape not in ((), (p,)):
                 raise InvalidShape(f"{name} must be a number or have shape [{p}].")
             weights.append(np.broadcast_to(array, p))
-        first = self.distance(*weights)
-        excess = float(first) * max(1.0 / self.nu, 1.0) / wanted
+        distance = self.distance(*weights)
+        excess = float(distance) * max(1.0 / self.nu, 1.0) / target
         return max(0, math.ceil(math.log(excess) / -math.log1p(-self.rate))) if excess > 0 else 0
 
     def interval(self, quantity: str, level: float = 0.95) -> tuple[float, float]:
-        """Interval for one of the quantities over the resamples of an estimated system."""
+        """Percentile interval of a quantity over the resamples of an estimated system."""
         if quantity not in self.spread:
             raise Undefined(
                 f"there are no resamples of {quantity!r}: estimate the system with "
@@ -120,15 +120,15 @@ def theorem2(system: System, resamples: int = 0, rng: RNG = None) -> Theorem2:
     With L, m the extreme eigenvalues of M, s, σ the extreme singular values of A,
 
         ν = 2κ(A)²κ(M)·s/m        β = 2/(L+m)        α = m / [(L+m)(s²/m + νs)]
-        ν‖θ_t − θ*‖ + ‖ω_t − M⁻¹(Aθ_t + b)‖ shrinks by 1 − 1/(12κ(M)³κ(A)⁴) or more each step.
+        ν‖θ_t − θ*‖ + ‖ω_t − M⁻¹(Aθ_t + b)‖ shrinks per step by 1 − 1/(12κ(M)³κ(A)⁴) or faster.
 
     Parameters
     ----------
     system
         Exact or estimated, with regular A and M, of a rule in the saddle form (GES, GTB, GTD2, …).
     resamples, rng
-        For an estimated system that kept its batches: how often to draw them anew (with
-        replacement) to see how uncertain the constants are, and from which seed.
+        For an estimated system that kept its batches: number of bootstrap resamples of the batches,
+        which show the uncertainty of the constants, and the seed.
 
     Examples
     --------
@@ -139,18 +139,18 @@ def theorem2(system: System, resamples: int = 0, rng: RNG = None) -> Theorem2:
     _validate.instance("theorem2", "system", system, System)
     if system.rule.form.coefficients != Saddle().coefficients:
         raise RuleMismatch(
-            f"theorem2: {system.rule} is not of the saddle form, of which the theorem speaks. Use "
+            f"theorem2: {system.rule} is not of the saddle form, which the theorem assumes. Use "
             "GES, GTB, GRetrace or GTD2, or MeanStability for any form."
         )
-    found = _constants(system)
+    constants = _constants(system)
     if not resamples:
-        return found
+        return constants
     drawn = [
-        _constants(each)
-        for each in system.resample(_validate.count("theorem2", "resamples", resamples), rng)
+        _constants(resample)
+        for resample in system.resample(_validate.count("theorem2", "resamples", resamples), rng)
     ]
     values = {name: np.array([getattr(d, name) for d in drawn]) for name in QUANTITIES}
-    return Theorem2(**(vars(found) | {"spread": values}))
+    return Theorem2(**(vars(constants) | {"spread": values}))
 
 
 def _constants(system: System) -> Theorem2:
@@ -161,7 +161,7 @@ def _constants(system: System) -> Theorem2:
         if not regular:
             raise InvalidParameter(
                 f"theorem2: {name} is singular, and the theorem needs it regular. Drop redundant "
-                "features, or use MeanStability, which judges on the range."
+                "features, or use MeanStability, which works on the range."
             )
     kappa_A, kappa_M = s / sigma, L / m
     nu = 2 * kappa_A**2 * kappa_M * s / m

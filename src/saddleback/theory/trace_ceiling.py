@@ -1,9 +1,9 @@
-"""How long may a trace be? The λ ceiling, above which its second moment is infinite.
+"""The λ ceiling, above which the second moment of a trace is infinite.
 
 E‖e_t‖² stays bounded iff the spectral radius of γ²[p(s'|s,a) μ(a'|s') κ(s',a')²] is less than 1.
 For κ = λκ_1 that radius is λ² times that of κ_1, so the ceiling is 1/√radius(κ_1). Where
-E_μ[ρ²|s] is the same in every state it is 1/(γ√E[ρ²]). Above it averages over any data are ruled
-by their few largest terms, and no constant step keeps E‖θ_t‖² bounded.
+E_μ[ρ²|s] is the same in every state it is 1/(γ√E[ρ²]). Above it a few terms dominate averages over
+any amount of data, and no constant step size keeps E‖θ_t‖² bounded.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Simulation
 from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, is_rule, terms
+from saddleback.rules import Rule, require_rule, terms
 
 
 def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
     """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
 
-    With an emphasis the larger of that and of its own growth, with ρ in place of κ.
-    Of a simulation the largest γ² Σ_a μκ² over its kinds of state, which is at least the radius,
-    and equal to it where all kinds agree.
+    With an emphasis it is the larger of that and the same radius with ρ in place of κ. For a
+    simulation it is the largest γ² Σ_a μκ² over its kinds of state, an upper bound on the radius
+    that is exact if all kinds agree.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
     1.9212
     """
     if isinstance(problem, Simulation):
-        is_rule(rule)
+        require_rule(rule)
         square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
         return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
     _validate.instance("trace_radius", "problem", problem, Problem)
@@ -47,15 +47,15 @@ def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
         K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
         return _radius(K[np.ix_(visited, visited)])
 
-    # An emphasis grows by γρ a step, whatever λ is.
+    # An emphasis grows by γρ per step, for any λ.
     return max(growth(t.kappa), growth(t.rho) if t.emphasis else 0.0)
 
 
 def above_ceiling(rule: Rule) -> str:
-    """Say that nothing can be said about second moments."""
+    """The message for a rule whose second moments are infinite."""
     return (
-        f"{rule} is above the λ ceiling here: E‖e‖² grows without bound, and with it the mean "
-        "square error, for every constant step size. Use a smaller λ (lambda_ceiling)."
+        f"{rule} is above the λ ceiling of this problem: E‖e‖² grows without bound, and so does "
+        "the mean square error for every constant step size. Use a smaller λ (lambda_ceiling)."
     )
 
 
@@ -64,7 +64,7 @@ def _radius(K: FloatArray) -> float:
 
 
 def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
-    """Largest λ below which the trace of the rule has a finite second moment on this problem.
+    """Return the λ ceiling: below it the trace of the rule has a finite second moment.
 
         λ_max = 1/√radius of γ²[p μ κ²] at λ = 1        (`trace_radius`)
 
@@ -73,8 +73,8 @@ def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
     problem
         A finite problem, or a simulation such as ``problems.mountain_car()``.
     rule
-        A rule whose trace is λ times something, such as ``GES(lam)``; its own λ does not matter.
-        Infinity means that no λ is too long.
+        A rule whose κ is proportional to λ, such as ``GES(lam)``; its own λ is ignored. The ceiling
+        is infinite if every λ is below it.
 
     Examples
     --------
@@ -85,11 +85,11 @@ def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
     >>> round(lambda_ceiling(problems.mountain_car(), GES(0.5)), 3)
     0.62
     """
-    is_rule(rule)
+    require_rule(rule)
     if not any(f.name == "lam" for f in fields(rule.trace)):
         raise RuleMismatch(
-            f"lambda_ceiling: the trace of {rule} has no λ. trace_radius says whether its second "
-            "moment is finite."
+            f"lambda_ceiling: the trace of {rule} has no λ. Use trace_radius, which is below 1 if "
+            "its second moment is finite."
         )
     longest: Any = replace(rule.trace, **{"lam": 1.0})
     if rule.emphasis is not None and trace_radius(problem, rule) >= 1.0:
@@ -104,7 +104,7 @@ def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
 def lambda_ceiling_of_log(
     ratios: ArrayLike, gamma: float, states: ArrayLike | None = None, starts: ArrayLike = False
 ) -> float:
-    """Estimate the λ ceiling of importance traces from a log's ratios ρ_t, in order.
+    """Estimate the λ ceiling of importance traces from the ratios ρ_t of a log, in order.
 
     Parameters
     ----------
@@ -113,8 +113,9 @@ def lambda_ceiling_of_log(
     gamma
         The discount.
     states
-        Labels of the states, [T], whole numbers. Without them E[ρ²|s] is taken to be the same
-        everywhere, 1/(γ√mean ρ²); with them the radius is that of the logged transitions.
+        Labels of the states, [T], whole numbers. Without them E[ρ²|s] is assumed to be the same in
+        every state, which gives 1/(γ√mean ρ²); with them the radius is that of the logged
+        transitions.
     starts
         Which steps begin an episode, [T].
 
@@ -128,20 +129,20 @@ def lambda_ceiling_of_log(
     _validate.finite("ratios", rho)
     discount = _validate.unit("lambda_ceiling_of_log", "gamma", gamma)
     if not len(rho) or (rho < 0).any():
-        raise InvalidParameter("ratios must not be empty, and none may be negative.")
+        raise InvalidParameter("ratios must not be empty, and all must be >= 0.")
     if states is None:
         radius = discount**2 * float(np.mean(rho**2))
     else:
         label = np.asarray(states)
         if label.shape != rho.shape or label.dtype.kind not in "iu":
             raise InvalidShape(f"states must be whole numbers, one for each of {len(rho)} ratios.")
-        names, at = np.unique(label, return_inverse=True)
+        labels, at = np.unique(label, return_inverse=True)
         begins = np.asarray(starts, dtype=bool)
         if begins.shape not in ((), rho.shape):
             raise InvalidShape(f"starts must be one for each of {len(rho)} ratios.")
-        goes_on = ~np.broadcast_to(begins, rho.shape)[1:]
-        K = np.zeros((len(names), len(names)))
-        np.add.at(K, (at[:-1][goes_on], at[1:][goes_on]), rho[:-1][goes_on] ** 2)
+        continues = ~np.broadcast_to(begins, rho.shape)[1:]
+        K = np.zeros((len(labels), len(labels)))
+        np.add.at(K, (at[:-1][continues], at[1:][continues]), rho[:-1][continues] ** 2)
         radius = discount**2 * _radius(
             K / np.maximum(np.bincount(at, minlength=len(K)), 1)[:, None]
         )

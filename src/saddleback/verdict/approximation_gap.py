@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.engine import BackwardSums, LoggedStreamer, copies_of
+from saddleback.engine import BackwardMoments, LoggedStreamer, copies_of
 from saddleback.evaluation.estimator import ONE_STEP
 from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
@@ -113,7 +113,7 @@ class Residual:
         self._A, self._b, self._M = np.zeros((1, p, p)), np.zeros((1, p)), np.zeros((p, p))
         self._starts, self._episodes, self._steps = np.zeros((1, p)), 0, 0
         self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
-        self._sums = BackwardSums(self._A, self._b, self._M)
+        self._sums = BackwardMoments(self._A, self._b, self._M)
 
     def add(self, piece: Segment, pi: FloatArray, deltas: FloatArray) -> None:
         """Take in the next piece."""

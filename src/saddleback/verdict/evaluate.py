@@ -11,7 +11,6 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress, part_of, planned
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.engine import needs_ratios
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.confidence_bounds import enough
 from saddleback.evaluation.doubly_robust import RIDGE, CrossFitted, helped
@@ -27,7 +26,8 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Finding, Log, LogSummary, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
 from saddleback.log.diagnostics import raise_errors
-from saddleback.rules import Rule, is_rule
+from saddleback.rules import Rule, require_rule
+from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
 from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluate_statistics import along, closed_forms
@@ -142,7 +142,7 @@ def evaluate(
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)
     chosen = default_rule() if rule is None else rule
-    is_rule(chosen)
+    require_rule(chosen)
     wanted = _methods(log, chosen, methods)
     if draws is not None:
         enough_draws(draws)
@@ -245,7 +245,7 @@ def _active(features: Features, sample: FloatArray) -> int:
 
 def _served(log: Log, rule: Rule) -> bool:
     """Whether the log holds what a rule of the path needs."""
-    return bool(log.propensity) or not needs_ratios(rule)
+    return bool(log.propensity) or not needs_propensities(rule)
 
 
 def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:

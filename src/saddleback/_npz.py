@@ -1,0 +1,126 @@
+"""Arrays and their metadata in one ``.npz`` file, with a schema number and a digest.
+
+Metadata are JSON text in the member ``words``; nothing is pickled. The member ``digest`` is a hash
+of the rest, so a file that was changed after it was written is rejected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+
+from saddleback._paths import writable
+from saddleback.errors import InvalidParameter, SaddlebackError
+
+Loaded = TypeVar("Loaded")
+
+METADATA = "words"
+"""Name of the array that holds the metadata."""
+
+DIGEST = "digest.npy"
+"""Member of the archive that holds the digest of all others."""
+
+READ_ERRORS = (
+    LookupError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError,
+    RecursionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""Exceptions that a damaged file may raise; every `SaddlebackError` of ``build`` is among them."""
+
+
+def write(
+    path: Path, metadata: dict[str, Any], arrays: dict[str, Any], compress: bool = True
+) -> None:
+    """Write arrays and metadata atomically: a reader sees the complete file or none."""
+    writable(path)
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with partial.open("w+b") as file:
+            pack(file, metadata, arrays, compress)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InvalidParameter(
+            f"cannot write {path}: {error.strerror}. Choose another place, or make room."
+        ) from None
+
+
+def pack(
+    file: IO[bytes], metadata: dict[str, Any], arrays: dict[str, Any], compress: bool = True
+) -> None:
+    """Write arrays and metadata to an open file, which is read back to compute the digest."""
+    save = np.savez_compressed if compress else np.savez
+    members: dict[str, Any] = {METADATA: np.array(json.dumps(metadata)), **arrays}
+    save(file, **members)
+    with zipfile.ZipFile(file, "a") as archive:
+        text = io.BytesIO()
+        np.save(text, np.array(_digest(archive)))
+        # Without a timestamp: the same content gives the same file.
+        archive.writestr(zipfile.ZipInfo(DIGEST), text.getvalue())
+
+
+def _digest(archive: zipfile.ZipFile) -> str:
+    """Return a hash of the names, sizes and checksums of all members but the digest."""
+    lines = (f"{member.filename} {member.file_size} {member.CRC}" for member in archive.infolist())
+    listed = sorted(line for line in lines if not line.startswith(f"{DIGEST} "))
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()
+
+
+def read(
+    path: str | os.PathLike[str],
+    schema: int,
+    what: str,
+    build: Callable[[dict[str, Any], dict[str, Any]], Loaded],
+) -> Loaded:
+    """Read a file that `write` wrote and return ``build(arrays, metadata)``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    schema
+        The only schema number accepted.
+    what
+        What the file should hold, for messages: "a system", "statistics".
+    build
+        Turns arrays and metadata into the result; its errors are reported as a damaged file.
+    """
+    try:
+        with Path(path).open("rb") as raw:
+            with zipfile.ZipFile(raw) as archive:
+                digest = _digest(archive)
+            raw.seek(0)
+            with np.load(raw, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        metadata = json.loads(str(arrays.pop(METADATA)))
+        recorded = str(arrays.pop("digest", None))
+        version = metadata["schema"]
+        if type(version) is not int:
+            raise InvalidParameter(f"its schema is {version!r}")
+        if version == schema:
+            if digest != recorded:
+                raise InvalidParameter("its content is not what was written")
+            return build(arrays, metadata)
+    except OSError as error:
+        raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
+    except READ_ERRORS as error:
+        reason = f": {error}".rstrip(".") if isinstance(error, SaddlebackError) else ""
+        raise InvalidParameter(
+            f"{path} is not {what} saved by saddleback, or is damaged{reason}."
+        ) from None
+    by, fix = ("a newer", "Update it: pip install --upgrade saddleback.")
+    if version < schema:
+        by, fix = ("an older", "Make the file again.")
+    raise InvalidParameter(
+        f"{path} has schema {version}, written by {by} saddleback; this one reads {schema}. {fix}"
+    )

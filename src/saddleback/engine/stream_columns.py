@@ -1,0 +1,53 @@
+"""The columns of a stream: T steps with the active features of each, as the kernels read them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from saddleback._typing import FloatArray, IndexArray, OffsetArray
+
+
+class Columns(NamedTuple):
+    """T steps in columns, with the active features of each.
+
+    Attributes
+    ----------
+    phi_from, phi_index, phi_value
+        φ_t has the values ``phi_value[phi_from[t]:phi_from[t+1]]`` at ``phi_index[…]``. Binary
+        features have a single value 1 for all entries.
+    next_from, next_index, next_b, next_x
+        The bootstrap b_t and the correction x_t in the same layout, with common indices.
+    reward, discount, decay, weight
+        R, γ', c and w, [T].
+    """
+
+    phi_from: OffsetArray
+    phi_index: IndexArray
+    phi_value: FloatArray
+    next_from: OffsetArray
+    next_index: IndexArray
+    next_b: FloatArray
+    next_x: FloatArray
+    reward: FloatArray
+    discount: FloatArray
+    decay: FloatArray
+    weight: FloatArray
+
+
+class SparseRows(NamedTuple):
+    """A sparse table: row i has ``values[:, first[i]:first[i+1]]`` at ``column[…]``."""
+
+    first: OffsetArray
+    column: IndexArray
+    values: FloatArray
+
+
+def sparse_rows(*tables: FloatArray) -> SparseRows:
+    """Return dense tables [n, p] as one sparse table, over the union of their non-zero entries."""
+    active = np.any([table != 0 for table in tables], axis=0)
+    row, index = np.nonzero(active)
+    first = np.searchsorted(row, np.arange(len(active) + 1)).astype(np.uint64)
+    values = np.stack([table[row, index] for table in tables])
+    return SparseRows(first, index.astype(np.uint32), values)
