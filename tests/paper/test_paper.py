@@ -31,14 +31,14 @@ from saddleback.paper.comparison import chosen_rules, family, rule_names
 from saddleback.paper.mountain_car_reference import (
     Effort,
     Objective,
+    Once,
+    Truth,
     fixed_point,
     from_experience,
     half_inverse,
 )
 from saddleback.paper.reproduction import page
-from saddleback.paper.table1_matrices import matrices, printed_holds
-from saddleback.paper.table1_rows import Choices, rows
-from saddleback.paper.truth import Once, Truth
+from saddleback.paper.table1 import Choices, matrices, printed_holds, rows
 from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
 from saddleback.sweep import Store
 

@@ -22,8 +22,13 @@ from saddleback.engine import Simulation
 from saddleback.features import Tiles
 from saddleback.paper import Options, Preparation, comparison_figures, execute
 from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
-from saddleback.paper.mountain_car_reference import Effort, Values, fixed_point, from_experience
-from saddleback.paper.truth import Truth
+from saddleback.paper.mountain_car_reference import (
+    Effort,
+    Truth,
+    Values,
+    fixed_point,
+    from_experience,
+)
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
 from saddleback.sweep import Store, Task, packed

@@ -7,6 +7,7 @@ stores of the other experiments, or are computed exactly on the spot.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from saddleback.paper import QUICK, Options, table1
-from saddleback.paper.claims import NO, PART, YES, Claim, every_claim
-from saddleback.paper.table1_matrices import matrices
-from saddleback.paper.table1_rows import Choices
+from saddleback.paper import QUICK, Options, results_of, table1
+from saddleback.paper.claims import NO, PART, YES, Claim
+from saddleback.paper.claims.comparisons import comparison_claims, schedule_claims
+from saddleback.paper.claims.exact import exact_claims
+from saddleback.paper.claims.rates import rate_claims, table_claims
+from saddleback.paper.table1 import Choices, matrices
 from saddleback.sweep.store import write_whole
 
 EXPERIMENTS = (
@@ -26,6 +29,20 @@ EXPERIMENTS = (
 """Those that draw; a figure's name begins with that of its experiment."""
 
 VERDICTS = (YES, PART, NO)
+
+SECTIONS: tuple[Callable[[Options], list[Claim]], ...] = (
+    exact_claims, rate_claims, table_claims, schedule_claims, comparison_claims,
+)  # fmt: skip
+
+STORES = ("table1", "step-size", "two-state", "baird", "mountain-car")
+"""Experiments whose results are needed."""
+
+
+def every_claim(options: Options) -> list[Claim]:
+    """Collect the claims, from the stores of the other experiments or computed on the spot."""
+    for name in STORES:
+        results_of(name, options)
+    return [claim for section in SECTIONS for claim in section(options)]
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:

@@ -8,10 +8,10 @@ the expected iteration, so both are given.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +23,76 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import Schedule
 from saddleback.learning import iterate, learn
 from saddleback.paper import Options, execute
-from saddleback.paper.table1_matrices import tabulate
-from saddleback.paper.table1_rows import Choices, Row, problem_of, rows
 from saddleback.problem import Problem
-from saddleback.rules import GES
+from saddleback.problems import random_mdp, two_state
+from saddleback.rules import GES, GTB, GTD, GTD2, TD, TDC, Rule, Sarsa
 from saddleback.sweep import Store, Task, packed
 from saddleback.system import System
 from saddleback.theory import MeanStability
 
 POINTS = 21
 """When errors are measured, at most."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open, and what we chose."""
+
+    gamma: float = 0.9
+    problem: int = 0
+    """Seed of the random problem."""
+    lam: float = 0.3
+    steps: int = 300_000
+    runs: int = 20
+    scales: tuple[float, ...] = tuple(2.0**j for j in range(-7, 4))
+    """Scales c of the steps; the best of them counts."""
+    offsets: tuple[float, ...] = (0.0, 100.0, 10_000.0)
+    """t₀ in c (t₀ + t)^−η. The table prints 0, with which the first steps are by far the largest,
+    and a c that they can bear is too small later. The fair version takes the best of these; its
+    scales are those of the first step, c t₀^−η."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: α_t = c (t₀ + t)^−slow, β_t = c (t₀ + t)^−fast."""
+
+    name: str
+    rule: Rule
+    steps: str
+    claimed: str
+    slow: float
+    fast: float
+    printed: str
+    blocks: bool = False
+
+    def offsets(self, c: Choices) -> tuple[float, ...]:
+        """What t₀ may be; steps that do not decay with t have none."""
+        return c.offsets if self.slow and not self.blocks else (0.0,)
+
+
+def rows(lam: float) -> list[Row]:
+    """The table, with an exponent wherever a range is printed."""
+    return [
+        Row("TD(0), Korda", TD(0.0), "t^-½", "T^-½", 0.5, 0.5, "0, P^μ"),
+        Row("TD(0), Dalal", TD(0.0), "t^-¾", "T^-¾", 0.75, 0.75, "0, P^μ"),
+        Row("TD(0), Lakshm.", TD(0.0), "constant", "T^-1", 0.0, 0.0, "0, P^μ"),
+        Row("GTD(0), Dalal", GTD(), "t^-½, t^-¾", "T^-⅓", 0.5, 0.75, "0, P^π"),
+        Row("GTD(0), Dalal 2", GTD(), "t^-.9, t^-.6", "T^-.9", 0.9, 0.6, "0, P^π"),
+        Row("GTD2, Dalal 2", GTD2(0.0), "t^-.9, t^-.6", "T^-.9", 0.9, 0.6, "0, P^π"),
+        Row("TDC, Dalal 2", TDC(0.0), "t^-.9, t^-.6", "T^-.9", 0.9, 0.6, "0, P^π"),
+        Row("GTB(λ)", GTB(lam), "1/t, 1/t", "T^-1", 1.0, 1.0, "λ, P^μ"),
+        Row("Sarsa", Sarsa(0.0), "1/t", "log³T/T", 1.0, 1.0, "0, P^μ"),
+        Row("TDC, Xu", TDC(0.0), "blocks", "linear", 0.0, 0.0, "0, P^π", blocks=True),
+        Row("TDC, Kaledin", TDC(0.0), "t^-½, 1/t", "T^-1", 0.5, 1.0, "0, P^π"),
+        Row("GES(λ)", GES(lam), "constant", "linear", 0.0, 0.0, "λ, P^π"),
+    ]
+
+
+def problem_of(row: Row, c: Choices) -> Problem:
+    """The same random dynamics for every row; on-policy where the row evaluates μ."""
+    own = row.printed == "0, P^μ"
+    values: Any = row.rule.values
+    return random_mdp(c.gamma, rng=c.problem, values=values, off_policy=0.0 if own else 0.5)
 
 
 def chosen(options: Options) -> Choices:
@@ -85,7 +145,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         f"iteration of GES shrinks by {radius[0]:.4f} a step with the best pair (counted: "
         f"{radius[1]:.4f})."
     )
-    return [table, tabulate(c)], []
+    return [table, tabulate_matrices(c)], []
 
 
 def _measure(
@@ -171,3 +231,87 @@ def _geometric(c: Choices) -> tuple[float, float]:
     error = {"error": lambda theta: np.linalg.norm(theta - system.fixed_point, axis=-1)}
     found = iterate(system, steps=100, record=1, metrics=error).curves["error"]
     return best.radius, float((found[100] / found[50]) ** (1 / 50))
+
+
+def small_problem(row: Row, c: Choices) -> Problem:
+    """The two-state problem with two features, on which a matrix can be read; its states alike."""
+    given = two_state(c.gamma)
+    features = given.features if row.rule.values == "action" else np.eye(2)
+    target = given.behaviour if row.printed == "0, P^μ" else given.target
+    return Problem(given.mdp, features, target=target, behaviour=given.behaviour)
+
+
+def printed_matrix(row: Row, problem: Problem, c: Choices) -> FloatArray:
+    """ΦᵀΞ(I − γλP)⁻¹(γP^b − I)Φ with the kernels that the table prints."""
+    mdp = problem.mdp
+    trace, kernel = row.printed.split(", ")
+    lam = c.lam if trace == "λ" else 0.0
+
+    def on_rows(policy: FloatArray) -> FloatArray:
+        if problem.values == "state":
+            return np.asarray(np.einsum("sa,sat->st", policy, mdp.P))
+        return np.asarray(
+            np.einsum("sat,tb->satb", mdp.P, policy).reshape(len(problem.Phi), len(problem.Phi))
+        )
+
+    pi, mu = on_rows(problem.target), on_rows(problem.behaviour)
+    unit, Phi = np.eye(len(problem.Phi)), problem.Phi
+    bootstrap = mu if trace == "0" and kernel == "P^μ" else pi
+    inner = np.linalg.solve(
+        unit - mdp.gamma * lam * (mu if kernel == "P^μ" else pi),
+        (mdp.gamma * bootstrap - unit) @ Phi,
+    )
+    return np.asarray((Phi.T * problem.weights) @ inner)
+
+
+def printed_holds(row: Row, c: Choices) -> bool:
+    """Whether the matrix as printed is that of the rule, on the random problem and the small."""
+    return all(
+        np.allclose(printed_matrix(row, problem, c), System.exact(problem, row.rule).A)
+        for problem in (problem_of(row, c), small_problem(row, c))
+    )
+
+
+def matrices(c: Choices) -> list[tuple[str, str, str, str]]:
+    """For each algorithm the formula as printed, and both matrices on the small problem."""
+    found = {}
+    for row in rows(c.lam):
+        trace, kernel = row.printed.split(", ")
+        resolvent = f"(I−γλ{kernel})⁻¹" if trace == "λ" else ""
+        bootstrap = "P^π" if trace == "λ" else kernel
+        problem = small_problem(row, c)
+        found[row.name.split(",")[0]] = (
+            f"ΦᵀΞ{resolvent}(γ{bootstrap}−I)Φ",
+            written(printed_matrix(row, problem, c)),
+            written(System.exact(problem, row.rule).A),
+        )
+    return [(name, *each) for name, each in found.items()]
+
+
+def written(matrix: FloatArray) -> str:
+    """Write a small matrix, a row in each line.
+
+    Examples
+    --------
+    >>> print(written(np.array([[-0.25, 0.0], [1.0, -1.25]])))
+    -0.250  0.000
+     1.000 -1.250
+    """
+    return "\n".join(" ".join(f"{x + 0.0:6.3f}" for x in np.round(line, 3)) for line in matrix)
+
+
+def tabulate_matrices(c: Choices) -> Table:
+    """Show the matrices."""
+    table = Table(
+        title=f"Fixed-point matrices, two-state problem, γ = {c.gamma:g}, λ = {c.lam:g}",
+        box=box.SIMPLE, title_justify="left",
+    )  # fmt: skip
+    for heading in ("algorithm", "A as printed", "its value", "A, true"):
+        table.add_column(heading, no_wrap=True)
+    for line in matrices(c):
+        table.add_row(*line)
+    table.caption = (
+        "Action values with the problem's features, state values with a "
+        "feature for each state; π = μ where the row evaluates μ."
+    )
+    return table

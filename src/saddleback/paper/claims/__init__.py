@@ -1,27 +1,27 @@
-"""The paper's claims, one by one, each with what we found and a verdict that follows from it."""
+"""A claim of the paper, what we found, and the verdict that follows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from saddleback.paper import Options, results_of
-from saddleback.paper.claims.claim import NO, PART, YES, Claim
-from saddleback.paper.claims.comparisons import comparison_claims, schedule_claims
-from saddleback.paper.claims.exact import exact_claims
-from saddleback.paper.claims.rates import rate_claims, table_claims
-
-__all__ = ["NO", "PART", "YES", "Claim", "every_claim"]
-
-SECTIONS: tuple[Callable[[Options], list[Claim]], ...] = (
-    exact_claims, rate_claims, table_claims, schedule_claims, comparison_claims,
-)  # fmt: skip
-
-STORES = ("table1", "step-size", "two-state", "baird", "mountain-car")
-"""Experiments whose results are needed."""
+YES, PART, NO = "reproduced", "reproduced in part", "not reproduced"
 
 
-def every_claim(options: Options) -> list[Claim]:
-    """Collect the claims, from the stores of the other experiments or computed on the spot."""
-    for name in STORES:
-        results_of(name, options)
-    return [claim for section in SECTIONS for claim in section(options)]
+@dataclass(frozen=True)
+class Claim:
+    """One claim, what we found, and the verdict."""
+
+    claim: str
+    found: str
+    verdict: str
+    figure: str = ""
+
+
+def verdict(*holds: bool) -> str:
+    """All, some or none."""
+    return YES if all(holds) else PART if any(holds) else NO
+
+
+def listed(values: dict[str, float]) -> str:
+    """Write values by their names."""
+    return ", ".join(f"{name} {value:.2g}" for name, value in values.items())

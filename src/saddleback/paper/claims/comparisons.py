@@ -13,7 +13,7 @@ from saddleback.paper import (
     step_size,
     two_state,
 )
-from saddleback.paper.claims.claim import Claim, listed, verdict
+from saddleback.paper.claims import Claim, listed, verdict
 from saddleback.paper.comparison import Results
 
 FOUR = ("GES", "GQ", "ABQ", "GTB")

@@ -6,7 +6,7 @@ import numpy as np
 
 from saddleback.learning import iterate
 from saddleback.paper import Options, stability, theorem1
-from saddleback.paper.claims.claim import Claim, verdict
+from saddleback.paper.claims import Claim, verdict
 from saddleback.problems import baird, random_mdp, two_state
 from saddleback.rules import GES, ExpectedSarsa
 from saddleback.system import System

@@ -7,9 +7,8 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.finite_mdp import FiniteMDP
 from saddleback.paper import Options, results_of, table1
-from saddleback.paper.claims.claim import Claim, verdict
-from saddleback.paper.table1_matrices import printed_holds
-from saddleback.paper.table1_rows import rows
+from saddleback.paper.claims import Claim, verdict
+from saddleback.paper.table1 import printed_holds, rows
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES
