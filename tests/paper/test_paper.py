@@ -30,15 +30,15 @@ from saddleback.paper.claims import YES, Claim
 from saddleback.paper.comparison import chosen_rules, family, rule_names
 from saddleback.paper.mountain_car_reference import (
     Effort,
+    MountainCarReference,
     Objective,
-    Once,
-    Truth,
+    ThreadSafeCache,
     fixed_point,
     from_experience,
     half_inverse,
 )
 from saddleback.paper.reproduction import page
-from saddleback.paper.table1 import Choices, matrices, printed_holds, rows
+from saddleback.paper.table1 import Table1Config, matrices, printed_holds, table_rows
 from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
 from saddleback.sweep import Store
 
@@ -158,7 +158,7 @@ def test_once_for_all_threads():
             raise ValueError(key)
         return [key]
 
-    once = Once(work)
+    once = ThreadSafeCache(work)
 
     def ask(key):
         gate.wait()
@@ -175,13 +175,13 @@ def test_once_for_all_threads():
 
 
 def test_truth_does_not_depend_on_who_asks_first():
-    c = replace(mountain_car.chosen(Options(None, quick=True)), bins=2)
+    c = replace(mountain_car.config_from(Options(None, quick=True)), bins=2)
     effort = Effort(starts=40, steps=2000, pairs=5, returns=3)
     chosen = [sb.GES(0.99), sb.GTB(0.99), sb.GQ(0.99), sb.ABQ(0.5)]
     theta = np.random.default_rng(0).normal(size=(2, 3, mountain_car.simulation(c).p))
 
     def measured(order, threads):
-        truth = Truth(mountain_car.simulation(c), effort, 1000, seed=0)
+        truth = MountainCarReference(mountain_car.simulation(c), effort, 1000, seed=0)
         with ThreadPoolExecutor(threads) as pool:
             found = dict(zip(order, pool.map(lambda r: truth.metrics(r, 0.99), order), strict=True))
         return {
@@ -207,7 +207,7 @@ def test_the_objective_is_the_mspbe():
 
 
 def test_the_fixed_point_on_active_features_is_that_of_all():
-    car = mountain_car.simulation(replace(mountain_car.Choices(), bins=3))
+    car = mountain_car.simulation(replace(mountain_car.MountainCarConfig(), bins=3))
     system = from_experience(car, sb.GTB(0.9), 20_000, np.random.SeedSequence(0))
     assert (np.diag(system.M) == 0).any()
     np.testing.assert_allclose(fixed_point(system), system.fixed_point, rtol=1e-6, atol=1e-6)
@@ -229,7 +229,7 @@ def test_results_of_another_comparison_are_not_read(tmp_path):
 
 
 def test_growth_of_iterates_has_the_sign_of_the_spectrum():
-    counted = theorem1.count(theorem1.Choices())
+    counted = theorem1.measure_growth(theorem1.Theorem1Config())
     for each in counted.values():
         assert each.agree == each.predicted.size
         assert 0 < (each.predicted > 0).sum() < each.predicted.size
@@ -238,10 +238,10 @@ def test_growth_of_iterates_has_the_sign_of_the_spectrum():
 
 
 def test_table_1_prints_one_matrix_that_is_not_the_rules():
-    c = Choices()
+    c = Table1Config()
     shown = {name: (printed, true) for name, _, printed, true in matrices(c)}
     assert [name for name, (printed, true) in shown.items() if printed != true] == ["GTB(λ)"]
-    assert [row.name for row in rows(c.lam) if not printed_holds(row, c)] == ["GTB(λ)"]
+    assert [row.name for row in table_rows(c.lam) if not printed_holds(row, c)] == ["GTB(λ)"]
     A = sb.System.exact(sb.problems.two_state(c.gamma), sb.GES(c.lam)).A
     read = [[float(x) for x in line.split()] for line in shown["GES(λ)"][1].splitlines()]
     np.testing.assert_allclose(read, A, atol=6e-4)
@@ -250,8 +250,8 @@ def test_table_1_prints_one_matrix_that_is_not_the_rules():
 def test_the_fair_version_of_table_1_has_its_offsets(tmp_path):
     options = Options(tmp_path, quick=True, runs=1)
     table1.run(options)
-    store, c = Store.load(tmp_path / "table1"), table1.chosen(options)
-    for n, row in enumerate(rows(c.lam)):
+    store, c = Store.load(tmp_path / "table1"), table1.config_from(options)
+    for n, row in enumerate(table_rows(c.lam)):
         printed, fair = table1.best_slopes(store, n, row, c)
         assert printed.offset == 0
         assert fair.error <= printed.error
@@ -287,7 +287,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
         for options in (quick, full)
     ]
     assert list(plans[0]) == list(plans[1])
-    kept = [mountain_car.fixed_point_tasks(mountain_car.chosen(o), 0) for o in (quick, full)]
+    kept = [mountain_car.fixed_point_tasks(mountain_car.config_from(o), 0) for o in (quick, full)]
     assert all(kept)
     for options, kinds in ((quick, {".png"}), (full, {".png", ".pdf"})):
         with plots.style():

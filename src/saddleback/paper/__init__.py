@@ -62,7 +62,7 @@ class Options:
     workers: int = 2
     progress: Progress | None = field(default=None, compare=False)
 
-    def spoken(self, experiment: str) -> str:
+    def command_line(self, experiment: str) -> str:
         """Return the command that runs an experiment with these options, but for where and how."""
         words = ["saddleback", "paper", experiment]
         for name in ("runs", "episodes", "lam", "zeta"):

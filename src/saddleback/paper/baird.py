@@ -23,7 +23,7 @@ from saddleback.rules import GTD2, TD, TDC
 
 
 @dataclass(frozen=True)
-class Choices:
+class BairdConfig:
     """What the paper leaves open, and what we chose."""
 
     gammas: tuple[float, ...] = (0.99, 0.9)
@@ -39,7 +39,7 @@ class Choices:
 PANEL = 1.05
 """Inches of a panel."""
 
-COMPARISON = small_comparison.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
+COMPARISON = small_comparison.SmallComparisonConfig(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
 """The ceiling of importance traces is .382. Rewards: 1 for dashed, −1 for solid."""
 
 
@@ -55,24 +55,30 @@ def check(options: Options) -> int:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
-    c = Choices()
-    runs, seed = options.runs or (2 if options.quick else c.runs), options.seed
-    c = replace(c, steps=c.steps // 10) if options.quick else c
+    config = BairdConfig()
+    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
+    config = replace(config, steps=config.steps // 10) if options.quick else config
     learners = [
-        Learner(TD(0.0), c.alpha, 0.0, plots.COLOURS["orange"]),
-        Learner(GTD2(0.0), c.alpha, c.beta, plots.COLOURS["green"]),
-        Learner(TDC(0.0), c.alpha, c.beta, plots.COLOURS["blue"]),
+        Learner(TD(0.0), config.alpha, 0.0, plots.COLOURS["orange"]),
+        Learner(GTD2(0.0), config.alpha, config.beta, plots.COLOURS["green"]),
+        Learner(TDC(0.0), config.alpha, config.beta, plots.COLOURS["blue"]),
     ]
-    table = tabulate(f"Classic Baird, state values, {c.steps:,} steps", "γ")
+    table = tabulate(f"Classic Baird, state values, {config.steps:,} steps", "γ")
     with plots.style():
-        figure, axes = plots.column(2 * len(c.gammas), PANEL, gap=0.22, bottom=0.5, shared=True)
-        for row, gamma in zip(zip(axes[::2], axes[1::2], strict=True), c.gammas, strict=True):
+        figure, axes = plots.column(
+            2 * len(config.gammas), PANEL, gap=0.22, bottom=0.5, shared=True
+        )
+        for row, gamma in zip(zip(axes[::2], axes[1::2], strict=True), config.gammas, strict=True):
             ends: tuple[dict[str, plots.End], ...] = ({}, {})
             for learner in learners:
                 result = compare(
-                    baird(gamma, features="classic"), learner, theta0=c.theta0, steps=c.steps,
-                    runs=runs, seed=seed,
-                )  # fmt: skip
+                    baird(gamma, features="classic"),
+                    learner,
+                    theta0=config.theta0,
+                    steps=config.steps,
+                    runs=runs,
+                    seed=seed,
+                )
                 add(table, f"{gamma:g}", result)
                 colour = learner.colour
                 mspbe, error = row
@@ -94,7 +100,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             mspbe.set(ylabel="MSPBE", title=f"γ = {gamma:g}", ylim=(1e-6, 1e4))
             error.set(ylabel="RMS error", ylim=(1e-2, 1e3))
             for ax, named in zip(row, ends, strict=True):
-                ax.set(xscale="log", yscale="log", xlim=(1, c.steps))
+                ax.set(xscale="log", yscale="log", xlim=(1, config.steps))
                 plots.label_ends(ax, named)
         axes[-1].set(xlabel="step\nlines: median of the runs; bands: all; dashed: expected")
         paths = options.save(figure, "baird")

@@ -150,7 +150,7 @@ class Comparison:
             )
         )
 
-    def results(self, store: Store) -> Results:
+    def results(self, store: Store) -> ComparisonResults:
         """Read the results back, if they are of this very comparison."""
         store.expect(self.name, self.study())
         shards = [store.shard(task.name) for task in self.tasks()]
@@ -161,11 +161,11 @@ class Comparison:
             for name in columns
             if name not in ("rule", "run")
         }
-        return Results(self, arrays)
+        return ComparisonResults(self, arrays)
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ComparisonResults:
     """Metrics of a comparison, each as an array [rule, run, point, α, β/α]."""
 
     comparison: Comparison

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from saddleback import plots
 from saddleback.paper import Options
-from saddleback.paper.comparison import Results
+from saddleback.paper.comparison import ComparisonResults
 from saddleback.rules import (
     Correction,
     Form,
@@ -43,7 +43,7 @@ COLUMNS = 3
 """Maps beside each other."""
 
 
-def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
+def tabulate(results: ComparisonResults, title: str, metrics: dict[str, str]) -> Table:
     """For each rule the best final value of each metric, where, and how many settings diverged."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left", padding=(0, 1, 0, 0))
     table.add_column("rule", no_wrap=True)
@@ -76,7 +76,7 @@ def _short(value: float) -> str:
 
 
 def draw(
-    results: Results, metrics: dict[str, str], title: str, options: Options, name: str
+    results: ComparisonResults, metrics: dict[str, str], title: str, options: Options, name: str
 ) -> list[Path]:
     """Draw the three figures of a comparison, each one column wide."""
     paths = []
@@ -108,7 +108,7 @@ def draw(
     return paths
 
 
-def _line(results: Results, index: int) -> tuple[str, Any]:
+def _line(results: ComparisonResults, index: int) -> tuple[str, Any]:
     """Colour and line style of a rule: its trace and its form."""
     rules = list(results.comparison.rules.values())
     traces = list(dict.fromkeys(repr(rule.trace) for rule in rules))
@@ -116,7 +116,7 @@ def _line(results: Results, index: int) -> tuple[str, Any]:
     return plots.COLOURS[colour], STYLES[type(rules[index].form)]
 
 
-def curves(ax: Axes, results: Results, metric: str) -> Axes:
+def curves(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
     """Draw the learning curve of each rule's best setting: mean, and the range over runs."""
     keep = np.array(results.comparison.points) > 0
     points = np.array(results.comparison.points)[keep]
@@ -136,7 +136,7 @@ def curves(ax: Axes, results: Results, metric: str) -> Axes:
     return plots.label_ends(ax, ends)
 
 
-def distribution(ax: Axes, results: Results, metric: str) -> Axes:
+def distribution(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
     """Draw how many settings end at or below each value; what diverged never counts."""
     lines, ends = [], {}
     for index, name in enumerate(results.comparison.rules):
@@ -155,7 +155,7 @@ def distribution(ax: Axes, results: Results, metric: str) -> Axes:
     return plots.label_ends(ax, ends)
 
 
-def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
+def _maps(axes: list[Axes], results: ComparisonResults, metric: str, label: str) -> None:
     """Draw the final metric over (α, β/α) for each rule, with what diverged crossed out."""
     finals = [results.final(index, metric) for index in range(len(results.comparison.rules))]
     values = np.concatenate([final[np.isfinite(final) & (final > 0)] for final in finals])

@@ -26,7 +26,7 @@ class Learner(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class LearnerCurves:
     """Curves of one learner.
 
     Attributes
@@ -59,7 +59,7 @@ def compare(
     steps: int,
     runs: int,
     seed: int,
-) -> Comparison:
+) -> LearnerCurves:
     """Run a learner ``runs`` times and once in expectation, recording on a logarithmic grid."""
     rule, alpha, beta, _ = learner
     points = np.unique(np.geomspace(1, steps, 120).astype(np.int64))
@@ -67,7 +67,7 @@ def compare(
     sampled = learn(rule, problem, rng=seed, runs=runs, record=points, **options)
     system = System.exact(problem, rule)
     expected = iterate(system, record=points, **options)
-    return Comparison(
+    return LearnerCurves(
         learner=learner,
         system=system,
         steps=points,
@@ -92,7 +92,7 @@ def tabulate(title: str, first: str) -> Table:
     return table
 
 
-def add(table: Table, first: str, result: Comparison) -> None:
+def add(table: Table, first: str, result: LearnerCurves) -> None:
     """Add a learner: rule, step sizes, outcome, and the medians over runs at the end."""
     runs = result.mspbe.shape[1]
     table.add_row(

@@ -24,8 +24,8 @@ from saddleback.paper import Options, Preparation, comparison_figures, execute
 from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
 from saddleback.paper.mountain_car_reference import (
     Effort,
-    Truth,
-    Values,
+    MountainCarReference,
+    ReferenceValues,
     fixed_point,
     from_experience,
 )
@@ -41,7 +41,7 @@ METRICS = {"mse": "MSE", "mspbe": "MSPBE, own", "mspbe_common": "MSPBE of GES"}
 
 
 @dataclass(frozen=True)
-class Choices:
+class MountainCarConfig:
     """What the paper leaves open, and what we chose."""
 
     gamma: float = 0.99
@@ -67,69 +67,87 @@ class Choices:
     """Checkpoints of a learning curve."""
 
 
-def chosen(options: Options) -> Choices:
+def config_from(options: Options) -> MountainCarConfig:
     """Apply the options to the choices."""
-    c = Choices()
+    config = MountainCarConfig()
     if options.quick:
         small = Effort(starts=2000, steps=100_000, pairs=200, returns=50)
-        c = replace(
-            c, episodes=60, runs=1, metric_steps=20_000, effort=small, lstd_lambdas=(0.0, 0.99),
-            lstd_seeds=1, points=6, bins=4,
-        )  # fmt: skip
+        config = replace(
+            config,
+            episodes=60,
+            runs=1,
+            metric_steps=20_000,
+            effort=small,
+            lstd_lambdas=(0.0, 0.99),
+            lstd_seeds=1,
+            points=6,
+            bins=4,
+        )
     given = {
         name: value
         for name in ("runs", "episodes", "lam", "zeta")
         if (value := getattr(options, name)) is not None
     }
-    return replace(c, **given)
+    return replace(config, **given)
 
 
-def plan(c: Choices, options: Options) -> list[Comparison]:
+def plan(config: MountainCarConfig, options: Options) -> list[Comparison]:
     """The two comparisons."""
-    car = simulation(c)
-    cases = (("paper", c.lam, PAPER), ("usual", min(c.lam, c.below_ceiling), USUAL))
+    car = simulation(config)
+    cases = (("paper", config.lam, PAPER), ("usual", min(config.lam, config.below_ceiling), USUAL))
     return [
         Comparison(
-            name=name, source=lambda: car, rules=chosen_rules(options.rules, lam, c.zeta),
-            grid=grid, count=c.episodes, unit="episodes",
-            points=scaled_points(c.episodes, c.points), runs=c.runs, seed=options.seed,
-            theta0=0.0, metrics=partial(truth(c, options.seed).metrics, lam=lam),
+            name=name,
+            source=lambda: car,
+            rules=chosen_rules(options.rules, lam, config.zeta),
+            grid=grid,
+            count=config.episodes,
+            unit="episodes",
+            points=scaled_points(config.episodes, config.points),
+            runs=config.runs,
+            seed=options.seed,
+            theta0=0.0,
+            metrics=partial(reference(config, options.seed).metrics, lam=lam),
         )
         for name, lam, grid in cases
-    ]  # fmt: skip
+    ]
 
 
-def simulation(c: Choices) -> Simulation:
+def simulation(config: MountainCarConfig) -> Simulation:
     """MountainCar with the tiles chosen."""
-    return mountain_car(c.gamma, features=Tiles(LOW, HIGH, bins=c.bins, tilings=c.tilings))
+    return mountain_car(
+        config.gamma, features=Tiles(LOW, HIGH, bins=config.bins, tilings=config.tilings)
+    )
 
 
 @cache
-def truth(c: Choices, seed: int) -> Truth:
+def reference(config: MountainCarConfig, seed: int) -> MountainCarReference:
     """What both comparisons and the fixed points are measured by."""
-    return Truth(simulation(c), c.effort, c.metric_steps, seed)
+    return MountainCarReference(simulation(config), config.effort, config.metric_steps, seed)
 
 
 def check(options: Options) -> int:
     """Refuse what cannot be run; return how many bytes the results will be."""
-    return sum(comparison.check() for comparison in plan(chosen(options), options))
+    return sum(comparison.check() for comparison in plan(config_from(options), options))
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both comparisons and the fixed points; draw and tabulate."""
-    c = chosen(options)
-    comparisons = plan(c, options)
+    config = config_from(options)
+    comparisons = plan(config, options)
     # Side by side, so that what both are judged by is worked out at the same time.
     pairs = zip(*(comparison.tasks() for comparison in comparisons), strict=True)
     tasks = [task for pair in pairs for task in pair]
-    fixed = fixed_point_tasks(c, options.seed)
-    study = {"experiment": "mountain-car", "choices": _plain(c)}
+    fixed = fixed_point_tasks(config, options.seed)
+    study = {"experiment": "mountain-car", "choices": _plain(config)}
     study |= {comparison.name: comparison.study() for comparison in comparisons}
-    store = execute("mountain-car", study, [*tasks, *fixed], options, references(c, comparisons))
+    store = execute(
+        "mountain-car", study, [*tasks, *fixed], options, references(config, comparisons)
+    )
     tables, paths = [], []
     for comparison in comparisons:
         results = comparison.results(store)
-        lam = c.lam if comparison.name == "paper" else min(c.lam, c.below_ceiling)
+        lam = config.lam if comparison.name == "paper" else min(config.lam, config.below_ceiling)
         title = f"MountainCar, λ = {lam:g}, β/α from {min(comparison.grid.ratios):.2g}"
         metrics = METRICS | {"mspbe_paper": "by Â of μ"}
         tables.append(comparison_figures.tabulate(results, title, metrics))
@@ -139,9 +157,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [*tables, fixed_points(store, fixed)], paths
 
 
-def references(c: Choices, comparisons: Iterable[Comparison]) -> list[Preparation]:
+def references(config: MountainCarConfig, comparisons: Iterable[Comparison]) -> list[Preparation]:
     """What learners are measured by: values of π, and the systems of each trace."""
-    size = LEARNERS * (c.effort.steps + c.metric_steps)
+    size = LEARNERS * (config.effort.steps + config.metric_steps)
     found = {
         (comparison.name, rule.trace): Preparation(partial(comparison.metrics, rule), size)
         for comparison in comparisons
@@ -150,35 +168,35 @@ def references(c: Choices, comparisons: Iterable[Comparison]) -> list[Preparatio
     return list(found.values())
 
 
-def _plain(c: Choices) -> dict[str, Any]:
-    return vars(c) | {"effort": vars(c.effort)}
+def _plain(config: MountainCarConfig) -> dict[str, Any]:
+    return vars(config) | {"effort": vars(config.effort)}
 
 
-def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
+def fixed_point_tasks(config: MountainCarConfig, seed: int) -> list[Task]:
     """MSE of the fixed points: of trusted systems, and of least squares on 5000 episodes."""
-    car, known = simulation(c), truth(c, seed)
-    rules = [*(GES(lam) for lam in c.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
+    car, known = simulation(config), reference(config, seed)
+    rules = [*(GES(lam) for lam in config.lstd_lambdas), GTB(0.99), GRetrace(0.99)]
 
     def least_squares(number: int, progress: Progress | None) -> bytes:
         rng = np.random.SeedSequence([seed, 97, number])
-        found = (from_experience(car, rule, c.metric_steps, rng) for rule in rules)
+        found = (from_experience(car, rule, config.metric_steps, rng) for rule in rules)
         return packed(_errors(f"least squares, seed {number}", found, known.values))
 
     def exact(progress: Progress | None) -> bytes:
         found = (known.system(rule.trace) for rule in rules)
         return packed(_errors("trusted", found, known.values))
 
-    size = LEARNERS * len(rules) * c.metric_steps
+    size = LEARNERS * len(rules) * config.metric_steps
     return [
         Task("fixed-points-trusted", exact, size),
         *(
             Task(f"fixed-points-lstd{n}", partial(least_squares, n), size)
-            for n in range(c.lstd_seeds)
+            for n in range(config.lstd_seeds)
         ),
     ]
 
 
-def _errors(kind: str, systems: Iterable[System], known: Values) -> pa.Table:
+def _errors(kind: str, systems: Iterable[System], known: ReferenceValues) -> pa.Table:
     noise = float(np.sqrt(np.mean(known.error**2)))
     rows = [
         {

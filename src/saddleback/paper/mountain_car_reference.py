@@ -43,7 +43,7 @@ class Effort:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class ReferenceValues:
     """q^π at some pairs, with standard errors, and the features there."""
 
     phi: csr_array
@@ -80,7 +80,9 @@ def half_inverse(M: FloatArray) -> FloatArray:
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
 
 
-def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Values:
+def reference_values(
+    car: Simulation, effort: Effort, seed: np.random.SeedSequence
+) -> ReferenceValues:
     """Simulate π from pairs that μ visits."""
     draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
     steps = car.sampler(draw).take(100 * effort.pairs)
@@ -94,7 +96,7 @@ def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Val
         simulate,
     ).reshape(-1, effort.returns)
     error = gains.std(axis=1, ddof=1) / np.sqrt(effort.returns)
-    return Values(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
+    return ReferenceValues(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
 
 
 def from_experience(
@@ -119,7 +121,7 @@ def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArra
     return from_experience(car, GES(0.0), steps, seed).M
 
 
-def trusted(
+def reference_system(
     car: Simulation,
     rule: Rule,
     effort: Effort,
@@ -162,13 +164,13 @@ Key = TypeVar("Key", bound=Hashable)
 Found = TypeVar("Found")
 
 
-class Once(Generic[Key, Found]):
+class ThreadSafeCache(Generic[Key, Found]):
     """A function whose values are worked out once each, also where several threads ask.
 
     Examples
     --------
     >>> asked = []
-    >>> square = Once(lambda k: asked.append(k) or k * k)
+    >>> square = ThreadSafeCache(lambda k: asked.append(k) or k * k)
     >>> square(3), square(3), asked
     (9, 9, [3])
     """
@@ -190,7 +192,7 @@ class Once(Generic[Key, Found]):
         return future.result()
 
 
-class Truth:
+class MountainCarReference:
     """Values of π, and systems of traces, trusted and as the paper estimates them.
 
     Saddle and correction forms of one trace share their system, so a trace is all that is asked.
@@ -203,24 +205,26 @@ class Truth:
         def own(trace: Trace) -> Rule:
             return Rule(trace, Saddle(), Expected())
 
-        self._values = Once[None, Values](lambda _: values(car, effort, entropy(0)))
-        self.system = Once[Trace, System](
-            lambda trace: trusted(car, own(trace), effort, entropy(1), entropy(2))
+        self._values = ThreadSafeCache[None, ReferenceValues](
+            lambda _: reference_values(car, effort, entropy(0))
         )
-        half = Once[tuple[int, int], FloatArray](
+        self.system = ThreadSafeCache[Trace, System](
+            lambda trace: reference_system(car, own(trace), effort, entropy(1), entropy(2))
+        )
+        half = ThreadSafeCache[tuple[int, int], FloatArray](
             lambda chosen: half_inverse(gram(car, chosen[0], entropy(chosen[1])))
         )
-        self._objective = Once[Trace, Objective](
+        self._objective = ThreadSafeCache[Trace, Objective](
             lambda trace: Objective(self.system(trace), half((effort.steps, 1)))
         )
-        self._paper = Once[Trace, Objective](
+        self._paper = ThreadSafeCache[Trace, Objective](
             lambda trace: Objective(
                 from_experience(car, own(trace), metric_steps, entropy(3)), half((metric_steps, 3))
             )
         )
 
     @property
-    def values(self) -> Values:
+    def values(self) -> ReferenceValues:
         """q^π where it is compared."""
         return self._values(None)
 

@@ -20,7 +20,7 @@ from saddleback.paper.claims import NO, PART, YES, Claim
 from saddleback.paper.claims.comparisons import comparison_claims, schedule_claims
 from saddleback.paper.claims.exact import exact_claims
 from saddleback.paper.claims.rates import rate_claims, table_claims
-from saddleback.paper.table1 import Choices, matrices
+from saddleback.paper.table1 import Table1Config, matrices
 from saddleback.sweep.store import write_whole
 
 EXPERIMENTS = (
@@ -49,9 +49,11 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Collect the claims, write the page, and the claims as plain data beside it."""
     claims = every_claim(options)
     path, beside = options.out / "reproduction.md", options.out / "reproduction.json"
-    lines = page(claims, options) + table_of_matrices(table1.chosen(options))
+    lines = page(claims, options) + table_of_matrices(table1.config_from(options))
     write_whole(path, "\n".join(lines).encode())
-    write_whole(beside, json.dumps(plainly(claims, options), indent=1, ensure_ascii=False).encode())
+    write_whole(
+        beside, json.dumps(claims_as_dict(claims, options), indent=1, ensure_ascii=False).encode()
+    )
     table = Table(
         title="The paper's claims" + ", by a quick run" * options.quick,
         box=box.SIMPLE,
@@ -64,7 +66,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [table], [path, beside]
 
 
-def plainly(claims: list[Claim], options: Options) -> dict[str, Any]:
+def claims_as_dict(claims: list[Claim], options: Options) -> dict[str, Any]:
     """Return the claims as plain data, for JSON."""
     return {
         "kind": "saddleback reproduction", "schema": 1, "quick": options.quick,
@@ -82,8 +84,8 @@ def page(claims: list[Claim], options: Options) -> list[str]:
         "",
         *([f"**{QUICK}** Those of `saddleback paper all`, without `--quick`, are.", ""]
           if options.quick else []),
-        f"Written by `{options.spoken('all')}` from its results; do not edit. Each claim of *On",
-        "Convergence of Gradient Expected Sarsa(λ)* stands beside our measurement. The choices",
+        f"Written by `{options.command_line('all')}` from its results; do not edit.",
+        "Each claim of *On Convergence of Gradient Expected Sarsa(λ)* stands beside our measurement. The choices",
         "that fill gaps in the protocol are in the recipes, `src/saddleback/paper/`; the",
         "statements of the theory are treated one by one in [theory.md](theory.md).",
         "",
@@ -104,18 +106,18 @@ def page(claims: list[Claim], options: Options) -> list[str]:
     return lines
 
 
-def table_of_matrices(c: Choices) -> list[str]:
+def table_of_matrices(config: Table1Config) -> list[str]:
     """Lay the matrices of Table 1 out in Markdown."""
     lines = [
         "## Fixed-point matrices of Table 1",
         "",
-        f"On the two-state problem, γ = {c.gamma:g}, λ = {c.lam:g}: action values with its two "
-        "features, state values with a feature for each state, and π = μ where a row evaluates μ.",
+        f"On the two-state problem, γ = {config.gamma:g}, λ = {config.lam:g}: action values with its "
+        "two features, state values with a feature for each state, and π = μ where a row evaluates μ.",
         "",
         "| algorithm | A as printed | its value | A, true |",
         "| --- | --- | --- | --- |",
     ]
-    for name, formula, *both in matrices(c):
+    for name, formula, *both in matrices(config):
         values = " | ".join(f"`{matrix.replace(chr(10), '; ')}`" for matrix in both)
         lines.append(f"| {name} | {formula} | {values} |")
     return [*lines, ""]

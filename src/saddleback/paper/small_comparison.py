@@ -36,7 +36,7 @@ METRICS = {
 
 
 @dataclass(frozen=True)
-class Choices:
+class SmallComparisonConfig:
     """What the paper leaves open, and what we chose."""
 
     below_ceiling: float
@@ -52,20 +52,20 @@ class Choices:
     """Steps of μ behind the paper's own Monte Carlo Â, b̂, M̂."""
 
 
-def chosen(c: Choices, options: Options) -> Choices:
+def apply_options(config: SmallComparisonConfig, options: Options) -> SmallComparisonConfig:
     """Apply the options to the choices."""
     if options.quick:
-        c = replace(c, steps=2000, runs=2, metric_steps=2000)
+        config = replace(config, steps=2000, runs=2, metric_steps=2000)
     given = {
         name: value
         for name in ("runs", "lam", "zeta")
         if (value := getattr(options, name)) is not None
     }
-    return replace(c, **given)
+    return replace(config, **given)
 
 
-def _judge(
-    problem: Problem, theta0: float, c: Choices, seed: int, lam: float
+def _metrics_for(
+    problem: Problem, theta0: float, config: SmallComparisonConfig, seed: int, lam: float
 ) -> Callable[[Rule], Metrics]:
     """Metrics of each rule: its own exact MSPBE, that of GES, the paper's, and the value error."""
     common = System.exact(problem, GES(lam))
@@ -78,7 +78,7 @@ def _judge(
     def metrics(rule: Rule) -> Metrics:
         own = System.exact(problem, rule)
         theirs = System.estimate(
-            problem, rule, steps=c.metric_steps, rng=np.random.SeedSequence([seed, 95])
+            problem, rule, steps=config.metric_steps, rng=np.random.SeedSequence([seed, 95])
         )
         return {
             "error": error,
@@ -91,41 +91,64 @@ def _judge(
 
 
 def plan(
-    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+    name: str,
+    make: Callable[[ArrayLike | None], Problem],
+    config: SmallComparisonConfig,
+    options: Options,
 ) -> dict[str, Comparison]:
     """The cases, by their titles."""
     cases = {}
-    grids_of = (("paper", PAPER, c.lam), ("usual", USUAL, min(c.lam, c.below_ceiling)))
+    grids_of = (
+        ("paper", PAPER, config.lam),
+        ("usual", USUAL, min(config.lam, config.below_ceiling)),
+    )
     for grid_name, grid, lam in grids_of:
-        kinds = (("rewards", c.rewards, 0.0), ("zero", None, 1.0))
+        kinds = (("rewards", config.rewards, 0.0), ("zero", None, 1.0))
         for kind, rewards, theta0 in kinds:
             problem = make(rewards)
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
             title += ", usual β/α" if grid is USUAL else ""
             cases[title] = Comparison(
-                name=f"{grid_name}-{kind}", source=lambda problem=problem: problem,  # type: ignore[misc]
-                rules=chosen_rules(options.rules, lam, c.zeta), grid=grid, count=c.steps,
-                unit="steps", points=scaled_points(c.steps), runs=c.runs, seed=options.seed,
+                name=f"{grid_name}-{kind}",
+                source=lambda problem=problem: problem,  # type: ignore[misc]
+                rules=chosen_rules(options.rules, lam, config.zeta),
+                grid=grid,
+                count=config.steps,
+                unit="steps",
+                points=scaled_points(config.steps),
+                runs=config.runs,
+                seed=options.seed,
                 theta0=theta0,
-                metrics=_judge(problem, theta0, c, options.seed, lam),
-            )  # fmt: skip
+                metrics=_metrics_for(problem, theta0, config, options.seed, lam),
+            )
     return cases
 
 
 def check(
-    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+    name: str,
+    make: Callable[[ArrayLike | None], Problem],
+    config: SmallComparisonConfig,
+    options: Options,
 ) -> int:
     """Refuse what cannot be run; return how many bytes the results will be."""
-    return sum(case.check() for case in plan(name, make, chosen(c, options), options).values())
+    return sum(
+        case.check() for case in plan(name, make, apply_options(config, options), options).values()
+    )
 
 
 def compare(
-    name: str, make: Callable[[ArrayLike | None], Problem], c: Choices, options: Options
+    name: str,
+    make: Callable[[ArrayLike | None], Problem],
+    config: SmallComparisonConfig,
+    options: Options,
 ) -> tuple[list[Table], list[Path]]:
     """Run the cases; draw and tabulate."""
-    c = chosen(c, options)
-    cases = plan(name, make, c, options)
-    study = {"experiment": name, "choices": vars(c) | {"rewards": np.asarray(c.rewards).tolist()}}
+    config = apply_options(config, options)
+    cases = plan(name, make, config, options)
+    study = {
+        "experiment": name,
+        "choices": vars(config) | {"rewards": np.asarray(config.rewards).tolist()},
+    }
     study |= {case.name: case.study() for case in cases.values()}
     tasks = [task for case in cases.values() for task in case.tasks()]
     store = execute(name, study, tasks, options)

@@ -27,7 +27,7 @@ from saddleback.system import System
 
 
 @dataclass(frozen=True)
-class Choices:
+class StabilityConfig:
     """What the paper leaves open, and what we chose."""
 
     gammas: tuple[float, float, int] = (0.75, 0.9995, 101)
@@ -52,15 +52,15 @@ def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compute the map, draw it, and tabulate the boundary; nothing here is random."""
-    choices = Choices()
+    config = StabilityConfig()
     if options.quick:
-        choices = replace(choices, gammas=(0.75, 0.9995, 21), lambdas=(0.0, 1.0, 21))
-    gammas, lambdas = np.linspace(*choices.gammas), np.linspace(*choices.lambdas)
+        config = replace(config, gammas=(0.75, 0.9995, 21), lambdas=(0.0, 1.0, 21))
+    gammas, lambdas = np.linspace(*config.gammas), np.linspace(*config.lambdas)
     columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
     values = np.transpose(columns)
     with plots.style():
         figure, ax = plt.subplots(figsize=(plots.WIDTH, 2.7))
-        draw(ax, gammas, lambdas, values, choices.experiments)
+        draw(ax, gammas, lambdas, values, config.experiments)
         paths = options.save(figure, "stability")
 
     table = Table(

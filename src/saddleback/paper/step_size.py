@@ -1,7 +1,7 @@
 """Constant step sizes against c/√t, as the paper compares them and fairly.
 
 The paper's grid gives both schedules the same numbers, so c/√t is hundreds of times smaller after
-50,000 steps. The fair version lets its scale c go as high as it likes too.
+50,000 steps. The fair version lets its scale c grow as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PANEL = 1.05
 
 
 @dataclass(frozen=True)
-class Choices:
+class StepSizeConfig:
     """What the paper leaves open, and what we chose."""
 
     gamma: float = 0.99
@@ -45,14 +45,14 @@ class Choices:
     runs: int = 10
 
 
-def chosen(options: Options) -> Choices:
+def config_from(options: Options) -> StepSizeConfig:
     """Apply the options to the choices."""
-    c = Choices(lam=Choices.lam if options.lam is None else options.lam)
-    c = replace(c, steps=2000, runs=2) if options.quick else c
-    return c if options.runs is None else replace(c, runs=options.runs)
+    config = StepSizeConfig(lam=StepSizeConfig.lam if options.lam is None else options.lam)
+    config = replace(config, steps=2000, runs=2) if options.quick else config
+    return config if options.runs is None else replace(config, runs=options.runs)
 
 
-def plan(c: Choices, seed: int) -> dict[tuple[str, float, str], Comparison]:
+def plan(config: StepSizeConfig, seed: int) -> dict[tuple[str, float, str], Comparison]:
     """The comparisons, by reward, λ and schedule."""
     schedules: dict[str, tuple[Grid, Callable[[FloatArray], Any]]] = {
         "constant, paper's grid": (PAPER, np.asarray),
@@ -61,16 +61,16 @@ def plan(c: Choices, seed: int) -> dict[tuple[str, float, str], Comparison]:
         "c/√t, larger scales": (WIDE, inverse_sqrt),
     }
     cases = {}
-    for kind, rewards, theta0 in (("no reward", None, 1.0), ("rewards", c.rewards, 0.0)):
-        for lam in (c.lam, min(c.lam, c.below_ceiling)):
-            problem, rule = two_state(c.gamma, rewards), GES(lam)
+    for kind, rewards, theta0 in (("no reward", None, 1.0), ("rewards", config.rewards, 0.0)):
+        for lam in (config.lam, min(config.lam, config.below_ceiling)):
+            problem, rule = two_state(config.gamma, rewards), GES(lam)
             system = System.exact(problem, rule)
             for number, (name, (grid, schedule)) in enumerate(schedules.items()):
                 cases[kind, lam, name] = Comparison(
                     name=f"{kind.replace(' ', '-')}-lam{lam:g}-{number}",
                     source=lambda problem=problem: problem,  # type: ignore[misc]
-                    rules={"GES": rule}, grid=grid, count=c.steps, unit="steps",
-                    points=scaled_points(c.steps, 41), runs=c.runs, seed=seed,
+                    rules={"GES": rule}, grid=grid, count=config.steps, unit="steps",
+                    points=scaled_points(config.steps, 41), runs=config.runs, seed=seed,
                     theta0=theta0, metrics=lambda _, own=system: {"mspbe": own.mspbe},  # type: ignore[misc]
                     schedule=schedule,
                 )  # fmt: skip
@@ -79,14 +79,14 @@ def plan(c: Choices, seed: int) -> dict[tuple[str, float, str], Comparison]:
 
 def check(options: Options) -> int:
     """Refuse what cannot be run; return how many bytes the results will be."""
-    return sum(case.check() for case in plan(chosen(options), options.seed).values())
+    return sum(case.check() for case in plan(config_from(options), options.seed).values())
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compare the schedules on their best settings, with and without reward."""
-    c = chosen(options)
-    cases = plan(c, options.seed)
-    study = {"experiment": "step-size", "choices": vars(c)}
+    config = config_from(options)
+    cases = plan(config, options.seed)
+    study = {"experiment": "step-size", "choices": vars(config)}
     study |= {case.name: case.study() for case in cases.values()}
     tasks = [task for case in cases.values() for task in case.tasks()]
     store = execute("step-size", study, tasks, options)

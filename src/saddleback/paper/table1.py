@@ -35,7 +35,7 @@ POINTS = 21
 
 
 @dataclass(frozen=True)
-class Choices:
+class Table1Config:
     """What the paper leaves open, and what we chose."""
 
     gamma: float = 0.9
@@ -65,12 +65,12 @@ class Row:
     printed: str
     blocks: bool = False
 
-    def offsets(self, c: Choices) -> tuple[float, ...]:
+    def offsets(self, config: Table1Config) -> tuple[float, ...]:
         """What t₀ may be; steps that do not decay with t have none."""
-        return c.offsets if self.slow and not self.blocks else (0.0,)
+        return config.offsets if self.slow and not self.blocks else (0.0,)
 
 
-def rows(lam: float) -> list[Row]:
+def table_rows(lam: float) -> list[Row]:
     """The table, with an exponent wherever a range is printed."""
     return [
         Row("TD(0), Korda", TD(0.0), "t^-½", "T^-½", 0.5, 0.5, "0, P^μ"),
@@ -88,37 +88,39 @@ def rows(lam: float) -> list[Row]:
     ]
 
 
-def problem_of(row: Row, c: Choices) -> Problem:
+def problem_of(row: Row, config: Table1Config) -> Problem:
     """The same random dynamics for every row; on-policy where the row evaluates μ."""
     own = row.printed == "0, P^μ"
     values: Any = row.rule.values
-    return random_mdp(c.gamma, rng=c.problem, values=values, off_policy=0.0 if own else 0.5)
+    return random_mdp(
+        config.gamma, rng=config.problem, values=values, off_policy=0.0 if own else 0.5
+    )
 
 
-def chosen(options: Options) -> Choices:
+def config_from(options: Options) -> Table1Config:
     """Apply the options to the choices."""
-    c = replace(Choices(), steps=5000, runs=4) if options.quick else Choices()
-    return c if options.runs is None else replace(c, runs=options.runs)
+    config = replace(Table1Config(), steps=5000, runs=4) if options.quick else Table1Config()
+    return config if options.runs is None else replace(config, runs=options.runs)
 
 
 def check(options: Options) -> int:
     """Return how many bytes the results of all runs are while they are averaged."""
-    c = chosen(options)
-    return c.runs * len(c.scales) * POINTS * 8
+    config = config_from(options)
+    return config.runs * len(config.scales) * POINTS * 8
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Measure every row, tabulate."""
-    c = chosen(options)
-    listed = rows(c.lam)
+    config = config_from(options)
+    listed = table_rows(config.lam)
     tasks = [
-        Task(shard(n, offset), partial(_measure, row, c, offset, [options.seed, n]))
+        Task(shard_name(n, offset), partial(_measure, row, config, offset, [options.seed, n]))
         for n, row in enumerate(listed)
-        for offset in row.offsets(c)
+        for offset in row.offsets(config)
     ]
     study = {
         "experiment": "table1",
-        "choices": vars(c),
+        "choices": vars(config),
         "rows": [vars(row) | {"rule": str(row.rule)} for row in listed],
         "seed": options.seed,
     }
@@ -133,34 +135,34 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     for heading in ("algorithm", "steps", "claimed", "as printed", "with t₀", "t₀"):
         table.add_column(heading, no_wrap=True)
     for n, row in enumerate(listed):
-        printed, fair = best_slopes(store, n, row, c)
+        printed, fair = best_slopes(store, n, row, config)
         measured = [f"T^{each.slope:.2f}, {each.error:.0e}" for each in (printed, fair)]
         table.add_row(row.name, row.steps, row.claimed, *measured, f"{fair.offset:g}")
-    radius = _geometric(c)
+    radius = _contraction(config)
     table.caption = (
         "Slope and last value of E‖θ_T − θ*‖² of single runs, last iterate, best scale; T^0 is a "
         "floor. With t₀: steps "
-        f"c(t₀ + t)^−η, t₀ the best of {', '.join(f'{t0:g}' for t0 in c.offsets)}. Block-wise "
+        f"c(t₀ + t)^−η, t₀ the best of {', '.join(f'{t0:g}' for t0 in config.offsets)}. Block-wise "
         "steps halve as blocks double, which is linear in blocks and T^-1 in samples. The expected "
         f"iteration of GES shrinks by {radius[0]:.4f} a step with the best pair (counted: "
         f"{radius[1]:.4f})."
     )
-    return [table, tabulate_matrices(c)], []
+    return [table, tabulate_matrices(config)], []
 
 
 def _measure(
-    row: Row, c: Choices, offset: float, entropy: list[int], progress: Progress | None
+    row: Row, config: Table1Config, offset: float, entropy: list[int], progress: Progress | None
 ) -> bytes:
     """Mean square error at points of time, for each scale."""
-    problem = problem_of(row, c)
+    problem = problem_of(row, config)
     star = System.exact(problem, row.rule).fixed_point
-    scales = np.array(c.scales)
-    points = np.unique(np.geomspace(c.steps / 100, c.steps, POINTS).astype(np.int64))
+    scales = np.array(config.scales)
+    points = np.unique(np.geomspace(config.steps / 100, config.steps, POINTS).astype(np.int64))
     metric = {"error": lambda theta: np.sum((theta - star) ** 2, axis=-1)}
     seed = np.random.SeedSequence(entropy)
     errors: FloatArray
     if row.blocks:
-        errors, points = _blocks(row, c, problem, star, seed)
+        errors, points = _blocks(row, config, problem, star, seed)
     else:
         alpha, beta = (
             Schedule(scales * max(offset, 1.0) ** power, power, offset)
@@ -168,7 +170,7 @@ def _measure(
         )
         found = learn(
             row.rule, problem, alpha=alpha, beta=beta,
-            steps=c.steps, runs=c.runs, rng=seed, record=points, metrics=metric,
+            steps=config.steps, runs=config.runs, rng=seed, record=points, metrics=metric,
             progress=progress,
         )  # fmt: skip
         errors, points = found.curves["error"].mean(axis=1), found.recorded
@@ -177,13 +179,13 @@ def _measure(
 
 
 def _blocks(
-    row: Row, c: Choices, problem: Problem, star: FloatArray, seed: np.random.SeedSequence
+    row: Row, config: Table1Config, problem: Problem, star: FloatArray, seed: np.random.SeedSequence
 ) -> tuple[FloatArray, IntArray]:
     """Blocks that double in length while the steps halve, each from where the last one ended."""
-    scales, number = np.array(c.scales), 8
-    first = c.steps // (2**number - 1)
+    scales, number = np.array(config.scales), 8
+    first = config.steps // (2**number - 1)
     totals = np.zeros((number, len(scales)))
-    for child in seed.spawn(c.runs):
+    for child in seed.spawn(config.runs):
         theta: FloatArray = np.zeros((len(scales), problem.p))
         for k, own in enumerate(child.spawn(number)):
             found = learn(
@@ -192,7 +194,7 @@ def _blocks(
             )  # fmt: skip
             theta = found.theta
             error = np.sum((theta - star) ** 2, axis=-1)
-            totals[k] += np.where(found.ok, error, np.inf) / c.runs
+            totals[k] += np.where(found.ok, error, np.inf) / config.runs
     return totals, np.cumsum(first * 2 ** np.arange(number))
 
 
@@ -204,14 +206,14 @@ class Slope(NamedTuple):
     offset: float
 
 
-def shard(row: int, offset: float) -> str:
+def shard_name(row: int, offset: float) -> str:
     """Name of the results of a row."""
     return f"row{row:02d}-t{offset:g}"
 
 
-def best_slopes(store: Store, n: int, row: Row, c: Choices) -> tuple[Slope, Slope]:
+def best_slopes(store: Store, n: int, row: Row, config: Table1Config) -> tuple[Slope, Slope]:
     """As printed, without an offset, and with the best offset."""
-    found = [_slope(store.shard(shard(n, t0)).to_pydict(), t0) for t0 in row.offsets(c)]
+    found = [_slope(store.shard(shard_name(n, t0)).to_pydict(), t0) for t0 in row.offsets(config)]
     return found[0], min(found, key=lambda each: each.error)
 
 
@@ -224,28 +226,28 @@ def _slope(found: dict[str, list[float]], offset: float) -> Slope:
     return Slope(float(slope), float(ends[best]), offset)
 
 
-def _geometric(c: Choices) -> tuple[float, float]:
+def _contraction(config: Table1Config) -> tuple[float, float]:
     """Predicted and counted factor a step of the expected iteration of GES."""
-    system = System.exact(problem_of(rows(c.lam)[-1], c), GES(c.lam))
+    system = System.exact(problem_of(table_rows(config.lam)[-1], config), GES(config.lam))
     best = MeanStability(system).best()
     error = {"error": lambda theta: np.linalg.norm(theta - system.fixed_point, axis=-1)}
     found = iterate(system, steps=100, record=1, metrics=error).curves["error"]
     return best.radius, float((found[100] / found[50]) ** (1 / 50))
 
 
-def small_problem(row: Row, c: Choices) -> Problem:
+def small_problem(row: Row, config: Table1Config) -> Problem:
     """The two-state problem with two features, on which a matrix can be read; its states alike."""
-    given = two_state(c.gamma)
+    given = two_state(config.gamma)
     features = given.features if row.rule.values == "action" else np.eye(2)
     target = given.behaviour if row.printed == "0, P^μ" else given.target
     return Problem(given.mdp, features, target=target, behaviour=given.behaviour)
 
 
-def printed_matrix(row: Row, problem: Problem, c: Choices) -> FloatArray:
+def printed_matrix(row: Row, problem: Problem, config: Table1Config) -> FloatArray:
     """ΦᵀΞ(I − γλP)⁻¹(γP^b − I)Φ with the kernels that the table prints."""
     mdp = problem.mdp
     trace, kernel = row.printed.split(", ")
-    lam = c.lam if trace == "λ" else 0.0
+    lam = config.lam if trace == "λ" else 0.0
 
     def on_rows(policy: FloatArray) -> FloatArray:
         if problem.values == "state":
@@ -264,51 +266,51 @@ def printed_matrix(row: Row, problem: Problem, c: Choices) -> FloatArray:
     return np.asarray((Phi.T * problem.weights) @ inner)
 
 
-def printed_holds(row: Row, c: Choices) -> bool:
+def printed_holds(row: Row, config: Table1Config) -> bool:
     """Whether the matrix as printed is that of the rule, on the random problem and the small."""
     return all(
-        np.allclose(printed_matrix(row, problem, c), System.exact(problem, row.rule).A)
-        for problem in (problem_of(row, c), small_problem(row, c))
+        np.allclose(printed_matrix(row, problem, config), System.exact(problem, row.rule).A)
+        for problem in (problem_of(row, config), small_problem(row, config))
     )
 
 
-def matrices(c: Choices) -> list[tuple[str, str, str, str]]:
+def matrices(config: Table1Config) -> list[tuple[str, str, str, str]]:
     """For each algorithm the formula as printed, and both matrices on the small problem."""
     found = {}
-    for row in rows(c.lam):
+    for row in table_rows(config.lam):
         trace, kernel = row.printed.split(", ")
         resolvent = f"(I−γλ{kernel})⁻¹" if trace == "λ" else ""
         bootstrap = "P^π" if trace == "λ" else kernel
-        problem = small_problem(row, c)
+        problem = small_problem(row, config)
         found[row.name.split(",")[0]] = (
             f"ΦᵀΞ{resolvent}(γ{bootstrap}−I)Φ",
-            written(printed_matrix(row, problem, c)),
-            written(System.exact(problem, row.rule).A),
+            format_matrix(printed_matrix(row, problem, config)),
+            format_matrix(System.exact(problem, row.rule).A),
         )
     return [(name, *each) for name, each in found.items()]
 
 
-def written(matrix: FloatArray) -> str:
+def format_matrix(matrix: FloatArray) -> str:
     """Write a small matrix, a row in each line.
 
     Examples
     --------
-    >>> print(written(np.array([[-0.25, 0.0], [1.0, -1.25]])))
+    >>> print(format_matrix(np.array([[-0.25, 0.0], [1.0, -1.25]])))
     -0.250  0.000
      1.000 -1.250
     """
     return "\n".join(" ".join(f"{x + 0.0:6.3f}" for x in np.round(line, 3)) for line in matrix)
 
 
-def tabulate_matrices(c: Choices) -> Table:
+def tabulate_matrices(config: Table1Config) -> Table:
     """Show the matrices."""
     table = Table(
-        title=f"Fixed-point matrices, two-state problem, γ = {c.gamma:g}, λ = {c.lam:g}",
+        title=f"Fixed-point matrices, two-state problem, γ = {config.gamma:g}, λ = {config.lam:g}",
         box=box.SIMPLE, title_justify="left",
     )  # fmt: skip
     for heading in ("algorithm", "A as printed", "its value", "A, true"):
         table.add_column(heading, no_wrap=True)
-    for line in matrices(c):
+    for line in matrices(config):
         table.add_row(*line)
     table.caption = (
         "Action values with the problem's features, state values with a "

@@ -25,7 +25,7 @@ PANEL = 1.3
 
 
 @dataclass(frozen=True)
-class Choices:
+class TheoryConfig:
     """What the paper leaves open, and what we chose."""
 
     gamma: float = 0.5
@@ -44,27 +44,27 @@ class Choices:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Draw the three panels and tabulate what they show."""
-    c = Choices()
+    config = TheoryConfig()
     if options.quick:
-        c = replace(c, runs=50, gap_steps=10_000, gap_runs=10)
-    problem = two_state(c.gamma, c.rewards)
+        config = replace(config, runs=50, gap_steps=10_000, gap_runs=10)
+    problem = two_state(config.gamma, config.rewards)
     table = Table(title="The theory, measured", box=box.SIMPLE, title_justify="left")
     for heading in ("statement", "predicted", "measured"):
         table.add_column(heading)
     with plots.style():
         figure, axes = plots.column(3, PANEL, gap=0.6)
-        _linear_rate(axes[0], problem, c, table)
-        _floor(axes[1], problem, c, options.seed, table)
-        _gap(axes[2], problem, c, options.seed, table)
+        _linear_rate(axes[0], problem, config, table)
+        _floor(axes[1], problem, config, options.seed, table)
+        _gap(axes[2], problem, config, options.seed, table)
         paths = options.save(figure, "theory")
     return [table], paths
 
 
-def _linear_rate(ax: Axes, problem: Problem, c: Choices, table: Table) -> None:
+def _linear_rate(ax: Axes, problem: Problem, config: TheoryConfig, table: Table) -> None:
     """D_t of the expected iteration against the bound of Theorem 2."""
-    system = System.exact(problem, GES(c.lam))
+    system = System.exact(problem, GES(config.lam))
     found, mean = theorem2(system), MeanStability(system)
-    counts = np.arange(c.iterations + 1)
+    counts = np.arange(config.iterations + 1)
     p = system.p
     z = np.concatenate([-system.fixed_point, np.zeros(p)])
     step = mean.mean_map(found.alpha, found.beta)
@@ -83,27 +83,39 @@ def _linear_rate(ax: Axes, problem: Problem, c: Choices, table: Table) -> None:
         ax.plot(counts, values, color=plots.COLOURS[colour], ls=line)
         ends[name] = plots.End(float(values[-1]), plots.COLOURS[colour])
     ax.set(
-        yscale="log", xlabel="iteration", title="Theorem 2, corrected", ylabel="D_t",
-        xlim=(0, c.iterations),
-    )  # fmt: skip
+        yscale="log",
+        xlabel="iteration",
+        title="Theorem 2, corrected",
+        ylabel="D_t",
+        xlim=(0, config.iterations),
+    )
     plots.label_ends(ax, ends)
     told = [d for d in distances if d > 1e-9 * distances[0]]  # below, rounding is all there is
     worst = max(b / a for a, b in itertools.pairwise(told))
     table.add_row("Theorem 2: D_{t+1}/D_t at most", f"{found.contraction:.6f}", f"{worst:.6f}")
 
 
-def _floor(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> None:
+def _floor(ax: Axes, problem: Problem, config: TheoryConfig, seed: int, table: Table) -> None:
     """Mean square errors of stochastic runs against their exact expectation."""
-    rule = GES(c.lam)
+    rule = GES(config.lam)
     star = System.exact(problem, rule).fixed_point
     metric = {"error": lambda theta: np.sum((theta - star) ** 2, axis=-1)}
-    points = np.unique(np.geomspace(1, c.steps, 40).astype(np.int64))
+    points = np.unique(np.geomspace(1, config.steps, 40).astype(np.int64))
     run = learn(
-        rule, problem, alpha=np.array(c.alphas), beta=np.array(c.alphas), steps=c.steps,
-        runs=c.runs, rng=seed, record=points, metrics=metric,
-    )  # fmt: skip
+        rule,
+        problem,
+        alpha=np.array(config.alphas),
+        beta=np.array(config.alphas),
+        steps=config.steps,
+        runs=config.runs,
+        rng=seed,
+        record=points,
+        metrics=metric,
+    )
     ends = {}
-    for k, (alpha, colour) in enumerate(zip(c.alphas, ("blue", "orange", "green"), strict=True)):
+    for k, (alpha, colour) in enumerate(
+        zip(config.alphas, ("blue", "orange", "green"), strict=True)
+    ):
         exact = mean_square(problem, rule, alpha=alpha, beta=alpha)
         mean = run.curves["error"][:, :, k].mean(axis=1)
         ax.plot(run.recorded, exact.curve(run.recorded), color=plots.COLOURS[colour], lw=1)
@@ -113,17 +125,23 @@ def _floor(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> N
         late = run.curves["error"][-5:, :, k].mean()
         table.add_row(f"floor at α = β = {alpha:g}", f"{exact.floor:.4f}", f"{late:.4f}")
     ax.set(xscale="log", yscale="log", xlabel="step", ylabel="E‖θ − θ*‖²")
-    ax.set(title="Runs (dots), exact curve, exact floor", xlim=(1, c.steps))
+    ax.set(title="Runs (dots), exact curve, exact floor", xlim=(1, config.steps))
     plots.label_ends(ax, ends)
 
 
-def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> None:
+def _gap(ax: Axes, problem: Problem, config: TheoryConfig, seed: int, table: Table) -> None:
     """Primal-dual gap of averaged iterates against C√(5/T)."""
-    points = np.unique(np.geomspace(10, c.gap_steps, 25).astype(np.int64))
+    points = np.unique(np.geomspace(10, config.gap_steps, 25).astype(np.int64))
     run = projected_descent(
-        problem, GES(0.0), theta_radius=c.radius, omega_radius=c.radius, steps=c.gap_steps,
-        runs=c.gap_runs, rng=seed, record=points,
-    )  # fmt: skip
+        problem,
+        GES(0.0),
+        theta_radius=config.radius,
+        omega_radius=config.radius,
+        steps=config.gap_steps,
+        runs=config.gap_runs,
+        rng=seed,
+        record=points,
+    )
     mean, high = run.gap.mean(axis=1), np.quantile(run.gap, 0.95, axis=1)
     ends = {}
     for name, values, colour, line in (
@@ -134,15 +152,20 @@ def _gap(ax: Axes, problem: Problem, c: Choices, seed: int, table: Table) -> Non
         ax.plot(run.steps, values, color=plots.COLOURS[colour], ls=line)
         ends[name] = plots.End(float(values[-1]), plots.COLOURS[colour])
     ax.set(
-        xscale="log", yscale="log", xlabel="T", ylabel="gap", xlim=(10, c.gap_steps),
+        xscale="log",
+        yscale="log",
+        xlabel="T",
+        ylabel="gap",
+        xlim=(10, config.gap_steps),
         title="Primal-dual gap, independent samples",
-    )  # fmt: skip
+    )
     plots.label_ends(ax, ends)
-    late = run.steps >= c.gap_steps / 30
+    late = run.steps >= config.gap_steps / 30
     slope = np.polyfit(np.log(run.steps[late]), np.log(mean[late]), 1)[0]
     table.add_row("gap: slope on log axes", "-0.5", f"{slope:.2f}")
     table.add_row("gap at the end, mean", f"≤ {run.bound[-1]:.3g}", f"{mean[-1]:.3g}")
     table.add_row(
-        "gap at the end, 95 % of runs", f"≤ {run.high_probability_bound(0.05)[-1]:.3g}",
+        "gap at the end, 95 % of runs",
+        f"≤ {run.high_probability_bound(0.05)[-1]:.3g}",
         f"{high[-1]:.3g}",
-    )  # fmt: skip
+    )

@@ -15,14 +15,14 @@ from rich.table import Table
 from saddleback import plots
 from saddleback._typing import ArrayLike
 from saddleback.paper import Options, small_comparison
-from saddleback.paper.learning_curves import Comparison, Learner, add, compare, tabulate
+from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
 
 
 @dataclass(frozen=True)
-class Choices:
+class TwoStateConfig:
     """What the paper leaves open, and what we chose."""
 
     gamma: float = 0.999
@@ -37,7 +37,9 @@ class Choices:
     runs: int = 10
 
 
-COMPARISON = small_comparison.Choices(below_ceiling=0.5, rewards=Choices().rewards)
+COMPARISON = small_comparison.SmallComparisonConfig(
+    below_ceiling=0.5, rewards=TwoStateConfig().rewards
+)
 """The ceiling of importance traces is .714 at γ = .99."""
 
 
@@ -53,23 +55,23 @@ def check(options: Options) -> int:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
-    c = Choices()
-    runs, seed = options.runs or (2 if options.quick else c.runs), options.seed
-    c = replace(c, steps=c.steps // 10) if options.quick else c
+    config = TwoStateConfig()
+    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
+    config = replace(config, steps=config.steps // 10) if options.quick else config
     learners = [
-        Learner(ExpectedSarsa(c.lam), c.alpha, 0.0, plots.COLOURS["orange"]),
-        Learner(GES(c.lam), c.alpha, c.beta, plots.COLOURS["blue"]),
+        Learner(ExpectedSarsa(config.lam), config.alpha, 0.0, plots.COLOURS["orange"]),
+        Learner(GES(config.lam), config.alpha, config.beta, plots.COLOURS["blue"]),
     ]
     settings = {
-        "no reward": (two_state(c.gamma), 1.0),
-        "rewards": (two_state(c.gamma, c.rewards), 0.0),
+        "no reward": (two_state(config.gamma), 1.0),
+        "rewards": (two_state(config.gamma, config.rewards), 0.0),
     }
-    table = tabulate(f"Two-state problem, γ = {c.gamma:g}, {c.steps:,} steps", "problem")
+    table = tabulate(f"Two-state problem, γ = {config.gamma:g}, {config.steps:,} steps", "problem")
     with plots.style():
         figure, axes = plots.column(2, 1.5, gap=0.28, right=0.1, shared=True)
         for ax, (title, (problem, theta0)) in zip(axes, settings.items(), strict=True):
             results = [
-                compare(problem, learner, theta0=theta0, steps=c.steps, runs=runs, seed=seed)
+                compare(problem, learner, theta0=theta0, steps=config.steps, runs=runs, seed=seed)
                 for learner in learners
             ]
             draw(ax, results)
@@ -96,7 +98,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     return [table, *tables], paths + more
 
 
-def draw(ax: Axes, results: list[Comparison], top: float = 1e6, bottom: float = 1e-8) -> Axes:
+def draw(ax: Axes, results: list[LearnerCurves], top: float = 1e6, bottom: float = 1e-8) -> Axes:
     """Draw the MSPBE of each learner over steps, sampled (bands) and expected (dashed)."""
     for result in results:
         plots.curve(

@@ -14,7 +14,7 @@ from saddleback.paper import (
     two_state,
 )
 from saddleback.paper.claims import Claim, listed, verdict
-from saddleback.paper.comparison import Results
+from saddleback.paper.comparison import ComparisonResults
 
 FOUR = ("GES", "GQ", "ABQ", "GTB")
 """The rules that the paper compares."""
@@ -23,7 +23,7 @@ FOUR = ("GES", "GQ", "ABQ", "GTB")
 def schedule_claims(options: Options) -> list[Claim]:
     """Constant steps against c/√t."""
     store = results_of("step-size", options)
-    cases = step_size.plan(step_size.chosen(options), options.seed)
+    cases = step_size.plan(step_size.config_from(options), options.seed)
     found = {}
     for (kind, lam, name), case in cases.items():
         results = case.results(store)
@@ -46,14 +46,14 @@ def schedule_claims(options: Options) -> list[Claim]:
 
 def comparison_claims(options: Options) -> list[Claim]:
     """GES against GQ, ABQ and GTB on the three domains, as the paper ran them."""
-    cases: dict[str, tuple[Results, str]] = {}
+    cases: dict[str, tuple[ComparisonResults, str]] = {}
     for name, recipe in (("two-state", two_state), ("baird", baird)):
-        c = small_comparison.chosen(recipe.COMPARISON, options)
+        config = small_comparison.apply_options(recipe.COMPARISON, options)
         store = results_of(name, options)
-        for title, case in small_comparison.plan(name, recipe.make, c, options).items():
+        for title, case in small_comparison.plan(name, recipe.make, config, options).items():
             if case.name.startswith("paper"):
                 cases[title] = (case.results(store), "error")
-    plans = mountain_car.plan(mountain_car.chosen(options), options)
+    plans = mountain_car.plan(mountain_car.config_from(options), options)
     store = results_of("mountain-car", options)
     cases["MountainCar"] = (plans[0].results(store), "mse")
     claims: list[Claim] = []

@@ -43,7 +43,7 @@ def exact_claims(options: Options) -> list[Claim]:
     singular = System.exact(baird(0.9, np.ones((7, 2))), ExpectedSarsa(0.0))
     ended = iterate(singular, alpha=1.0, steps=20_000)
     residual = float(np.abs(singular.residual(ended.theta)).max())
-    counted = theorem1.count(theorem1.Choices()).values()
+    counted = theorem1.measure_growth(theorem1.Theorem1Config()).values()
     agree = sum(each.agree for each in counted)
     points = sum(each.predicted.size for each in counted)
     gap = max(each.gap for each in counted)

@@ -8,7 +8,7 @@ from saddleback._typing import FloatArray
 from saddleback.finite_mdp import FiniteMDP
 from saddleback.paper import Options, results_of, table1
 from saddleback.paper.claims import Claim, verdict
-from saddleback.paper.table1 import printed_holds, rows
+from saddleback.paper.table1 import printed_holds, table_rows
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES
@@ -111,20 +111,20 @@ def _worst_factors(system: System) -> tuple[float, float, float]:
 def table_claims(options: Options) -> list[Claim]:
     """Each row of Table 1, from its store."""
     store = results_of("table1", options)
-    c = table1.chosen(options)
+    config = table1.config_from(options)
     claims = []
-    for n, row in enumerate(rows(c.lam)):
-        printed, fair = table1.best_slopes(store, n, row, c)
+    for n, row in enumerate(table_rows(config.lam)):
+        printed, fair = table1.best_slopes(store, n, row, config)
         exponent = {"linear": np.inf, "log³T/T": 1.0, "T^-1": 1.0, "T^-½": 0.5, "T^-¾": 0.75}
         claimed = exponent.get(row.claimed, 1 / 3 if "⅓" in row.claimed else 0.9)
-        matrix = printed_holds(row, c)
+        matrix = printed_holds(row, config)
         offset = f"; with t₀ = {fair.offset:g}, T^{fair.slope:.2f} ({fair.error:.1e})"
         claims.append(
             Claim(
                 f"Table 1, {row.name} with steps {row.steps}: {row.claimed}",
-                f"measured T^{printed.slope:.2f} (error {printed.error:.1e} at T = {c.steps:,}, "
-                f"best of scales up to {max(c.scales):g})"
-                f"{offset if len(row.offsets(c)) > 1 else ''}; the fixed-point matrix as printed "
+                f"measured T^{printed.slope:.2f} (error {printed.error:.1e} at T = "
+                f"{config.steps:,}, best of scales up to {max(config.scales):g})"
+                f"{offset if len(row.offsets(config)) > 1 else ''}; the fixed-point matrix as printed "
                 f"is {'right' if matrix else 'wrong'}",
                 verdict(-printed.slope >= 0.9 * claimed, -fair.slope >= 0.9 * claimed, matrix),
             )
