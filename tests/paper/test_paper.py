@@ -26,7 +26,7 @@ from saddleback.paper import (
     theorem1,
     two_state,
 )
-from saddleback.paper.claims import YES, Claim
+from saddleback.paper.claims import NO, YES, Claim, Section
 from saddleback.paper.comparison import chosen_rules, family, rule_names
 from saddleback.paper.mountain_car_reference import (
     Effort,
@@ -37,7 +37,7 @@ from saddleback.paper.mountain_car_reference import (
     from_experience,
     half_inverse,
 )
-from saddleback.paper.reproduction import page
+from saddleback.paper.reproduction import claims_as_dict, page
 from saddleback.paper.table1 import Table1Config, matrices, printed_holds, table_rows
 from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
 from saddleback.sweep import Store
@@ -102,8 +102,8 @@ def test_rules_on_the_command_line(tmp_path):
         ("--rule is for the comparisons", ("all", "--rule", "GES")),
         ("--json prints the claims: it is for reproduction and all", ("baird", "--json")),
         ("ETD(0.99) learns state values", ("mountain-car", "--rule", "ETD")),
-        ("--runs 10000000: the results of baird would", ("baird", "--runs", "10000000")),
-        ("memory has room for", ("all", "--runs", str(10**30))),
+        ("--runs 10000000: the results of baird need", ("baird", "--runs", "10000000")),
+        ("memory has only", ("all", "--runs", str(10**30))),
         ("'--runs': 0 is not in the range", ("baird", "--runs", "0")),
         ("'--episodes': 0 is not in the range", ("mountain-car", "--episodes", "0")),
         ("'--episodes': 10000000000000 is not", ("mountain-car", "--episodes", str(10**13))),
@@ -133,7 +133,7 @@ def test_the_page_of_claims_needs_results(tmp_path):
 
 def test_results_that_the_disk_cannot_hold(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
-    with pytest.raises(InvalidParameter, match=r"has room for 0\.005 GB\. Make room, or choose"):
+    with pytest.raises(InvalidParameter, match=r"has only 0\.005 GB\. Free some, or choose"):
         paper.check(["stability", "two-state"], Options(tmp_path))
     with pytest.raises(InvalidParameter, match=r"--runs 9: .* Use at most 3\."):
         paper.check(["mountain-car"], Options(tmp_path, runs=9))
@@ -229,12 +229,11 @@ def test_results_of_another_comparison_are_not_read(tmp_path):
 
 
 def test_growth_of_iterates_has_the_sign_of_the_spectrum():
-    counted = theorem1.measure_growth(theorem1.Theorem1Config())
-    for each in counted.values():
-        assert each.agree == each.predicted.size
-        assert 0 < (each.predicted > 0).sum() < each.predicted.size
+    for rates in theorem1.measure_growth(theorem1.Theorem1Config()).values():
+        assert rates.agree == rates.predicted.size
+        assert 0 < (rates.predicted > 0).sum() < rates.predicted.size
         # log|1 + αz|/α = x − α Re(z²)/2 + …
-        assert each.gap < 0.01
+        assert rates.error < 0.01
 
 
 def test_table_1_prints_one_matrix_that_is_not_the_rules():
@@ -297,20 +296,38 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
 
 @pytest.mark.slow
 def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path):
-    claims = [Claim("it works", "it does", YES, figure="two-state-paper-zero-curves")]
+    claims = (Claim("it works", "it does", YES, figure="two-state-paper-zero-curves"),)
+    parts = [Section("Theory", "", ("claim", "result"), claims)]
     quick, full = (
-        "\n".join(page(claims, Options(tmp_path, quick=q, seed=q * 3))) for q in (True, False)
+        "\n".join(page(parts, Options(tmp_path, quick=q, seed=q * 3))) for q in (True, False)
     )
-    assert "**A quick run, from little data" in quick.split("\n| |")[0]
-    assert "are not to be quoted.**" in quick
+    assert "**Quick run, a smoke test on little data" in quick.split("\n| |")[0]
+    assert "do not cite its numbers or verdicts.**" in quick
     assert "Written by `saddleback paper all --seed 3 --quick` from" in quick
-    assert "1 are reproduced, 0 in part and 0 not (in a quick run)." in quick
+    assert "1 are reproduced, 0 in part and 0 not (quick run)." in quick
     assert "quick" not in full
-    assert "Claims 1; `saddleback paper two-state` draws this:" in full
+    assert "Claim 1 (`saddleback paper two-state`):" in full
     assert "Written by `saddleback paper all` from" in full
-    for words, quoted in ((["--quick"], True), ([], False)):
-        done = invoked("paper", "stability", "--out", str(tmp_path), *words)
-        assert ("are not to be quoted" in " ".join(done.stdout.split())) == quoted
+    for arguments, warned in ((["--quick"], True), ([], False)):
+        done = invoked("paper", "stability", "--out", str(tmp_path), *arguments)
+        assert ("do not cite its numbers" in " ".join(done.stdout.split())) == warned
+
+
+def test_claims_are_numbered_across_sections_in_the_columns_of_theirs(tmp_path):
+    parts = [
+        Section("Theory", "", ("claim", "result"), (Claim("a holds", "it does", YES),)),
+        Section("Rates", "Slopes.", ("rule", "rate"), (Claim("b", "c", NO, "", ("GES", "T^-1")),)),
+    ]
+    lines = page(parts, Options(tmp_path))
+    assert "| 1 | a holds | it does | **yes** |" in lines
+    assert lines[lines.index("## Rates") + 2 :][:5] == [
+        "Slopes.", "", "| | rule | rate | reproduced |", "| --- | --- | --- | --- |",
+        "| 2 | GES | T^-1 | **no** |",
+    ]  # fmt: skip
+    claims = claims_as_dict(parts, Options(tmp_path))["claims"]
+    assert [(claim["section"], claim["claim"]) for claim in claims] == [
+        ("Theory", "a holds"), ("Rates", "b"),
+    ]  # fmt: skip
 
 
 def test_the_page_in_the_documentation_is_of_a_full_run():

@@ -54,7 +54,7 @@ class GrowthRates:
         return int((np.sign(self.predicted) == np.sign(self.measured)).sum())
 
     @property
-    def gap(self) -> float:
+    def error(self) -> float:
         """Largest difference."""
         return float(np.abs(self.predicted - self.measured).max())
 
@@ -118,7 +118,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
             str(each.predicted.size),
             str(int((each.predicted > 0).sum())),
             str(each.agree),
-            f"{each.gap:.1e}",
+            f"{each.error:.1e}",
         )
     return [table], paths
 
