@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from rich.console import Console
@@ -267,13 +268,42 @@ def test_tables_of_comparisons_fit_80_columns(recipe):
         diverged=lambda _: np.ones((11, 11)), best=lambda *_: (0, 0),
         final=lambda *_: np.full((1, 1), 2.5e-12),
     )  # fmt: skip
-    metrics = recipe.METRICS | {"mspbe_paper": "by Â of μ"}
+    metrics = recipe.METRICS | {"mspbe_paper": "MSPBE, Â"}
     said = io.StringIO()
     Console(file=said, width=80).print(comparison_figures.tabulate(results, "title", metrics))
     lines = said.getvalue().splitlines()
     assert sum(line.rstrip().endswith("2.5e-12  9.77e-05, 9.77e-05") for line in lines) == 9
     caption = " ".join(" ".join(lines).split())
     assert "the last tenth of the checkpoints. div.: settings that diverged in a run." in caption
+
+
+def test_a_rule_without_beta_has_one_setting_for_each_alpha():
+    final = np.repeat(np.array([[1.0], [2.0], [np.inf], [np.inf]]), 11, axis=1)
+    rules = {"Expected Sarsa": sb.ExpectedSarsa(0.5), "GES": sb.GES(0.5)}
+    results = SimpleNamespace(comparison=SimpleNamespace(rules=rules), final=lambda *_: final)
+    with plots.style():
+        figure, (ax,) = plots.panels(1, 1, 1.0)
+        comparison_figures.distribution(ax, results, "mse")
+        heights = [line.get_ydata() for line in ax.lines]
+        plt.close(figure)
+    assert list(heights[0]) == [0, 0.25, 0.5, 0.5]
+    assert (len(heights[1]), heights[1][-1]) == (24, 0.5)
+
+
+def test_rules_that_coincide_have_markers_at_different_points():
+    results = SimpleNamespace(comparison=SimpleNamespace(rules=family(0.9, 0.9)))
+    styles = {
+        name: comparison_figures.line_style(results, k).options(21)
+        for k, name in enumerate(family(0.9, 0.9))
+    }
+    for group in (("GTB", "GRetrace", "ABQ saddle"), ("ABQ", "GTB corr.", "GRetrace corr."),
+                  ("GES", "GQ", "Expected Sarsa")):  # fmt: skip
+        appearances = {(styles[name]["color"], styles[name]["marker"], styles[name]["fillstyle"])
+                 for name in group}  # fmt: skip
+        assert len(appearances) == 3
+    for group in (("GTB", "GRetrace", "ABQ saddle"), ("ABQ", "GTB corr.", "GRetrace corr.")):
+        marked = [at for name in group for at in styles[name]["markevery"]]
+        assert len(marked) == len(set(marked))
 
 
 def test_quickly_every_figure_is_drawn_too(tmp_path):
@@ -290,7 +320,7 @@ def test_quickly_every_figure_is_drawn_too(tmp_path):
     assert all(kept)
     for options, kinds in ((quick, {".png"}), (full, {".png", ".pdf"})):
         with plots.style():
-            written = options.save(plots.column(1, 1.0, gap=0)[0], "x")
+            written = options.save(plots.panels(1, 1, 1.0)[0], "x")
         assert {path.suffix for path in written} == kinds
 
 

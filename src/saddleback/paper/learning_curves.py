@@ -1,4 +1,4 @@
-"""Several learners on one problem, over independent runs, beside their expected iteration."""
+"""Learners on one problem: independent sampled runs and the expected iteration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from saddleback.system import System
 
 
 class Learner(NamedTuple):
-    """A rule with its step sizes, and the colour it is drawn in."""
+    """A rule, its step sizes, and the colour of its curves."""
 
     rule: Rule
     alpha: float
@@ -27,7 +27,7 @@ class Learner(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearnerCurves:
-    """Curves of one learner.
+    """Learning curves of one learner.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class LearnerCurves:
     expected_mspbe, expected_error
         The same along the expected (deterministic) iteration, [n].
     diverged
-        How many of the sampled runs left the bound.
+        Number of sampled runs that exceeded the bound.
     """
 
     learner: Learner
@@ -80,10 +80,10 @@ def compare(
 
 
 def tabulate(title: str, first: str) -> Table:
-    """Return an empty table of learners; ``first`` heads the column that tells problems apart."""
+    """Return an empty table of learners; ``first`` is the heading of the column of problems."""
     table = Table(
         title=title,
-        caption="Medians over runs. Diverged: past 10⁶ times the problem's scale.",
+        caption="Medians over runs. Diverged: more than 10⁶ times the problem's scale.",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
     )
@@ -93,7 +93,7 @@ def tabulate(title: str, first: str) -> Table:
 
 
 def add(table: Table, first: str, result: LearnerCurves) -> None:
-    """Add a learner: rule, step sizes, outcome, and the medians over runs at the end."""
+    """Add a learner: rule, step sizes, divergences, and the final medians over runs."""
     runs = result.mspbe.shape[1]
     table.add_row(
         first,

@@ -1,7 +1,7 @@
-"""The comparison over all step sizes on a small problem: as in the paper, and where it works.
+"""The comparison over all step sizes on a small problem: as in the paper, and below the λ ceiling.
 
-Four cases: λ = .99 with the paper's grid, and λ below the ceiling with the usual time scales; each
-with zero reward from θ_0 = 1 (with θ_0 = 0 nothing would ever move) and with rewards from θ_0 = 0.
+Four cases: λ = 0.99 with the paper's grid, and λ below the ceiling with common ratios of time
+scales; each with zero reward from θ_0 = 1 (θ_0 = 0 is the solution) and with rewards from θ_0 = 0.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from saddleback.system import System
 
 METRICS = {
     "error": "value error",
-    "mspbe": "MSPBE, own",
+    "mspbe": "own MSPBE",
     "mspbe_common": "MSPBE of GES",
 }
 
 
 @dataclass(frozen=True)
 class SmallComparisonConfig:
-    """What the paper leaves open, and what we chose."""
+    """Our choices where the paper leaves the protocol open."""
 
     below_ceiling: float
     """λ of the second comparison, below the ceiling of importance traces."""
@@ -45,29 +45,29 @@ class SmallComparisonConfig:
     """Rewards of the second problem; the paper names none."""
     lam: float = 0.99
     zeta: float = 0.99
-    """The paper gives ABQ no ζ."""
+    """The paper gives no ζ for ABQ."""
     steps: int = 50_000
     runs: int = 10
     metric_steps: int = 50_000
-    """Steps of μ behind the paper's own Monte Carlo Â, b̂, M̂."""
+    """Steps of μ for the paper's Monte Carlo estimates Â, b̂, M̂."""
 
 
 def apply_options(config: SmallComparisonConfig, options: Options) -> SmallComparisonConfig:
-    """Apply the options to the choices."""
+    """Return the configuration changed by the options."""
     if options.quick:
         config = replace(config, steps=2000, runs=2, metric_steps=2000)
-    given = {
+    overrides = {
         name: value
         for name in ("runs", "lam", "zeta")
         if (value := getattr(options, name)) is not None
     }
-    return replace(config, **given)
+    return replace(config, **overrides)
 
 
 def _metrics_for(
     problem: Problem, theta0: float, config: SmallComparisonConfig, seed: int, lam: float
 ) -> Callable[[Rule], Metrics]:
-    """Metrics of each rule: its own exact MSPBE, that of GES, the paper's, and the value error."""
+    """Return the metrics of a rule: value error, its MSPBE, that of GES, and the paper's."""
     common = System.exact(problem, GES(lam))
     start = float(common.mse_absolute(np.full(problem.p, theta0)))
 
@@ -77,14 +77,14 @@ def _metrics_for(
     @cache
     def metrics(rule: Rule) -> Metrics:
         own = System.exact(problem, rule)
-        theirs = System.estimate(
+        empirical = System.estimate(
             problem, rule, steps=config.metric_steps, rng=np.random.SeedSequence([seed, 95])
         )
         return {
             "error": error,
             "mspbe": own.mspbe,
             "mspbe_common": common.mspbe,
-            "mspbe_paper": theirs.mspbe,
+            "mspbe_paper": empirical.mspbe,
         }
 
     return metrics
@@ -96,18 +96,18 @@ def plan(
     config: SmallComparisonConfig,
     options: Options,
 ) -> dict[str, Comparison]:
-    """The cases, by their titles."""
+    """Return the cases, by their titles."""
     cases = {}
-    grids_of = (
+    grids = (
         ("paper", PAPER, config.lam),
         ("usual", USUAL, min(config.lam, config.below_ceiling)),
     )
-    for grid_name, grid, lam in grids_of:
+    for grid_name, grid, lam in grids:
         kinds = (("rewards", config.rewards, 0.0), ("zero", None, 1.0))
         for kind, rewards, theta0 in kinds:
             problem = make(rewards)
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
-            title += ", usual β/α" if grid is USUAL else ""
+            title += ", β/α from 2⁻⁵ to 2⁵" if grid is USUAL else ""
             cases[title] = Comparison(
                 name=f"{grid_name}-{kind}",
                 source=lambda problem=problem: problem,  # type: ignore[misc]
@@ -130,7 +130,7 @@ def check(
     config: SmallComparisonConfig,
     options: Options,
 ) -> int:
-    """Refuse what cannot be run; return how many bytes the results will be."""
+    """Reject options that cannot be run; return the size of the results in bytes."""
     return sum(
         case.check() for case in plan(name, make, apply_options(config, options), options).values()
     )
@@ -156,7 +156,7 @@ def compare(
     for title, case in cases.items():
         results = case.results(store)
         tables.append(
-            comparison_figures.tabulate(results, title, METRICS | {"mspbe_paper": "by Â of μ"})
+            comparison_figures.tabulate(results, title, METRICS | {"mspbe_paper": "MSPBE, Â"})
         )
         paths += comparison_figures.draw(results, METRICS, title, options, f"{name}-{case.name}")
     return tables, paths
