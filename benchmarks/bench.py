@@ -20,7 +20,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -261,7 +261,7 @@ def memory():
 
 def main():
     """Measure everything, print a table, write the file."""
-    print(told())
+    print(machine_line())
     out = Path("results")
     out.mkdir(exist_ok=True)
     ges = sb.GES(0.99)

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -61,7 +61,7 @@ def measure(words, cache):
 
 def main():
     """Measure, print, write."""
-    print(told())
+    print(machine_line())
     numbers = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, words in commands(folder).items():

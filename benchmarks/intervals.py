@@ -17,7 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gymnasium
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -147,7 +147,7 @@ def share(job):
 
 def main():
     """Measure, print, write."""
-    print(told())
+    print(machine_line())
     results, begun = {}, time.perf_counter()
     with ProcessPoolExecutor(2) as pool:
         jobs = [

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -104,7 +104,7 @@ def judged(path, words):
 
 def main():
     """Measure, print, write."""
-    print(told())
+    print(machine_line())
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for episodes in EPISODES:

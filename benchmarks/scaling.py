@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from machine import machine, told
+from machine import machine, machine_line
 
 from saddleback import GES, features, problems
 from saddleback.log import Log, collect
@@ -217,7 +217,7 @@ def projected(study, log):
 
 def main():
     """Measure, compute, print, write."""
-    print(told())
+    print(machine_line())
     with tempfile.TemporaryDirectory() as name, dask_cluster() as address:
         folder = Path(name)
         study, tasks = study_tasks(folder)
@@ -259,7 +259,9 @@ def main():
     Path("results").mkdir(exist_ok=True)
     words = {"machine": machine(), "study": found, "log": log, "projected": computed}
     Path("results/scaling.json").write_text(json.dumps(words, indent=1))
-    Path("results/scaling.md").write_text("\n".join([told(), "", *lines, "", *computed]) + "\n")
+    Path("results/scaling.md").write_text(
+        "\n".join([machine_line(), "", *lines, "", *computed]) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -175,7 +175,7 @@ def wins(found):
 def main():
     """Measure, print, write."""
     console = Console(width=180)
-    console.print(told(), highlight=False)
+    console.print(machine_line(), highlight=False)
     given, rows = fixed()
     lines = shown(
         console,
@@ -200,7 +200,7 @@ def main():
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), "fixed": given, "tuned": best}
     Path("results/states.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    Path("results/states.md").write_text("\n".join([told(), "", *lines]))
+    Path("results/states.md").write_text("\n".join([machine_line(), "", *lines]))
 
 
 if __name__ == "__main__":

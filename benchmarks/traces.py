@@ -13,7 +13,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -109,7 +109,7 @@ def measure(made, episodes, logs):
 
 def main():
     """Measure, print, write."""
-    print(told())
+    print(machine_line())
     car = mountain_car()
     cases = {
         "MountainCar, 500 episodes": ([car], 500, 20),

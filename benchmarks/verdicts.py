@@ -18,7 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -94,7 +94,7 @@ def row(each):
 
 def main():
     """Judge, print, write."""
-    print(told())
+    print(machine_line())
     begun = time.perf_counter()
     jobs = [(kind, FIRST + k) for kind in KINDS for k in range(SEEDS)]
     with ProcessPoolExecutor(2) as pool:
