@@ -147,8 +147,8 @@ def error(ax: Axes, analysis: Analysis) -> Axes:
     lowest = analysis.model.error(advice.alpha, advice.beta, 10 * analysis.steps)
     ax.set(xscale="log", yscale="log", ylim=(max(lowest / 10, start * 1e-12), start * 10))
     ax.annotate(
-        f"{analysis.steps:,} steps", (analysis.steps, 1.0), (-3, -3), fontsize=7, ha="right",
-        va="top", xycoords=ax.get_xaxis_transform(), textcoords="offset points",
+        f"{analysis.steps:,} steps", (analysis.steps, 0.0), (3, 3), fontsize=7, ha="left",
+        va="bottom", xycoords=ax.get_xaxis_transform(), textcoords="offset points",
     )  # fmt: skip
     ax.legend(fontsize=7, loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
     mark_decades(ax)
