@@ -101,7 +101,7 @@ peers: $(DEV)
 # The pictures of README and documentation, made again.
 figures: paper advice
 	cp $(SHOWN:%=results/%.png) docs/figures/
-	cp results/reproduction.md docs/
+	cp results/reproduction.md docs/paper/
 
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'
