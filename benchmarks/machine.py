@@ -32,6 +32,6 @@ def machine() -> dict[str, object]:
 
 def machine_line() -> str:
     """Return the same as one line, for the terminal."""
-    here = machine()
+    info = machine()
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
-    return f"{here['processor']}, {here['cores']} cores, {here['date']}; {packages}"
+    return f"{info['processor']}, {info['cores']} cores, {info['date']}; {packages}"
