@@ -1,4 +1,4 @@
-"""The paper's experiments from inside: rules by name, sizes, what is shared, what is drawn."""
+"""The paper's experiments: rules by name, sizes of results, references, figures and claims."""
 
 import io
 import json
@@ -46,30 +46,30 @@ from saddleback.sweep import Store
 # Rules by name.
 
 
-def test_the_usual_rules_if_none_is_named():
+def test_the_default_rules_are_compared_if_none_is_named():
     assert chosen_rules((), 0.3, 0.4) == family(0.3, 0.4)
     assert list(family(0.3, 0.4))[:6] == ["GES", "GQ", "ABQ", "GTB", "GRetrace", "Expected Sarsa"]
     assert set(NAMED) < set(rule_names())
 
 
-def test_any_rule_by_name_with_its_parameters_filled_in():
+def test_any_rule_can_be_named_and_gets_its_parameters():
     names = ("ABQ", "GTB corr.", "GTB reg.", "ExpectedSarsa", "TDRC", "GTD", "GTD2", "TDC")
-    found = chosen_rules(names, 0.3, 0.4)
-    assert tuple(found) == names
-    assert found["ABQ"] == sb.ABQ(0.4)
-    assert found["GTB corr."].trace == sb.TreeBackup(0.3)
-    assert found["GTB reg."] == sb.Rule(sb.TreeBackup(0.3), RegularisedCorrection(1.0), Expected())
-    # Rules of state values in their version for state-action pairs.
-    assert found["GTD2"] == sb.GES(0.3)
-    assert found["TDC"] == sb.GQ(0.3)
-    assert found["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
-    assert found["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
+    rules = chosen_rules(names, 0.3, 0.4)
+    assert tuple(rules) == names
+    assert rules["ABQ"] == sb.ABQ(0.4)
+    assert rules["GTB corr."].trace == sb.TreeBackup(0.3)
+    assert rules["GTB reg."] == sb.Rule(sb.TreeBackup(0.3), RegularisedCorrection(1.0), Expected())
+    # Rules for state values in their version for state-action pairs.
+    assert rules["GTD2"] == sb.GES(0.3)
+    assert rules["TDC"] == sb.GQ(0.3)
+    assert rules["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
+    assert rules["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
     with pytest.raises(UnknownName, match=r"unknown rule 'GEZ'\. Did you mean 'GES'\?"):
         chosen_rules(("GES", "GEZ"), 0.3, 0.4)
 
 
 @pytest.mark.parametrize("recipe", [two_state, mountain_car])
-def test_every_rule_either_fits_or_is_refused_beforehand(recipe, tmp_path):
+def test_every_rule_fits_or_is_rejected_before_the_run(recipe, tmp_path):
     for name in rule_names():
         options = Options(tmp_path, rules=(name,), quick=True)
         if name in ("Sarsa", "ETD"):
@@ -114,7 +114,7 @@ def test_rules_on_the_command_line(tmp_path):
         ("--zeta must be a number in [0, 1], got nan", ("two-state", "--zeta", "nan")),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused_before_any_work(message, arguments, tmp_path):
+def test_bad_input_is_rejected_before_any_work(message, arguments, tmp_path):
     done = invoked("paper", *arguments, "--out", str(tmp_path / "out"))
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
@@ -132,7 +132,7 @@ def test_the_page_of_claims_needs_results(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_results_that_the_disk_cannot_hold(tmp_path, monkeypatch):
+def test_results_larger_than_the_disk_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
     with pytest.raises(InvalidParameter, match=r"has only 0\.005 GB\. Free some, or choose"):
         paper.check(["stability", "two-state"], Options(tmp_path))
@@ -147,47 +147,49 @@ def test_a_small_lambda_does_not_make_two_comparisons_one(tmp_path):
     assert len(plans) == 4
 
 
-# What is worked out once.
+# References, computed once.
 
 
-def test_once_for_all_threads():
-    asked, gate = [], threading.Barrier(4)
+def test_a_cached_value_is_computed_once_for_all_threads():
+    calls, barrier = [], threading.Barrier(4)
 
     def work(key):
-        asked.append(key)
+        calls.append(key)
         if key < 0:
             raise ValueError(key)
         return [key]
 
-    once = ThreadSafeCache(work)
+    cache = ThreadSafeCache(work)
 
-    def ask(key):
-        gate.wait()
-        return once(key)
+    def call(key):
+        barrier.wait()
+        return cache(key)
 
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(ask, [1, 1, 2, 1]))
-    assert sorted(asked) == [1, 2]
-    assert found[0] is found[1] is found[3]
+        results = list(pool.map(call, [1, 1, 2, 1]))
+    assert sorted(calls) == [1, 2]
+    assert results[0] is results[1] is results[3]
     for _ in range(2):
         with pytest.raises(ValueError, match="-1"):
-            once(-1)
-    assert sorted(asked) == [-1, 1, 2]
+            cache(-1)
+    assert sorted(calls) == [-1, 1, 2]
 
 
-def test_truth_does_not_depend_on_who_asks_first():
+def test_the_reference_does_not_depend_on_the_order_of_calls():
     c = replace(mountain_car.config_from(Options(None, quick=True)), bins=2)
     effort = Effort(starts=40, steps=2000, pairs=5, returns=3)
     chosen = [sb.GES(0.99), sb.GTB(0.99), sb.GQ(0.99), sb.ABQ(0.5)]
     theta = np.random.default_rng(0).normal(size=(2, 3, mountain_car.simulation(c).p))
 
     def measured(order, threads):
-        truth = MountainCarReference(mountain_car.simulation(c), effort, 1000, seed=0)
+        reference = MountainCarReference(mountain_car.simulation(c), effort, 1000, seed=0)
         with ThreadPoolExecutor(threads) as pool:
-            found = dict(zip(order, pool.map(lambda r: truth.metrics(r, 0.99), order), strict=True))
+            metrics_of = dict(
+                zip(order, pool.map(lambda r: reference.metrics(r, 0.99), order), strict=True)
+            )
         return {
             (str(rule), name): metric(theta)
-            for rule, metrics in found.items()
+            for rule, metrics in metrics_of.items()
             for name, metric in metrics.items()
         }
 
@@ -203,8 +205,8 @@ def test_truth_does_not_depend_on_who_asks_first():
 def test_the_objective_is_the_mspbe():
     system = sb.System.exact(sb.problems.random_mdp(0.9, rng=3), sb.GES(0.4))
     theta = np.random.default_rng(0).normal(size=(4, 5, system.p))
-    found = Objective(system, half_inverse(system.M)).mspbe(theta)
-    np.testing.assert_allclose(found, system.mspbe(theta))
+    measured = Objective(system, half_inverse(system.M)).mspbe(theta)
+    np.testing.assert_allclose(measured, system.mspbe(theta))
 
 
 def test_the_fixed_point_on_active_features_is_that_of_all():
@@ -247,7 +249,7 @@ def test_table_1_prints_one_matrix_that_is_not_the_rules():
     np.testing.assert_allclose(read, A, atol=6e-4)
 
 
-def test_the_fair_version_of_table_1_has_its_offsets(tmp_path):
+def test_the_fair_version_of_table_1_is_at_least_as_good(tmp_path):
     options = Options(tmp_path, quick=True, runs=1)
     table1.run(options)
     store, c = Store.load(tmp_path / "table1"), table1.config_from(options)
@@ -260,7 +262,7 @@ def test_the_fair_version_of_table_1_has_its_offsets(tmp_path):
 
 @pytest.mark.parametrize("recipe", [small_comparison, mountain_car])
 def test_tables_of_comparisons_fit_80_columns(recipe):
-    """With the longest numbers that there are, nothing is cut."""
+    """Nothing is cut, even with the longest numbers."""
     grid = SimpleNamespace(alphas=(9.77e-5,), ratios=(9.77e-5,))
     results = SimpleNamespace(
         comparison=SimpleNamespace(rules=family(0.0, 0.0), grid=grid),
@@ -269,9 +271,9 @@ def test_tables_of_comparisons_fit_80_columns(recipe):
         final=lambda *_: np.full((1, 1), 2.5e-12),
     )  # fmt: skip
     metrics = recipe.METRICS | {"mspbe_paper": "MSPBE, Â"}
-    said = io.StringIO()
-    Console(file=said, width=80).print(comparison_figures.tabulate(results, "title", metrics))
-    lines = said.getvalue().splitlines()
+    output = io.StringIO()
+    Console(file=output, width=80).print(comparison_figures.tabulate(results, "title", metrics))
+    lines = output.getvalue().splitlines()
     assert sum(line.rstrip().endswith("2.5e-12  9.77e-05, 9.77e-05") for line in lines) == 9
     caption = " ".join(" ".join(lines).split())
     assert "the last tenth of the checkpoints. div.: settings that diverged in a run." in caption
@@ -306,7 +308,7 @@ def test_rules_that_coincide_have_markers_at_different_points():
         assert len(marked) == len(set(marked))
 
 
-def test_quickly_every_figure_is_drawn_too(tmp_path):
+def test_a_quick_run_draws_every_figure(tmp_path):
     quick, full = (Options(tmp_path, quick=q) for q in (True, False))
     for recipe in (two_state, mountain_car):
         sizes = [recipe.check(options) for options in (quick, full)]
@@ -361,11 +363,11 @@ def test_claims_are_numbered_across_sections_in_the_columns_of_theirs(tmp_path):
 
 
 def test_the_page_in_the_documentation_is_of_a_full_run():
-    found = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    assert "quick" not in found
-    assert "Written by `saddleback paper all` from" in found
+    text = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert "quick" not in text
+    assert "Written by `saddleback paper all` from" in text
 
 
-def test_the_help_says_what_quick_leaves_out():
-    said = " ".join(invoked("paper", "--help").stdout.split())
-    assert "With --quick figures are PNG only" in said
+def test_the_help_explains_the_quick_run():
+    text = " ".join(invoked("paper", "--help").stdout.split())
+    assert "With --quick figures are PNG only" in text
