@@ -81,7 +81,7 @@ def row(situations):
         "all, missed": sum(one["missed"] for one in situations),
         "unwidened, missed": sum(one["missed_unwidened"] for one in situations),
         "usable, decided": sum(one["said"] != "undecided" for one in usable),
-        "usable, told wrongly": sum(one["wrong"] for one in usable),
+        "usable, wrong improvement": sum(one["wrong"] for one in usable),
         "good": len(good),
         "good, refused": sum(one["trust"] == "refused" for one in good),
         "statistics, usable": sum(one["summed"] == "usable" for one in situations),
