@@ -1,7 +1,7 @@
-"""How fast is the engine? Ratios taken in one run, with absolute times beside them.
+"""Speed of the engine: ratios measured in one run, and absolute times.
 
 Run by ``make bench``; writes ``results/bench.json``. Kernel times are on a prepared stream, best of
-several; end-to-end times include simulation and features.
+several repetitions; end-to-end times include simulation and features.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -31,13 +31,13 @@ from saddleback.features import Tiles
 from saddleback.paper.comparison import PAPER, family
 from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 STEPS = 100_000
 console = Console()
 
 
 def best(act, repeat=3):
-    """Least wall time of a few calls; ``act`` returns what it wants timed."""
+    """Return the smallest wall time of a few calls; ``act`` returns the function to time."""
     times = []
     for _ in range(repeat):
         work = act()
@@ -74,18 +74,18 @@ def kernel(rule, p, stream, learners, threads=1):
 
 
 def machine_limit(rule, p, stream, learners):
-    """Throughput of two kernels that share nothing, over that of one: what two cores can give."""
+    """Return the throughput of two independent kernels ÷ that of one: the limit of two cores."""
     half, columns = learners // 2, [[stream]]
 
     def fresh(count):
         sizes, zero = Schedule(np.full(half, 1e-5)), np.zeros((half, p))
-        each = [
+        batches = [
             Workers([Learners(rule.form, sizes, sizes, zero, zero, 1e100)], 1) for _ in range(count)
         ]
 
         def both():
             with ThreadPoolExecutor(count) as pool:
-                list(pool.map(lambda workers: workers.advance(columns), each))
+                list(pool.map(lambda workers: workers.advance(columns), batches))
 
         return both
 
@@ -98,8 +98,8 @@ def oracle(car, rule, steps=5000):
     Tiles are coded beforehand; φ and E_π φ(S', ·) are each built as one vector.
     """
     piece = car.sampler(np.random.default_rng(0)).take(steps)
-    here, there = (car.features(o).astype(np.intp) for o in piece[:2])
-    there = 3 * there[:, :, None] + np.arange(3)
+    current, following = (car.features(o).astype(np.intp) for o in piece[:2])
+    following = 3 * following[:, :, None] + np.arange(3)
     lam, gamma, pi, rho = rule.trace.lam, car.gamma, car.target, car.target / car.behaviour
     alpha = beta = 1e-5
 
@@ -108,8 +108,8 @@ def oracle(car, rule, steps=5000):
         for t in range(steps):
             s, a = piece.kinds[t], piece.actions[t]
             phi, expected = np.zeros(car.p), np.zeros(car.p)
-            phi[3 * here[t] + a] = 1.0
-            expected[there[t]] = pi[piece.next_kinds[t]]
+            phi[3 * current[t] + a] = 1.0
+            expected[following[t]] = pi[piece.next_kinds[t]]
             e = phi if piece.starts[t] else gamma * lam * rho[s, a] * e + phi
             delta = piece.rewards[t] + piece.discounts[t] * (theta @ expected) - theta @ phi
             u = e @ omega
@@ -137,7 +137,7 @@ def plain_c(stream, p, learners):
                 "-fPIC",
                 "-o",
                 library,
-                HERE / "lazy.c",
+                FOLDER / "lazy.c",
                 "-lm",
             ],
             check=True,
@@ -164,13 +164,13 @@ def plain_c(stream, p, learners):
 
 
 def simulators():
-    """Steps per second of MountainCar with behaviour sampling: Gymnasium and ours."""
+    """Steps per second of MountainCar with behaviour sampling: Gymnasium and saddleback."""
     mu = sb.problems.mountain_car().behaviour
     cumulative = np.cumsum(mu, axis=1).tolist()
     env = gymnasium.make("MountainCar-v0").unwrapped
     rng = np.random.default_rng(0)
 
-    def theirs(steps=20_000):
+    def gymnasium_loop(steps=20_000):
         observation, _ = env.reset(seed=0)
         for _ in range(steps):
             action = bisect.bisect_right(cumulative[int(observation[1] > 0)], rng.random())
@@ -178,14 +178,14 @@ def simulators():
             if terminated or truncated:
                 observation, _ = env.reset()
 
-    ours = MountainCar(mu, 0.99, rng)
-    ours.take(10)
+    compiled = MountainCar(mu, 0.99, rng)
+    compiled.take(10)
     tiles = Tiles(LOW, HIGH, bins=8, tilings=4)
     points = rng.uniform(LOW, HIGH, size=(16384, 2))
     tiles(points)
     return {
-        "gymnasium_steps_per_s": 20_000 / best(lambda: theirs),
-        "ours_steps_per_s": 16384 / best(lambda: lambda: ours.take(16384), 20),
+        "gymnasium_steps_per_s": 20_000 / best(lambda: gymnasium_loop),
+        "ours_steps_per_s": 16384 / best(lambda: lambda: compiled.take(16384), 20),
         "tile_coder_ns_per_observation": best(lambda: lambda: tiles.encode(points), 20)
         / 16384
         * 1e9,
@@ -206,7 +206,7 @@ def end_to_end(threads):
 
 
 def paper(numpy_ns):
-    """Seconds of learning behind the paper's MountainCar comparison, here and with the oracle."""
+    """Seconds of learning for the paper's MountainCar comparison, here and with the oracle."""
     car, rules = sb.problems.mountain_car(), list(family(0.99, 0.99).values())
     alpha = np.array(PAPER.alphas)[:, None]
     start = time.perf_counter()
@@ -224,7 +224,7 @@ def paper(numpy_ns):
 
 
 def start_up():
-    """Seconds until a first `learn` is done: with nothing compiled yet, and later."""
+    """Seconds until the first `learn` returns: without compiled kernels, and with them."""
     program = (
         "import time; t = time.perf_counter(); import saddleback as sb;"
         "o = dict(beta=.1, steps=100, rng=0);"
@@ -261,7 +261,7 @@ def memory():
 
 def main():
     """Measure everything, print a table, write the file."""
-    print(told())
+    print(machine_line())
     out = Path("results")
     out.mkdir(exist_ok=True)
     ges = sb.GES(0.99)
@@ -277,10 +277,10 @@ def main():
     c = {k: t / k for k in (1, 121) if (t := plain_c(stream, p, k)) is not None}
     two = kernel(ges, p, stream, 121, threads=2) / 121
     limit = machine_limit(ges, p, stream, 121)
-    whole = {n: end_to_end(n) for n in (1, 2)}
+    end_to_end_ns = {n: end_to_end(n) for n in (1, 2)}
     result["ns_per_learner_step"] = {
         "oracle": numpy_ns, "engine": engine, "plain_c": c, "engine_121_two_threads": two,
-        "end_to_end_121": whole,
+        "end_to_end_121": end_to_end_ns,
     }  # fmt: skip
     result["peak_memory_mb"] = memory()
 
@@ -325,8 +325,8 @@ def main():
         "one learner: oracle / engine": numpy_ns / engine[1],
         "121 learners: oracle / engine": numpy_ns / engine[121],
         "121 learners: two threads / one": engine[121] / two,
-        "two kernels that share nothing / one": limit,
-        "121 learners end to end: two threads / one": whole[1] / whole[2],
+        "two independent kernels / one": limit,
+        "121 learners end to end: two threads / one": end_to_end_ns[1] / end_to_end_ns[2],
         "largest over λ > 0 / λ = 0": max(
             times[value] / times[0.0] for times in lam.values() for value in times if value > 0
         ),
@@ -345,20 +345,20 @@ def main():
     (out / "bench.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
     table = Table(title="Ratios, all from this run", box=box.SIMPLE)
-    table.add_column("what")
+    table.add_column("quantity")
     table.add_column("ratio", justify="right")
     for name, ratio in ratios.items():
         table.add_row(name, f"{ratio:,.2f}" if ratio < 100 else f"{ratio:,.0f}")
     console.print(table)
     table = Table(title="Absolute times", box=box.SIMPLE)
-    table.add_column("what")
+    table.add_column("quantity")
     table.add_column("value", justify="right")
     table.add_row("oracle, ns per step", f"{numpy_ns:,.0f}")
     for k, t in engine.items():
         table.add_row(f"engine, {k} learners, ns per learner-step", f"{t:.2f}")
     for k, t in c.items():
         table.add_row(f"plain C, {k} learners, ns per learner-step", f"{t:.2f}")
-    for n, t in whole.items():
+    for n, t in end_to_end_ns.items():
         table.add_row(f"end to end, 121 learners, {n} threads, ns per learner-step", f"{t:.2f}")
     for kind, times in lam.items():
         for value, t in times.items():

@@ -1,7 +1,7 @@
-"""How long is the first run? Commands with an empty cache of kernels, and again with a full one.
+"""Time of the first run: commands with an empty cache of kernels, then with a full one.
 
-Run by ``make bench``; writes ``results/bench-compiling.json``. What the first run takes more than
-the second is compiling. CPU is that of all cores, so it matters less what else the machine does.
+Run by ``make bench``; writes ``results/bench-compiling.json``. The difference between the first and
+the second run is compilation. CPU time is that of all cores, so other load matters less.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -30,7 +30,7 @@ sb.learn(sb.GES(0.5), problem, alpha=0.01, beta=0.01, steps=1000, rng=0)
 
 
 def commands(folder):
-    """What is run, by name."""
+    """Return the arguments of the commands, by name."""
     log = Path(folder) / "log.parquet"
     sb.collect(sb.problems.mountain_car(), episodes=100, rng=0, out=log)
     evaluate = [
@@ -45,11 +45,11 @@ def commands(folder):
     }
 
 
-def measure(words, cache):
-    """Seconds of wall and of CPU time that a run takes."""
+def measure(arguments, cache):
+    """Return the wall time and CPU time of a run, in seconds."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *words], env=os.environ | {"NUMBA_CACHE_DIR": cache},
+        [sys.executable, *arguments], env=os.environ | {"NUMBA_CACHE_DIR": cache},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     if done.returncode not in (0, 3, 4):  # verdicts
@@ -61,18 +61,18 @@ def measure(words, cache):
 
 def main():
     """Measure, print, write."""
-    print(told())
+    print(machine_line())
     numbers = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, words in commands(folder).items():
+        for name, arguments in commands(folder).items():
             with tempfile.TemporaryDirectory() as cache:
-                first = measure(words, cache)
-                again = [measure(words, cache) for _ in range(3)]
-            second = {unit: min(run[unit] for run in again) for unit in first}
+                first = measure(arguments, cache)
+                later = [measure(arguments, cache) for _ in range(3)]
+            second = {unit: min(run[unit] for run in later) for unit in first}
             compiling = {unit: first[unit] - second[unit] for unit in first}
             numbers[name] = {"first": first, "second": second, "compiling": compiling}
     table = Table(title="first and second run on a machine, s: wall (CPU)", box=box.SIMPLE)
-    table.add_column("what")
+    table.add_column("command")
     for column in ("first", "second", "compiling"):
         table.add_column(column, justify="right")
     for name, runs in numbers.items():

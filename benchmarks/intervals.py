@@ -1,6 +1,6 @@
-"""How often do 95 % intervals cover what they say they cover? Run by ``make coverage``.
+"""Coverage of 95% confidence intervals. Run by ``make coverage``.
 
-Logs are made again and again on problems whose truth is known, and every interval is held against
+Logs are generated repeatedly on problems whose truth is known, and every interval is compared with
 its own estimand: the TD fixed point of the features for the closed form, V^π for weighted episodes.
 Writes ``results/coverage.json``.
 """
@@ -17,7 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gymnasium
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -30,11 +30,11 @@ from saddleback.problems.mountain_car_rollouts import returns
 
 RULE = default_rule()
 METHODS = ("sandwich", "blocks", "IS", "PDIS", "WIS", "PDWIS", "DR", "WDR")
-MANY = int(os.environ.get("COVERAGE_REPETITIONS", "1000"))
+REPETITIONS = int(os.environ.get("COVERAGE_REPETITIONS", "1000"))
 
 
 def frozen_lake():
-    """FrozenLake 4×4, a feature for each state: the fixed point is V^π."""
+    """FrozenLake 4×4, one feature per state: the fixed point is V^π."""
     mdp = sb.FiniteMDP.from_gymnasium(gymnasium.make("FrozenLake-v1"), gamma=0.95)
     S, A = mdp.n_states, mdp.n_actions
     phi = np.eye(S * A).reshape(S, A, S * A)
@@ -53,7 +53,7 @@ def random_mdp(seed):
 
 
 def finite(problem, features):
-    """Estimands of a finite problem, exactly."""
+    """Return the exact estimands of a finite problem."""
     theta = sb.System.exact(problem, RULE).fixed_point
     values = np.einsum("sa,sap,p->s", problem.target, problem.features, theta)
     q = problem.mdp.q(problem.target)
@@ -110,66 +110,66 @@ def digits():
 
 
 CASES = {
-    "FrozenLake 4×4, 1000 episodes": (frozen_lake, (), 1000, MANY),
-    "random MDP 0, 200 episodes": (random_mdp, (0,), 200, MANY),
-    "random MDP 1, 200 episodes": (random_mdp, (1,), 200, MANY),
-    "random MDP 2, 200 episodes": (random_mdp, (2,), 200, MANY),
-    "digits, 1000 decisions": (digits, (), 1000, MANY),
-    "MountainCar, 500 episodes": (mountain_car, (), 500, max(2, MANY // 10)),
+    "FrozenLake 4×4, 1000 episodes": (frozen_lake, (), 1000, REPETITIONS),
+    "random MDP 0, 200 episodes": (random_mdp, (0,), 200, REPETITIONS),
+    "random MDP 1, 200 episodes": (random_mdp, (1,), 200, REPETITIONS),
+    "random MDP 2, 200 episodes": (random_mdp, (2,), 200, REPETITIONS),
+    "digits, 1000 decisions": (digits, (), 1000, REPETITIONS),
+    "MountainCar, 500 episodes": (mountain_car, (), 500, max(2, REPETITIONS // 10)),
 }
 
 
-def repetition(made, n, seed):
+def repetition(case_setup, n, seed):
     """Return for each interval whether it covers its estimand, V^π, and its width."""
-    make, target, features, gamma, fixed, truth = made
+    make, target, features, gamma, fixed, truth = case_setup
     log = make(n, seed)
     options = {"features": features, "gamma": gamma, "allow_uncovered": True}
     sums = sb.Statistics.of(log, RULE, target, **options)
     (one,) = sandwich(log, sums, target, features=features)
-    found = {"sandwich": (one, fixed), "blocks": (of_blocks(sums), fixed)}
+    intervals = {"sandwich": (one, fixed), "blocks": (of_blocks(sums), fixed)}
     plain = importance_sampling(log, target, gamma=gamma, allow_uncovered=True)
     robust = doubly_robust(log, target, **options)
-    for each in (*plain.values(), *robust.values()):
-        found |= {estimate.name: (estimate, truth) for estimate in each.estimates()}
+    for result in (*plain.values(), *robust.values()):
+        intervals |= {estimate.name: (estimate, truth) for estimate in result.estimates()}
     return {
         name: (i.low <= own <= i.high, i.low <= truth <= i.high, i.high - i.low)
-        for name, (i, own) in found.items()
+        for name, (i, own) in intervals.items()
     }
 
 
 def share(job):
-    """Run some repetitions of a case; a process of its own makes the problem once."""
+    """Run some repetitions of a case; each process builds the problem once."""
     case, seeds = job
     build, arguments, n, _ = CASES[case]
-    made = build(*arguments)
-    return [repetition(made, n, seed) for seed in seeds]
+    case_setup = build(*arguments)
+    return [repetition(case_setup, n, seed) for seed in seeds]
 
 
 def main():
     """Measure, print, write."""
-    print(told())
-    results, begun = {}, time.perf_counter()
+    print(machine_line())
+    results, started = {}, time.perf_counter()
     with ProcessPoolExecutor(2) as pool:
         jobs = [
             (case, list(range(k, many, 2))) for case, (*_, many) in CASES.items() for k in (0, 1)
         ]
-        for (case, _), each in zip(jobs, pool.map(share, jobs), strict=True):
-            results.setdefault(case, []).extend(each)
-    table = Table(box=box.SIMPLE, title="95 % intervals: cover their estimand / cover V^π (width)")
+        for (case, _), rows in zip(jobs, pool.map(share, jobs), strict=True):
+            results.setdefault(case, []).extend(rows)
+    table = Table(box=box.SIMPLE, title="95% CI: coverage of the estimand / of V^π (median width)")
     table.add_column("interval")
     content = {}
     for case in results:
         table.add_column(case, justify="right")
     for name in METHODS:
         row = []
-        for case, each in results.items():
-            own, truth, width = np.array([one[name] for one in each], dtype=float).T
+        for case, rows in results.items():
+            own, truth, width = np.array([one[name] for one in rows], dtype=float).T
             stats = [float(own.mean()), float(truth.mean()), float(np.median(width))]
-            content.setdefault(case, {"repetitions": len(each)})[name] = stats
+            content.setdefault(case, {"repetitions": len(rows)})[name] = stats
             row.append(f"{stats[0]:.1%} / {stats[1]:.1%} ({stats[2]:.2g})")
         table.add_row(name, *row)
     Console(width=170).print(table)
-    print(f"{time.perf_counter() - begun:.0f} s")
+    print(f"{time.perf_counter() - started:.0f} s")
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), **content}
     Path("results/coverage.json").write_text(json.dumps(content, indent=1, ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""How fast is a log? From Parquet on disk to sums and weights; one thread reads and one sums up.
+"""Speed on logs, from Parquet on disk to statistics and weights: one thread reads, one computes.
 
 Run by ``make bench`` after ``bench.py``; writes ``results/bench-logs.json``. The log is MountainCar
-under the paper's μ, p = 972; a process of its own measures each length, for its peak memory.
+under the paper's μ, p = 972; each length is measured in a separate process, for its peak memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -35,26 +35,26 @@ def solved(log, rule):
 
 
 def measure(path):
-    """Times and peak memory for one log, printed as JSON by a process of its own."""
+    """Print times and peak memory for one log as JSON; runs in a separate process."""
     small = sb.collect(CAR, episodes=20, rng=1)
     for rule in RULES.values():
         solved(small, rule)  # compiles
     log = sb.Log(path)
-    found = {"rows": log.rows}
+    measured = {"rows": log.rows}
     start = time.perf_counter()
     for _ in log.segments():
         pass
-    found["read_s"] = time.perf_counter() - start
+    measured["read_s"] = time.perf_counter() - start
     for name, rule in RULES.items():
         start = time.perf_counter()
         solved(log, rule)
-        found[name] = time.perf_counter() - start
-    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps(found))
+        measured[name] = time.perf_counter() - start
+    measured["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(measured))
 
 
 def streamed(log, rule):
-    """Rows a second of one learner over a log that is decoded already."""
+    """Return the rows per second of one learner over a decoded log."""
     target = sb.as_target("pump:0.8", log)
     streamer = LoggedStreamer(CAR.features, [rule], copies_of(3, "action", False), CAR.gamma)
     streams = [
@@ -64,8 +64,8 @@ def streamed(log, rule):
     times = []
     for _ in range(3):
         step = Schedule(np.array([1e-3]), 0.0)
-        nothing = np.zeros((1, CAR.p))
-        learner = Learners(rule.form, step, step, nothing, nothing, 1e12)
+        zero = np.zeros((1, CAR.p))
+        learner = Learners(rule.form, step, step, zero, zero, 1e12)
         start = time.perf_counter()
         for stream in streams:
             learner.blocks[0].advance(stream, learner.done)
@@ -78,45 +78,45 @@ WEIGHTED = ("is", "pdis", "wis", "pdwis", "dr", "wdr")
 
 
 def methods(*names):
-    """Options that ask for estimates."""
-    return [word for name in names for word in ("--method", name)]
+    """Return the options for these estimators."""
+    return [part for name in names for part in ("--method", name)]
 
 
-JUDGED = {
+EVALUATIONS = {
     "closed form, all weighted estimates, verdict": methods(*WEIGHTED),
-    "with FQE, GES streamed and 200 resamples too": [
+    "also FQE, streamed GES and 200 resamples": [
         *methods(*WEIGHTED, "fqe", "streamed"), "--bootstrap", "200",
     ],
 }  # fmt: skip
 
 
-def judged(path, words):
-    """Seconds of ``saddleback evaluate`` from start to end, the best of three, on all cores."""
+def evaluate_seconds(path, options):
+    """Return the seconds of ``saddleback evaluate`` on all cores, the best of three."""
     command = [sys.executable, "-m", "saddleback", "evaluate", str(path), "--target", "pump:0.8"]
     command += ["--gamma", "0.99", "--features", "tiles:8x4", "--low=-1.2,-0.07"]
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        subprocess.run([*command, "--high=0.6,0.07", *words], stdout=subprocess.DEVNULL)
+        subprocess.run([*command, "--high=0.6,0.07", *options], stdout=subprocess.DEVNULL)
         times.append(time.perf_counter() - start)
     return min(times)
 
 
 def main():
     """Measure, print, write."""
-    print(told())
-    found = {}
+    print(machine_line())
+    by_length = {}
     with tempfile.TemporaryDirectory() as folder:
         for episodes in EPISODES:
             path = Path(folder) / f"{episodes}.parquet"
             sb.collect(CAR, episodes=episodes, rng=0, out=path)
-            said = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, __file__, str(path)], check=True, capture_output=True, text=True
             )
-            found[episodes] = json.loads(said.stdout)
+            by_length[episodes] = json.loads(process.stdout)
         path = Path(folder) / "paper.parquet"
         sb.collect(CAR, episodes=5000, rng=0, out=path)
-        seconds = {name: judged(path, words) for name, words in JUDGED.items()}
+        seconds = {name: evaluate_seconds(path, options) for name, options in EVALUATIONS.items()}
     paper = sb.collect(CAR, episodes=5000, rng=0)
     times = []
     for _ in range(3):
@@ -124,29 +124,31 @@ def main():
         solved(paper, sb.GES(0.0))
         times.append(time.perf_counter() - start)
     table = Table(title="logs of MountainCar, p = 972, two cores", box=box.SIMPLE)
-    table.add_column("what")
-    for each in found.values():
-        table.add_column(f"{each['rows']:,} rows", justify="right")
-    long = list(found.values())
-    table.add_row("read and validate, rows/s", *(f"{r['rows'] / r['read_s']:,.0f}" for r in long))
+    table.add_column("quantity")
+    lengths = list(by_length.values())
+    for length in lengths:
+        table.add_column(f"{length['rows']:,} rows", justify="right")
+    table.add_row(
+        "read and validate, rows/s", *(f"{r['rows'] / r['read_s']:,.0f}" for r in lengths)
+    )
     for name in RULES:
         table.add_row(
             f"Parquet to Â, b̂, M̂ and θ, {name}, rows/s",
-            *(f"{r['rows'] / r[name]:,.0f}" for r in long),
+            *(f"{r['rows'] / r[name]:,.0f}" for r in lengths),
         )
-    table.add_row("peak memory, MB", *(f"{r['peak_mb']:,.0f}" for r in long))
+    table.add_row("peak memory, MB", *(f"{r['peak_mb']:,.0f}" for r in lengths))
     console = Console()
     console.print(table)
     rates = {str(rule): streamed(paper, rule) for rule in (sb.GES(0.0), sb.GES(0.5))}
     console.print(f"LSTD(0) on {paper.rows:,} rows in memory: {min(times):.2f} s")
     for name, rate in rates.items():
         console.print(f"{name} streamed over decoded rows: {rate:,.0f} rows/s", highlight=False)
-    for name, each in seconds.items():
-        console.print(f"saddleback evaluate, {paper.rows:,} rows, {name}: {each:.1f} s")
+    for name, duration in seconds.items():
+        console.print(f"saddleback evaluate, {paper.rows:,} rows, {name}: {duration:.1f} s")
     Path("results").mkdir(exist_ok=True)
     content = {
         "machine": machine(),
-        "logs": found,
+        "logs": by_length,
         "evaluate_s": seconds,
         "lstd0_s": min(times),
         "streamed_rows_per_s": rates,

@@ -1,4 +1,4 @@
-"""On what, when and with which versions a benchmark was run; each prints it above its table."""
+"""The machine, date and versions of a benchmark run, printed above its tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from saddleback._provenance import versions
 
 
 def processor() -> str:
-    """The processor by the name the system has for it."""
+    """Return the name of the processor as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -21,7 +21,7 @@ def processor() -> str:
 
 
 def machine() -> dict[str, object]:
-    """Processor, cores, date and versions, for the file of numbers."""
+    """Return processor, cores, date and versions, for the JSON file of a benchmark."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -30,8 +30,8 @@ def machine() -> dict[str, object]:
     }
 
 
-def told() -> str:
-    """The same in a line, for the terminal."""
-    known = machine()
-    each = ", ".join(f"{name} {version}" for name, version in versions().items())
-    return f"{known['processor']}, {known['cores']} cores, {known['date']}; {each}"
+def machine_line() -> str:
+    """Return the same as one line, for the terminal."""
+    info = machine()
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return f"{info['processor']}, {info['cores']} cores, {info['date']}; {packages}"

@@ -1,10 +1,10 @@
-"""How work scales over local workers and a Dask cluster, and what that means for large jobs.
+"""Scaling over local workers and a Dask cluster, and the projected cost of large jobs.
 
-Run by ``make bench``. The same tasks, of a second or more, are done plainly by two threads (no
-store), by ``--workers 1`` and ``2``, and by a Dask cluster of two workers with one thread each; and
-what a task costs besides its work is measured. From these numbers it is computed what a study of a
-million settings and a log of ten thousand million rows need on 100 machines like this one. Writes
-``results/scaling.json`` and ``results/scaling.md``.
+Run by ``make bench``. The same tasks, of a second or more, are run by two threads without a store,
+by ``--workers 1`` and ``2``, and by a Dask cluster of two workers with one thread each; the
+overhead of a task is measured as well. From these numbers follows the projected cost, on 100
+machines like this one, of a study with a million settings and of a log with ten thousand million
+rows. Writes ``results/scaling.json`` and ``results/scaling.md``.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from machine import machine, told
+from machine import machine, machine_line
 
 from saddleback import GES, features, problems
+from saddleback.cli.progress import span
 from saddleback.log import Log, collect
 from saddleback.sweep import Store, Summing, cluster, read_study, run_tasks, tasks_of, threads
 from saddleback.sweep.study_file import SHARE
-from saddleback.sweep.task_progress import short, span
+from saddleback.sweep.task_progress import short
 
 MACHINES, CORES = 100, 2
-"""The cluster that is computed: so many machines like this one."""
+"""The projected cluster: number of machines like this one, and their cores."""
 
 TURNS = 2
-"""Times that each way is tried; the best counts."""
+"""Repetitions of each way to run the tasks; the best counts."""
 
 STUDY = """
 title = "scaling"
@@ -57,15 +58,15 @@ lam = [0.0, 0.2, 0.4]
 
 @contextmanager
 def dask_cluster(workers=2):
-    """Start a scheduler and workers of one thread each; give its address; stop them again."""
+    """Run a scheduler and workers of one thread each; yield its address."""
     program = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scheduler.json"
-        here = ["--host", "127.0.0.1"]
+        host = ["--host", "127.0.0.1"]
         started = [
             subprocess.Popen(
-                [*program, "scheduler", *here, "--port", "0", "--dashboard-address", "127.0.0.1:0",
+                [*program, "scheduler", *host, "--port", "0", "--dashboard-address", "127.0.0.1:0",
                  "--scheduler-file", str(file)], **quiet,
             )
         ]  # fmt: skip
@@ -76,7 +77,7 @@ def dask_cluster(workers=2):
             worker = [*program, "worker", address, "--nthreads", "1", "--no-nanny"]
             started += [
                 subprocess.Popen(
-                    [*worker, *here, "--no-dashboard", "--local-directory", folder], **quiet
+                    [*worker, *host, "--no-dashboard", "--local-directory", folder], **quiet
                 )
                 for _ in range(workers)
             ]
@@ -91,23 +92,23 @@ def dask_cluster(workers=2):
 
 
 def timed(act):
-    """Return what it returns, and how long it took."""
-    begun = time.perf_counter()
-    found = act()
-    return found, time.perf_counter() - begun
+    """Return the result of a call, and its seconds."""
+    started = time.perf_counter()
+    result = act()
+    return result, time.perf_counter() - started
 
 
 def stored(tasks, folder, place, suffix=".parquet"):
-    """Do tasks as the command does; return the bytes of the shards."""
+    """Run tasks as the command does; return the bytes of the shards."""
     with Store.open(folder, {"folder": folder.name}, "", suffix) as store:
         run_tasks(tasks, store, place)
     return sum(path.stat().st_size for path in (folder / "shards").iterdir())
 
 
 def ways(tasks, folder, address, suffix=".parquet"):
-    """Return the least seconds of all tasks, done in each way in turn, after warming up."""
+    """Return the smallest seconds of all tasks for each way to run them, after warming up."""
 
-    def plainly(_):
+    def without_store(_):
         with ThreadPoolExecutor(2) as pool:
             return list(pool.map(_run, tasks))
 
@@ -118,18 +119,18 @@ def ways(tasks, folder, address, suffix=".parquet"):
 
         return act
 
-    each = {
-        "plain, 2 threads": plainly,
+    executions = {
+        "plain, 2 threads": without_store,
         "--workers 1": kept(lambda: threads(1)),
         "--workers 2": kept(lambda: threads(2)),
         "--dask, 2 workers": kept(lambda: cluster(address)),
     }
     with cluster(address) as place:
         list(place.executor.map(_run, tasks[:4]))
-    plainly(None)
-    seconds = {name: [] for name in each}
+    without_store(None)
+    seconds = {name: [] for name in executions}
     for turn in range(TURNS):
-        for name, act in each.items():
+        for name, act in executions.items():
             where = folder / f"{name} {turn}"
             seconds[name].append(timed(lambda act=act, where=where: act(where))[1])
     return {name: min(several) for name, several in seconds.items()}
@@ -140,7 +141,7 @@ def _run(task):
 
 
 def overheads(address, folder):
-    """Seconds that a task costs besides its work: sent over Dask, and kept in a store."""
+    """Return the overhead of a task in seconds: sent over Dask, and written to a store."""
     with cluster(address) as place:
         list(place.executor.map(_run_nothing, range(10)))
         over = timed(lambda: list(place.executor.map(_run_nothing, range(300))))[1] / 300
@@ -156,7 +157,7 @@ def _run_nothing(_):
 
 
 def study_tasks(folder):
-    """The tasks of a study, of some seconds each."""
+    """Return a study and its tasks, of some seconds each."""
     path = folder / "study.toml"
     path.write_text(STUDY)
     study = read_study(path, share=400_000_000)
@@ -164,7 +165,7 @@ def study_tasks(folder):
 
 
 def log_tasks(folder, files=4, episodes=15_000):
-    """The tasks of a log, a file each."""
+    """Return the tasks of a log, one per file."""
     for k in range(files):
         log = collect(problems.mountain_car(), episodes=episodes, rng=k)
         table = pa.table(log.data) if isinstance(log.data, dict) else log.data
@@ -181,35 +182,36 @@ def log_tasks(folder, files=4, episodes=15_000):
 
 
 def projected(study, log):
-    """What a million settings and 10^10 rows take on so many machines, and what is the limit."""
+    """Project a million settings and 10^10 rows to the cluster, with the limits of scaling."""
     threads_ = MACHINES * CORES
     settings, steps = 1_000_000, 1_000_000
     work = settings * steps / study["rate"]
     tasks = settings * steps / SHARE
-    each = work / tasks
+    seconds = work / tasks
     lines = [
         f"a study of {settings:,} settings with {steps:,} steps each:",
-        f"  learner-steps {short(settings * steps)}, tasks {tasks:,.0f} of {each:.1f} s",
+        f"  learner-steps {short(settings * steps)}, tasks {tasks:,.0f} of {seconds:.1f} s",
         f"  work {span(work)} of one core, {span(work / threads_)} on {threads_} cores",
         f"  results {short(settings * 21 * study['row_bytes'])}B in {tasks:,.0f} shards",
-        f"  the process that keeps them: {1e3 * study['put']:.1f} ms a shard, busy "
-        f"{span(tasks * study['put'])}; it is the limit from "
-        f"{each / study['put']:,.0f} threads on",
-        f"  the scheduler: {1e3 * study['dask_task']:.1f} ms a task, the limit from "
-        f"{each / study['dask_task']:,.0f} threads on",
+        f"  the process that writes them: {1e3 * study['put']:.1f} ms per shard, busy for "
+        f"{span(tasks * study['put'])}; the bottleneck from "
+        f"{seconds / study['put']:,.0f} threads",
+        f"  the scheduler: {1e3 * study['dask_task']:.1f} ms per task, the bottleneck from "
+        f"{seconds / study['dask_task']:,.0f} threads",
     ]
     rows = 10**10
     groups = 1000
-    each = rows / groups / log["rate"]
+    seconds = rows / groups / log["rate"]
     lines += [
         f"a log of {rows:,} rows (p = {log['p']}, {log['pairs']} pairs of rule and target, "
         f"{log['blocks']} blocks):",
         f"  work {span(rows / log['rate'])} of one core, {span(rows / log['rate'] / threads_)} on "
-        f"{threads_} cores; {groups} groups of {span(each)}",
+        f"{threads_} cores; {groups} groups of {span(seconds)}",
         f"  log of {short(rows * log['row_bytes'])}B, read by {threads_} cores at "
         f"{short(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
-        f"  sums of {short(log['sum_bytes'])}B a group, {short(groups * log['sum_bytes'])}B in "
-        f"all, through one process at {short(study['dask_bytes_per_second'])}B/s: "
+        f"  statistics of {short(log['sum_bytes'])}B per group, "
+        f"{short(groups * log['sum_bytes'])}B in all, through one process at "
+        f"{short(study['dask_bytes_per_second'])}B/s: "
         f"{span(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
     ]
     return lines
@@ -217,7 +219,7 @@ def projected(study, log):
 
 def main():
     """Measure, compute, print, write."""
-    print(told())
+    print(machine_line())
     with tempfile.TemporaryDirectory() as name, dask_cluster() as address:
         folder = Path(name)
         study, tasks = study_tasks(folder)
@@ -227,7 +229,7 @@ def main():
         )
         size = sum(task.size for task in tasks)
         rows = size / study.cases[0].count * len(study.cases[0].points)
-        found = {
+        sweep = {
             "seconds": seconds, "tasks": len(tasks), "learner_steps": size,
             "rate": size / seconds["--workers 1"], "row_bytes": shards / rows,
             **overheads(address, folder),
@@ -244,22 +246,24 @@ def main():
         }  # fmt: skip
     lines = ["| | plain, 2 threads | --workers 1 | --workers 2 | --dask, 2 workers |"]
     lines += ["| --- | ---: | ---: | ---: | ---: |"]
-    for label, each, unit in (("study", found, "learner_steps"), ("log", log, "rows")):
-        first = each["seconds"]["plain, 2 threads"]
-        said = [f"{short(each[unit] / s)}/s ({first / s:.0%})" for s in each["seconds"].values()]
-        long = each["seconds"]["--workers 1"] / each["tasks"]
-        words = f"{label}, {each['tasks']} tasks of {long:.1f} s, {unit.replace('_', '-')}"
-        lines.append(f"| {words} | {' | '.join(said)} |")
-    computed = projected(found, log)
+    for label, job, unit in (("study", sweep, "learner_steps"), ("log", log, "rows")):
+        first = job["seconds"]["plain, 2 threads"]
+        rates = [f"{short(job[unit] / s)}/s ({first / s:.0%})" for s in job["seconds"].values()]
+        duration = job["seconds"]["--workers 1"] / job["tasks"]
+        title = f"{label}, {job['tasks']} tasks of {duration:.1f} s, {unit.replace('_', '-')}"
+        lines.append(f"| {title} | {' | '.join(rates)} |")
+    computed = projected(sweep, log)
     print(
         "\n".join(
             [*lines, "", f"on {MACHINES} machines of {CORES} cores like this one:", *computed]
         )
     )
     Path("results").mkdir(exist_ok=True)
-    words = {"machine": machine(), "study": found, "log": log, "projected": computed}
-    Path("results/scaling.json").write_text(json.dumps(words, indent=1))
-    Path("results/scaling.md").write_text("\n".join([told(), "", *lines, "", *computed]) + "\n")
+    content = {"machine": machine(), "study": sweep, "log": log, "projected": computed}
+    Path("results/scaling.json").write_text(json.dumps(content, indent=1))
+    Path("results/scaling.md").write_text(
+        "\n".join([machine_line(), "", *lines, "", *computed]) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Which rule for state values, off-policy? TD, GTD2, TDC, TDRC and ETD where the truth is known.
+"""Rules for off-policy state values: TD, GTD2, TDC, TDRC and ETD where the truth is known.
 
 Run by ``make states``; writes ``results/states.json`` and ``results/states.md``. First Baird's star
 with the step sizes of Sutton & Barto, expected and in single runs. Then every rule with its best
-step sizes: chosen on one half of the runs, judged on the other, so that it gains nothing by luck.
+step sizes: chosen on one half of the runs and judged on the other, to avoid selection bias.
 λ = 0 throughout.
 """
 
@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -21,7 +21,7 @@ from rich.table import Table
 import saddleback as sb
 
 STAR = np.array([1, 1, 1, 1, 1, 1, 10, 1.0])
-"""First weights on Baird's star, as in Sutton & Barto."""
+"""Initial weights on Baird's star, as in Sutton & Barto."""
 
 RULES = {
     "TD(0)": sb.TD(0.0),
@@ -38,30 +38,34 @@ SHOWN = (0.25, 0.5, 0.75)
 
 
 def star(gamma):
-    """Baird's star with its classic features and first weights."""
+    """Return Baird's star with its classic features and initial weights."""
     return sb.problems.baird(gamma, features="classic"), STAR
 
 
 def cases():
-    """Problems with their first weights, by what they are called."""
+    """Return the problems with their initial weights, by name."""
     walk = {"target_right": 0.6, "behaviour_right": 0.4}
-    found = {f"Baird's star, γ = {gamma:g}": [star(gamma)] for gamma in (0.99, 0.9)}
+    problems = {f"Baird's star, γ = {gamma:g}": [star(gamma)] for gamma in (0.99, 0.9)}
     for kind in ("tabular", "inverted", "dependent"):
-        found[f"random walk, {kind}"] = [(sb.problems.random_walk(features=kind, **walk), 0.0)]
-    found["Boyan's chain"] = [(sb.problems.boyan_chain(target_skip=0.7, behaviour_skip=0.4), 0.0)]
-    made = [sb.problems.random_mdp(0.9, rng=k, values="state", off_policy=0.6) for k in range(20)]
-    found["20 random MDPs"] = [(problem, 0.0) for problem in made]
-    return found
+        problems[f"random walk, {kind}"] = [(sb.problems.random_walk(features=kind, **walk), 0.0)]
+    problems["Boyan's chain"] = [
+        (sb.problems.boyan_chain(target_skip=0.7, behaviour_skip=0.4), 0.0)
+    ]
+    random_problems = [
+        sb.problems.random_mdp(0.9, rng=k, values="state", off_policy=0.6) for k in range(20)
+    ]
+    problems["20 random MDPs"] = [(problem, 0.0) for problem in random_problems]
+    return problems
 
 
 def at_fixed_steps(gamma, rule):
-    """RMS value error after long, in expectation and over runs, at α = .005 and β = .05."""
+    """Return the final RMS value error, expected and over runs, at α = 0.005 and β = 0.05."""
     problem, theta0 = star(gamma)
     system = sb.System.exact(problem, sb.TD(0.0))  # the same weighting of states for all
     metrics = {"mse": system.mse_absolute, "mspbe": system.mspbe}
-    given = {"alpha": 0.005, "beta": 0.05, "theta0": theta0, "steps": LONG, "metrics": metrics}
-    run = sb.learn(rule, problem, runs=MANY, rng=0, record=LONG, threads=2, **given)
-    expected = sb.iterate(sb.System.exact(problem, rule), record=LONG, **given)
+    options = {"alpha": 0.005, "beta": 0.05, "theta0": theta0, "steps": LONG, "metrics": metrics}
+    run = sb.learn(rule, problem, runs=MANY, rng=0, record=LONG, threads=2, **options)
+    expected = sb.iterate(sb.System.exact(problem, rule), record=LONG, **options)
     error = np.sqrt(run.curves["mse"][-1])
     return {
         "expected": float(np.sqrt(expected.curves["mse"][-1])),
@@ -73,7 +77,7 @@ def at_fixed_steps(gamma, rule):
 
 
 def at_best_steps(name, problem, theta0, seed):
-    """Value errors of runs with the best pair over those of the first weights, and what diverged.
+    """Return the value errors with the best pair ÷ those of the initial weights, and divergences.
 
     The error is the root of the mean square over the last tenth of the run.
     """
@@ -94,7 +98,7 @@ def at_best_steps(name, problem, theta0, seed):
 
 
 def least(problem, theta0):
-    """The least error that any weights have, over that of the first."""
+    """Return the smallest error of any weights ÷ that of the initial ones."""
     system = sb.System.exact(problem, sb.TD(0.0))
     weight = np.sqrt(problem.weights)
     truth = problem.truth
@@ -104,47 +108,47 @@ def least(problem, theta0):
 
 
 def fixed():
-    """Baird's star with given step sizes: what was found, and the rows of its table."""
+    """Return the results on Baird's star with fixed step sizes, and the rows of their table."""
     names = [name for name in RULES if "=" not in name]
-    found, rows = {}, []
+    results, rows = {}, []
     for gamma in track((0.99, 0.9), "Baird's star", transient=True):
-        found[f"{gamma:g}"] = {name: at_fixed_steps(gamma, RULES[name]) for name in names}
-        for name, each in found[f"{gamma:g}"].items():
-            low, middle, high = (f"{value:.3g}" for value in each["quartiles"])
-            ends = (f"{value:.3g}" for value in each["range"])
+        results[f"{gamma:g}"] = {name: at_fixed_steps(gamma, RULES[name]) for name in names}
+        for name, result in results[f"{gamma:g}"].items():
+            low, middle, high = (f"{value:.3g}" for value in result["quartiles"])
+            ends = (f"{value:.3g}" for value in result["range"])
             rows.append(
-                [f"{gamma:g}", name, f"{each['diverged']}", f"{each['expected']:.5g}", middle,
-                 f"{low} to {high}", " to ".join(ends), f"{each['mspbe']:.1e}"]
+                [f"{gamma:g}", name, f"{result['diverged']}", f"{result['expected']:.5g}", middle,
+                 f"{low} to {high}", " to ".join(ends), f"{result['mspbe']:.1e}"]
             )  # fmt: skip
-    return found, rows
+    return results, rows
 
 
 def tuned():
-    """Each rule with its best step sizes on all problems: what was found, and its two tables."""
-    found, errors, gone = {}, [], []
+    """Return the results of each rule with its best step sizes, and their two tables."""
+    results, errors, diverged = {}, [], []
     for case, several in track(cases().items(), "tuning", transient=True):
-        found[case] = {}
+        results[case] = {}
         for name in RULES:
-            each = [at_best_steps(name, *one, seed) for seed, one in enumerate(several)]
+            runs = [at_best_steps(name, *one, seed) for seed, one in enumerate(several)]
             # Over runs of one problem, or over the medians of several problems.
-            error = each[0][0] if len(each) == 1 else np.array([np.median(e) for e, *_ in each])
-            found[case][name] = {
+            error = runs[0][0] if len(runs) == 1 else np.array([np.median(e) for e, *_ in runs])
+            results[case][name] = {
                 "quartiles": np.quantile(error, SHOWN, method="nearest").tolist(),
-                "diverged": float(np.mean([lost for _, lost, _ in each])),
-                "pairs": [pair for *_, pair in each],
-                "errors": [float(np.median(e)) for e, *_ in each],
+                "diverged": float(np.mean([lost for _, lost, _ in runs])),
+                "pairs": [pair for *_, pair in runs],
+                "errors": [float(np.median(e)) for e, *_ in runs],
             }
-        least_of = float(np.median([least(*one) for one in several]))
-        found[case]["least"] = least_of
-        rows = [found[case][name] for name in RULES]
-        errors.append([case, *map(cell, rows), f"{least_of:.2g}" if least_of > 1e-9 else "0"])
-        gone.append([case, *(f"{row['diverged']:.0%}" for row in rows)])
-    return found, errors, gone
+        lowest = float(np.median([least(*one) for one in several]))
+        results[case]["least"] = lowest
+        rows = [results[case][name] for name in RULES]
+        errors.append([case, *map(cell, rows), f"{lowest:.2g}" if lowest > 1e-9 else "0"])
+        diverged.append([case, *(f"{row['diverged']:.0%}" for row in rows)])
+    return results, errors, diverged
 
 
-def cell(each):
-    """Median and quartiles."""
-    low, middle, high = (f"{value:.2g}" for value in each["quartiles"])
+def cell(result):
+    """Write median and quartiles."""
+    low, middle, high = (f"{value:.2g}" for value in result["quartiles"])
     return f"{middle} ({low}–{high})"
 
 
@@ -160,47 +164,49 @@ def shown(console, title, headings, rows):
     return [*lines[:3], "| --- " * len(headings) + "|", *lines[3:]]
 
 
-def wins(found):
-    """On how many of the random problems a rule is nearer than another, by its median."""
-    errors = {name: np.array(found["20 random MDPs"][name]["errors"]) for name in RULES}
+def wins(results):
+    """Return the number of random problems where a rule has a lower median error than another."""
+    errors = {name: np.array(results["20 random MDPs"][name]["errors"]) for name in RULES}
     return [
         [
             name,
-            *("" if other == name else str(int((mine < errors[other]).sum())) for other in RULES),
+            *("" if other == name else str(int((own < errors[other]).sum())) for other in RULES),
         ]
-        for name, mine in errors.items()
+        for name, own in errors.items()
     ]
 
 
 def main():
     """Measure, print, write."""
     console = Console(width=180)
-    console.print(told(), highlight=False)
-    given, rows = fixed()
+    console.print(machine_line(), highlight=False)
+    at_fixed, rows = fixed()
     lines = shown(
         console,
         f"Baird's star, α = .005, β = .05, {LONG:,} steps, {MANY} runs: RMS value error",
         ["γ", "rule", "diverged", "expected", "median", "quartiles", "all runs", "MSPBE, median"],
         rows,
     )
-    best, rows, gone = tuned()
+    best, rows, diverged = tuned()
     lines += shown(
         console,
-        f"Value error over that of θ₀ after {STEPS:,} steps, best step sizes: median (quartiles)",
-        ["problem", *RULES, "least possible"],
+        f"Value error ÷ that of θ₀ after {STEPS:,} steps, best step sizes: median (quartiles)",
+        ["problem", *RULES, "lowest possible"],
         rows,
     )
-    lines += shown(console, "Share of settings and runs that diverged", ["problem", *RULES], gone)
+    lines += shown(
+        console, "Share of settings and runs that diverged", ["problem", *RULES], diverged
+    )
     lines += shown(
         console,
-        "On how many of 20 random MDPs the rule of the row is nearer than that of the column",
+        "Number of 20 random MDPs where the row's rule has a lower error than the column's",
         ["", *RULES],
         wins(best),
     )
     Path("results").mkdir(exist_ok=True)
-    content = {"machine": machine(), "fixed": given, "tuned": best}
+    content = {"machine": machine(), "fixed": at_fixed, "tuned": best}
     Path("results/states.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    Path("results/states.md").write_text("\n".join([told(), "", *lines]))
+    Path("results/states.md").write_text("\n".join([machine_line(), "", *lines]))
 
 
 if __name__ == "__main__":

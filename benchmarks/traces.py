@@ -1,9 +1,9 @@
-"""Which trace should solve for the value of a policy if nobody says? Run by ``make traces``.
+"""The best default trace for closed-form policy evaluation. Run by ``make traces``.
 
 Closed-form solutions from logs of several sizes, on problems whose truth is known: MountainCar with
-the paper's policies, FrozenLake with a feature for each state, and random MDPs with too few
-features. The error is that of V^π at the start, relative to it, root mean square over logs; beside
-it the relative error of Q^π where μ goes. Writes ``results/traces.json``.
+the paper's policies, FrozenLake with one feature per state, and random MDPs with too few features.
+Errors are root mean squares over logs: the relative error of V^π at the start, and the relative
+error of Q^π weighted by the visits of μ. Writes ``results/traces.json``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from machine import machine, told
+from machine import machine, machine_line
 from rich import box
 from rich.console import Console
 from rich.progress import track
@@ -26,7 +26,7 @@ from saddleback.paper import mountain_car_reference as truth_of_car
 from saddleback.problems.mountain_car_rollouts import returns
 
 BELOW = 0.95
-"""The importance trace goes up to this share of the λ ceiling."""
+"""λ of the importance trace ÷ the λ ceiling."""
 
 FIXED = {
     "no trace": sb.GES(0.0),
@@ -42,7 +42,7 @@ IMPORTANCE = "importance, λ ceiling × .95"
 def mountain_car():
     """MountainCar: values by simulating π."""
     car = sb.problems.mountain_car()
-    values = truth_of_car.values(car, truth_of_car.Effort(), np.random.SeedSequence(2))
+    values = truth_of_car.reference_values(car, truth_of_car.Effort(), np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
     start = np.column_stack([rng.uniform(-0.6, -0.4, 200_000), np.zeros(200_000)])
     action = rng.choice(3, p=car.target[0], size=len(start))
@@ -84,11 +84,11 @@ def random_mdp(seed):
     return finite(problem, Custom(lambda obs: X[obs[:, 0].astype(int)], 9), phi)
 
 
-def measure(made, episodes, logs):
+def measure(problem, episodes, logs):
     """Return relative errors of V and Q for each trace, over logs."""
-    source, features, target, value, q_error = made
+    source, features, target, value, q_error = problem
     gamma = source.gamma if hasattr(source, "gamma") else source.mdp.gamma
-    found = {name: [] for name in [*FIXED, IMPORTANCE]}
+    errors = {name: [] for name in [*FIXED, IMPORTANCE]}
     for k in range(logs):
         log = sb.collect(source, episodes=episodes, rng=1000 * episodes + k)
         options = {"features": features, "gamma": gamma, "blocks": 1, "threads": 2}
@@ -96,20 +96,20 @@ def measure(made, episodes, logs):
         longest = sb.GES(min(1.0, BELOW * float(sums.ceilings[0])))
         extra = sb.Statistics.of(log, longest, target, **options)
         span = Range(sums.system().M)
-        for name in found:
+        for name in errors:
             one = extra.system() if name == IMPORTANCE else sums.system(FIXED[name])
             theta = span.solve(one.A, one.b).theta
             start = (extra if name == IMPORTANCE else sums).start()
-            found[name].append((float(theta @ start) / value - 1.0, q_error(theta)))
+            errors[name].append((float(theta @ start) / value - 1.0, q_error(theta)))
     return {
-        name: [float(np.sqrt(np.mean(np.square(each)))) for each in zip(*pairs, strict=True)]
-        for name, pairs in found.items()
+        name: [float(np.sqrt(np.mean(np.square(column)))) for column in zip(*pairs, strict=True)]
+        for name, pairs in errors.items()
     }
 
 
 def main():
     """Measure, print, write."""
-    print(told())
+    print(machine_line())
     car = mountain_car()
     cases = {
         "MountainCar, 500 episodes": ([car], 500, 20),
@@ -120,12 +120,15 @@ def main():
         "20 random MDPs, 1000 episodes": ([random_mdp(s) for s in range(20)], 1000, 5),
     }
     results = {}
-    for case, (made, episodes, logs) in track(cases.items(), "measuring", transient=True):
-        each = [measure(one, episodes, logs) for one in made]
+    for case, (problems, episodes, logs) in track(cases.items(), "measuring", transient=True):
+        measured = [measure(problem, episodes, logs) for problem in problems]
         results[case] = {
-            name: np.median([one[name] for one in each], axis=0).tolist() for name in each[0]
+            name: np.median([errors[name] for errors in measured], axis=0).tolist()
+            for name in measured[0]
         }
-    table = Table(box=box.SIMPLE, title="relative error of V at the start / of Q where μ goes")
+    table = Table(
+        box=box.SIMPLE, title="relative error of V at the start / of Q weighted by the visits of μ"
+    )
     table.add_column("trace")
     for case in results:
         table.add_column(case, justify="right")
@@ -133,7 +136,9 @@ def main():
         table.add_row(name, *(f"{v:.3f} / {q:.3f}" for v, q in (r[name] for r in results.values())))
     Console(width=140).print(table)
     geometric = {
-        name: np.exp(np.mean([np.log(each[name]) for each in results.values()], axis=0)).tolist()
+        name: np.exp(
+            np.mean([np.log(errors[name]) for errors in results.values()], axis=0)
+        ).tolist()
         for name in [*FIXED, IMPORTANCE]
     }
     for name, (v, q) in geometric.items():

@@ -346,7 +346,7 @@ def test_actions_and_ends_are_drawn(log_card):
     many = replace(log_card, actions=names, taken=taken).plot()[0]
     assert len(many.patches) == 20
     assert many.get_yticklabels()[0].get_text() == "item 29"
-    assert "the 20 most taken of 30" in many.get_title()
+    assert "the 20 most frequent of 30" in many.get_title()
 
 
 def ranking(**changes):
@@ -385,12 +385,12 @@ def test_a_ranking_is_a_table_of_candidates():
 def test_a_ranking_draws_bounds_on_the_side_they_hold():
     ax = ranking().plot()
     assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "|"] == [0.2, -0.1]
-    assert ax.get_xlabel() == "difference to the logged policy, 1 (higher is better)"
+    assert ax.get_xlabel() == "difference from the logged policy (value 1); higher is better"
     costs = ranking(lower_is_better=True, of="as given").plot()
     bounds = [line.get_xdata()[0] for line in costs.lines if line.get_marker() == "|"]
     assert bounds == [-0.2, 0.1]
-    assert costs.get_xlabel() == "difference to the baseline, 1 (lower is better)"
-    assert "upper bounds, 95% for all 3 at once" in costs.get_title()
+    assert costs.get_xlabel() == "difference from the baseline (value 1); lower is better"
+    assert "simultaneous 95% upper bounds of 3 candidates" in costs.get_title()
 
 
 def test_showing_results_loads_neither_matplotlib_nor_pandas():

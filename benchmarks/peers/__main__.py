@@ -1,11 +1,11 @@
-"""saddleback beside other tools, on the same logs. Run by ``make peers``.
+"""saddleback compared with other tools, on the same logs. Run by ``make peers``.
 
 d3rlpy (FQE) and SCOPE-RL (weighted episodes, with its bootstrap intervals) read the same
-MountainCar and FrozenLake logs as saddleback; every estimate is held against the truth of the
-policy that was really evaluated. Each tool runs in a process of its own, one after the other, on
-one thread, for its seconds and peak memory. ``--install`` makes the peers' environments under
-``results/peers``; without them nothing is compared. Answers are kept there too, and a tool is asked
-again only by ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
+MountainCar and FrozenLake logs as saddleback; every estimate is compared with the true value of the
+policy that was evaluated in fact. Each tool runs in a separate process, in turn, on one thread, for
+its seconds and peak memory. ``--install`` creates the environments of the tools under
+``results/peers``; without them nothing is compared. Results are cached there too, and a tool runs
+again only with ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import environments
 import table
 from cases import CASES, write
 
-HERE = Path(__file__).parent
+SCRIPTS = Path(__file__).parent
 RESULTS = Path("results")
 FOLDER = RESULTS / "peers"
 LIMIT = 1800
-"""Seconds after which a worker is given up."""
+"""Time limit of a worker, in seconds."""
 
 WORKERS = {
     "saddleback": [("run_saddleback.py", "folder", "case")],
@@ -41,42 +41,46 @@ WORKERS = {
 }
 
 
-def kept(tool, case, again, script, *words):
-    """Run one worker, unless its answer is there from before; return rows and versions."""
+def cached(tool, case, rerun, script, *words):
+    """Run one worker unless its result is cached; return rows and versions."""
     name = "-".join([case, Path(script).stem, *words[1:]])
     path = FOLDER / "answers" / f"{name}.json"
-    if path.exists() and tool not in again:
+    if path.exists() and tool not in rerun:
         return json.loads(path.read_text())
-    found = work(tool, case, script, *words)
-    if found[1]:
+    result = work(tool, case, script, *words)
+    if result[1]:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found))
-    return found
+        path.write_text(json.dumps(result))
+    return result
 
 
 def work(tool, case, script, *words):
-    """Run one worker; return its rows, and the versions it found."""
-    known = {"folder": str(FOLDER), "case": case, "arrays": str(FOLDER / f"{case}.npz")}
+    """Run one worker; return its rows, and the versions of its packages."""
+    paths = {"folder": str(FOLDER), "case": case, "arrays": str(FOLDER / f"{case}.npz")}
     python = sys.executable if tool == "saddleback" else environments.python(FOLDER, tool)
-    command = [python, str(HERE / script), *(known.get(word, word) for word in words)]
+    command = [
+        python,
+        str(SCRIPTS / script),
+        *(paths.get(argument, argument) for argument in words),
+    ]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-        last = (said.stderr.strip().splitlines() or ["no word"])[-1]
-        failure = f"ended with {said.returncode}: {last}" if said.returncode else ""
+        process = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        last = (process.stderr.strip().splitlines() or ["no message"])[-1]
+        failure = f"ended with {process.returncode}: {last}" if process.returncode else ""
     except subprocess.TimeoutExpired:
-        failure = f"no answer in {LIMIT} s"
+        failure = f"no result in {LIMIT} s"
     if failure:
         return [{"tool": tool, "estimator": " ".join(words[1:]), "error_text": failure}], {}
-    found = json.loads(said.stdout.splitlines()[-1])
+    output = json.loads(process.stdout.splitlines()[-1])
     rows = [
-        row | {"tool": tool, "peak_mb": max(found["peak_mb"], row.get("peak_mb", 0.0))}
-        for row in found["rows"]
+        row | {"tool": tool, "peak_mb": max(output["peak_mb"], row.get("peak_mb", 0.0))}
+        for row in output["rows"]
     ]
-    return rows, found["versions"]
+    return rows, output["versions"]
 
 
 def judged(row, truths):
-    """Return a row with its error against the truth of what was evaluated."""
+    """Return a row with its error against the true value of the evaluated policy."""
     if "error_text" in row:
         return row
     truth = truths[row["of"]]
@@ -85,7 +89,7 @@ def judged(row, truths):
 
 
 def prepared(install):
-    """Return the environments' errors by tool, or leave if they are not there."""
+    """Return the installation errors by tool; exit if environments are missing."""
     errors = {}
     if install:
         for tool in environments.missing(FOLDER):
@@ -93,17 +97,19 @@ def prepared(install):
             errors[tool] = environments.install(FOLDER, tool)
     elif environments.missing(FOLDER):
         absent = " and ".join(environments.missing(FOLDER))
-        sys.exit(f"peers: no environment for {absent}; make peers INSTALL=--install makes them.")
+        sys.exit(f"peers: no environment for {absent}; run make peers INSTALL=--install.")
     return {tool: error for tool, error in errors.items() if error}
 
 
 def main():
-    """Make the logs, run every tool on them, print, write."""
+    """Collect the logs, run every tool on them, print, write."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--install", action="store_true", help="make the peers' environments")
+    options.add_argument(
+        "--install", action="store_true", help="create the environments of the tools"
+    )
     options.add_argument(
         "--again", nargs="*", default=[], metavar="TOOL", choices=WORKERS,
-        help="tools that are asked again, though their answers are there from before",
+        help="tools to run again although their results are cached",
     )  # fmt: skip
     chosen = options.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -111,19 +117,19 @@ def main():
     content = {"date": datetime.date.today().isoformat(), "versions": {}, "cases": {}}
     text = []
     for case, name in CASES.items():
-        made = write(case, FOLDER) | {"table": []}
+        results = write(case, FOLDER) | {"table": []}
         for tool, jobs in WORKERS.items():
             if tool in errors:
                 row = {"tool": tool, "estimator": "not installed", "error_text": errors[tool]}
-                made["table"].append(row)
+                results["table"].append(row)
                 continue
             for job in jobs:
-                rows, versions = kept(tool, case, chosen.again, *job)
-                made["table"] += [judged(row, made["truth"]) for row in rows]
+                rows, versions = cached(tool, case, chosen.again, *job)
+                results["table"] += [judged(row, results["truth"]) for row in rows]
                 content["versions"].setdefault(tool, {}).update(versions)
-        content["cases"][name] = made
-        table.terminal(name, made)
-        text.append(table.markdown(name, made))
+        content["cases"][name] = results
+        table.terminal(name, results)
+        text.append(table.markdown(name, results))
     versions = [f"{t} ({', '.join(f'{n} {v}' for n, v in of.items())})"
                 for t, of in content["versions"].items()]  # fmt: skip
     text.append(f"{content['date']}: {'; '.join(versions)}.\n")

@@ -1,4 +1,4 @@
-"""The logs that all tools read, and the truths they are held against.
+"""The logs that all tools read, and the true values.
 
 Each log is written twice: as Parquet, and as plain arrays for tools that want arrays. In the arrays
 the policy is a table of two rows, chosen by whether the second observation is positive: the
@@ -38,9 +38,9 @@ def problem(case):
 
 def truth(case, policy):
     """Return the value of a policy, given as a table: exactly, or by simulation for the car."""
-    made, *_, gamma = problem(case)
+    source, *_, gamma = problem(case)
     if case == "lake":
-        return float(made.mdp.start @ (policy * made.mdp.q(policy)).sum(axis=1))
+        return float(source.mdp.start @ (policy * source.mdp.q(policy)).sum(axis=1))
     rng = np.random.default_rng(3)
     start = np.column_stack([rng.uniform(-0.6, -0.4, SIMULATED), np.zeros(SIMULATED)])
     action = rng.choice(3, p=policy[0], size=SIMULATED)  # at rest the first row holds
@@ -54,14 +54,14 @@ def greedy(policy):
 
 def write(case, folder):
     """Write the log of a case in both forms; return its sizes and the truths of π and greedy π."""
-    made, _, _, gamma = problem(case)
-    log = sb.collect(made, episodes=500 if case == "car" else 1000, rng=0)
+    source, _, _, gamma = problem(case)
+    log = sb.collect(source, episodes=500 if case == "car" else 1000, rng=0)
     log.write(folder / f"{case}.parquet", gamma=gamma)
     columns = log.data.to_pydict()
     if case == "car":
         seen = np.column_stack([columns["obs_0"], columns["obs_1"]]) / (1.2, 0.07)
     else:
-        seen = np.eye(made.mdp.n_states)[np.array(columns["obs_0"], dtype=int)]
+        seen = np.eye(source.mdp.n_states)[np.array(columns["obs_0"], dtype=int)]
     ended = np.array(columns["terminated"])
     if ended.sum() != len(set(columns["episode_id"])):
         raise SystemExit(f"{case}: some episodes did not end; the peers are given whole ones only.")
@@ -72,7 +72,7 @@ def write(case, folder):
         reward=np.array(columns["reward"]),
         terminated=ended,
         behaviour=np.array(columns["behavior_prob"]),
-        policy=made.target[:2],
+        policy=source.target[:2],
         gamma=gamma,
     )
     lengths = np.diff(np.flatnonzero(ended), prepend=-1)
@@ -80,5 +80,5 @@ def write(case, folder):
         "rows": log.rows,
         "episodes": len(lengths),
         "longest": int(lengths.max()),
-        "truth": {"π": truth(case, made.target), "greedy π": truth(case, greedy(made.target))},
+        "truth": {"π": truth(case, source.target), "greedy π": truth(case, greedy(source.target))},
     }

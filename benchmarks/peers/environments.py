@@ -1,7 +1,7 @@
-"""The peers' own virtual environments, made only when asked for.
+"""Virtual environments of the other tools, created on request only.
 
-Nothing of theirs enters the environment of saddleback. ``torch`` is the large part; which build of
-it pip takes depends on where pip is told to look, and the CPU build is enough.
+They are separate from the environment of saddleback. ``torch`` is the large part; pip's index
+decides which build is installed, and the CPU build is enough.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PINNED = {
         "scikit-learn==1.9.1", "pandas==3.1.1",
     ),
 }  # fmt: skip
-"""What is installed for each tool; the rest follows from their own requirements."""
+"""Packages installed for each tool; the rest follows from their requirements."""
 
 
 def python(folder, tool):
-    """Return the interpreter of a tool's environment, which may not be there."""
+    """Return the interpreter of a tool's environment, which may not exist."""
     return folder / f"env-{tool}" / "bin" / "python"
 
 
@@ -30,19 +30,19 @@ def missing(folder):
 
 
 def ready(folder, tool):
-    """Return the file that says an environment is complete."""
+    """Return the file that marks an environment as complete."""
     return folder / f"env-{tool}" / "ready"
 
 
 def install(folder, tool):
-    """Make the environment of a tool; return the error of pip, or nothing."""
+    """Create the environment of a tool; return the error of pip, or an empty text."""
     venv.create(folder / f"env-{tool}", with_pip=True)
-    said = subprocess.run(
+    process = subprocess.run(
         [python(folder, tool), "-m", "pip", "install", "--quiet", *PINNED[tool]],
         capture_output=True, text=True,
     )  # fmt: skip
-    if said.returncode:
-        errors = [line for line in said.stderr.splitlines() if line.startswith("ERROR")]
-        return " ".join(errors) or said.stderr[-500:]
+    if process.returncode:
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ERROR")]
+        return " ".join(errors) or process.stderr[-500:]
     ready(folder, tool).touch()
     return ""

@@ -24,7 +24,7 @@ d3rlpy's own.
 
 
 class Fixed:
-    """The least that FQE asks of an algorithm: an implementation that names next actions."""
+    """The smallest interface that FQE needs of an algorithm: the choice of next actions."""
 
     def __init__(self, policy, sampled):
         self.policy, self.sampled, self.impl = torch.tensor(policy), sampled, self
@@ -50,21 +50,21 @@ def fit(log, sampled, rate, steps=STEPS, watch=None):
         action_size=log["policy"].shape[1],
     )
     config = d3rlpy.ope.FQEConfig(gamma=float(log["gamma"]), learning_rate=float(rate))
-    found = d3rlpy.ope.DiscreteFQE(algo=Fixed(log["policy"], sampled), config=config, device="cpu")
-    found.fit(
+    fqe = d3rlpy.ope.DiscreteFQE(algo=Fixed(log["policy"], sampled), config=config, device="cpu")
+    fqe.fit(
         data, n_steps=steps, n_steps_per_epoch=steps // 3, show_progress=False,
         logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
         epoch_callback=None if watch is None else lambda q, *_: watch(q),
     )  # fmt: skip
-    return found
+    return fqe
 
 
-def q_values(found, observations, actions):
+def q_values(fqe, observations, actions):
     """Return Q of every action, [n, K]."""
-    each = [
-        found.predict_value(observations, np.full(len(observations), a)) for a in range(actions)
+    columns = [
+        fqe.predict_value(observations, np.full(len(observations), a)) for a in range(actions)
     ]
-    return np.column_stack(each)
+    return np.column_stack(columns)
 
 
 def chances(log, observations):

@@ -1,4 +1,4 @@
-"""What every worker does in the same way: time an estimate, note what is said, print JSON."""
+"""Shared by all workers: time an estimate, collect its warnings, print JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SILENT = (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ImportWa
 """Warnings about versions of software, not about the estimate."""
 
 
-class Heard:
-    """What a tool warned of while it ran: Python warnings, and printed lines that say so."""
+class CapturedWarnings:
+    """Warnings of a tool while it ran: Python warnings, and printed lines with "warn"."""
 
     def __init__(self):
         self.lines = []
@@ -25,32 +25,32 @@ class Heard:
 
 
 @contextlib.contextmanager
-def listening():
-    """Keep a tool's output off the screen, and its warnings for the table."""
-    heard, out = Heard(), io.StringIO()
+def capture_warnings():
+    """Hide the output of a tool, and collect its warnings for the table."""
+    captured, out = CapturedWarnings(), io.StringIO()
     with warnings.catch_warnings(record=True) as raised, contextlib.redirect_stdout(out):
         warnings.simplefilter("always")
-        yield heard
-    heard.lines += [str(w.message) for w in raised if not issubclass(w.category, SILENT)]
-    heard.lines += [line for line in out.getvalue().splitlines() if "warn" in line.lower()]
+        yield captured
+    captured.lines += [str(w.message) for w in raised if not issubclass(w.category, SILENT)]
+    captured.lines += [line for line in out.getvalue().splitlines() if "warn" in line.lower()]
 
 
 def timed(estimate, *arguments, **options):
-    """Return what a call returns, its seconds, and what was heard meanwhile."""
-    with listening() as heard:
+    """Return the result of a call, its seconds, and its warnings."""
+    with capture_warnings() as captured:
         start = time.perf_counter()
-        found = estimate(*arguments, **options)
+        result = estimate(*arguments, **options)
         seconds = time.perf_counter() - start
-    return found, seconds, str(heard)
+    return result, seconds, str(captured)
 
 
-def row(estimator, value, seconds, says, *, low=None, high=None, of="π", how=""):
+def row(estimator, value, seconds, message, *, low=None, high=None, of="π", how=""):
     """Return one row of the table.
 
-    ``of`` is the policy that was really evaluated, ``how`` what else must be known.
+    ``of`` is the policy that was evaluated in fact, ``how`` a remark.
     """
     return {
-        "estimator": estimator, "value": float(value), "seconds": seconds, "says": says,
+        "estimator": estimator, "value": float(value), "seconds": seconds, "says": message,
         "low": None if low is None else float(low), "high": None if high is None else float(high),
         "of": of, "how": how,
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """d3rlpy's FQE on one log; run in its own environment.
 
 Arguments: arrays, then ``greedy`` or ``sampled``, then the learning rate. Q of the sampled kind is
-left beside the arrays, for estimators that want a Q; Q of every row is part of its peak memory.
+saved next to the arrays, for estimators that need a Q; Q of every row is part of its peak memory.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ def main(path, choice, rate):
     K = weights.shape[1]
     if choice == "greedy":
         weights = np.eye(K)[weights.argmax(axis=1)]
-    passed = []
+    values = []
 
-    def value(found):
-        passed.append(float((weights * q_values(found, starts, K)).sum(axis=1).mean()))
+    def value(fqe):
+        values.append(float((weights * q_values(fqe, starts, K)).sum(axis=1).mean()))
 
-    found, seconds, heard = timed(fit, log, choice == "sampled", rate, watch=value)
+    fqe, seconds, warned = timed(fit, log, choice == "sampled", rate, watch=value)
     if choice == "sampled":
         np.savez(
-            Path(path).with_suffix(f".q-{rate}.npz"), seconds=seconds, heard=heard,
-            q=q_values(found, log["observations"], K),
+            Path(path).with_suffix(f".q-{rate}.npz"), seconds=seconds, heard=warned,
+            q=q_values(fqe, log["observations"], K),
             peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         )  # fmt: skip
-    way = ", ".join(f"{each:.3g}" for each in passed).replace("-", "−")
+    way = ", ".join(f"{value:.3g}" for value in values).replace("-", "−")
     of, next_one = ("π", "drawn from π") if choice == "sampled" else ("greedy π", "of greedy π")
     how = f"{RATES[rate]}; next action {next_one}; {STEPS:,} steps, after each third {way}"
-    one = row(f"FQE, rate {rate}", passed[-1], seconds, heard, of=of, how=how)
+    one = row(f"FQE, rate {rate}", values[-1], seconds, warned, of=of, how=how)
     report([one], d3rlpy=d3rlpy.__version__, torch=torch.__version__)
 
 

@@ -12,40 +12,40 @@ from measure import report, row, timed
 import saddleback as sb
 
 
-def says(estimate):
-    """Return what saddleback itself says of an estimate by weighted episodes."""
+def message(estimate):
+    """Return the note of an estimate by weighted episodes."""
     return estimate.note
 
 
 def closed(log, target, features, gamma):
     """Return the row of the closed form, and that of its verdict."""
-    found, seconds, _ = timed(sb.evaluate, log, target, features=features, gamma=gamma)
-    one, (verdict,) = found.estimates[0], found.verdicts
+    result, seconds, _ = timed(sb.evaluate, log, target, features=features, gamma=gamma)
+    one, (verdict,) = result.estimates[0], result.verdicts
     low, high = verdict.wide
-    said = f"{verdict.trust}: {verdict.reason}"
+    summary = f"{verdict.trust}: {verdict.reason}"
     how = f"interval of: {one.estimand}; all estimates and diagnostics in these seconds"
-    wide = f"the same, widened by the gap ({verdict.gap:.2g})"
+    adjusted = f"the same, widened by the gap ({verdict.gap:.2g})"
     return [
-        row(one.method, one.value, seconds, said, low=one.low, high=one.high, how=how),
-        row("verdict", one.value, seconds, said, low=low, high=high, how=wide),
+        row(one.method, one.value, seconds, summary, low=one.low, high=one.high, how=how),
+        row("verdict", one.value, seconds, summary, low=low, high=high, how=adjusted),
     ]
 
 
 def weighted(log, target, features, gamma):
-    """Return the rows of estimates by weighted episodes, with what their weights are worth."""
+    """Return the rows of estimates by weighted episodes, with their weight diagnostics."""
     rows = []
     options = {"gamma": gamma}
     for make, names, more in (
         (sb.importance_sampling, ("PDIS", "PDWIS"), {}),
         (sb.doubly_robust, ("DR", "WDR"), {"features": features}),
     ):
-        found, seconds, heard = timed(make, log, target, **options, **more)
-        (each,) = found.values()
+        results, seconds, warned = timed(make, log, target, **options, **more)
+        (estimates,) = results.values()
         for name in names:
-            one = each.estimate(name)
+            one = estimates.estimate(name)
             how = f"ESS {one.ess:.1f} of {one.n:,}, k-hat {one.k_hat:.2f}"
-            said = "; ".join(filter(None, (says(one), heard)))
-            rows.append(row(name, one.value, seconds, said, low=one.low, high=one.high, how=how))
+            note = "; ".join(filter(None, (message(one), warned)))
+            rows.append(row(name, one.value, seconds, note, low=one.low, high=one.high, how=how))
     return rows
 
 

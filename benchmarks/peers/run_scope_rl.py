@@ -88,12 +88,12 @@ def inputs(log, q):
 
 def estimate(data, added, estimator, strict):
     """Return value and 95 % bootstrap interval of one estimator."""
-    made = OffPolicyEvaluation(data, [estimator()], disable_reward_after_done=strict)
-    name = made.ope_estimators[0].estimator_name
-    value = made.estimate_policy_value(added)["π"][name]
-    interval = made.estimate_intervals(added, n_bootstrap_samples=REPLICATES, random_state=0)
-    found = interval["π"][name]
-    return value, found["95.0% CI (lower)"], found["95.0% CI (upper)"]
+    evaluation = OffPolicyEvaluation(data, [estimator()], disable_reward_after_done=strict)
+    name = evaluation.ope_estimators[0].estimator_name
+    value = evaluation.estimate_policy_value(added)["π"][name]
+    interval = evaluation.estimate_intervals(added, n_bootstrap_samples=REPLICATES, random_state=0)
+    ends = interval["π"][name]
+    return value, ends["95.0% CI (lower)"], ends["95.0% CI (upper)"]
 
 
 def main(path, group):
@@ -101,23 +101,23 @@ def main(path, group):
     log, rows = dict(np.load(path)), []
     if group == "weights":
         data, added = inputs(log, None)
-        for name, each in WEIGHTS.items():
-            (value, low, high), seconds, said = timed(estimate, data, added, each, False)
-            rows.append(row(name, value, seconds, said, low=low, high=high))
-        found, seconds, said = timed(estimate, data, added, WEIGHTS["PDIS"], True)
+        for name, estimator in WEIGHTS.items():
+            (value, low, high), seconds, warned = timed(estimate, data, added, estimator, False)
+            rows.append(row(name, value, seconds, warned, low=low, high=high))
+        result, seconds, warned = timed(estimate, data, added, WEIGHTS["PDIS"], True)
         how = "loses the reward of each last step"
-        value, low, high = found
-        rows.append(row("PDIS, by default", value, seconds, said, low=low, high=high, how=how))
+        value, low, high = result
+        rows.append(row("PDIS, by default", value, seconds, warned, low=low, high=high, how=how))
         return report(rows, **VERSIONS)
     for rate in RATES:
         fitted = np.load(Path(path).with_suffix(f".q-{rate}.npz"))
         data, added = inputs(log, fitted["q"])
-        for name, each in VALUES.items():
-            (value, low, high), seconds, said = timed(estimate, data, added, each, False)
-            said = "; ".join(filter(None, (str(fitted["heard"]), said)))
+        for name, estimator in VALUES.items():
+            (value, low, high), seconds, warned = timed(estimate, data, added, estimator, False)
+            warned = "; ".join(filter(None, (str(fitted["heard"]), warned)))
             how = f"Q by FQE, rate {rate}, whose seconds and memory are in these"
             one = row(
-                name, value, float(fitted["seconds"]) + seconds, said, low=low, high=high, how=how
+                name, value, float(fitted["seconds"]) + seconds, warned, low=low, high=high, how=how
             )
             rows.append(one | {"peak_mb": float(fitted["peak_mb"])})
     return report(rows, **VERSIONS)

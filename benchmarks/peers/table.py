@@ -30,8 +30,8 @@ def cells(row):
     )  # fmt: skip
 
 
-def says(row):
-    """Return what the tool says of the row itself, or that it says nothing."""
+def message(row):
+    """Return the warning or error of the tool itself, or "nothing"."""
     return row.get("error_text") or row["says"] or "nothing"
 
 
@@ -49,7 +49,7 @@ def terminal(name, case):
     table.add_column("says")
     table.add_column("how")
     for row in case["table"]:
-        table.add_row(*cells(row), says(row), row.get("how", ""))
+        table.add_row(*cells(row), message(row), row.get("how", ""))
     Console(width=200).print(table)
 
 
@@ -59,5 +59,5 @@ def markdown(name, case):
     lines = [f"**{title(name, case)}**", "", f"| {' | '.join(heads)} |"]
     lines.append("| " + " | ".join("---:" if h in NUMBERS else "---" for h in heads) + " |")
     for row in case["table"]:
-        lines.append("| " + " | ".join((*cells(row), says(row), row.get("how", ""))) + " |")
+        lines.append("| " + " | ".join((*cells(row), message(row), row.get("how", ""))) + " |")
     return "\n".join(lines) + "\n"

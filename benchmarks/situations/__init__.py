@@ -1,4 +1,4 @@
-"""Situations whose truth is known, for testing a verdict as one tests a classifier.
+"""Situations whose truth is known, to measure the accuracy of verdicts.
 
 ``situation(kind, seed)`` builds one; the same kind and seed give the same rows.
 """
@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from . import flawed, good, unfit
-from .making import Situation
+from .builder import Situation
 
 BUILDERS = {
     "good, tabular": good.tabular,

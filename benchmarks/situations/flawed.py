@@ -1,6 +1,6 @@
-"""Situations with something wrong: in the data, or in how they were logged.
+"""Situations with a fault in the data, or in how they were logged.
 
-The answer need not be wrong in all of them: propensities, for one, hardly matter to a closed form
+The estimate is not wrong in all of them: propensities, for example, hardly matter to a closed form
 whose features are exact.
 """
 
@@ -13,22 +13,22 @@ import numpy as np
 import saddleback as sb
 from saddleback.problems.mountain_car_rollouts import returns
 
-from .good import any_setup, lasting, wide
-from .making import Situation, either, log_of, made
-from .sound import MOST_ROWS, clinic, lumped, table
+from .builder import Situation, build_situation, either, log_of
+from .good import any_setup, lasting, long_walk
+from .setups import MOST_ROWS, clinic, lumped, table
 from .worlds import Lookup
 
 # Data.
 
 
 def few_episodes(kind, rng):
-    """Ten to forty episodes of what is sound with enough of them."""
-    setup = any_setup(rng).but(episodes=int(rng.integers(10, 41)))
-    return made(kind, False, setup, rng, mu=either(rng))
+    """Ten to forty episodes of a setup that is sound with more of them."""
+    setup = any_setup(rng).with_changes(episodes=int(rng.integers(10, 41)))
+    return build_situation(kind, False, setup, rng, mu=either(rng))
 
 
 def poor_coverage(kind, rng):
-    """μ takes what π likes once in a hundred or a thousand times; or never, in some states."""
+    """μ rarely takes the actions π prefers: 0.1% to 1% of the time, or never in some states."""
     if rng.random() < 0.3:
         return rare_dose(kind, rng)
     setup = table(rng)
@@ -44,21 +44,21 @@ def poor_coverage(kind, rng):
     rare = 0.0 if never else rng.uniform(0.001, 0.01)
     mu[where] = (1 - rare) * rest / rest.sum(axis=1, keepdims=True)
     mu[where, favourite[where]] = rare
-    setup = setup.but(mu=Lookup(mu), pi=Lookup(pi))
+    setup = setup.with_changes(mu=Lookup(mu), pi=Lookup(pi))
     length = setup.world.visits(mu, limit=500).sum()
-    if length > 150:  # pushed away from the ends, it would hardly ever end
+    if length > 150:  # otherwise episodes would hardly ever end
         return poor_coverage(kind, rng)
-    setup = setup.but(episodes=min(setup.episodes, int(MOST_ROWS / length)))
+    setup = setup.with_changes(episodes=min(setup.episodes, int(MOST_ROWS / length)))
     detail = "never" if never else "rarely"
-    return allowed(made(kind, False, setup, rng, mu=either(rng), detail=detail))
+    return allow_uncovered(build_situation(kind, False, setup, rng, mu=either(rng), detail=detail))
 
 
-def allowed(found: Situation) -> Situation:
-    """Let an evaluation go on where it would refuse actions that are never taken."""
-    columns, K = found.log.data, found.log.n_actions
+def allow_uncovered(situation: Situation) -> Situation:
+    """Allow the evaluation of target actions that are never logged."""
+    columns, K = situation.log.data, situation.log.n_actions
     zero = "mu_0" in columns and any((columns[f"mu_{a}"] == 0).any() for a in range(K))
     missing = "mu_0" not in columns and len(np.unique(columns["action"])) < K
-    return replace(found, allow_uncovered=zero or missing)
+    return replace(situation, allow_uncovered=zero or missing)
 
 
 def rare_dose(kind, rng):
@@ -67,32 +67,35 @@ def rare_dose(kind, rng):
     world, rare, usual = setup.world, rng.uniform(0.001, 0.01), setup.mu
 
     def mu(states):
-        found = usual(states).copy()
+        probabilities = usual(states).copy()
         ill = world.signs(states) @ world.weight > 0
-        found[ill, 2] = rare
-        found[ill, :2] *= ((1 - rare) / found[ill, :2].sum(axis=1))[:, None]
-        return found
+        probabilities[ill, 2] = rare
+        rest = probabilities[ill, :2]
+        probabilities[ill, :2] = rest * ((1 - rare) / rest.sum(axis=1))[:, None]
+        return probabilities
 
     def pi(states):
         ill = world.signs(states) @ world.weight > 0
         return np.where(ill[:, None], [0.1, 0.1, 0.8], usual(states))
 
-    return made(kind, False, setup.but(mu=mu, pi=pi), rng, mu=either(rng), detail="rare dose")
+    return build_situation(
+        kind, False, setup.with_changes(mu=mu, pi=pi), rng, mu=either(rng), detail="rare dose"
+    )
 
 
 def long_horizon(kind, rng):
     """A hundred steps, ratios that multiply, and features that lump states or thin coverage."""
-    setup = table(rng, makers=(lasting, lasting, wide), gammas=(0.98, 0.99, 0.995))
+    setup = table(rng, makers=(lasting, lasting, long_walk), gammas=(0.98, 0.99, 0.995))
     if rng.random() < 0.5:
-        setup = setup.but(features=lumped(setup, rng), episodes=min(setup.episodes, 300))
-        return made(kind, False, setup, rng, mu=either(rng), detail="lumped")
+        setup = setup.with_changes(features=lumped(setup, rng), episodes=min(setup.episodes, 300))
+        return build_situation(kind, False, setup, rng, mu=either(rng), detail="lumped")
     mu = 0.03 * setup.mu.table
     mu[np.arange(len(mu)), rng.integers(mu.shape[1], size=len(mu))] += 0.97
     length = setup.world.visits(mu, limit=500).sum()
     if not 50 < length < 300:
         return long_horizon(kind, rng)
-    setup = setup.but(mu=Lookup(mu), episodes=int(np.clip(20_000 / length, 50, 300)))
-    return made(kind, False, setup, rng, mu=either(rng), detail="thin")
+    setup = setup.with_changes(mu=Lookup(mu), episodes=int(np.clip(20_000 / length, 50, 300)))
+    return build_situation(kind, False, setup, rng, mu=either(rng), detail="thin")
 
 
 def deterministic(kind, rng):
@@ -100,8 +103,12 @@ def deterministic(kind, rng):
     if rng.random() < 0.3:
         setup = clinic(rng)
         usual = setup.mu
-        setup = setup.but(mu=lambda states: np.eye(3)[usual(states).argmax(axis=1)], limit=300)
-        return allowed(made(kind, False, setup, rng, mu=either(rng), detail="clinic"))
+        setup = setup.with_changes(
+            mu=lambda states: np.eye(3)[usual(states).argmax(axis=1)], limit=300
+        )
+        return allow_uncovered(
+            build_situation(kind, False, setup, rng, mu=either(rng), detail="clinic")
+        )
     setup = table(rng)
     K = setup.mu.table.shape[1]
     mu = np.eye(K)[setup.mu.table.argmax(axis=1)]
@@ -110,12 +117,14 @@ def deterministic(kind, rng):
     length = setup.world.visits(mu, limit=500).sum()
     if length > 100:
         return deterministic(kind, rng)
-    setup = setup.but(mu=Lookup(mu), episodes=min(setup.episodes, int(MOST_ROWS / length)))
-    return allowed(made(kind, False, setup.but(limit=1000), rng, mu=either(rng)))
+    setup = setup.with_changes(mu=Lookup(mu), episodes=min(setup.episodes, int(MOST_ROWS / length)))
+    return allow_uncovered(
+        build_situation(kind, False, setup.with_changes(limit=1000), rng, mu=either(rng))
+    )
 
 
 def mountain_car(kind, rng):
-    """The paper's: hardly any row where π would go."""
+    """The paper's problem: hardly any rows in the states that π visits."""
     sure, p = rng.choice([0.98, 0.98, 0.95]), rng.choice([0.8, 0.8, 0.7])
     policies = [
         np.array([[q, (1 - q) / 2, (1 - q) / 2], [(1 - q) / 2, (1 - q) / 2, q]]) for q in (p, sure)
@@ -124,8 +133,8 @@ def mountain_car(kind, rng):
     log = sb.collect(car, episodes=int(rng.choice([200, 300, 500, 1000, 1500])), rng=rng)
     start = np.column_stack([rng.uniform(-0.6, -0.4, 50_000), np.zeros(50_000)])
     truth, baseline = (
-        float(returns(each, start, rng.choice(3, p=each[0], size=50_000), 0.99, rng).mean())
-        for each in policies
+        float(returns(policy, start, rng.choice(3, p=policy[0], size=50_000), 0.99, rng).mean())
+        for policy in policies
     )
     return Situation(kind, False, log, f"pump:{p}", car.features, 0.99, truth, baseline)
 
@@ -134,20 +143,20 @@ def mountain_car(kind, rng):
 
 
 def wrong_propensities(kind, rng):
-    """Those of another policy, too sure of themselves, rounded, or nothing but noise."""
+    """Propensities of another policy, too extreme, too flat, rounded, or noise."""
     how = rng.choice(["other", "sharper", "flatter", "rounded", "noise"])
     setup = any_setup(rng)
     if isinstance(setup.mu, Lookup) and rng.random() < 0.6:
-        setup = setup.but(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
+        setup = setup.with_changes(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
     power = rng.uniform(2.0, 3.0) if how == "sharper" else rng.uniform(0.0, 0.4)
 
-    def said(states):
+    def wrong_mu(states):
         true = setup.mu(states)
         if how == "other":
             return 0.7 * np.roll(true, 1, axis=1) + 0.3 * setup.pi(states)
         return true**power / (true**power).sum(axis=1, keepdims=True)
 
-    whole = how in ("other", "sharper", "flatter") and rng.random() < 0.5
+    complete = how in ("other", "sharper", "flatter") and rng.random() < 0.5
 
     def change(columns, rows, rng):
         if how == "rounded":
@@ -155,15 +164,15 @@ def wrong_propensities(kind, rng):
         elif how == "noise":
             columns["behavior_prob"] = rng.uniform(0.05, 1.0, size=len(rows))
         else:
-            wrong = said(rows.states)
+            wrong = wrong_mu(rows.states)
             columns["behavior_prob"] = wrong[np.arange(len(rows)), rows.actions]
-            if whole:
-                columns |= {f"mu_{a}": each for a, each in enumerate(wrong.T)}
+            if complete:
+                columns |= {f"mu_{a}": column for a, column in enumerate(wrong.T)}
 
     rule = sb.GES(0.5) if rng.random() < 0.3 else None
-    detail = how + (", all of mu" if whole else "")
-    return made(
-        kind, False, setup, rng, mu="all" if whole else "taken", change=change, rule=rule,
+    detail = how + (", all of mu" if complete else "")
+    return build_situation(
+        kind, False, setup, rng, mu="all" if complete else "taken", change=change, rule=rule,
         detail=detail,
     )  # fmt: skip
 
@@ -176,8 +185,8 @@ def shifted_propensities(kind, rng):
 
     setup = any_setup(rng)
     if isinstance(setup.mu, Lookup) and rng.random() < 0.5:
-        setup = setup.but(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
-    return made(kind, False, setup, rng, mu=either(rng), change=change)
+        setup = setup.with_changes(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
+    return build_situation(kind, False, setup, rng, mu=either(rng), change=change)
 
 
 def cut_as_ended(kind, rng):
@@ -190,7 +199,7 @@ def cut_as_ended(kind, rng):
         for name in [name for name in columns if name.startswith("next_")]:
             del columns[name]
 
-    return made(kind, False, setup, rng, mu=either(rng), change=change)
+    return build_situation(kind, False, setup, rng, mu=either(rng), change=change)
 
 
 def estimated_behaviour(kind, rng):
@@ -202,4 +211,4 @@ def estimated_behaviour(kind, rng):
     def log(setup, columns):
         return sb.estimate_behaviour(log_of(setup, columns), "counts", bins=bins).log
 
-    return made(kind, good, setup, rng, mu="none", log=log, detail=f"bins {bins}")
+    return build_situation(kind, good, setup, rng, mu="none", log=log, detail=f"bins {bins}")

@@ -1,4 +1,4 @@
-"""Situations that are sound: a verdict should not refuse them."""
+"""Good situations: a verdict should not refuse them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import saddleback as sb
 from saddleback.features import Identity
 
-from .making import Situation, made
-from .sound import (
+from .builder import Situation, build_situation
+from .setups import (
     clinic,
     random_table,
     softmax,
@@ -23,13 +23,13 @@ from .sound import (
 
 def tabular(kind, rng):
     """Finite problems, a feature for each state."""
-    return made(kind, True, table(rng), rng)
+    return build_situation(kind, True, table(rng), rng)
 
 
 def continuous(kind, rng):
     """Clinics with features that fit."""
     setup = clinic(rng, limits=(1.5, 2.5) if rng.random() < 0.3 else None)
-    return made(kind, True, setup, rng, detail=type(setup.features).__name__)
+    return build_situation(kind, True, setup, rng, detail=type(setup.features).__name__)
 
 
 def any_setup(rng, **options):
@@ -39,13 +39,13 @@ def any_setup(rng, **options):
 
 def propensities_only(kind, rng):
     """μ is known of the action taken only."""
-    return made(kind, True, any_setup(rng), rng, mu="taken")
+    return build_situation(kind, True, any_setup(rng), rng, mu="taken")
 
 
 def truncated(kind, rng):
     """Cut at a limit that many episodes reach; what follows is logged."""
     setup = any_setup(rng, limits=(0.6, 1.5))
-    return made(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
+    return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
 
 def lasting(rng):
@@ -53,23 +53,23 @@ def lasting(rng):
     return random_table(rng, ends=(0.004, 0.02))
 
 
-def wide(rng):
-    """A walk with far ends."""
+def long_walk(rng):
+    """A walk with distant ends."""
     return walk(rng, sizes=(12, 20))
 
 
 def long(kind, rng):
-    """50 to 200 steps: weighted episodes are hopeless, a feature for each state is not."""
+    """50 to 200 steps: importance weighting fails, one feature per state does not."""
     while True:
-        setup = table(rng, makers=(lasting, lasting, wide), gammas=(0.95, 0.98, 0.99, 0.995))
+        setup = table(rng, makers=(lasting, lasting, long_walk), gammas=(0.95, 0.98, 0.99, 0.995))
         if 50 <= setup.world.visits(setup.mu.table).sum() <= 200:
-            return made(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
+            return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
 
 def costs(kind, rng):
-    """What is logged are costs: the signs are turned, and less is better."""
+    """The log holds costs: signs are reversed, and lower is better."""
     setup = clinic(rng) if rng.random() < 1 / 3 else table(rng, makers=(random_table, walk))
-    return turned(made(kind, True, setup, rng))
+    return turned(build_situation(kind, True, setup, rng))
 
 
 def turned(found: Situation) -> Situation:
@@ -117,11 +117,11 @@ def one_step(x, mu, outcome, pi, rng):
     action = (mu.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
     columns = {"episode_id": np.arange(n), "action": action}
     columns |= {"reward": outcome(x[:, :-1], action)}
-    columns |= {f"obs_{j}": each for j, each in enumerate(x.T)}
+    columns |= {f"obs_{j}": column for j, column in enumerate(x.T)}
     columns |= {"terminated": np.ones(n, dtype=bool), "truncated": np.zeros(n, dtype=bool)}
     columns["behavior_prob"] = mu[np.arange(n), action]
-    columns |= {f"mu_{a}": each for a, each in enumerate(mu.T)}
-    columns |= {f"pi_{a}": each for a, each in enumerate(pi.T)}
+    columns |= {f"mu_{a}": column for a, column in enumerate(mu.T)}
+    columns |= {f"pi_{a}": column for a, column in enumerate(pi.T)}
     return sb.Log(columns)
 
 

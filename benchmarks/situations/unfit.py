@@ -9,9 +9,9 @@ import numpy as np
 import saddleback as sb
 from saddleback.features import Custom, Identity, OneHot, Polynomial, Tiles
 
+from .builder import Situation, build_situation, either
 from .good import one_step
-from .making import Situation, either, made
-from .sound import MOST_ROWS, clinic, lake, lumped, random_table, softmax, table, tilted, walk
+from .setups import MOST_ROWS, clinic, lake, lumped, random_table, softmax, table, tilted, walk
 from .worlds import LONGEST, Lookup
 
 
@@ -30,10 +30,12 @@ def over_the_ceiling(kind, rng):
         return over_the_ceiling(kind, rng)
     lam = float(min(1.0, ceiling * rng.uniform(1.3, 2.0)))
     rule = [sb.GES, sb.GQ, sb.ExpectedSarsa][rng.integers(3)](round(lam, 3))
-    setup = setup.but(pi=Lookup(pi))
+    setup = setup.with_changes(pi=Lookup(pi))
     if rng.random() < 0.4:
-        setup = setup.but(features=lumped(setup, rng))
-    return made(kind, False, setup, rng, mu=either(rng), rule=rule, detail=f"ceiling {ceiling:.2f}")
+        setup = setup.with_changes(features=lumped(setup, rng))
+    return build_situation(
+        kind, False, setup, rng, mu=either(rng), rule=rule, detail=f"ceiling {ceiling:.2f}"
+    )
 
 
 def rank_deficient(kind, rng):
@@ -51,8 +53,13 @@ def rank_deficient(kind, rng):
         more = {"twice": eye, "constant": np.ones((S, 1)), "sums": eye @ rng.normal(size=(S, 3))}
         X = np.column_stack([eye, more[how]])
     features = Custom(lambda seen: X[seen[:, 0].astype(int)], X.shape[1])
-    return made(
-        kind, how != "lumped", setup.but(features=features), rng, mu=either(rng), detail=how
+    return build_situation(
+        kind,
+        how != "lumped",
+        setup.with_changes(features=features),
+        rng,
+        mu=either(rng),
+        detail=how,
     )
 
 
@@ -68,7 +75,9 @@ def same_columns(kind, rng):
 
     features = Custom(function, 2 * base.size + 3)
     detail = "clinic" if good else "one sign"
-    return made(kind, good, setup.but(features=features), rng, mu=either(rng), detail=detail)
+    return build_situation(
+        kind, good, setup.with_changes(features=features), rng, mu=either(rng), detail=detail
+    )
 
 
 def poor_features(kind, rng):
@@ -89,7 +98,9 @@ def poor_features(kind, rng):
         features = Polynomial((0.0,), (S - 1.0,), degree=1)
     else:
         features = lumped(setup, rng)
-    return made(kind, False, setup.but(features=features), rng, mu=either(rng), detail=how)
+    return build_situation(
+        kind, False, setup.with_changes(features=features), rng, mu=either(rng), detail=how
+    )
 
 
 def bent_bandit(kind, rng):
@@ -117,8 +128,8 @@ def bent_clinic(kind, rng):
     low, high = setup.features.low, setup.features.high
     features = [Polynomial(low, high, degree=1), Tiles(low, high, bins=1, tilings=1)]
     world = replace(setup.world, bend=float(rng.uniform(0.5, 1.0)))
-    setup = setup.but(world=world, features=features[rng.integers(2)])
-    return made(kind, False, setup, rng, mu=either(rng), detail="clinic")
+    setup = setup.with_changes(world=world, features=features[rng.integers(2)])
+    return build_situation(kind, False, setup, rng, mu=either(rng), detail="clinic")
 
 
 def hidden_state(kind, rng):
@@ -138,8 +149,10 @@ def hidden_state(kind, rng):
     if length > 150:
         return hidden_state(kind, rng)
     episodes = min(setup.episodes, int(MOST_ROWS / length))
-    setup = setup.but(mu=Lookup(mu), pi=Lookup(pi), features=OneHot(groups), episodes=episodes)
-    return made(
+    setup = setup.with_changes(
+        mu=Lookup(mu), pi=Lookup(pi), features=OneHot(groups), episodes=episodes
+    )
+    return build_situation(
         kind, False, setup, rng, mu=either(rng), detail=detail,
         see=lambda states: look[states[:, :1].astype(int)].astype(float), target=seen_pi,
     )  # fmt: skip
@@ -162,7 +175,9 @@ def hidden_sign(kind, rng, confounded, detail):
         return tilted(blind(states), 0.7 * np.tanh(signs @ tilt))
 
     corners = (world.middle + k * np.abs(world.unit) for k in (-2, 2))
-    features = Polynomial(*(tuple(each[:2]) for each in corners), degree=3)
-    setup = setup.but(mu=usual if confounded else blind, pi=pi, features=features, limit=LONGEST)
+    features = Polynomial(*(tuple(corner[:2]) for corner in corners), degree=3)
+    setup = setup.with_changes(
+        mu=usual if confounded else blind, pi=pi, features=features, limit=LONGEST
+    )
     see = lambda states: states[:, :2]  # noqa: E731
-    return made(kind, False, setup, rng, mu=either(rng), see=see, detail=detail)
+    return build_situation(kind, False, setup, rng, mu=either(rng), see=see, detail=detail)

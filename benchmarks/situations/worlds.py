@@ -1,4 +1,4 @@
-"""Worlds in which a policy can be followed, and what it is worth there.
+"""Simulated worlds, and the values of policies in them.
 
 A world begins episodes and moves them by a step, all at once; states are rows of numbers [n, d],
 and a policy is a function from them to probabilities [n, K]. `Table` has finitely many states and
@@ -15,10 +15,10 @@ import numpy as np
 Policy = Callable[[np.ndarray], np.ndarray]
 
 LONGEST = 5000
-"""Steps after which an episode is given up; the worlds here end long before."""
+"""Longest episode, in steps; episodes of these worlds end long before."""
 
-MANY = 60_000
-"""Simulated episodes behind the value of a policy."""
+VALUE_EPISODES = 60_000
+"""Simulated episodes for the value of a policy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +59,12 @@ def follow(world, policy: Policy, episodes, rng, limit=LONGEST) -> Rows:
         states, who = after[~over], who[~over]
         if not len(who):
             break
-    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.lexsort((columns[1], columns[0]))
-    return Rows(*(each[order] for each in columns))
+    return Rows(*(column[order] for column in columns))
 
 
-def simulated_value(world, policy: Policy, gamma, rng, episodes=MANY):
+def simulated_value(world, policy: Policy, gamma, rng, episodes=VALUE_EPISODES):
     """Mean discounted return of a policy, and its standard error."""
     states, weight = world.begin(episodes, rng), 1.0
     gains, who = np.zeros(episodes), np.arange(episodes)

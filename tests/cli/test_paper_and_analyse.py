@@ -246,9 +246,9 @@ def test_every_claim_gets_a_verdict(quick_run, tmp_path):
         assert part in done.stdout
     page = (folder / "reproduction.md").read_text(encoding="utf-8")
     assert page.count("| **") > 40
-    assert "**A quick run" in page
-    assert "numbers and verdicts are not to be quoted" in flat(done.stdout)
-    assert "The paper's claims, by a quick run" in done.stdout
+    assert "**Quick run" in page
+    assert "do not cite its numbers or verdicts" in flat(done.stdout)
+    assert "The paper's claims (quick run)" in done.stdout
     assert "Off-line Expected Sarsa(λ) can be unstable" in page
     assert "| GTB(λ) | ΦᵀΞ(I−γλP^μ)⁻¹(γP^π−I)Φ | ` 0.216 -0.259;" in page
     assert len(list(folder.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
@@ -260,8 +260,13 @@ def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     found = json.loads(done.stdout)
     assert (found["kind"], found["schema"], found["quick"]) == ("saddleback reproduction", 1, True)
     assert len(found["claims"]) == page.count("| **") == sum(found["counts"].values())
-    for each in found["claims"]:
-        assert f"| {each['claim']} | {each['found']} | **{each['verdict']}** |" in page
+    short = {"reproduced": "yes", "reproduced in part": "partly", "not reproduced": "no"}
+    for number, claim in enumerate(found["claims"], 1):
+        assert re.search(
+            rf"^\| {number} \| .* \| \*\*{short[claim['verdict']]}\*\* \|$", page, re.M
+        )
+        if claim["section"] == "Theory":
+            assert f"| {number} | {claim['claim']} | {claim['result']} | **" in page
     done = invoked("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
     assert done.exit_code == 2
     assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)

@@ -127,11 +127,14 @@ def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
         assert f"| `make {target}` |" in page
         for name in names:
             text = (ROOT / "benchmarks" / name).read_text(encoding="utf-8")
-            assert re.search(r"^    (?:console\.)?print\(told\(\)", text, re.MULTILINE), name
+            assert re.search(r"^    (?:console\.)?print\(machine_line\(\)", text, re.MULTILINE), (
+                name
+            )
     assert "`benchmarks/scaling.py`" in page
-    from benchmarks.machine import told
+    from benchmarks.machine import machine_line
 
-    assert re.fullmatch(r".+, \d+ cores, \d{4}-\d\d-\d\d; python \S+, .*numpy \S+, .*", told())
+    line = machine_line()
+    assert re.fullmatch(r".+, \d+ cores, \d{4}-\d\d-\d\d; python \S+, .*numpy \S+, .*", line)
 
 
 def table_after(page, heading):

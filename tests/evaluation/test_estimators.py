@@ -24,7 +24,7 @@ def car_log():
 @pytest.fixture(scope="module")
 def car_values():
     effort = truth_of_car.Effort(pairs=2000, returns=200)
-    return truth_of_car.values(CAR, effort, np.random.SeedSequence(5))
+    return truth_of_car.reference_values(CAR, effort, np.random.SeedSequence(5))
 
 
 def frozen_lake(name, which):

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from benchmarks.situations import KINDS, situation
-from benchmarks.situations.sound import clinic, lake, table
+from benchmarks.situations.setups import clinic, lake, table
 from benchmarks.situations.worlds import follow
 
 import saddleback as sb

@@ -1,4 +1,4 @@
-"""The paper's experiments: each a short recipe over the rooms below."""
+"""The paper's experiments, one module each."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ from saddleback._progress import Progress, part_of, planned
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
 
-QUICK = (
-    "A quick run, from little data, to see that it works: its numbers and verdicts are not to be "
-    "quoted."
-)
+QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
+"""The warning that goes with the results of ``--quick``."""
 
 PACKED = 0.35
-"""Share of the size of results that their shards take on disk."""
+"""Size on disk of the shards ÷ size of their results in memory."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line may say; None is the recipe's own choice.
+    """Options of the command line; None stands for the experiment's default.
 
     Attributes
     ----------
@@ -40,15 +38,15 @@ class Options:
     runs, episodes, lam, zeta
         Independent runs, episodes of MountainCar, λ and ABQ's ζ of the comparison.
     rules
-        Names of rules to compare in place of the usual ones.
+        Names of rules to compare in place of the default ones.
     seed
-        From which all runs are spawned.
+        Seed from which all runs are spawned.
     quick
-        Everything small, to see that it works.
+        Whether this is a tiny smoke test.
     workers
-        How many tasks at a time.
+        Number of tasks that run at the same time.
     progress
-        What an experiment reports its progress to, if anybody follows it.
+        Callback for the progress of an experiment.
     """
 
     out: Path
@@ -62,17 +60,17 @@ class Options:
     workers: int = 2
     progress: Progress | None = field(default=None, compare=False)
 
-    def spoken(self, experiment: str) -> str:
-        """Return the command that runs an experiment with these options, but for where and how."""
-        words = ["saddleback", "paper", experiment]
+    def command_line(self, experiment: str) -> str:
+        """Return the command for an experiment with the options that decide its numbers."""
+        parts = ["saddleback", "paper", experiment]
         for name in ("runs", "episodes", "lam", "zeta"):
             value = getattr(self, name)
-            words += [f"--{name}", f"{value:g}"] if value is not None else []
-        words += ["--seed", str(self.seed)] if self.seed else []
-        return " ".join([*words, *["--quick"] * self.quick])
+            parts += [f"--{name}", f"{value:g}"] if value is not None else []
+        parts += ["--seed", str(self.seed)] if self.seed else []
+        return " ".join([*parts, *["--quick"] * self.quick])
 
     def save(self, figure: Any, name: str) -> list[Path]:
-        """Write a figure; quickly, as a coarse picture only."""
+        """Write a figure as PNG and PDF; in a quick run, as a coarse PNG only."""
         from saddleback import plots
 
         if self.quick:
@@ -81,7 +79,7 @@ class Options:
 
 
 def prepare(out: Path) -> None:
-    """Make the folder for figures, before any work is done that could be lost."""
+    """Create the output folder and check that it is writable, before any computation."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
@@ -93,25 +91,25 @@ def prepare(out: Path) -> None:
 
 
 def check(names: Sequence[str], options: Options) -> None:
-    """Refuse, before any work, rules that do not fit and results that nothing here could hold."""
+    """Reject rules that do not fit, and results larger than memory or disk, before any work."""
     memory, disk = _memory(), shutil.disk_usage(options.out).free
     total = 0.0
     for name in names:
         size = getattr(_recipe(name), "check", lambda _: 0)(options)
         total += PACKED * size
-        for needed, room, what in ((size, memory, "memory"), (total, disk, f"{options.out}")):
-            if needed > room:
-                runs = "as usual" if options.runs is None else str(options.runs)
-                most = int((options.runs or 0) * room / needed)
-                fix = f"Use at most {most}." if most else "Make room, or choose another --out."
+        for needed, free, target in ((size, memory, "memory"), (total, disk, f"{options.out}")):
+            if needed > free:
+                runs = "(default)" if options.runs is None else str(options.runs)
+                limit = int((options.runs or 0) * free / needed)
+                fix = f"Use at most {limit}." if limit else "Free some, or choose another --out."
                 raise InvalidParameter(
-                    f"--runs {runs}: the results of {name} would take {needed / 1e9:.3g} GB, and "
-                    f"{what} has room for {room / 1e9:.3g} GB. {fix}"
+                    f"--runs {runs}: the results of {name} need {needed / 1e9:.3g} GB, but "
+                    f"{target} has only {free / 1e9:.3g} GB. {fix}"
                 )
 
 
 def _memory() -> float:
-    """Bytes of memory of this machine, where the system says."""
+    """Return the memory of this machine in bytes; infinity where the system does not report it."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError):
@@ -120,7 +118,7 @@ def _memory() -> float:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Something that several tasks need, computed before them: how, and at what planned cost."""
+    """A computation that several tasks depend on, and its planned cost."""
 
     work: Callable[[], object]
     size: int
@@ -133,37 +131,37 @@ def execute(
     options: Options,
     preparations: Sequence[Preparation] = (),
 ) -> Store:
-    """Do what is missing of an experiment's tasks; return its store.
+    """Run the missing tasks of an experiment; return its store.
 
-    What they need is prepared first, in the same threads, unless nothing is missing. Sizes of
-    preparations and tasks are in the same unit.
+    Preparations run first, in the same threads, unless no task is missing. Sizes of preparations
+    and tasks are in the same unit.
     """
     command = shlex.join(["saddleback", *sys.argv[1:]])
     with (
-        threads(options.workers) as place,
+        threads(options.workers) as handle,
         Store.open(options.out / name, study, command) as store,
     ):
         missing = [task for task in tasks if not store.has(task.name)]
         needed = preparations if missing else ()
-        sizes = [sum(each.size for each in some) for some in (needed, missing)]
+        sizes = [sum(item.size for item in group) for group in (needed, missing)]
         phases = [(f"{name}, reference values", float(sizes[0])), (name, float(sizes[1]))]
         preparing, running = planned(options.progress, phases)
-        futures = [place.executor.submit(each.work) for each in needed]
+        futures = [handle.executor.submit(preparation.work) for preparation in needed]
         for done, future in enumerate(as_completed(futures), 1):
             future.result()
             if preparing is not None:
                 preparing(done / len(needed))
-        run_tasks(tasks, store, place, TaskProgress(name, tasks, store, running))
+        run_tasks(tasks, store, handle, TaskProgress(name, tasks, store, running))
     return store
 
 
 def results_of(name: str, options: Options) -> Store:
-    """Return the store of an experiment, which must have been run."""
+    """Return the store of an experiment that has been run."""
     folder = options.out / name
     if not (folder / "manifest.json").exists():
-        words = ["saddleback", "paper", name, *(["--quick"] if options.quick else [])]
+        command = ["saddleback", "paper", name, *(["--quick"] if options.quick else [])]
         raise InvalidParameter(
-            f"{options.out} has no results of {name} yet: run {shlex.join(words)} --out "
+            f"{options.out} has no results of {name} yet: run {shlex.join(command)} --out "
             f"{shlex.quote(str(options.out))} first, or all experiments."
         )
     return Store.load(folder)
@@ -177,15 +175,15 @@ SECONDS = {
     "stability": 2.0, "theorem1": 4.0, "two-state": 12.0, "baird": 10.0, "step-size": 10.0,
     "table1": 32.0, "theory": 3.0, "mountain-car": 72.0, "reproduction": 3.0,
 }  # fmt: skip
-"""What each experiment takes at full size, roughly: their ratios plan the progress of all."""
+"""Approximate time of each experiment at full size; the ratios set the progress bar."""
 
 
 COMPUTED = 0.85
-"""Share of an experiment before its tables and figures are made."""
+"""Fraction of an experiment's progress before its tables and figures are made."""
 
 
 def planned_seconds(name: str, options: Options) -> float:
-    """What an experiment is planned to take with these options."""
+    """Return the planned time of an experiment with these options."""
     seconds = SECONDS[name]
     if options.runs is not None and name not in ("stability", "theorem1", "reproduction"):
         seconds *= options.runs / (5 if name == "mountain-car" else 10)
@@ -195,7 +193,7 @@ def planned_seconds(name: str, options: Options) -> float:
 
 
 def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Table], list[Path]]]:
-    """Run experiments one after the other; return the tables of each, and its figures."""
+    """Run experiments in turn; yield the name, tables and figures of each."""
     costs = [(name, planned_seconds(name, options)) for name in names]
     for name, progress in zip(names, planned(options.progress, costs), strict=True):
         if progress is not None:

@@ -1,8 +1,9 @@
 """TD(0) diverges, GTD2(0) and TDC(0) do not, on Baird's star with the classic features.
 
-The features printed in the paper are tabular in disguise and no counterexample; these are the
-ones of Sutton & Barto, chapter 11, on state values. With γ = .99 the gradient rules bring the
-MSPBE down quickly but the value error stalls near 1.93 for a long time; with γ = .9 it falls.
+The features printed in the paper are equivalent to a tabular representation and give no
+counterexample; these are the ones of Sutton & Barto, chapter 11, on state values. With γ = 0.99 the
+gradient rules bring the MSPBE down quickly but the value error stalls near 1.93 for a long time;
+with γ = 0.9 it falls.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from rich.table import Table
 
 from saddleback import plots
 from saddleback._typing import ArrayLike
 from saddleback.paper import Options, small_comparison
-from saddleback.paper.learning_curves import Learner, add, compare, tabulate
+from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
 from saddleback.problem import Problem
 from saddleback.problems import baird
 from saddleback.rules import GTD2, TD, TDC
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the paper leaves open, and what we chose."""
+class BairdConfig:
+    """Our choices where the paper leaves the protocol open."""
 
     gammas: tuple[float, ...] = (0.99, 0.9)
     theta0: tuple[float, ...] = (1, 1, 1, 1, 1, 1, 10, 1)
@@ -36,67 +38,93 @@ class Choices:
     runs: int = 10
 
 
-PANEL = 1.05
-"""Inches of a panel."""
+LIMITS = {"MSPBE": (1e-6, 1e4), "RMS value error": (1e-2, 1e3)}
+"""Limits of the value axes."""
 
-COMPARISON = small_comparison.Choices(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
-"""The ceiling of importance traces is .382. Rewards: 1 for dashed, −1 for solid."""
+TITLES = {0.99: "the value error stalls", 0.9: "the value error falls"}
+"""Titles of the columns, by γ."""
+
+COMPARISON = small_comparison.SmallComparisonConfig(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
+"""The λ ceiling of importance traces is 0.382. Rewards: 1 for dashed, −1 for solid."""
 
 
 def make(rewards: ArrayLike | None) -> Problem:
-    """The problem of the comparison."""
+    """Return the problem of the comparison."""
     return baird(0.99, rewards=rewards)
 
 
 def check(options: Options) -> int:
-    """Refuse what cannot be run; return how many bytes the results will be."""
+    """Reject options that cannot be run; return the size of the results in bytes."""
     return small_comparison.check("baird", make, COMPARISON, options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
-    c = Choices()
-    runs, seed = options.runs or (2 if options.quick else c.runs), options.seed
-    c = replace(c, steps=c.steps // 10) if options.quick else c
+    config = BairdConfig()
+    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
+    config = replace(config, steps=config.steps // 10) if options.quick else config
     learners = [
-        Learner(TD(0.0), c.alpha, 0.0, plots.COLOURS["orange"]),
-        Learner(GTD2(0.0), c.alpha, c.beta, plots.COLOURS["green"]),
-        Learner(TDC(0.0), c.alpha, c.beta, plots.COLOURS["blue"]),
+        Learner(TD(0.0), config.alpha, 0.0, plots.COLOURS["orange"]),
+        Learner(GTD2(0.0), config.alpha, config.beta, plots.COLOURS["green"]),
+        Learner(TDC(0.0), config.alpha, config.beta, plots.COLOURS["blue"]),
     ]
-    table = tabulate(f"Classic Baird, state values, {c.steps:,} steps", "γ")
+    table = tabulate(f"Classic Baird, state values, {config.steps:,} steps", "γ")
+    caption = (
+        f"Baird's star with the classic features, no reward. α = {config.alpha:g}, and for GTD2 "
+        f"and TDC β = {config.beta:g}. Lines: median of {runs} sampled runs; bands: quartiles; "
+        "dashed: expected update; ▲: diverges."
+    )
     with plots.style():
-        figure, axes = plots.column(2 * len(c.gammas), PANEL, gap=0.22, bottom=0.5, shared=True)
-        for row, gamma in zip(zip(axes[::2], axes[1::2], strict=True), c.gammas, strict=True):
-            ends: tuple[dict[str, plots.End], ...] = ({}, {})
+        figure, axes = plots.panels(
+            2, len(config.gammas), 1.35, caption=caption, gap=(0.75, 0.12), right=0.6, sharex=True,
+            sharey="row",
+        )  # fmt: skip
+        for column, gamma in enumerate(config.gammas):
+            curves = []
             for learner in learners:
                 result = compare(
-                    baird(gamma, features="classic"), learner, theta0=c.theta0, steps=c.steps,
-                    runs=runs, seed=seed,
+                    baird(gamma, features="classic"), learner, theta0=config.theta0,
+                    steps=config.steps, runs=runs, seed=seed,
                 )  # fmt: skip
                 add(table, f"{gamma:g}", result)
-                colour = learner.colour
-                mspbe, error = row
-                for each, values in zip(ends, (result.mspbe, result.error), strict=True):
-                    end = plots.End(float(np.median(values[-1])), colour)
-                    each[learner.rule.display_name] = end
-                plots.curve(
-                    mspbe, result.steps, result.mspbe, result.expected_mspbe, colour=colour, top=1e4
-                )
-                plots.curve(
-                    error, result.steps, result.error, result.expected_error, colour=colour, top=1e3
-                )
+                curves.append(result)
             early = int(np.searchsorted(result.steps, 1000))
             table.caption = (
                 f"{table.caption}\nγ = {gamma:g}, expected {learner.rule.display_name}: RMS error "
                 f"{result.expected_error[early]:.3f} after {result.steps[early]:,} steps, "
                 f"{result.expected_error[-1]:.3f} at the end."
             )
-            mspbe.set(ylabel="MSPBE", title=f"γ = {gamma:g}", ylim=(1e-6, 1e4))
-            error.set(ylabel="RMS error", ylim=(1e-2, 1e3))
-            for ax, named in zip(row, ends, strict=True):
-                ax.set(xscale="log", yscale="log", xlim=(1, c.steps))
-                plots.label_ends(ax, named)
-        axes[-1].set(xlabel="step\nlines: median of the runs; bands: all; dashed: expected")
+            for row, name in enumerate(LIMITS):
+                draw(axes[row * len(config.gammas) + column], curves, name)
+            axes[column].set(title=f"γ = {gamma:g}: {TITLES[gamma]}")
+            axes[len(config.gammas) + column].set(xlabel="step")
+        for row, name in enumerate(LIMITS):
+            axes[row * len(config.gammas)].set(ylabel=name)
         paths = options.save(figure, "baird")
     tables, more = small_comparison.compare("baird", make, COMPARISON, options)
     return [table, *tables], paths + more
+
+
+def draw(ax: Axes, curves: list[LearnerCurves], name: str) -> Axes:
+    """Draw the MSPBE or the value error of each learner, named at its end or where it diverges."""
+    bottom, top = LIMITS[name]
+    ends = {}
+    for result in curves:
+        sampled, expected = (
+            (result.mspbe, result.expected_mspbe)
+            if name == "MSPBE"
+            else (result.error, result.expected_error)
+        )
+        colour, rule = result.learner.colour, result.learner.rule.display_name
+        plots.curve(ax, result.steps, sampled, expected, colour=colour, top=top)
+        middle = np.median(sampled, axis=1)
+        if middle[-1] <= top:
+            ends[rule] = plots.End(float(middle[-1]), colour)
+        else:
+            x = result.steps[int(np.argmax(middle > top))]
+            ax.annotate(
+                rule, (x, top), (-10, -8), textcoords="offset points", color=colour, fontsize=7,
+                ha="right", va="center",
+            )  # fmt: skip
+    ax.set(xscale="log", yscale="log", xlim=(1, curves[0].steps[-1]), ylim=(bottom, top))
+    return plots.label_ends(ax, ends)

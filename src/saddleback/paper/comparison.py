@@ -1,7 +1,7 @@
-"""One comparison of rules over a grid of step sizes: its tasks, and its results as arrays.
+"""A comparison of rules over a grid of step sizes: its tasks, and its results as arrays.
 
 Each task is one run: all rules and all step sizes learn from the same experience, and the metrics
-of every setting are kept at every checkpoint.
+of every setting are stored at every checkpoint.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
 
 EPISODE = 135
-"""Steps of an episode of MountainCar under the behaviour policy, on average."""
+"""Mean length of an episode of MountainCar under the behaviour policy, in steps."""
 
 ROW = 80
-"""Bytes of a row of results in memory: ten columns."""
+"""Size of a row of results in memory, in bytes: ten columns."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Grid:
 
 
 PAPER = Grid(*((tuple(0.1 * 2.0**j for j in range(-10, 1)),) * 2))
-"""(α, β/α) ∈ {0.1·2^j, j = −10 … 0}², as in the paper: β is never more than a tenth of α."""
+"""(α, β/α) ∈ {0.1·2^j, j = −10 … 0}², as in the paper: β is at most a tenth of α."""
 
 USUAL = Grid(PAPER.alphas, tuple(2.0**j for j in range(-5, 6)))
-"""The same α with the usual time scales, β/α from 2⁻⁵ to 2⁵."""
+"""The same α with common ratios of time scales, β/α from 2⁻⁵ to 2⁵."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +71,21 @@ class Comparison:
     Attributes
     ----------
     name
-        Of its shards.
+        Prefix of the names of its shards.
     source, rules, grid
-        Where, what, with which step sizes.
+        The problem, the rules by their names, and the step sizes.
     count, unit
-        How many steps or episodes.
+        Number of steps or episodes.
     points
-        Where metrics are measured, in the same unit.
+        Checkpoints, in the same unit.
     runs, seed
-        Independent runs, spawned from the seed.
+        Number of independent runs, and the seed they are spawned from.
     theta0
-        First weights.
+        Initial weights.
     metrics
-        What is measured of a rule; called once for each, before any run.
+        Returns the metrics of a rule; called once per rule, before any run.
+    schedule
+        Turns step sizes into schedules; constant by default.
     """
 
     name: str
@@ -100,7 +102,7 @@ class Comparison:
     schedule: Callable[[FloatArray], Any] = np.asarray
 
     def study(self) -> dict[str, Any]:
-        """What was chosen, in words and numbers, for the manifest."""
+        """Return the parameters of the comparison, for the manifest."""
         return {
             "rules": {name: str(rule) for name, rule in self.rules.items()},
             "alphas": list(self.grid.alphas),
@@ -113,13 +115,13 @@ class Comparison:
         }
 
     def check(self) -> int:
-        """Refuse rules that do not fit the problem; return how many bytes the results will be."""
+        """Reject rules that do not fit the problem; return the size of the results in bytes."""
         as_source("paper", self.source()).streamer(list(self.rules.values()))
         settings = len(self.grid.alphas) * len(self.grid.ratios)
         return self.runs * len(self.rules) * len(self.points) * settings * ROW
 
     def tasks(self) -> list[Task]:
-        """One for each run."""
+        """Return one task per run."""
         return [
             Task(f"{self.name}-run{run:02d}", partial(self._run, run), self.size)
             for run in range(self.runs)
@@ -127,14 +129,14 @@ class Comparison:
 
     @property
     def size(self) -> int:
-        """Planned cost of a run: learner-steps, with `EPISODE` steps to an episode."""
+        """Planned cost of a run in learner-steps, with `EPISODE` steps per episode."""
         steps = self.count * (EPISODE if self.unit == "episodes" else 1)
         return steps * len(self.rules) * len(self.grid.alphas) * len(self.grid.ratios)
 
     def _run(self, run: int, progress: Progress | None) -> bytes:
         alpha = np.array(self.grid.alphas)[:, None]
         beta = alpha * np.array(self.grid.ratios)
-        found = learn(
+        results = learn(
             list(self.rules.values()), self.source(),
             alpha=self.schedule(alpha), beta=self.schedule(beta),
             **{self.unit: self.count}, rng=np.random.SeedSequence(self.seed, spawn_key=(run,)),
@@ -144,14 +146,14 @@ class Comparison:
         return packed(
             pa.concat_tables(
                 [
-                    rows_of(each, {"run": run, "rule": name})
-                    for name, each in zip(self.rules, found, strict=True)
+                    rows_of(result, {"run": run, "rule": name})
+                    for name, result in zip(self.rules, results, strict=True)
                 ]
             )
         )
 
-    def results(self, store: Store) -> Results:
-        """Read the results back, if they are of this very comparison."""
+    def results(self, store: Store) -> ComparisonResults:
+        """Read the results from a store, which must be of the same comparison."""
         store.expect(self.name, self.study())
         shards = [store.shard(task.name) for task in self.tasks()]
         shape = (len(self.rules), len(self.points), len(self.grid.alphas), len(self.grid.ratios))
@@ -161,11 +163,11 @@ class Comparison:
             for name in columns
             if name not in ("rule", "run")
         }
-        return Results(self, arrays)
+        return ComparisonResults(self, arrays)
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ComparisonResults:
     """Metrics of a comparison, each as an array [rule, run, point, α, β/α]."""
 
     comparison: Comparison
@@ -176,7 +178,7 @@ class Results:
         return np.asarray(self.arrays[metric][index])
 
     def diverged(self, index: int) -> IntArray:
-        """In how many runs each setting diverged, [α, β/α]."""
+        """Number of runs in which each setting diverged, [α, β/α]."""
         return np.asarray((self.arrays["diverged_at"][index, :, -1] >= 0).sum(axis=0))
 
     def final(self, index: int, metric: str) -> FloatArray:
@@ -189,9 +191,9 @@ class Results:
         return np.asarray(np.median(self.rule(index, metric)[:, -1], axis=0))
 
     def best(self, index: int, metric: str) -> tuple[int, int]:
-        """The setting with the least final metric; the first if all diverged."""
-        place = least(self.final(index, metric))
-        return (0, 0) if place is None else (place[0], place[1])
+        """Return the setting with the smallest final metric; the first one if all diverged."""
+        setting = least(self.final(index, metric))
+        return (0, 0) if setting is None else (setting[0], setting[1])
 
     def curve(self, index: int, metric: str) -> FloatArray:
         """Learning curves of the best setting, [point, run]."""
@@ -200,55 +202,55 @@ class Results:
 
 
 def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
-    """Return checkpoints from 0 to ``count``, closer together at first."""
+    """Return checkpoints from 0 to ``count``, more densely at the start."""
     inner = np.unique(np.round(count * np.linspace(0, 1, number) ** 2)).astype(int)
     return tuple(inner.tolist())
 
 
 def rule_names() -> list[str]:
-    """Names by which rules can be asked for."""
+    """Return the names of rules that ``--rule`` accepts."""
     return list(dict.fromkeys([*family(0.0, 0.0), *regularised(0.0, 0.0), *NAMED]))
 
 
 def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rule]:
-    """Rules by their names, with λ and ζ filled in; without names, `family`.
+    """Return rules by their names, with λ and ζ filled in; without names, `family`.
 
-    The problems have features of state-action pairs. A rule of state values is taken in its version
-    for those: the same trace and form, with the expected bootstrap.
+    The problems have features of state-action pairs, so a rule for state values is replaced by its
+    version for action values: the same trace and form, with the expected bootstrap.
     """
-    usual = family(lam, zeta)
-    ours = usual | regularised(lam, zeta)
-    found = {}
-    for name in names or usual:
+    defaults = family(lam, zeta)
+    predefined = defaults | regularised(lam, zeta)
+    rules = {}
+    for name in names or defaults:
         known("rule", name, rule_names())
-        if name in ours:
-            rule = ours[name]
+        if name in predefined:
+            rule = predefined[name]
         else:
-            takes = inspect.signature(NAMED[name]).parameters
-            rule = make(name, **({"lam": lam} if "lam" in takes else {}))
-        of_states = rule.values == "state" and rule.emphasis is None
-        found[name] = replace(rule, bootstrap=Expected()) if of_states else rule
-    return found
+            parameters = inspect.signature(NAMED[name]).parameters
+            rule = make(name, **({"lam": lam} if "lam" in parameters else {}))
+        for_states = rule.values == "state" and rule.emphasis is None
+        rules[name] = replace(rule, bootstrap=Expected()) if for_states else rule
+    return rules
 
 
 def family(lam: float, zeta: float) -> dict[str, Rule]:
-    """Every trace with the saddle and the correction form, and Expected Sarsa.
+    """Return every trace with the saddle and the correction form, and Expected Sarsa.
 
     The paper compares GES and GTB (saddle) with GQ and ABQ (correction): trace and form change
-    together. Here they are untangled.
+    together. Here each trace is combined with each form.
     """
-    found = {}
+    rules = {}
     for name, trace in _traces(lam, zeta).items():
         saddle, correction = ("ABQ saddle", name) if name == "ABQ" else (name, f"{name} corr.")
-        found[saddle] = Rule(trace, Saddle(), Expected())
-        found["GQ" if name == "GES" else correction] = Rule(trace, Correction(), Expected())
+        rules[saddle] = Rule(trace, Saddle(), Expected())
+        rules["GQ" if name == "GES" else correction] = Rule(trace, Correction(), Expected())
     first = ["GES", "GQ", "ABQ", "GTB", "GRetrace"]
-    ordered = {name: found[name] for name in first}
-    return ordered | {"Expected Sarsa": ExpectedSarsa(lam)} | found
+    ordered = {name: rules[name] for name in first}
+    return ordered | {"Expected Sarsa": ExpectedSarsa(lam)} | rules
 
 
 def regularised(lam: float, zeta: float) -> dict[str, Rule]:
-    """The regularised correction (η = 1), TDRC's, with each bounded trace."""
+    """Return TDRC's regularised correction (η = 1) with each bounded trace."""
     bounded = {k: trace for k, trace in _traces(lam, zeta).items() if k != "GES"}
     return {
         f"{name} reg.": Rule(trace, RegularisedCorrection(1.0), Expected())

@@ -1,20 +1,24 @@
-"""What a comparison over a grid shows: a table, curves, distributions, sensitivity maps."""
+"""Table and figures of a comparison over a grid: curves, distributions, sensitivity maps."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
-from matplotlib.ticker import MaxNLocator
+from matplotlib.colors import BoundaryNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from rich import box
 from rich.table import Table
 
 from saddleback import plots
+from saddleback._typing import FloatArray
 from saddleback.paper import Options
-from saddleback.paper.comparison import Results
+from saddleback.paper.claims import number
+from saddleback.paper.comparison import ComparisonResults
+from saddleback.plots.style import tick_label
 from saddleback.rules import (
     Correction,
     Form,
@@ -24,27 +28,33 @@ from saddleback.rules import (
     UpdateNorm,
 )
 
-PALETTE = ("blue", "orange", "green", "pink", "black", "purple")
-"""Colours of traces."""
+TRACES = (("blue", "o"), ("orange", "s"), ("green", "^"), ("pink", "D"), ("purple", "v"))
+"""Colours and markers of traces."""
 
-STYLES: dict[type[Form], Any] = {
-    Saddle: "-",
-    Correction: "--",
-    SemiGradient: ":",
-    RegularisedCorrection: "-.",
-    UpdateNorm: (0, (5, 1, 1, 1, 1, 1)),
+FORMS: dict[type[Form], tuple[Any, str]] = {
+    Saddle: ("-", "full"),
+    Correction: ("--", "none"),
+    SemiGradient: (":", "none"),
+    RegularisedCorrection: ("-.", "none"),
+    UpdateNorm: ((0, (5, 1, 1, 1, 1, 1)), "full"),
 }
-"""Line styles of forms."""
+"""Line styles and marker fills of forms."""
 
-PANEL = 1.4
-"""Inches of a panel of curves."""
+PANEL = 1.75
+"""Height of a panel, in inches."""
 
-COLUMNS = 3
-"""Maps beside each other."""
+LEGEND_COLUMNS = 5
+"""Columns of the legend, and of maps."""
+
+OFFSETS = 6
+"""Positions of markers between two of the same line."""
+
+LEVELS = 8
+"""Colours of a sensitivity map, separated by quantiles of all settings."""
 
 
-def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
-    """For each rule the best final value of each metric, where, and how many settings diverged."""
+def tabulate(results: ComparisonResults, title: str, metrics: dict[str, str]) -> Table:
+    """Return the best final value of each metric for each rule, its setting, and divergences."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left", padding=(0, 1, 0, 0))
     table.add_column("rule", no_wrap=True)
     table.add_column("div.", justify="right", min_width=4)
@@ -55,18 +65,19 @@ def tabulate(results: Results, title: str, metrics: dict[str, str]) -> Table:
     settings = results.arrays["diverged_at"][0, 0, 0].size
     grid = results.comparison.grid
     for index, name in enumerate(results.comparison.rules):
-        gone = int((results.diverged(index) > 0).sum())
+        diverged = int((results.diverged(index) > 0).sum())
         i, j = results.best(index, first)
         table.add_row(
             name,
-            str(gone),
+            str(diverged),
             *(_short(results.final(index, metric).min()) for metric in metrics),
             f"{grid.alphas[i]:.3g}, {grid.ratios[j]:.3g}",
         )
     table.caption_justify = "left"
     table.caption = (
         f"Best of {settings} settings: mean over runs and the last tenth of the checkpoints. div.: "
-        f"settings that diverged in a run. The pair is the best by {metrics[first]}."
+        f"settings that diverged in a run. The pair is the best by {metrics[first]}. Rules without "
+        "β count each α once for every β/α."
     )
     return table
 
@@ -76,109 +87,226 @@ def _short(value: float) -> str:
 
 
 def draw(
-    results: Results, metrics: dict[str, str], title: str, options: Options, name: str
+    results: ComparisonResults, metrics: dict[str, str], title: str, options: Options, name: str
 ) -> list[Path]:
-    """Draw the three figures of a comparison, each one column wide."""
-    paths = []
-    settings = results.arrays["diverged_at"][0, 0, 0].size
+    """Draw the three figures of a comparison, each as wide as a page."""
+    title = title[0].upper() + title[1:]
     with plots.style():
-        figure, axes = plots.column(len(metrics), PANEL, gap=0.14, top=0.36, shared=True)
-        for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
-            curves(ax, results, metric)
-            ax.set(ylabel=label)
-        axes[-1].set(xlabel=results.comparison.unit)
-        axes[0].set_title(f"{title}\nbest setting of each rule; bands: all runs")
-        paths += options.save(figure, f"{name}-curves")
-
-        figure, axes = plots.column(len(metrics), PANEL, gap=0.46, top=0.36)
-        for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
-            distribution(ax, results, metric)
-            ax.set(xlabel=f"{label} at the end")
-        axes[0].set_title(f"{title}\nsettings, of {settings}, that end at or below a value")
-        paths += options.save(figure, f"{name}-distribution")
-
-        figure, axes = plots.column(
-            len(results.comparison.rules), 0.72, gap=0.22, across=COLUMNS, top=0.52, right=0.75,
-            shared=True,
-        )  # fmt: skip
-        metric, label = next(iter(metrics.items()))
-        _maps(axes, results, metric, label)
-        figure.suptitle(f"{title}\n{label} at the end; × diverged", x=0.02, ha="left")
-        paths += options.save(figure, f"{name}-sensitivity")
-    return paths
+        return [
+            *options.save(_curves_figure(results, metrics, title), f"{name}-curves"),
+            *options.save(_distribution_figure(results, metrics, title), f"{name}-distribution"),
+            *options.save(_sensitivity_figure(results, metrics, title), f"{name}-sensitivity"),
+        ]
 
 
-def _line(results: Results, index: int) -> tuple[str, Any]:
-    """Colour and line style of a rule: its trace and its form."""
+class LineStyle(NamedTuple):
+    """How a rule is drawn: its trace by colour and marker, its form by dashes and fill."""
+
+    colour: str
+    dashes: Any
+    marker: str
+    fill: str
+    offset: int
+    """Shift of the markers, so that those of overlapping lines do not coincide."""
+
+    def options(self, points: int) -> dict[str, Any]:
+        """Return the options of `Axes.plot`, with a few markers on the inner ones of the points."""
+        spacing = max(1, (points - 2) // 3)
+        first = 1 + self.offset % OFFSETS * spacing // OFFSETS
+        marked = list(range(first, points - 1, spacing))
+        return {
+            "color": self.colour, "ls": self.dashes, "marker": self.marker, "fillstyle": self.fill,
+            "ms": 3.5, "mew": 0.8, "markevery": marked,
+        }  # fmt: skip
+
+
+def line_style(results: ComparisonResults, index: int) -> LineStyle:
+    """Return how a rule is drawn; one that bootstraps without correction is black."""
     rules = list(results.comparison.rules.values())
     traces = list(dict.fromkeys(repr(rule.trace) for rule in rules))
-    colour = PALETTE[traces.index(repr(rules[index].trace)) % len(PALETTE)]
-    return plots.COLOURS[colour], STYLES[type(rules[index].form)]
+    trace = traces.index(repr(rules[index].trace))
+    colour, marker = TRACES[trace % len(TRACES)]
+    dashes, fill = FORMS.get(type(rules[index].form), ("-", "none"))
+    if isinstance(rules[index].form, SemiGradient):
+        colour, marker = "black", "x"
+    form = list(FORMS).index(type(rules[index].form)) if type(rules[index].form) in FORMS else 0
+    return LineStyle(plots.COLOURS[colour], dashes, marker, fill, trace + 3 * form)
 
 
-def curves(ax: Axes, results: Results, metric: str) -> Axes:
-    """Draw the learning curve of each rule's best setting: mean, and the range over runs."""
+def _legend(figure: Figure, results: ComparisonResults) -> None:
+    handles = [
+        Line2D(
+            [0, 1, 2], [0] * 3, label=name, **line_style(results, k).options(3) | {"markevery": [1]}
+        )
+        for k, name in enumerate(results.comparison.rules)
+    ]
+    plots.legend_above(figure, handles, LEGEND_COLUMNS)
+
+
+def _legend_rows(results: ComparisonResults) -> int:
+    return -(-len(results.comparison.rules) // LEGEND_COLUMNS)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.2g}" if value >= 1e-3 else number(value)
+
+
+def _settings(results: ComparisonResults) -> str:
+    grid = results.comparison.grid
+    alphas, ratios = (
+        f"{_plain(min(values))} to {_plain(max(values))}" for values in (grid.alphas, grid.ratios)
+    )
+    pairs = len(grid.alphas) * len(grid.ratios)
+    return f"{pairs} pairs of α ({alphas}) and β/α ({ratios})"
+
+
+def _curves_figure(results: ComparisonResults, metrics: dict[str, str], title: str) -> Figure:
+    comparison = results.comparison
+    caption = (
+        f"{title}. Each rule with the best of {_settings(results)} for the metric shown, by its "
+        f"final mean. Lines: median of {comparison.runs} runs; bands: quartiles. Colour and marker "
+        "give the trace, dashes and fill the form."
+    )
+    figure, axes = plots.panels(
+        1, len(metrics), PANEL, caption=caption, legend_rows=_legend_rows(results), top=0.08,
+        gap=(0.62, 0.0), left=0.62,
+    )  # fmt: skip
+    for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
+        curves(ax, results, metric)
+        ax.set(ylabel=label, xlabel=comparison.unit)
+    _legend(figure, results)
+    return figure
+
+
+def curves(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
+    """Draw the learning curve of each rule's best setting: median and quartiles over runs."""
     keep = np.array(results.comparison.points) > 0
     points = np.array(results.comparison.points)[keep]
-    ends = {}
-    for index, name in enumerate(results.comparison.rules):
-        curve = results.curve(index, metric)[keep]
-        colour, style = _line(results, index)
-        shown = np.where(np.isfinite(curve), curve, np.nan)
-        middle = shown.mean(axis=1)
-        ax.plot(points, middle, color=colour, ls=style)
-        ax.fill_between(
-            points, shown.min(axis=1), shown.max(axis=1), color=colour, alpha=0.12, lw=0
-        )
-        last = middle[np.isfinite(middle)]
-        ends[name] = plots.End(float(last[-1]) if len(last) else np.inf, colour)
-    ax.set(xscale="log", yscale="log", xlim=(points[0], points[-1]))
-    return plots.label_ends(ax, ends)
+    for index in range(len(results.comparison.rules)):
+        values = plots.quartiles(results.curve(index, metric)[keep])
+        low, middle, high = np.where(np.isfinite(values) & (values > 0), values, np.nan)
+        options = line_style(results, index).options(len(points))
+        ax.plot(points, middle, **options)
+        ax.fill_between(points, low, high, color=options["color"], alpha=0.12, lw=0)
+    ax.set(xscale="log", yscale="log", xlim=(10 ** np.floor(np.log10(points[0])), points[-1]))
+    return ax
 
 
-def distribution(ax: Axes, results: Results, metric: str) -> Axes:
-    """Draw how many settings end at or below each value; what diverged never counts."""
-    lines, ends = [], {}
-    for index, name in enumerate(results.comparison.rules):
-        final = results.final(index, metric).ravel()
-        final = np.sort(final[np.isfinite(final) & (final > 0)])
-        colour, style = _line(results, index)
-        lines.append((final, colour, style))
-        ends[name] = plots.End(len(final), colour)
-    some = [final for final, _, _ in lines if len(final)] or [np.ones(1)]
-    low = min(float(final[0]) for final in some)
-    high = 100 * max(float(np.quantile(final, 0.9)) for final in some)
-    for final, colour, style in lines:
-        counts = np.arange(len(final) + 1)
-        ax.step([*final, high], [*counts[1:], len(final)], where="post", color=colour, ls=style)
-    ax.set(xscale="log", xlim=(low / 2, high), ylim=(0, results.diverged(0).size * 1.03))
-    return plots.label_ends(ax, ends)
+def _distribution_figure(results: ComparisonResults, metrics: dict[str, str], title: str) -> Figure:
+    shown = dict(list(metrics.items())[:2])
+    caption = (
+        f"{title}. Fraction of {_settings(results)} (for rules without β, of the values of α) "
+        f"whose final value, the mean of {results.comparison.runs} runs, is at most x. Settings "
+        "that diverged in a run never count."
+    )
+    figure, axes = plots.panels(
+        1, len(shown), PANEL, caption=caption, legend_rows=_legend_rows(results), top=0.08,
+        gap=(0.2, 0.0), sharey=True,
+    )  # fmt: skip
+    for ax, (metric, label) in zip(axes, shown.items(), strict=True):
+        distribution(ax, results, metric)
+        ax.set(xlabel=f"final {label}")
+    axes[0].set(ylabel="fraction of settings")
+    _legend(figure, results)
+    return figure
 
 
-def _maps(axes: list[Axes], results: Results, metric: str, label: str) -> None:
-    """Draw the final metric over (α, β/α) for each rule, with what diverged crossed out."""
+def distribution(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
+    """Draw the fraction of settings with a final value at or below x; diverged ones never count."""
+    lines = []
+    for index, rule in enumerate(results.comparison.rules.values()):
+        final = results.final(index, metric)
+        final = final.ravel() if rule.form.has_dual else final[:, 0]  # without β rows repeat
+        lines.append((np.sort(final[np.isfinite(final) & (final > 0)]), final.size))
+    finite = [values for values, _ in lines if len(values)] or [np.ones(1)]
+    low = 0.5 * min(float(values[0]) for values in finite)
+    high = 100 * max(float(np.quantile(values, 0.9)) for values in finite)
+    for index, (values, settings) in enumerate(lines):
+        fractions = np.arange(len(values) + 1) / settings
+        ax.step(
+            [low, *values, high], [*fractions, fractions[-1]], where="post",
+            **line_style(results, index).options(len(values) + 2),
+        )  # fmt: skip
+    ax.set(xscale="log", xlim=(low, high), ylim=(-0.02, 1.03))
+    return ax
+
+
+def _sensitivity_figure(results: ComparisonResults, metrics: dict[str, str], title: str) -> Figure:
+    metric, label = next(iter(metrics.items()))
+    rules = len(results.comparison.rules)
+    columns = min(rules, LEGEND_COLUMNS)
+    caption = (
+        f"{title}. Final {label} (mean of {results.comparison.runs} runs) of each pair of step "
+        "sizes; dark is good. Colours change at the octiles of all settings. ×: diverged in a run. "
+        "A rule without β has the same value for every β/α."
+    )
+    figure, axes = plots.panels(
+        -(-rules // columns), columns, 0.95, caption=caption, gap=(0.12, 0.24), right=0.98,
+        sharex=True, sharey=True,
+    )  # fmt: skip
+    for ax in axes[rules:]:
+        ax.remove()
+    _maps(figure, axes[:rules], columns, results, metric, label)
+    return figure
+
+
+def _levels(values: FloatArray) -> FloatArray:
+    """Return the boundaries of the colours: quantiles of the values, rounded to three digits."""
+    quantiles = np.quantile(values, np.arange(LEVELS) / LEVELS) if len(values) else np.ones(1)
+    levels = np.unique([float(f"{value:.3g}") for value in quantiles])
+    if len(values):
+        levels[0] = min(levels[0], float(f"{0.995 * values.min():.3g}"))
+    return levels if len(levels) > 1 else np.array([0.5, 1.0]) * levels[0]
+
+
+def _maps(
+    figure: Figure,
+    axes: list[Axes],
+    columns: int,
+    results: ComparisonResults,
+    metric: str,
+    label: str,
+) -> None:
+    """Draw the final metric over (α, β/α) for each rule, with diverged settings crossed out."""
     finals = [results.final(index, metric) for index in range(len(results.comparison.rules))]
-    values = np.concatenate([final[np.isfinite(final) & (final > 0)] for final in finals])
-    if not len(values):
-        values = np.ones(2)
-    low = float(values.min())
-    norm = LogNorm(low, max(float(np.quantile(values, 0.8)), low * 1.01))
+    levels = _levels(np.concatenate([final[np.isfinite(final) & (final > 0)] for final in finals]))
+    norm = BoundaryNorm(levels, 256, extend="max")
     grid = results.comparison.grid
-    x, y = np.log2(grid.alphas), np.log2(grid.ratios)
+    x, y = np.array(grid.alphas), np.array(grid.ratios)
     image = None
-    for ax, name, final in zip(axes, results.comparison.rules, finals, strict=False):
+    for k, (ax, name, final) in enumerate(zip(axes, results.comparison.rules, finals, strict=True)):
         shown = np.where(np.isfinite(final), final, np.nan)
-        image = ax.pcolormesh(x, y, shown.T, norm=norm, shading="nearest", rasterized=True)
-        gone = np.argwhere(~np.isfinite(final))
-        ax.plot(x[gone[:, 0]], y[gone[:, 1]], "x", color=plots.COLOURS["orange"], ms=3, mew=0.8)
-        ax.set_title(name.replace("Expected", "Exp."), fontsize=7, pad=2)
-        ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-        ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        image = ax.pcolormesh(_edges(x), _edges(y), shown.T, norm=norm, rasterized=True)
+        diverged = np.argwhere(~np.isfinite(final))
+        ax.plot(
+            x[diverged[:, 0]], y[diverged[:, 1]], "x", color=plots.COLOURS["orange"], ms=2.5,
+            mew=0.7,
+        )  # fmt: skip
+        ax.set_title(name, fontsize=7, pad=2)
+        ax.set(xscale="log", yscale="log")
+        decades = np.arange(np.ceil(np.log10(x.min()) - 0.1), np.floor(np.log10(x.max()) + 0.1))
+        ax.set_xticks(10.0**decades)
         ax.grid(False)
-    figure = axes[0].figure
-    figure.supxlabel("log₂ α", fontsize=8, y=0.0, va="bottom")
-    figure.supylabel("log₂ β/α", fontsize=8, x=0.015, ha="left")
+        if k % columns == 0:
+            ax.set(ylabel="β/α")
+        if k + columns >= len(axes):
+            ax.set(xlabel="α")
+            ax.tick_params(labelbottom=True)
     if image is not None:
-        top, low = axes[0].get_position().y1, axes[-1].get_position().y0
-        place = figure.add_axes((0.81, low, 0.025, top - low))
-        figure.colorbar(image, cax=place, extend="max").set_label(label)
+        top, bottom = axes[0].get_position().y1, axes[-1].get_position().y0
+        right = axes[min(columns, len(axes)) - 1].get_position().x1
+        bar = figure.colorbar(
+            image, cax=figure.add_axes((right + 0.015, bottom, 0.015, top - bottom)), ticks=levels,
+            extend="max", spacing="uniform",
+        )  # fmt: skip
+        bar.ax.set_yticklabels([tick_label(level, powers=False) for level in levels])
+        bar.ax.tick_params(size=0)
+        bar.set_label(f"final {label}")
+
+
+def _edges(values: FloatArray) -> FloatArray:
+    """Return the edges of cells around a geometric grid."""
+    if len(values) < 2:
+        return np.asarray([values[0] / 2, values[0] * 2])
+    ratio = np.sqrt(values[1] / values[0])
+    return np.asarray([values[0] / ratio, *(values * ratio)])

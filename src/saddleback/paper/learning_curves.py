@@ -1,4 +1,4 @@
-"""Several learners on one problem, over independent runs, beside their expected iteration."""
+"""Learners on one problem: independent sampled runs and the expected iteration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from saddleback.system import System
 
 
 class Learner(NamedTuple):
-    """A rule with its step sizes, and the colour it is drawn in."""
+    """A rule, its step sizes, and the colour of its curves."""
 
     rule: Rule
     alpha: float
@@ -26,8 +26,8 @@ class Learner(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """Curves of one learner.
+class LearnerCurves:
+    """Learning curves of one learner.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Comparison:
     expected_mspbe, expected_error
         The same along the expected (deterministic) iteration, [n].
     diverged
-        How many of the sampled runs left the bound.
+        Number of sampled runs that exceeded the bound.
     """
 
     learner: Learner
@@ -59,7 +59,7 @@ def compare(
     steps: int,
     runs: int,
     seed: int,
-) -> Comparison:
+) -> LearnerCurves:
     """Run a learner ``runs`` times and once in expectation, recording on a logarithmic grid."""
     rule, alpha, beta, _ = learner
     points = np.unique(np.geomspace(1, steps, 120).astype(np.int64))
@@ -67,7 +67,7 @@ def compare(
     sampled = learn(rule, problem, rng=seed, runs=runs, record=points, **options)
     system = System.exact(problem, rule)
     expected = iterate(system, record=points, **options)
-    return Comparison(
+    return LearnerCurves(
         learner=learner,
         system=system,
         steps=points,
@@ -80,10 +80,10 @@ def compare(
 
 
 def tabulate(title: str, first: str) -> Table:
-    """Return an empty table of learners; ``first`` heads the column that tells problems apart."""
+    """Return an empty table of learners; ``first`` is the heading of the column of problems."""
     table = Table(
         title=title,
-        caption="Medians over runs. Diverged: past 10⁶ times the problem's scale.",
+        caption="Medians over runs. Diverged: more than 10⁶ times the problem's scale.",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
     )
@@ -92,8 +92,8 @@ def tabulate(title: str, first: str) -> Table:
     return table
 
 
-def add(table: Table, first: str, result: Comparison) -> None:
-    """Add a learner: rule, step sizes, outcome, and the medians over runs at the end."""
+def add(table: Table, first: str, result: LearnerCurves) -> None:
+    """Add a learner: rule, step sizes, divergences, and the final medians over runs."""
     runs = result.mspbe.shape[1]
     table.add_row(
         first,

@@ -1,44 +1,49 @@
-"""What is true on MountainCar: values of π and linear systems, by simulating π itself.
+"""Reference values and linear systems on MountainCar, by simulation of π itself.
 
 Importance traces above the λ ceiling have infinite variance, so an Â from experience of μ is mostly
 noise. But A = E[φ(s, a) Σ_k (γλ)^k (γb_{k+1} − φ_k)ᵀ] with (s, a) from the visits of μ, and *π*
-followed from there, has no ratios in it at all. Shorter or bounded traces need no such care.
+followed from there, has no importance ratios. Shorter or bounded traces can be estimated directly.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from saddleback._typing import FloatArray
 from saddleback.engine import ForwardMoments, Simulation
+from saddleback.paper.comparison import Metrics
 from saddleback.problems.mountain_car_rollouts import returns, rollouts
-from saddleback.rules import GES, Importance, Rule
+from saddleback.rules import GES, Expected, Importance, Rule, Saddle, Trace
 from saddleback.system import System, linear_stability
 from saddleback.theory import trace_radius
 
 SPACING = 20
-"""Steps of μ between two pairs from which rollouts begin."""
+"""Steps of μ between two pairs at which rollouts start."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much simulation goes into the truth."""
+    """Amount of simulation for the reference."""
 
     starts: int = 40_000
-    """Rollouts of π behind the systems of importance traces."""
+    """Rollouts of π for the systems of importance traces."""
     steps: int = 1_200_000
-    """Steps of μ behind the systems of bounded traces, and behind M."""
+    """Steps of μ for the systems of bounded traces, and for M."""
     pairs: int = 2000
-    """State-action pairs at which values are compared, drawn from the visits of μ."""
+    """State-action pairs at which values are compared, sampled from the visits of μ."""
     returns: int = 200
-    """Rollouts of π for each of them."""
+    """Rollouts of π from each of them."""
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class ReferenceValues:
     """q^π at some pairs, with standard errors, and the features there."""
 
     phi: csr_array
@@ -46,7 +51,7 @@ class Values:
     error: FloatArray
 
     def mse(self, theta: FloatArray) -> FloatArray:
-        """‖Φθ − q^π‖²/‖q^π‖² over the pairs, without what the errors of q^π would add."""
+        """Return ‖Φθ − q^π‖²/‖q^π‖² over the pairs, corrected for the sampling error of q^π."""
         rows = theta.reshape(-1, theta.shape[-1])
         gap = (self.phi @ rows.T).T.reshape(*theta.shape[:-1], -1) - self.q
         noise = float(np.mean(self.error**2))
@@ -58,25 +63,29 @@ class Objective:
     """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
 
     def __init__(self, system: System, half: FloatArray) -> None:
-        self._used = np.flatnonzero(system.A.any(axis=0))  # nearly a third of the tiles never are
+        self._used = np.flatnonzero(
+            system.A.any(axis=0)
+        )  # almost a third of the tiles are never active
         self._B, self._c = half @ system.A[:, self._used], half @ system.b
 
     def mspbe(self, theta: FloatArray) -> FloatArray:
-        """The MSPBE of θ […, p]."""
+        """Return the MSPBE of θ […, p]."""
         rows = theta.reshape(-1, theta.shape[-1])[:, self._used]
         gap = rows @ self._B.T + self._c
         return np.asarray(0.5 * np.einsum("ki,ki->k", gap, gap)).reshape(theta.shape[:-1])
 
 
 def half_inverse(M: FloatArray) -> FloatArray:
-    """M^(−½) on the range of M, [rank, p]."""
+    """Return M^(−½) on the range of M, [rank, p]."""
     values, vectors = np.linalg.eigh(M)
     kept = values > linear_stability.RTOL * values[-1]
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
 
 
-def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Values:
-    """Simulate π from pairs that μ visits."""
+def reference_values(
+    car: Simulation, effort: Effort, seed: np.random.SeedSequence
+) -> ReferenceValues:
+    """Simulate π from pairs visited by μ."""
     draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
     steps = car.sampler(draw).take(100 * effort.pairs)
     chosen = slice(None, None, 100)  # far enough apart to be nearly independent
@@ -89,18 +98,18 @@ def values(car: Simulation, effort: Effort, seed: np.random.SeedSequence) -> Val
         simulate,
     ).reshape(-1, effort.returns)
     error = gains.std(axis=1, ddof=1) / np.sqrt(effort.returns)
-    return Values(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
+    return ReferenceValues(csr_array(car.phi(states, actions)), gains.mean(axis=1), error)
 
 
 def from_experience(
     car: Simulation, rule: Rule, steps: int, seed: np.random.SeedSequence
 ) -> System:
-    """The system as experience of μ gives it, without standard errors, which nobody asks for."""
+    """Estimate a system from experience of μ, without standard errors."""
     return replace(System.estimate(car, rule, steps=steps, rng=seed, batches=2), errors=None)
 
 
 def fixed_point(system: System) -> FloatArray:
-    """θ* of a system, found on the features that are ever active; the others have weight 0."""
+    """Return θ* of a system, solved on the active features; the others get weight 0."""
     used = np.flatnonzero(system.A.any(axis=0) | (np.diag(system.M) > 0))
     part = np.ix_(used, used)
     inner = System(system.A[part], system.b[used], system.M[part], system.C[part], system.rule)
@@ -110,18 +119,18 @@ def fixed_point(system: System) -> FloatArray:
 
 
 def gram(car: Simulation, steps: int, seed: np.random.SeedSequence) -> FloatArray:
-    """M as the same experience gives it; it has nothing to do with the rule."""
+    """Estimate M from the same experience; it does not depend on the rule."""
     return from_experience(car, GES(0.0), steps, seed).M
 
 
-def trusted(
+def reference_system(
     car: Simulation,
     rule: Rule,
     effort: Effort,
     by_mu: np.random.SeedSequence,
     by_pi: np.random.SeedSequence,
 ) -> System:
-    """The system of a rule with Â that can be trusted, whatever the trace."""
+    """Return a reliable estimate of the system of a rule, for any trace."""
     if trace_radius(car, rule) < 1.0:
         return from_experience(car, rule, effort.steps, by_mu)
     M = gram(car, effort.steps, by_mu)
@@ -132,7 +141,7 @@ def trusted(
 def _by_rollouts(
     car: Simulation, rule: Rule, starts: int, seed: np.random.SeedSequence
 ) -> tuple[FloatArray, FloatArray]:
-    """A and b of an importance trace: only the first pair enters the trace, and π is followed."""
+    """Estimate A and b of an importance trace by following π from pairs visited by μ."""
     lam = rule.trace.lam if isinstance(rule.trace, Importance) else 0.0
     draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
     steps, streamer = car.sampler(draw).take(SPACING * starts), car.streamer([rule])
@@ -151,3 +160,83 @@ def _by_rollouts(
         A += sums.moments().A * len(first)
         b += sums.moments().b * len(first)
     return A / starts, b / starts
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class ThreadSafeCache(Generic[Key, Value]):
+    """A function that computes each value once, also when called from several threads.
+
+    Examples
+    --------
+    >>> calls = []
+    >>> square = ThreadSafeCache(lambda k: calls.append(k) or k * k)
+    >>> square(3), square(3), calls
+    (9, 9, [3])
+    """
+
+    def __init__(self, work: Callable[[Key], Value]) -> None:
+        self._work, self._guard = work, threading.Lock()
+        self._futures: dict[Key, Future[Value]] = {}
+
+    def __call__(self, key: Key) -> Value:
+        """Return the value, waiting if another thread is computing it."""
+        with self._guard:
+            first = key not in self._futures
+            future = self._futures.setdefault(key, Future())
+        if first:
+            try:
+                future.set_result(self._work(key))
+            except BaseException as error:
+                future.set_exception(error)
+        return future.result()
+
+
+class MountainCarReference:
+    """Metrics of learners: values of π, and systems of traces, reliable and as in the paper.
+
+    Each part is computed once, when first needed. The saddle and correction forms of one trace
+    share their system, so the trace is enough to identify it.
+    """
+
+    def __init__(self, car: Simulation, effort: Effort, metric_steps: int, seed: int) -> None:
+        def entropy(part: int) -> np.random.SeedSequence:
+            return np.random.SeedSequence([seed, 99, part])
+
+        def rule_of(trace: Trace) -> Rule:
+            return Rule(trace, Saddle(), Expected())
+
+        self._values = ThreadSafeCache[None, ReferenceValues](
+            lambda _: reference_values(car, effort, entropy(0))
+        )
+        self.system = ThreadSafeCache[Trace, System](
+            lambda trace: reference_system(car, rule_of(trace), effort, entropy(1), entropy(2))
+        )
+        half = ThreadSafeCache[tuple[int, int], FloatArray](
+            lambda chosen: half_inverse(gram(car, chosen[0], entropy(chosen[1])))
+        )
+        self._objective = ThreadSafeCache[Trace, Objective](
+            lambda trace: Objective(self.system(trace), half((effort.steps, 1)))
+        )
+        self._paper = ThreadSafeCache[Trace, Objective](
+            lambda trace: Objective(
+                from_experience(car, rule_of(trace), metric_steps, entropy(3)),
+                half((metric_steps, 3)),
+            )
+        )
+
+    @property
+    def values(self) -> ReferenceValues:
+        """q^π at the pairs of the comparison."""
+        return self._values(None)
+
+    def metrics(self, rule: Rule, lam: float) -> Metrics:
+        """Return MSE, the MSPBE of the rule, that of GES(λ), and the paper's MSPBE of the rule."""
+        return {
+            "mse": self.values.mse,
+            "mspbe": self._objective(rule.trace).mspbe,
+            "mspbe_common": self._objective(GES(lam).trace).mspbe,
+            "mspbe_paper": self._paper(rule.trace).mspbe,
+        }

@@ -1,7 +1,7 @@
-"""Where the off-line update of Expected Sarsa(λ) is stable on the two-state problem.
+"""The stable region of the off-line update of Expected Sarsa(λ) on the two-state problem.
 
 Example 1 of the paper: unstable exactly when γ > 5/(6−λ). The map is computed from the exact
-matrix A at each (γ, λ); the formula is only drawn on top of it.
+matrix A at each (γ, λ); the formula is drawn over it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import ListedColormap, TwoSlopeNorm
 from rich import box
 from rich.table import Table
 from scipy.optimize import brentq
@@ -27,8 +27,8 @@ from saddleback.system import System
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the paper leaves open, and what we chose."""
+class StabilityConfig:
+    """Our choices where the paper leaves the protocol open."""
 
     gammas: tuple[float, float, int] = (0.75, 0.9995, 101)
     """Range and number of discounts: the boundary runs from 5/6 to 1."""
@@ -38,33 +38,43 @@ class Choices:
     """γ and λ of the paper's experiments, marked on the map."""
 
 
+RANGE = (-0.5, 0.25)
+"""Range of the colours; smaller values are drawn as the lowest."""
+
+CAPTION = (
+    "Off-line Expected Sarsa(λ) on the two-state problem: largest real part of the eigenvalues of "
+    "the exact A. The update converges for small α where it is negative (blue), and diverges for "
+    "every α where it is positive (red)."
+)
+
+
 def growth(problem: Problem, lam: float, rule: str = "ExpectedSarsa") -> float:
     """Largest real part of an eigenvalue of the exact A: positive means divergence."""
     return float(System.exact(problem, NAMED[rule](lam)).spectrum[0].real)
 
 
 def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
-    """Least γ at which the exact A loses stability."""
+    """Smallest γ at which the exact A loses stability."""
     return float(
         brentq(lambda gamma: growth(two_state(gamma), lam, rule), 0.5, 1 - 1e-9, xtol=1e-13)
     )
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
-    """Compute the map, draw it, and tabulate the boundary; nothing here is random."""
-    choices = Choices()
+    """Compute the map, draw it, and tabulate the boundary; nothing is random."""
+    config = StabilityConfig()
     if options.quick:
-        choices = replace(choices, gammas=(0.75, 0.9995, 21), lambdas=(0.0, 1.0, 21))
-    gammas, lambdas = np.linspace(*choices.gammas), np.linspace(*choices.lambdas)
+        config = replace(config, gammas=(0.75, 0.9995, 21), lambdas=(0.0, 1.0, 21))
+    gammas, lambdas = np.linspace(*config.gammas), np.linspace(*config.lambdas)
     columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
     values = np.transpose(columns)
     with plots.style():
-        figure, ax = plt.subplots(figsize=(plots.WIDTH, 2.7))
-        draw(ax, gammas, lambdas, values, choices.experiments)
+        figure, (ax,) = plots.panels(1, 1, 2.6, caption=CAPTION, width=4.6, right=0.95, top=0.26)
+        draw(ax, gammas, lambdas, values, config.experiments)
         paths = options.save(figure, "stability")
 
     table = Table(
-        title="Two-state problem: the γ at which instability begins, found and by formula",
+        title="Two-state problem: the γ at which instability begins, computed and by formula",
         box=box.SIMPLE,
     )
     for heading in ("λ", "Expected Sarsa(λ)", "5/(6−λ)", "GTB, GRetrace", "5/(6−λ/2)"):
@@ -87,28 +97,34 @@ def draw(
     experiments: tuple[float, float],
 ) -> Axes:
     """Draw the largest real part over (γ, λ), with the boundary of the paper on it."""
-    limit = 0.5
-    shades = plt.get_cmap("RdBu_r")(np.linspace(0.12, 0.88, 255))
+    norm = TwoSlopeNorm(0.0, *RANGE)
+    ramp = [*np.linspace(0.08, 0.5, 128), *np.linspace(0.5, 0.8, 128)]
+    shades = ListedColormap(plt.get_cmap("RdBu_r")(ramp))
     image = ax.pcolormesh(
-        gammas, lambdas, np.clip(values, -limit, limit), cmap=ListedColormap(shades),
-        vmin=-limit, vmax=limit, shading="nearest", rasterized=True,
+        gammas, lambdas, np.maximum(values, RANGE[0]), cmap=shades, norm=norm, shading="gouraud",
+        rasterized=True,
     )  # fmt: skip
-    bar = ax.figure.colorbar(image, ax=ax, extend="both", shrink=0.9)
-    bar.set_label("largest real part, spectrum of A")
+    figure = ax.figure
+    place = ax.get_position()
+    bar = figure.colorbar(
+        image, cax=figure.add_axes((place.x1 + 0.025, place.y0, 0.025, place.height)), extend="min",
+        ticks=(-0.5, -0.25, 0.0, 0.1, 0.2), spacing="proportional",
+    )  # fmt: skip
+    bar.set_label("largest real part of an eigenvalue of A")
     fine = np.linspace(0, 1, 400)
-    ax.plot(5 / (6 - fine), fine, color="black", lw=2)
-    ax.text(0.9, 0.36, "γ = 5/(6−λ)", rotation=57, ha="left", va="center", fontsize=7)
-    ax.text(0.82, 0.62, "converges", ha="center")
-    ax.text(0.955, 0.12, "diverges", ha="center")
-    ax.plot(*experiments, marker="o", ms=3, mfc="white", mec="black", mew=0.8)
+    ax.plot(5 / (6 - fine), fine, color="black", lw=1.6)
+    ax.text(0.905, 0.36, "γ = 5/(6−λ)", rotation=52, ha="left", va="center", fontsize=7)
+    ax.text(0.84, 0.5, "converges", ha="center")
+    ax.text(0.955, 0.1, "diverges", ha="center")
+    ax.plot(*experiments, marker="o", ms=4, mfc="white", mec="black", mew=0.8, clip_on=False)
     ax.annotate(
-        "γ = λ = 0.99, as in the\npaper's experiments", experiments, xytext=(-24, -16), ha="right",
-        va="center", textcoords="offset points", fontsize=7, color="white",
-        arrowprops={"arrowstyle": "-", "color": "white", "lw": 0.8},
+        "the paper's\nexperiments:\nγ = λ = 0.99", experiments, xytext=(0.996, 0.62), ha="right",
+        va="center", fontsize=7, linespacing=1.1,
+        arrowprops={"arrowstyle": "-", "color": "black", "lw": 0.7, "shrinkB": 2},
     )  # fmt: skip
     ax.set(
         xlabel="discount γ", ylabel="trace decay λ", xlim=(gammas[0], 1.0), ylim=(0, 1),
-        title="Off-line Expected Sarsa(λ), two-state problem",
+        title="Expected Sarsa(λ) is unstable to the right of the line",
     )  # fmt: skip
     ax.grid(False)
     return ax

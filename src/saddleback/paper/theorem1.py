@@ -1,8 +1,8 @@
-"""Theorem 1: the off-line update is stable exactly where the spectrum of A lies in the left half.
+"""Theorem 1: the off-line update is stable where the spectrum of A is in the left half-plane.
 
 For small α its expectation, θ + α(Aθ + b), grows like e^(αkx) with x the largest real part of an
-eigenvalue of A. We iterate it and count: on the two-state problem over (γ, λ), where both signs
-occur, and on random problems; then we look at the iterates on both sides of Example 1's threshold.
+eigenvalue of A. We iterate it and measure the growth: on the two-state problem over (γ, λ), where
+both signs occur, and on random problems; then on both sides of the threshold of Example 1.
 """
 
 from __future__ import annotations
@@ -27,127 +27,147 @@ from saddleback.system import System
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the paper leaves open, and what we chose."""
+class Theorem1Config:
+    """Our choices where the paper leaves the protocol open."""
 
     gammas: tuple[float, float, int] = (0.75, 0.999, 12)
     lambdas: tuple[float, float, int] = (0.0, 0.95, 8)
     random: int = 60
-    """Random problems of 3 states, γ = .99, λ = 0: of these a few are unstable."""
+    """Random problems of 3 states, γ = 0.99, λ = 0; a few of them are unstable."""
     alpha: float = 0.01
-    """The paper gives none; the printed bound on it is not the right one."""
+    """The paper gives none, and its bound on α is wrong."""
     steps: int = 20_000
     beside: tuple[float, ...] = (-0.018, -0.009, 0.0, 0.009, 0.018)
-    """How far from the threshold γ = 5/(6−λ) the iterates are shown, at λ = ½."""
+    """Distances of γ from the threshold 5/(6−λ) at which iterates are shown, at λ = ½."""
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Largest real parts of eigenvalues, and the growth of ‖θ_k‖ for each unit of αk."""
+class GrowthRates:
+    """Growth of ‖θ_k‖ per unit of αk: the largest real parts of eigenvalues, and as measured."""
 
     predicted: FloatArray
     measured: FloatArray
 
     @property
     def agree(self) -> int:
-        """At how many points prediction and measurement have the same sign."""
+        """Number of points where prediction and measurement have the same sign."""
         return int((np.sign(self.predicted) == np.sign(self.measured)).sum())
 
     @property
-    def gap(self) -> float:
+    def error(self) -> float:
         """Largest difference."""
         return float(np.abs(self.predicted - self.measured).max())
 
 
-def norms(problem: Problem, lam: float, c: Choices, points: list[int]) -> FloatArray:
+def norms(problem: Problem, lam: float, config: Theorem1Config, points: list[int]) -> FloatArray:
     """‖θ_k‖ of the expected off-line update from θ_0 = 1 without reward, at these k."""
     system = System.exact(problem, ExpectedSarsa(lam))
-    found = iterate(
-        replace(system, b=np.zeros(system.p)), alpha=c.alpha, steps=c.steps, theta0=1.0,
-        record=points, metrics={"norm": lambda theta: np.linalg.norm(theta, axis=-1)}, bound=1e300,
-    )  # fmt: skip
-    return np.asarray(found.curves["norm"])
+    run = iterate(
+        replace(system, b=np.zeros(system.p)),
+        alpha=config.alpha,
+        steps=config.steps,
+        theta0=1.0,
+        record=points,
+        metrics={"norm": lambda theta: np.linalg.norm(theta, axis=-1)},
+        bound=1e300,
+    )
+    return np.asarray(run.curves["norm"])
 
 
 @cache
-def count(c: Choices) -> dict[str, Counted]:
+def measure_growth(config: Theorem1Config) -> dict[str, GrowthRates]:
     """Predict and measure growth, on the two-state problem and on random ones."""
     two = [
         (two_state(gamma), lam)
-        for gamma in np.linspace(*c.gammas)
-        for lam in np.linspace(*c.lambdas)
+        for gamma in np.linspace(*config.gammas)
+        for lam in np.linspace(*config.lambdas)
     ]
     others = [
         (random_mdp(0.99, rng=seed, states=3, actions=2, features=3), 0.0)
-        for seed in range(c.random)
+        for seed in range(config.random)
     ]
-    return {name: _count(cases, c) for name, cases in (("two-state", two), ("random", others))}
+    return {
+        name: _measure(cases, config) for name, cases in (("two-state", two), ("random", others))
+    }
 
 
-def _count(cases: list[tuple[Problem, float]], c: Choices) -> Counted:
+def _measure(cases: list[tuple[Problem, float]], config: Theorem1Config) -> GrowthRates:
     predicted, measured = [], []
     for problem, lam in cases:
         predicted.append(System.exact(problem, ExpectedSarsa(lam)).spectrum[0].real)
-        early, late = norms(problem, lam, c, [c.steps // 2, c.steps])
-        measured.append(np.log(late / early) / (c.alpha * (c.steps - c.steps // 2)))
-    return Counted(np.array(predicted), np.array(measured))
+        early, late = norms(problem, lam, config, [config.steps // 2, config.steps])
+        measured.append(np.log(late / early) / (config.alpha * (config.steps - config.steps // 2)))
+    return GrowthRates(np.array(predicted), np.array(measured))
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
-    """Draw prediction against measurement, and iterates; tabulate. Nothing here is random."""
-    c = Choices()
-    counted = count(c)
+    """Draw measured against predicted growth, and iterates; tabulate. Nothing is random."""
+    config = Theorem1Config()
+    rates = measure_growth(config)
+    caption = (
+        "Expected off-line update of Expected Sarsa(λ), no reward, θ₀ = 1, "
+        f"α = {config.alpha:g}. Left: growth of log ‖θₖ‖ per unit of αk, over the second half of "
+        f"{config.steps:,} iterations, for the two-state problem over (γ, λ) and {config.random} "
+        "random problems (3 states, γ = 0.99, λ = 0). Right: two-state problem, λ = ½; the "
+        "threshold is γ = 5/(6−λ) = 0.909."
+    )
     with plots.style():
-        figure, axes = plots.column(2, 1.9, gap=0.62)
-        agreement(axes[0], counted)
-        iterates(axes[1], c)
+        figure, axes = plots.panels(1, 2, 2.1, caption=caption, gap=(0.7, 0.0), right=0.75)
+        agreement(axes[0], rates)
+        iterates(axes[1], config)
         paths = options.save(figure, "theorem1")
     table = Table(title="Theorem 1: growth of off-line iterates", box=box.SIMPLE)
     for heading in ("problems", "points", "unstable", "sign agrees", "largest difference"):
         table.add_column(heading, justify="left" if heading == "problems" else "right")
-    for name, each in counted.items():
+    for name, group in rates.items():
         table.add_row(
-            name, str(each.predicted.size), str(int((each.predicted > 0).sum())),
-            str(each.agree), f"{each.gap:.1e}",
-        )  # fmt: skip
+            name,
+            str(group.predicted.size),
+            str(int((group.predicted > 0).sum())),
+            str(group.agree),
+            f"{group.error:.1e}",
+        )
     return [table], paths
 
 
-def agreement(ax: Axes, counted: dict[str, Counted]) -> Axes:
-    """Draw measured against predicted growth; what Theorem 1 says is in the signs."""
-    both = np.concatenate([each.predicted for each in counted.values()])
-    low, high = both.min() - 0.05, both.max() + 0.05
+def agreement(ax: Axes, rates: dict[str, GrowthRates]) -> Axes:
+    """Draw measured against predicted growth; Theorem 1 is about the signs."""
+    predicted = np.concatenate([group.predicted for group in rates.values()])
+    low, high = predicted.min() - 0.08, predicted.max() + 0.12
+    ax.axvspan(0, high, color=plots.COLOURS["orange"], alpha=0.08, lw=0)
     ax.axhline(0, color=plots.COLOURS["black"], lw=0.6)
     ax.axvline(0, color=plots.COLOURS["black"], lw=0.6)
-    ax.plot([low, high], [low, high], color=plots.COLOURS["black"], lw=0.8, ls=":")
-    marks = (("○", "o", "blue", 0.62), ("△", "^", "orange", 0.5))
-    for (name, each), (sign, mark, colour, y) in zip(counted.items(), marks, strict=True):
-        shade = plots.COLOURS[colour]
-        ax.plot(each.predicted, each.measured, mark, color=shade, ms=3, mfc="none")
-        ax.text(1.04, y, f"{sign} {name}", color=shade, fontsize=7, transform=ax.transAxes)
-    ax.text(1.01, 1.0, "equal", va="center", fontsize=7, transform=ax.transAxes)
-    ax.text(-0.02, low + 0.05, "stable ←", ha="right", fontsize=7)
-    ax.text(0.02, low + 0.05, "→ unstable", fontsize=7)
+    ax.plot([low, high], [low, high], color=plots.COLOURS["black"], lw=0.8, ls=":", label="y = x")
+    marks = (("o", "blue"), ("^", "orange"))
+    for (name, group), (mark, colour) in zip(rates.items(), marks, strict=True):
+        ax.plot(
+            group.predicted, group.measured, mark, color=plots.COLOURS[colour], ms=3.5, mfc="none",
+            label=f"{name} ({group.predicted.size})",
+        )  # fmt: skip
+    ax.legend(loc="upper left", handlelength=1.2)
+    ax.text(-0.02, low + 0.06, "stable", ha="right", fontsize=7)
+    ax.text(0.02, low + 0.06, "unstable", fontsize=7)
     ax.set(
-        xlim=(low, high), ylim=(low, high), xlabel="largest real part, spectrum of A",
-        ylabel="growth of ‖θ‖", title="Theorem 1: predicted and counted",
+        xlim=(low, high), ylim=(low, high), xlabel="largest real part of an eigenvalue of A",
+        ylabel="measured growth", title="Iterates grow at the predicted rate",
     )  # fmt: skip
     return ax
 
 
-def iterates(ax: Axes, c: Choices) -> Axes:
+def iterates(ax: Axes, config: Theorem1Config) -> Axes:
     """Draw ‖θ_k‖ at λ = ½ on both sides of γ = 5/(6−λ)."""
     lam = 0.5
-    points = list(range(0, c.steps + 1, c.steps // 50))
+    points = list(range(0, config.steps + 1, config.steps // 50))
     ends = {}
-    for away in c.beside:
-        gamma = 5 / (6 - lam) + away
-        values = norms(two_state(gamma), lam, c, points)
-        colour = plots.COLOURS["blue" if away < 0 else "orange" if away > 0 else "black"]
-        ax.plot(points, values, color=colour)
+    for distance in config.beside:
+        gamma = 5 / (6 - lam) + distance
+        values = norms(two_state(gamma), lam, config, points)
+        colour = plots.COLOURS["blue" if distance < 0 else "orange" if distance > 0 else "black"]
+        ax.plot(np.array(points) / 1000, values, color=colour)
         ends[f"γ = {gamma:.3f}"] = plots.End(float(values[-1]), colour)
     ax.set(
-        yscale="log", xlim=(0, c.steps), ylim=(1e-4, 1e4), xlabel="iteration k", ylabel="‖θ_k‖",
-        title="λ = ½, on both sides of γ = 5/(6−λ) = 0.909",
+        yscale="log", xlim=(0, config.steps / 1000), ylim=(5e-5, 5e4), ylabel="‖θₖ‖",
+        xlabel="iteration k (thousands)", title="Above γ = 0.909 they diverge, below they shrink",
     )  # fmt: skip
+    ax.set_xticks(np.linspace(0, config.steps / 1000, 5))
     return plots.label_ends(ax, ends)

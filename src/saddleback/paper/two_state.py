@@ -15,93 +15,104 @@ from rich.table import Table
 from saddleback import plots
 from saddleback._typing import ArrayLike
 from saddleback.paper import Options, small_comparison
-from saddleback.paper.learning_curves import Comparison, Learner, add, compare, tabulate
+from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the paper leaves open, and what we chose."""
+class TwoStateConfig:
+    """Our choices where the paper leaves the protocol open."""
 
     gamma: float = 0.999
     lam: float = 0.0
     rewards: tuple[tuple[float, float], ...] = ((1.0, -1.0), (0.5, 2.0))
-    """The paper names no reward. With none and θ_0 = 0 nothing ever moves, so we show zero reward
-    from θ_0 = 1, and this reward from θ_0 = 0."""
+    """The paper names no reward. Without reward, θ_0 = 0 is the solution and nothing moves, so we
+    show zero reward from θ_0 = 1, and this reward from θ_0 = 0."""
     alpha: float = 0.05
-    """One step size for both rules, so that only the form differs."""
+    """One step size for both rules, so that they differ in their form only."""
     beta: float = 0.05
     steps: int = 30_000
     runs: int = 10
 
 
-COMPARISON = small_comparison.Choices(below_ceiling=0.5, rewards=Choices().rewards)
-"""The ceiling of importance traces is .714 at γ = .99."""
+COMPARISON = small_comparison.SmallComparisonConfig(
+    below_ceiling=0.5, rewards=TwoStateConfig().rewards
+)
+"""The λ ceiling of importance traces is 0.714 at γ = 0.99."""
+
+TITLES = {
+    "no reward": "No reward: GES(0) converges to the solution",
+    "rewards": "Rewards: sampled GES(0) stops at a floor set by α",
+}
+"""Titles of the panels."""
 
 
 def make(rewards: ArrayLike | None) -> Problem:
-    """The problem of the comparison."""
+    """Return the problem of the comparison."""
     return two_state(0.99, rewards)
 
 
 def check(options: Options) -> int:
-    """Refuse what cannot be run; return how many bytes the results will be."""
+    """Reject options that cannot be run; return the size of the results in bytes."""
     return small_comparison.check("two-state", make, COMPARISON, options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
-    """Run both rules with and without reward, draw the MSPBE, tabulate the end."""
-    c = Choices()
-    runs, seed = options.runs or (2 if options.quick else c.runs), options.seed
-    c = replace(c, steps=c.steps // 10) if options.quick else c
-    learners = [
-        Learner(ExpectedSarsa(c.lam), c.alpha, 0.0, plots.COLOURS["orange"]),
-        Learner(GES(c.lam), c.alpha, c.beta, plots.COLOURS["blue"]),
-    ]
+    """Run both rules with and without reward, draw the MSPBE, tabulate the final values."""
+    config = TwoStateConfig()
+    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
+    config = replace(config, steps=config.steps // 10) if options.quick else config
+    sarsa = Learner(ExpectedSarsa(config.lam), config.alpha, 0.0, plots.COLOURS["orange"])
+    ges = Learner(GES(config.lam), config.alpha, config.beta, plots.COLOURS["blue"])
     settings = {
-        "no reward": (two_state(c.gamma), 1.0),
-        "rewards": (two_state(c.gamma, c.rewards), 0.0),
+        "no reward": (two_state(config.gamma), 1.0),
+        "rewards": (two_state(config.gamma, config.rewards), 0.0),
     }
-    table = tabulate(f"Two-state problem, γ = {c.gamma:g}, {c.steps:,} steps", "problem")
+    table = tabulate(f"Two-state problem, γ = {config.gamma:g}, {config.steps:,} steps", "problem")
+    caption = (
+        f"Two-state problem, γ = {config.gamma:g}, λ = {config.lam:g}, α = {config.alpha:g}, and "
+        f"for GES β = {config.beta:g}; θ₀ = 1 without reward, 0 with rewards. Lines: median of "
+        f"{runs} sampled runs; bands: quartiles; dashed: expected update; ▲: diverges."
+    )
     with plots.style():
-        figure, axes = plots.column(2, 1.5, gap=0.28, right=0.1, shared=True)
-        for ax, (title, (problem, theta0)) in zip(axes, settings.items(), strict=True):
-            results = [
-                compare(problem, learner, theta0=theta0, steps=c.steps, runs=runs, seed=seed)
-                for learner in learners
+        figure, axes = plots.panels(1, 2, 1.9, caption=caption, gap=(0.2, 0.0), sharey=True)
+        for ax, (kind, (problem, theta0)) in zip(axes, settings.items(), strict=True):
+            curves = [
+                compare(problem, learner, theta0=theta0, steps=config.steps, runs=runs, seed=seed)
+                for learner in (sarsa, ges)
             ]
-            draw(ax, results)
-            ax.set(title=f"{title}, θ₀ = {theta0:g}")
-            for result in results:
-                add(table, title, result)
-        star = results[-1].system
+            draw(ax, curves)
+            ax.set(title=TITLES[kind], xlabel="step")
+            for learner_curves in curves:
+                add(table, kind, learner_curves)
+        axes[0].set(ylabel="MSPBE")
+        solution = curves[-1].system
         error, relative = (
-            float(measure(star.fixed_point)) for measure in (star.mse_absolute, star.mse)
+            float(measure(solution.fixed_point))
+            for measure in (solution.mse_absolute, solution.mse)
         )
         table.caption = (
             f"{table.caption}\nWith rewards the fixed point itself has RMS error {error**0.5:.3g}, "
             f"relative MSE {relative:.3g}."
         )
-        axes[-1].set(xlabel="step")
-        plots.label(axes[0], 3, 3e4, "Expected Sarsa(0)\ndiverges", colour=learners[0].colour)
-        plots.label(axes[0], 20, 1e-5, "GES(0)\nconverges", colour=learners[1].colour)
-        plots.label(
-            axes[1], 3, 1e-5, "GES(0), sampled: to a\nfloor set by α", colour=learners[1].colour
-        )
-        plots.label(axes[1], 3, 1e-7, "dashed: in expectation", colour=learners[1].colour)
+        for ax in axes:
+            plots.label(ax, 230, 3e3, "Expected Sarsa(0)", colour=sarsa.colour, ha="right")
+        plots.label(axes[0], 900, 1e-5, "GES(0)", colour=ges.colour, ha="right")
+        plots.label(axes[1], 1.2e3, 5, "GES(0), sampled", colour=ges.colour)
+        plots.label(axes[1], 1.5e3, 1e-6, "GES(0), expected", colour=ges.colour, ha="right")
         paths = options.save(figure, "two-state")
     tables, more = small_comparison.compare("two-state", make, COMPARISON, options)
     return [table, *tables], paths + more
 
 
-def draw(ax: Axes, results: list[Comparison], top: float = 1e6, bottom: float = 1e-8) -> Axes:
+def draw(ax: Axes, curves: list[LearnerCurves], top: float = 1e6, bottom: float = 1e-8) -> Axes:
     """Draw the MSPBE of each learner over steps, sampled (bands) and expected (dashed)."""
-    for result in results:
+    for result in curves:
         plots.curve(
             ax, result.steps, result.mspbe, result.expected_mspbe, colour=result.learner.colour,
             top=top,
         )  # fmt: skip
-    ax.set(xscale="log", yscale="log", ylim=(bottom, top), ylabel="MSPBE")
+    ax.set(xscale="log", yscale="log", ylim=(bottom, top))
     return ax

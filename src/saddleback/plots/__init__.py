@@ -1,11 +1,21 @@
 """Figures: functions that take and return Axes, in one colour-blind-safe style."""
 
 from saddleback.plots.analysis_plots import overview
-from saddleback.plots.curves import curve, label
+from saddleback.plots.curves import BAND, curve, label, quartiles
 from saddleback.plots.labels import End, label_ends, spread
-from saddleback.plots.style import COLOURS, WIDTH, column, save, style
+from saddleback.plots.style import (
+    COLOURS,
+    COLUMN,
+    GREY,
+    PAGE,
+    legend_above,
+    mark_decades,
+    panels,
+    save,
+    style,
+)
 
 __all__ = [
-    "COLOURS", "WIDTH", "End", "column", "curve", "label", "label_ends", "overview", "save",
-    "spread", "style",
+    "BAND", "COLOURS", "COLUMN", "GREY", "PAGE", "End", "curve", "label", "label_ends",
+    "legend_above", "mark_decades", "overview", "panels", "quartiles", "save", "spread", "style",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A forest plot: all estimates of an evaluation below each other, and the logged policy."""
+"""Forest plot of an evaluation: all estimates with their intervals, and the logged policy."""
 
 from __future__ import annotations
 
@@ -8,41 +8,40 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from saddleback.plots.result_plots import titled
-from saddleback.plots.style import COLOURS
+from saddleback.plots.result_plots import centred_titles
+from saddleback.plots.style import COLOURS, GREY
 from saddleback.verdict.text_report import trusted
 
-GREY = "#767676"
 ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
-"""Inches of a row, of what is above and below them, and of the figure."""
+"""Height of a row, height of the margins, and width of the figure, in inches."""
 
 
 def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
-    """Draw the estimates of all targets, from the plain data of an evaluation."""
+    """Draw the estimates of all targets, from the dictionary of an evaluation."""
     verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
     targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
     rows = [(name, e) for name in targets for e in plain["estimates"] if e["target"] == name]
-    with titled():
+    with centred_titles():
         if ax is None:
             size = (WIDTH, HEAD + ROW * (len(rows) + len(targets) * (len(targets) > 1)))
             ax = plt.subplots(figsize=size, layout="constrained")[1]
-        places, labels, drawn = [], [], []
-        place, low, high = 0.0, [], []
+        heights, labels, drawn = [], [], []
+        y, low, high = 0.0, [], []
         for k, (name, estimate) in enumerate(rows):
             first = k == 0 or rows[k - 1][0] != name
             if first and len(targets) > 1:
-                places.append(place)
+                heights.append(y)
                 labels.append(name)
-                place += 1
+                y += 1
             verdict = verdicts.get(name) if first else None
-            reach = _draw(ax, place, estimate, verdict, plain)
-            if reach is not None:
-                low.append(reach[0])
-                high.append(reach[1])
-            drawn.append((place, estimate))
-            places.append(place)
+            extent = _draw(ax, y, estimate, verdict, plain)
+            if extent is not None:
+                low.append(extent[0])
+                high.append(extent[1])
+            drawn.append((y, estimate))
+            heights.append(y)
             labels.append(estimate["method"])
-            place += 1
+            y += 1
         logged = plain.get("logged")
         if logged is not None:
             ax.axvline(logged["value"], color=COLOURS["orange"], ls="--", lw=1.2)
@@ -50,18 +49,18 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
             low.append(ends[0])
             high.append(ends[1])
             ax.axvspan(*ends, color=COLOURS["orange"], alpha=0.15, lw=0)
-        if len(low) <= (logged is not None):  # nothing is reliable: all values decide the axis
+        if len(low) <= (logged is not None):  # nothing is reliable: fit the axis to all values
             values = [e["value"] for _, e in rows if e["value"] is not None]
             low, high = [*low, *values], [*high, *values]
         if low:
             pad = 0.08 * (max(high) - min(low)) or 1.0
             ax.set_xlim(min(low) - pad, max(high) + pad)
-        _mark_beyond(ax, drawn)
-        ax.set_yticks(places, labels)
+        _mark_outside(ax, drawn)
+        ax.set_yticks(heights, labels)
         if len(targets) > 1:
             for text in ax.get_yticklabels():
                 text.set_fontweight("bold" if text.get_text() in targets else "normal")
-        ax.set_ylim(place - 0.4, -0.6)
+        ax.set_ylim(y - 0.4, -0.6)
         ax.grid(False, axis="y")
         title = "Estimated value" + (f" of {targets[0]}" if len(targets) == 1 else "")
         caption = f"{plain['episodes']:,} episodes; bars are 95% confidence intervals"
@@ -76,47 +75,45 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
     return ax
 
 
-def _mark_beyond(ax: Axes, drawn: list[tuple[float, dict[str, Any]]]) -> None:
-    """Point to estimates and intervals that lie beyond the axis."""
+def _mark_outside(ax: Axes, drawn: list[tuple[float, dict[str, Any]]]) -> None:
+    """Draw arrows for estimates and intervals outside the axis."""
     low, high = ax.get_xlim()
-    for place, estimate in drawn:
+    for y, estimate in drawn:
         ends = [estimate[part] for part in ("value", "low", "high") if estimate[part] is not None]
-        for beyond, edge, mark in ((min(ends, default=low) < low, low, "<"),
+        for outside, edge, mark in ((min(ends, default=low) < low, low, "<"),
                                    (max(ends, default=high) > high, high, ">")):  # fmt: skip
-            if beyond:
-                ax.plot(edge, place, mark, ms=5, color=GREY, clip_on=False)
+            if outside:
+                ax.plot(edge, y, mark, ms=5, color=GREY, clip_on=False)
 
 
 def _draw(
     ax: Axes,
-    place: float,
+    y: float,
     estimate: dict[str, Any],
     verdict: dict[str, Any] | None,
     plain: dict[str, Any],
 ) -> tuple[float, float] | None:
-    """Draw one estimate; return how far it reaches, None if that should not decide the axis."""
+    """Draw one estimate; return its extent, or None if the axis need not include it."""
     value, low, high = (estimate[part] for part in ("value", "low", "high"))
     if value is None:
-        ax.text(
-            0.5, place, "undefined", transform=ax.get_yaxis_transform(), fontsize=7, va="center"
-        )
+        ax.text(0.5, y, "undefined", transform=ax.get_yaxis_transform(), fontsize=7, va="center")
         return None
     refused = verdict is not None and verdict["trust"] == "refused"
     unreliable = refused or (estimate["ess"] is not None and not trusted(estimate, plain))
     colour = GREY if unreliable else COLOURS["blue"]
     line = "--" if unreliable else "-"
     if low is not None and high is not None:
-        ax.plot([low, high], [place] * 2, color=colour, ls=line, lw=1.6)
+        ax.plot([low, high], [y] * 2, color=colour, ls=line, lw=1.6)
     mark, fill = "X" if refused else "o", "white" if unreliable else colour
-    ax.plot(value, place, mark, ms=5.5, color=colour, mfc=fill)
+    ax.plot(value, y, mark, ms=5.5, color=colour, mfc=fill)
     if verdict is None or refused:
         return None if unreliable else _ends(value, low, high)
-    wide = verdict["wide"]
-    if wide[0] is not None and wide[1] is not None:  # with the estimated bias
-        ax.plot(wide, [place] * 2, color=colour, lw=0.8)
-        for end in wide:
-            ax.plot([end] * 2, [place - 0.15, place + 0.15], color=colour, lw=0.8)
-    return _ends(value, *wide)
+    adjusted = verdict["wide"]  # includes the estimated bias
+    if adjusted[0] is not None and adjusted[1] is not None:
+        ax.plot(adjusted, [y] * 2, color=colour, lw=0.8)
+        for end in adjusted:
+            ax.plot([end] * 2, [y - 0.15, y + 0.15], color=colour, lw=0.8)
+    return _ends(value, *adjusted)
 
 
 def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
@@ -128,7 +125,7 @@ def _any_unreliable(plain: dict[str, Any]) -> bool:
 
 
 def forest_svg(plain: dict[str, Any]) -> str:
-    """Return the plot as SVG, to be placed in HTML."""
+    """Return the plot as SVG, for HTML."""
     with plt.rc_context({"svg.hashsalt": "saddleback", "svg.fonttype": "none"}):
         ax = forest(plain, None)
         file = io.StringIO()

@@ -1,4 +1,4 @@
-"""What results look like when they draw themselves; each function takes and returns Axes."""
+"""Plots of systems, analyses and runs; each function takes and returns Axes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.learning import Run
 from saddleback.plots.analysis_plots import overview, spectrum
-from saddleback.plots.style import COLOURS, style
+from saddleback.plots.curves import BAND, quartiles
+from saddleback.plots.style import COLOURS, mark_decades, style
 from saddleback.system import System
 from saddleback.theory import Analysis
 
 SIZE = (5.2, 3.2)
-"""Inches of a figure of one panel."""
+"""Size of a figure with one panel, in inches."""
 
-WIDE = 30.0
-"""Values that span so many times the least are drawn on a logarithmic axis."""
+LOG_SPAN = 30.0
+"""Ratio of the largest to the smallest value above which the axis is logarithmic."""
 
 NAMES = {"mspbe": "MSPBE", "mse": "relative MSE", "mse_absolute": "MSE"}
-"""Metrics as they are written."""
+"""Labels of metrics."""
 
 
 @contextlib.contextmanager
-def titled() -> Iterator[None]:
-    """Draw in the house style, with titles in the middle, where a title set later replaces them."""
+def centred_titles() -> Iterator[None]:
+    """Draw in the style of this package with centred titles, which `Axes.set_title` replaces."""
     with style(), plt.rc_context({"axes.titlelocation": "center"}):
         yield
 
 
 def panel(ax: Axes | None, square: bool = False) -> Axes:
-    """Return the panel that was given, or one of a new figure."""
+    """Return the given panel, or that of a new figure."""
     if ax is not None:
         return ax
     new: Axes = plt.subplots(figsize=(SIZE[1], SIZE[1]) if square else SIZE)[1]
@@ -45,40 +46,39 @@ def panel(ax: Axes | None, square: bool = False) -> Axes:
 
 
 def eigenvalues(system: System, ax: Axes | None) -> Axes:
-    """Draw the eigenvalues of A, named by the rule."""
-    with titled():
+    """Draw the eigenvalues of A, with the rule in the title."""
+    with centred_titles():
         return spectrum(panel(ax, square=True), system, f"{system.rule.display_name}\n")
 
 
-def analysis(found: Analysis) -> npt.NDArray[np.object_]:
-    """Draw the three panels of `overview`; return them."""
-    with titled():
-        figure = overview(found, f"{found.system.rule.display_name}, p = {found.system.p}")
+def analysis(result: Analysis) -> npt.NDArray[np.object_]:
+    """Draw the three panels of `overview` and return them."""
+    with centred_titles():
+        figure = overview(result, f"{result.system.rule.display_name}, p = {result.system.p}")
     return np.array(figure.axes[:3], dtype=object)
 
 
 def learning_curve(
     run: Run, metric: str, index: int | tuple[int, ...] | None, ax: Axes | None
 ) -> Axes:
-    """Draw one setting of a run: its curve, or the median and the quartiles over runs."""
-    place: Any = _place(run, metric, index)
-    values = run.curve(metric)[:, :, *place]
+    """Draw the curve of one setting: the median over runs, and the quartiles."""
+    setting: Any = _setting(run, metric, index)
+    values = run.curve(metric)[:, :, *setting]
     runs = values.shape[1]
-    diverged = run.diverged_at.reshape(runs, *run.alpha.shape)[:, *place]
-    low, high = np.quantile(values, [0.25, 0.75], axis=1, method="nearest")
-    middle = np.median(values, axis=1)
+    diverged = run.diverged_at.reshape(runs, *run.alpha.shape)[:, *setting]
+    low, middle, high = quartiles(values)
     with style():
         ax = panel(ax)
         colours = list(COLOURS.values())
         colour = colours[len(ax.get_legend_handles_labels()[1]) % len(colours)]
-        ax.plot(run.recorded, _finite(middle), color=colour, label=_label(run, place, diverged))
+        ax.plot(run.recorded, _finite(middle), color=colour, label=_label(run, setting, diverged))
         if runs > 1:
             ax.fill_between(
-                run.recorded, _finite(low), _finite(high), color=colour, alpha=0.18, lw=0
+                run.recorded, _finite(low), _finite(high), color=colour, alpha=BAND, lw=0
             )
-        known = np.isfinite(middle)
-        if known.any() and not known.all():  # where the curve leaves the picture
-            end = int(np.flatnonzero(known)[-1])
+        finite = np.isfinite(middle)
+        if finite.any() and not finite.all():  # mark the last point before divergence
+            end = int(np.flatnonzero(finite)[-1])
             ax.plot(run.recorded[end], middle[end], "X", color=colour, ms=7)
         _scale(ax)
         in_updates = (run.recorded == run.updates.reshape(len(run.recorded), -1).T).all()
@@ -90,33 +90,33 @@ def learning_curve(
     return ax
 
 
-def _place(run: Run, metric: str, index: int | tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the setting to draw: the one given, else the best, else the last to diverge."""
+def _setting(run: Run, metric: str, index: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the setting to draw: the given one, else the best, else the last to diverge."""
     if index is not None:
-        place = index if isinstance(index, tuple) else (index,)
-        if len(place) != run.alpha.ndim or any(
-            not -size <= k < size for k, size in zip(place, run.alpha.shape, strict=False)
+        setting = index if isinstance(index, tuple) else (index,)
+        if len(setting) != run.alpha.ndim or any(
+            not -size <= k < size for k, size in zip(setting, run.alpha.shape, strict=False)
         ):
             raise InvalidParameter(
                 f"index {index!r} is not a setting of step sizes of shape {list(run.alpha.shape)}."
             )
-        return place
+        return setting
     try:
         return run.best(metric).index
     except Undefined:
-        known = np.isfinite(run.curve(metric)).sum(axis=(0, 1))
-        return tuple(map(int, np.unravel_index(int(np.argmax(known)), known.shape)))
+        finite = np.isfinite(run.curve(metric)).sum(axis=(0, 1))
+        return tuple(map(int, np.unravel_index(int(np.argmax(finite)), finite.shape)))
 
 
-def _label(run: Run, place: tuple[int, ...], diverged: IntArray) -> str:
-    """Name a curve: rule, step sizes, how many runs, and how many of them diverged."""
-    parts = [run.rule.display_name, f"α = {run.alpha[place]:.3g}"]
+def _label(run: Run, setting: tuple[int, ...], diverged: IntArray) -> str:
+    """Return the label of a curve: rule, step sizes, number of runs, and of divergences."""
+    parts = [run.rule.display_name, f"α = {run.alpha[setting]:.3g}"]
     if run.rule.form.has_dual:
-        parts.append(f"β = {run.beta[place]:.3g}")
-    gone = int((diverged >= 0).sum())
+        parts.append(f"β = {run.beta[setting]:.3g}")
+    count = int((diverged >= 0).sum())
     if len(diverged) > 1:
-        parts.append(f"{len(diverged)} runs" + (f", {gone} diverged" if gone else ""))
-    elif gone:
+        parts.append(f"{len(diverged)} runs" + (f", {count} diverged" if count else ""))
+    elif count:
         parts.append(f"diverged at update {int(diverged[0]):,}")
     return ", ".join(parts)
 
@@ -126,8 +126,9 @@ def _finite(values: FloatArray) -> FloatArray:
 
 
 def _scale(ax: Axes) -> None:
-    """Make the value axis logarithmic if all that is drawn is positive and spans decades."""
+    """Make the value axis logarithmic if all values are positive and span decades."""
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.lines])
-    known = drawn[np.isfinite(drawn)]
-    wide = known.size > 0 and known.min() > 0 and known.max() > WIDE * known.min()
-    ax.set_yscale("log" if wide else "linear")
+    finite = drawn[np.isfinite(drawn)]
+    decades = finite.size > 0 and finite.min() > 0 and finite.max() > LOG_SPAN * finite.min()
+    ax.set_yscale("log" if decades else "linear")
+    mark_decades(ax)

@@ -1,8 +1,9 @@
-"""The house style of figures, and how they are written to disk."""
+"""The style of figures, their layout, and how they are written to disk."""
 
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import Formatter, LogLocator, NullLocator
 
 from saddleback.errors import InvalidParameter
 
@@ -28,18 +31,30 @@ COLOURS = {
 }
 """Colours with at least 3:1 contrast on white that stay apart without red-green vision."""
 
-WIDTH = 3.5
-"""Inches of one column of print: figures of the paper are made at the size they are read at."""
+GREY = "#767676"
+"""Colour of captions, and of values that are not reliable."""
+
+COLUMN = 3.5
+"""Width of one column of print, in inches."""
+
+PAGE = 7.0
+"""Width of a page of print, in inches: figures are drawn at the size they are read at."""
 
 LEFT = 0.54
-"""Inches left of the panels, for the numbers and the name of the axis."""
+"""Inches to the left of a panel, for the tick labels and the label of its axis."""
 
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+CAPTION_SIZE, CAPTION_LINE = 6.5, 0.125
+"""Font size of a caption in points, and height of one of its lines in inches."""
+
+LEGEND_LINE = 0.17
+"""Height of one row of a legend above the panels, in inches."""
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Draw in the house style inside the block; global settings are left alone."""
+    """Draw in the style of this package inside the block; global settings do not change."""
     with (
         as_file(files("saddleback.plots") / "saddleback.mplstyle") as sheet,
         plt.style.context(sheet),
@@ -47,36 +62,62 @@ def style() -> Iterator[None]:
         yield
 
 
-def column(
-    panels: int,
+def panels(
+    rows: int,
+    columns: int,
     height: float,
     *,
-    gap: float,
-    across: int = 1,
+    caption: str = "",
+    legend_rows: int = 0,
+    width: float = PAGE,
+    gap: tuple[float, float] = (0.3, 0.3),
+    left: float = LEFT,
+    right: float = 0.1,
     top: float = 0.22,
     bottom: float = 0.36,
-    right: float = 0.88,
-    shared: bool = False,
+    sharex: bool = False,
+    sharey: bool | str = False,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure one column wide, with panels of so many inches, a gap between them.
+    """Return a figure with a grid of panels, and its panels row by row.
 
-    Margins are in inches too; the right one takes names of lines. Known beforehand, they save the
-    time that working them out from the text would take, half of that of a figure.
+    All sizes are in inches: the height of a panel, the gaps between columns and between rows, and
+    the margins. The caption is set below the panels, over the width of the figure. ``legend_rows``
+    leaves room for a legend above them. Explicit sizes halve the time that a figure takes.
     """
-    rows = -(-panels // across)
-    whole = top + rows * height + (rows - 1) * gap + bottom
-    width = (WIDTH - LEFT - right - (across - 1) * 0.12) / across
+    lines = textwrap.wrap(caption, int(width * 72 / (0.535 * CAPTION_SIZE)))
+    bottom += CAPTION_LINE * len(lines) + (0.06 if lines else 0.0)
+    top += LEGEND_LINE * legend_rows
+    total = top + rows * height + (rows - 1) * gap[1] + bottom
+    panel_width = (width - left - right - (columns - 1) * gap[0]) / columns
     figure, axes = plt.subplots(
-        rows, across, figsize=(WIDTH, whole), sharex=shared, sharey=shared and across > 1,
+        rows, columns, figsize=(width, total), sharex=sharex, sharey=sharey,  # type: ignore[arg-type]
         squeeze=False, layout="none",
         gridspec_kw={
-            "left": LEFT / WIDTH, "right": 1 - right / WIDTH, "wspace": 0.12 / width,
-            "bottom": bottom / whole, "top": 1 - top / whole, "hspace": gap / height,
+            "left": left / width, "right": 1 - right / width, "wspace": gap[0] / panel_width,
+            "bottom": bottom / total, "top": 1 - top / total, "hspace": gap[1] / height,
         },
     )  # fmt: skip
-    for ax in axes.ravel()[panels:]:
-        ax.remove()
-    return figure, list(axes.ravel()[:panels])
+    if lines:
+        figure.text(
+            0.06 / width, 0.03 / total, "\n".join(lines), fontsize=CAPTION_SIZE, va="bottom",
+            color=GREY, linespacing=72 * CAPTION_LINE / (1.17 * CAPTION_SIZE),
+        )  # fmt: skip
+    return figure, list(axes.ravel())
+
+
+def legend_above(figure: Figure, handles: Sequence[Artist], columns: int) -> None:
+    """Place one legend for all panels at the top of a figure of `panels`, row by row."""
+    rows = -(-len(handles) // columns)
+    ordered = [
+        handles[row * columns + column]
+        for column in range(columns)
+        for row in range(rows)
+        if row * columns + column < len(handles)
+    ]
+    figure.legend(
+        handles=ordered, ncols=columns, loc="upper left", bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.15, borderpad=0.2, handlelength=2.6, columnspacing=1.4, labelspacing=0.3,
+    )  # fmt: skip
 
 
 def save(
@@ -86,19 +127,19 @@ def save(
     formats: Sequence[str] = ("png", "pdf"),
     dpi: float | None = None,
 ) -> list[Path]:
-    """Write a figure, the same bytes for the same picture, and close it."""
+    """Write a figure and close it; equal figures give equal bytes."""
     paths = [out / f"{name}.{kind}" for kind in formats]
     for ax in figure.axes:
-        _plain_decades(ax)
+        mark_decades(ax)
     figure.set_dpi(dpi or plt.rcParams["savefig.dpi"])
     engine = figure.get_layout_engine()
-    if engine is not None:  # lay it out once for both files
+    if engine is not None:  # compute the layout once for all files
         engine.execute(figure)
         figure.set_layout_engine("none")
     pdf: Any = FigureCanvasPdf
     png: Any = FigureCanvasAgg
     try:
-        for path in paths:  # savefig would draw each of them twice
+        for path in paths:  # savefig would draw the figure twice
             if path.suffix == ".pdf":
                 pdf(figure).print_pdf(path, metadata={"CreationDate": None})
             else:
@@ -110,33 +151,76 @@ def save(
     return paths
 
 
-def _plain_decades(ax: Axes) -> None:
-    """Mark logarithmic axes at whole decades, few of them, in plain text.
+def mark_decades(ax: Axes) -> None:
+    """Label logarithmic axes in plain text, all labels of an axis in the same notation.
 
-    The usual minor ticks and typeset exponents are most of the time that a figure takes.
+    Minor ticks and typeset exponents would take most of the time of a figure.
     """
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log":
-            low, high = sorted(axis.get_view_interval())
-            narrow = high < 60 * low
-            subs = (1.0, 2.0, 5.0) if narrow else (1.0,)
-            axis.set_major_locator(LogLocator(subs=subs, numticks=7))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: decade(value)))
+            if isinstance(axis.get_major_locator(), LogLocator):  # unless ticks were set
+                axis.set_major_locator(LogTicks())
+            axis.set_major_formatter(LogLabels())
             axis.set_minor_locator(NullLocator())
 
 
-def decade(value: float) -> str:
-    """Write a number of a logarithmic axis.
+POWERS = 2.65
+"""Decades from which a logarithmic axis is labelled in powers of ten."""
+
+
+STEPS = (1, 2, 3, 5, 10, 20, 25, 50)
+"""Decades between two ticks."""
+
+
+def _decades(axis: Any) -> float:
+    low, high = sorted(axis.get_view_interval())
+    return float(np.log10(high / low)) if low > 0 else np.inf
+
+
+class LogTicks(LogLocator):
+    """Ticks at whole decades, and between them where an axis spans less than `POWERS`."""
+
+    axis: Axis
+
+    def __init__(self) -> None:
+        super().__init__(numticks=7)
+
+    def __call__(self) -> Any:
+        """Return the ticks in the current limits."""
+        decades = _decades(self.axis)
+        if POWERS <= decades < np.inf:
+            step = next((size for size in STEPS if decades <= 6 * size), STEPS[-1])
+            low, high = np.log10(sorted(self.axis.get_view_interval())) / step
+            return 10.0 ** (step * np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1))
+        subs: tuple[float, ...] = (1.0, 3.0)
+        if decades < 1.6:
+            subs = (1.0, 2.0, 5.0) if decades > 0.9 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        self.set_params(subs=subs, numticks=7)
+        return super().__call__()
+
+
+class LogLabels(Formatter):
+    """Labels of a logarithmic axis: all powers of ten, or all plain numbers."""
+
+    axis: Axis
+
+    def __call__(self, value: float, position: int | None = None) -> str:
+        """Return the label of one tick."""
+        return tick_label(value, powers=_decades(self.axis) >= POWERS)
+
+
+def tick_label(value: float, *, powers: bool) -> str:
+    """Write a tick of a logarithmic axis, as a power of ten or as a plain number.
 
     Examples
     --------
-    >>> decade(1e-3), decade(0.2), decade(10.0), decade(5e-4)
-    ('10⁻³', '0.2', '10', '5·10⁻⁴')
+    >>> [tick_label(x, powers=True) for x in (1e-3, 1.0, 10.0, 5e-4)]
+    ['10⁻³', '10⁰', '10¹', '5·10⁻⁴']
+    >>> [tick_label(x, powers=False) for x in (0.003, 1.0, 3000.0, 5e-6)]
+    ['0.003', '1', '3,000', '5·10⁻⁶']
     """
     power = int(np.floor(np.log10(value) + 1e-9))
-    if -2 <= power <= 2:
-        return f"{value:g}"
-    lead = round(value / 10.0**power)
-    if not np.isclose(value, lead * 10.0**power, rtol=1e-6, atol=0.0):
-        return f"{value:.3g}"
-    return ("" if lead == 1 else f"{lead}·") + f"10{str(power).translate(RAISED)}"
+    if not powers and -4 < power < 5:
+        return f"{value:,.10g}" if value >= 1 else f"{value:.10g}"
+    lead = f"{value / 10.0**power:.3g}"
+    return ("" if lead == "1" else f"{lead}·") + f"10{str(power).translate(SUPERSCRIPTS)}"

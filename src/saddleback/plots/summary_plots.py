@@ -1,4 +1,4 @@
-"""What a log and a ranking look like when they draw themselves."""
+"""Plots of the summary of a log and of a ranking."""
 
 from __future__ import annotations
 
@@ -8,93 +8,99 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from saddleback.log import LogSummary
-from saddleback.plots.result_plots import titled
-from saddleback.plots.style import COLOURS
+from saddleback.plots.result_plots import centred_titles
+from saddleback.plots.style import COLOURS, GREY
 from saddleback.verdict import Ranking
 
-MOST = 20
-"""Most actions or candidates that are drawn."""
+MAX_ROWS = 20
+"""Largest number of actions or candidates in a figure."""
 
 WIDTH = 5.6
-"""Inches of a figure."""
+"""Width of a figure, in inches."""
 
 ROW = 0.26
-"""Inches of a row of a figure."""
+"""Height of a row, in inches."""
 
 TRUST = {"usable": ("blue", "o"), "doubtful": ("orange", "s"), "refused": ("black", "x")}
-"""Colour and marker of candidates by whether they can be trusted."""
+"""Colour and marker of candidates by their verdict."""
 
 
-def card(found: LogSummary) -> npt.NDArray[np.object_]:
-    """Draw how often each action was taken, and how episodes end."""
-    shown = min(len(found.actions), MOST)
-    with titled():
+def card(summary: LogSummary) -> npt.NDArray[np.object_]:
+    """Draw the share of each action, and how episodes end."""
+    shown = min(len(summary.actions), MAX_ROWS)
+    with centred_titles():
         _, (left, right) = plt.subplots(
             1, 2, figsize=(1.3 * WIDTH, 1.0 + ROW * max(4, shown)), width_ratios=[1.4, 1.0]
         )
-        shares = np.array(found.taken, dtype=np.float64) / max(1, found.rows)
+        shares = np.array(summary.taken, dtype=np.float64) / max(1, summary.rows)
         order = np.arange(shown)
         if shown < len(shares):
             order = np.argsort(-shares, kind="stable")[:shown]
-        names = [_short(found.actions[k]) for k in order]
+        names = [_short(summary.actions[k]) for k in order]
         _bars(left, names, shares[order], [f"{100 * share:.3g}%" for share in shares[order]])
-        rest = f", the {shown} most taken of {len(shares)}" if shown < len(shares) else ""
-        left.set(title=f"Actions{rest}: {found.rows:,} rows", xlabel="share of rows")
+        rest = f", the {shown} most frequent of {len(shares)}" if shown < len(shares) else ""
+        left.set(title=f"Actions{rest}: {summary.rows:,} rows", xlabel="share of rows")
         ends = {
-            "terminated": found.terminated, "truncated": found.truncated, "no flag": found.stops,
+            "terminated": summary.terminated, "truncated": summary.truncated,
+            "no flag": summary.stops,
         }  # fmt: skip
         counts = np.array(list(ends.values()), dtype=np.float64)
-        share = counts / max(1, found.episodes)
+        share = counts / max(1, summary.episodes)
         _bars(right, list(ends), share, [f"{int(count):,}" for count in counts])
-        right.set(title=f"Ends of {found.episodes:,} episodes", xlabel="share of episodes")
+        right.set(title=f"Ends of {summary.episodes:,} episodes", xlabel="share of episodes")
     return np.array([left, right], dtype=object)
 
 
 def _bars(ax: Axes, names: list[str], values: npt.NDArray[np.float64], texts: list[str]) -> None:
-    """Draw horizontal bars from the top down, with their numbers beside them."""
-    places = np.arange(len(names))
-    ax.barh(places, values, color=COLOURS["blue"], height=0.62)
-    for place, value, text in zip(places, values, texts, strict=True):
-        ax.annotate(text, (value, place), (3, 0), textcoords="offset points", va="center", size=7)
-    ax.set_yticks(places, names)
+    """Draw horizontal bars from the top down, each with its number."""
+    rows = np.arange(len(names))
+    ax.barh(rows, values, color=COLOURS["blue"], height=0.62)
+    for row, value, text in zip(rows, values, texts, strict=True):
+        ax.annotate(text, (value, row), (3, 0), textcoords="offset points", va="center", size=7)
+    ax.set_yticks(rows, names)
     ax.set(xlim=(0, 1.22 * max(float(values.max(initial=0.0)), 1e-9)))
     ax.invert_yaxis()
     ax.grid(False, axis="y")
 
 
-def ranking(found: Ranking, ax: Axes | None) -> Axes:
-    """Draw each candidate's difference to the baseline, and how far it reaches for sure."""
-    shown = found.candidates[:MOST]
-    sign = -1.0 if found.lower_is_better else 1.0
-    with titled():
+def ranking(result: Ranking, ax: Axes | None) -> Axes:
+    """Draw the difference of each candidate to the baseline, and its confidence bound."""
+    shown = result.candidates[:MAX_ROWS]
+    sign = -1.0 if result.lower_is_better else 1.0
+    with centred_titles():
         if ax is None:
             ax = plt.subplots(figsize=(WIDTH, 1.2 + ROW * max(3, len(shown))))[1]
         ax.axvline(0, color=COLOURS["black"], lw=1)
-        for place, each in enumerate(shown):
-            colour, mark = TRUST[each.trust]
-            if each.trust == "refused" or not np.isfinite([each.difference, each.bound]).all():
+        for row, candidate in enumerate(shown):
+            colour, mark = TRUST[candidate.trust]
+            ends = [candidate.difference, candidate.bound]
+            if candidate.trust == "refused" or not np.isfinite(ends).all():
+                ax.annotate(
+                    "not compared", (0, row), (4, 0), textcoords="offset points", va="center",
+                    color=GREY, fontsize=7,
+                )  # fmt: skip
                 continue
-            ax.plot([sign * each.bound, each.difference], [place] * 2, color=COLOURS[colour])
-            ax.plot(sign * each.bound, place, "|", color=COLOURS[colour], ms=9)
-            ax.plot(each.difference, place, mark, color=COLOURS[colour], ms=5)
-        names = [f"{_short(each.name)} ({each.trust})" for each in shown]
+            ax.plot([sign * ends[1], ends[0]], [row] * 2, color=COLOURS[colour])
+            ax.plot(sign * ends[1], row, "|", color=COLOURS[colour], ms=9)
+            ax.plot(ends[0], row, mark, color=COLOURS[colour], ms=5)
+        names = [f"{_short(candidate.name)} ({candidate.trust})" for candidate in shown]
         ax.set_yticks(range(len(shown)), names)
         ax.set_ylim(len(shown) - 0.5, -0.5)
         ax.margins(x=0.08)
         ax.grid(False, axis="y")
-        side, better = ("upper", "lower") if found.lower_is_better else ("lower", "higher")
-        count, sure = len(found.candidates), f"{1 - found.alpha:.0%}"
-        bound = f"{sure} {side} bound"
+        side, better = ("upper", "lower") if result.lower_is_better else ("lower", "higher")
+        count, level = len(result.candidates), f"{1 - result.alpha:.0%}"
+        bound = f"{level} {side} bound"
         if count > 1:
-            bound = f"{side} bounds, {sure} for all {count} at once"
-        rest = f" (the first {len(shown)} shown)" if len(shown) < count else ""
-        of = "the logged policy" if found.of == "logged policy" else "the baseline"
+            bound = f"simultaneous {level} {side} bounds of {count} candidates"
+        rest = f" (first {len(shown)} shown)" if len(shown) < count else ""
+        of = "the logged policy" if result.of == "logged policy" else "the baseline"
         ax.set(
-            xlabel=f"difference to {of}, {found.baseline:.4g} ({better} is better)",
-            title=f"Estimate and {bound}{rest}",
+            xlabel=f"difference from {of} (value {result.baseline:.4g}); {better} is better",
+            title=f"Estimates and {bound}{rest}" if count > 1 else f"Estimate and {bound}",
         )
     return ax
 
 
-def _short(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _short(name: str, limit: int = 28) -> str:
+    return name if len(name) <= limit else f"{name[: limit - 1]}…"

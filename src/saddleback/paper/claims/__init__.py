@@ -1,27 +1,89 @@
-"""The paper's claims, one by one, each with what we found and a verdict that follows from it."""
+"""The claims of the paper, each with our result and the verdict that follows from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass
 
-from saddleback.paper import Options, results_of
-from saddleback.paper.claims.claim import NO, PART, YES, Claim
-from saddleback.paper.claims.comparisons import comparison_claims, schedule_claims
-from saddleback.paper.claims.exact import exact_claims
-from saddleback.paper.claims.rates import rate_claims, table_claims
+YES, PART, NO = "reproduced", "reproduced in part", "not reproduced"
 
-__all__ = ["NO", "PART", "YES", "Claim", "every_claim"]
-
-SECTIONS: tuple[Callable[[Options], list[Claim]], ...] = (
-    exact_claims, rate_claims, table_claims, schedule_claims, comparison_claims,
-)  # fmt: skip
-
-STORES = ("table1", "step-size", "two-state", "baird", "mountain-car")
-"""Experiments whose results are needed."""
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def every_claim(options: Options) -> list[Claim]:
-    """Collect the claims, from the stores of the other experiments or computed on the spot."""
-    for name in STORES:
-        results_of(name, options)
-    return [claim for section in SECTIONS for claim in section(options)]
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper, our result, and the verdict.
+
+    Attributes
+    ----------
+    claim, result
+        Texts that can be read without the page.
+    verdict
+        `YES`, `PART` or `NO`.
+    figure
+        Name of the figure that shows the result, if there is one.
+    cells
+        Its row in the table of its section; empty for the claim and the result themselves.
+    """
+
+    claim: str
+    result: str
+    verdict: str
+    figure: str = ""
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """Claims that share one table of the page.
+
+    Attributes
+    ----------
+    title, introduction
+        Heading, and the text above the table.
+    headings
+        Columns of the table, without the number of the claim and the verdict.
+    claims
+        Its rows.
+    """
+
+    title: str
+    introduction: str
+    headings: tuple[str, ...]
+    claims: tuple[Claim, ...]
+
+
+def verdict(*conditions: bool) -> str:
+    """Return the verdict: all conditions hold, some, or none.
+
+    Examples
+    --------
+    >>> verdict(True, True), verdict(True, False), verdict(False)
+    ('reproduced', 'reproduced in part', 'not reproduced')
+    """
+    return YES if all(conditions) else PART if any(conditions) else NO
+
+
+def number(value: float, digits: int = 2) -> str:
+    """Write a number with a few significant digits and powers of ten in plain text.
+
+    Examples
+    --------
+    >>> number(0.00381), number(233.0), number(3.14e5), number(1e-10, 1), number(0.0)
+    ('0.0038', '230', '3.1·10⁵', '10⁻¹⁰', '0')
+    """
+    if not math.isfinite(value) or value == 0:
+        return "0" if value == 0 else str(value)
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    exponent = int(power)
+    if -4 < exponent < 4:
+        decimals = max(0, digits - 1 - exponent)
+        return f"{float(f'{value:.{digits - 1}e}'):.{decimals}f}".replace("-", "−")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    raised = f"10{str(exponent).translate(SUPERSCRIPTS)}"
+    return raised if mantissa == "1" else f"{mantissa}·{raised}".replace("-", "−")
+
+
+def by_name(values: dict[str, float]) -> str:
+    """Write values after their names: ``GES 0.19, GQ 0.31``."""
+    return ", ".join(f"{name} {number(value)}" for name, value in values.items())

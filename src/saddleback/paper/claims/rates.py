@@ -7,9 +7,8 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.finite_mdp import FiniteMDP
 from saddleback.paper import Options, results_of, table1
-from saddleback.paper.claims.claim import Claim, verdict
-from saddleback.paper.table1_matrices import printed_holds
-from saddleback.paper.table1_rows import rows
+from saddleback.paper.claims import Claim, number, verdict
+from saddleback.paper.table1 import printed_holds, table_rows
 from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES
@@ -19,12 +18,12 @@ from saddleback.theory import MeanStability, mean_square, projected_descent, the
 REWARDS = ((1.0, -1.0), (0.5, 2.0))
 
 PRINTED_PROOF_HOLDS = False
-"""Of Theorems 3 and 4: the first has no valid proof, and the second needs conditions that Algorithm
-1 does not meet (docs/paper/theory.md). So at best they are reproduced in part."""
+"""Whether the printed proofs of Theorems 3 and 4 are valid. The first is not, and the second needs
+conditions that Algorithm 1 does not meet, so both are reproduced in part at best."""
 
 
 def rate_claims(options: Options) -> list[Claim]:
-    """Theorems 2, 3 and 4."""
+    """Return the claims of Theorems 2, 3 and 4."""
     problem, rule = two_state(0.5, REWARDS), GES(0.4)
     bound = theorem2(System.exact(problem, rule))
     only = np.ones((1, 1))
@@ -42,50 +41,50 @@ def rate_claims(options: Options) -> list[Claim]:
     high = np.quantile(gap.gap, 0.95, axis=1)
     return [
         Claim(
-            "Theorem 2: a linear rate, deterministic iteration",
-            f"one state, one action, γ = .9, worst of 1000 starts: with norms D shrinks to "
-            f"{worst[0]:.4f} a step, promised {worst[2]:.4f}; with squares, as printed, only to "
-            f"{worst[1]:.4f}",
+            "Theorem 2: a linear rate of the deterministic iteration",
+            "Worst factor per step over 1000 starts (one state, one action, γ = 0.9): "
+            f"{worst[0]:.4f} with norms, bound {worst[2]:.4f}; {worst[1]:.4f} with squares, as "
+            "printed",
             verdict(worst[0] <= worst[2], worst[1] <= worst[2]),
             "theory",
         ),
         Claim(
             "Theorem 2: a linear rate of Algorithm 1 with its step sizes, non-zero reward",
-            f"the second moments grow by {sampled.radius:.2f} a step: they diverge",
+            f"The second moments grow by a factor {sampled.radius:.2f} per step and diverge",
             verdict(sampled.stable),
         ),
         Claim(
             "A linear rate of Algorithm 1 with small constant steps, zero reward",
-            f"E‖θ−θ*‖² falls from {early:.1e} at 400 steps to {late:.1e} at 800: linear, exactly "
+            f"E‖θ−θ*‖² falls from {number(early)} at 400 steps to {number(late)} at 800: linear, "
             "because there is no noise at θ*",
             verdict(bool(late < 1e-3 * early)),
         ),
         Claim(
             "A linear rate of Algorithm 1 with constant steps, non-zero reward",
-            f"it ends at a floor: {floors[0]:.4f}, {floors[1]:.4f}, {floors[2]:.4f} at α = β = "
-            ".04, .02, .01",
+            f"The error stops at a floor: {floors[0]:.4f}, {floors[1]:.4f}, {floors[2]:.4f} for "
+            "α = β = 0.04, 0.02, 0.01",
             verdict(max(floors) < 1e-9),
             "theory",
         ),
         Claim(
             "Theorem 3: a geometric part and a floor proportional to α",
-            f"floors halve with α (ratios {floors[0] / floors[1]:.2f}, {floors[1] / floors[2]:.2f})"
-            "; the printed proof does not hold, so its constants bound nothing",
+            f"Floors halve with α (ratios {floors[0] / floors[1]:.2f}, {floors[1] / floors[2]:.2f})"
+            ". The printed proof is invalid, so its constants are not bounds",
             verdict(abs(floors[1] / floors[2] - 2) < 0.2, PRINTED_PROOF_HOLDS),
             "theory",
         ),
         Claim(
-            "Theorem 4: the primal-dual gap falls like C√(5/T) in the mean",
-            f"slope {slope:.2f} on log axes, {gap.gap[-1].mean():.3f} against a bound of "
-            f"{gap.bound[-1]:.2f}; with projection, averages and independent samples, which "
-            "Algorithm 1 does not have, and C with its root",
+            "Theorem 4: the mean primal-dual gap falls like C√(5/T)",
+            f"Slope {number(slope)} on log axes; gap {gap.gap[-1].mean():.3f}, bound "
+            f"{gap.bound[-1]:.2f}. Holds with the square root that C lacks, and with projection, "
+            "averaging and independent samples, which Algorithm 1 does not have",
             verdict(bool(gap.gap[-1].mean() <= gap.bound[-1]), PRINTED_PROOF_HOLDS),
             "theory",
         ),
         Claim(
-            "Theorem 4: and with high probability",
-            f"95 % of 50 runs are below {high[-1]:.3f}, the bound is "
-            f"{gap.high_probability_bound(0.05)[-1]:.1f}; under the same conditions",
+            "Theorem 4: the same with high probability",
+            f"95% of 50 runs are below {high[-1]:.3f}; bound "
+            f"{gap.high_probability_bound(0.05)[-1]:.1f}, under the same conditions",
             verdict(bool(high[-1] <= gap.high_probability_bound(0.05)[-1]), PRINTED_PROOF_HOLDS),
             "theory",
         ),
@@ -93,7 +92,7 @@ def rate_claims(options: Options) -> list[Claim]:
 
 
 def _worst_factors(system: System) -> tuple[float, float, float]:
-    """Largest D_1/D_0 over random starts with norms, and with squares; and what is promised."""
+    """Largest D_1/D_0 over random starts with norms, and with squares; and the bound."""
     bound, p = theorem2(system), system.p
     step = MeanStability(system).mean_map(bound.alpha, bound.beta)
     z = np.random.default_rng(0).normal(size=(1000, 2 * p))
@@ -109,25 +108,37 @@ def _worst_factors(system: System) -> tuple[float, float, float]:
     return norms, squares, bound.contraction
 
 
+TABLE_HEADINGS = ("algorithm", "steps", "claimed", "measured", "with best t₀", "matrix")
+
+EXPONENTS = {
+    "linear": np.inf, "log³T/T": 1.0, "T^-1": 1.0, "T^-½": 0.5, "T^-¾": 0.75, "T^-⅓": 1 / 3,
+    "T^-.9": 0.9,
+}  # fmt: skip
+"""Exponents of the rates that the table claims."""
+
+
 def table_claims(options: Options) -> list[Claim]:
-    """Each row of Table 1, from its store."""
+    """Return a claim for each row of Table 1, from its store."""
     store = results_of("table1", options)
-    c = table1.chosen(options)
+    config = table1.config_from(options)
     claims = []
-    for n, row in enumerate(rows(c.lam)):
-        printed, fair = table1.best_slopes(store, n, row, c)
-        exponent = {"linear": np.inf, "log³T/T": 1.0, "T^-1": 1.0, "T^-½": 0.5, "T^-¾": 0.75}
-        claimed = exponent.get(row.claimed, 1 / 3 if "⅓" in row.claimed else 0.9)
-        matrix = printed_holds(row, c)
-        offset = f"; with t₀ = {fair.offset:g}, T^{fair.slope:.2f} ({fair.error:.1e})"
+    for n, row in enumerate(table_rows(config.lam)):
+        printed, fair = table1.best_slopes(store, n, row, config)
+        needed = 0.9 * EXPONENTS[row.claimed]
+        matrix = printed_holds(row, config)
+        measured = f"T^{printed.slope:.2f} ({number(printed.error)})"
+        with_offset = ""
+        if len(row.offsets(config)) > 1:
+            with_offset = f"{fair.offset:g}: T^{fair.slope:.2f} ({number(fair.error)})"
+        matrix_text = "right" if matrix else "wrong"
         claims.append(
             Claim(
                 f"Table 1, {row.name} with steps {row.steps}: {row.claimed}",
-                f"measured T^{printed.slope:.2f} (error {printed.error:.1e} at T = {c.steps:,}, "
-                f"best of scales up to {max(c.scales):g})"
-                f"{offset if len(row.offsets(c)) > 1 else ''}; the fixed-point matrix as printed "
-                f"is {'right' if matrix else 'wrong'}",
-                verdict(-printed.slope >= 0.9 * claimed, -fair.slope >= 0.9 * claimed, matrix),
+                f"measured {measured}"
+                + f"; with t₀ = {with_offset}" * bool(with_offset)
+                + f"; the printed matrix is {matrix_text}",
+                verdict(-printed.slope >= needed, -fair.slope >= needed, matrix),
+                cells=(row.name, row.steps, row.claimed, measured, with_offset, matrix_text),
             )
         )
     return claims

@@ -1,4 +1,4 @@
-"""From decisions to a log, and to a situation in which a verdict is asked for."""
+"""From decisions to a log, and to a situation with a known truth."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import numpy as np
 
 import saddleback as sb
 
-from .sound import Setup
+from .setups import Setup
 from .worlds import Lookup
 
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """A log, a question, and the answer.
+    """A log, a target policy, and its true value.
 
     Attributes
     ----------
     kind
-        What it is an example of.
+        Name of the kind of situation.
     good
         Whether data, coverage and features are sound, so that a verdict should not refuse it.
     log, target, features, gamma, rule, allow_uncovered
-        What `saddleback.evaluate` is given; the default rule if None.
+        Arguments of `saddleback.evaluate`; the default rule if None.
     truth, baseline
         V^π and V^μ over the distribution of first states.
     costs
-        Whether rewards are costs, so that less is better.
+        Whether rewards are costs, so that lower is better.
     detail
-        Which variant of its kind it is.
+        Variant of its kind.
     """
 
     kind: str
@@ -58,32 +58,32 @@ def columns_of(setup: Setup, rows, *, mu="all", see=None):
     seen, after = see(rows.states), see(rows.following)
     names = names[: seen.shape[1]]
     doses = getattr(setup.world, "doses", None)
-    found = {"episode_id": rows.episode, "step": rows.step}
-    found |= {name: seen[:, j] for j, name in enumerate(names)}
-    found["action"] = rows.actions if doses is None else np.array(doses)[rows.actions]
-    found |= {"reward": rows.rewards}
-    found |= {"terminated": rows.terminated, "truncated": rows.truncated}
+    columns = {"episode_id": rows.episode, "step": rows.step}
+    columns |= {name: seen[:, j] for j, name in enumerate(names)}
+    columns["action"] = rows.actions if doses is None else np.array(doses)[rows.actions]
+    columns |= {"reward": rows.rewards}
+    columns |= {"terminated": rows.terminated, "truncated": rows.truncated}
     if rows.truncated.any():
         for j, name in enumerate(names):
-            found[f"next_{name}"] = np.where(rows.truncated, after[:, j], np.nan)
+            columns[f"next_{name}"] = np.where(rows.truncated, after[:, j], np.nan)
     if mu != "none":
-        found["behavior_prob"] = rows.mu[np.arange(len(rows)), rows.actions]
+        columns["behavior_prob"] = rows.mu[np.arange(len(rows)), rows.actions]
     if mu == "all":
-        found |= probabilities("mu", setup.mu, rows)
-    return found
+        columns |= probabilities("mu", setup.mu, rows)
+    return columns
 
 
 def probabilities(name, policy, rows):
-    """Return columns of what a policy does in each row, and after those that were cut."""
-    found = {f"{name}_{a}": each for a, each in enumerate(policy(rows.states).T)}
+    """Return the probabilities of a policy in each row, and after truncated ones."""
+    columns = {f"{name}_{a}": column for a, column in enumerate(policy(rows.states).T)}
     if rows.truncated.any():
-        for a, each in enumerate(policy(rows.following).T):
-            found[f"next_{name}_{a}"] = np.where(rows.truncated, each, np.nan)
-    return found
+        for a, column in enumerate(policy(rows.following).T):
+            columns[f"next_{name}_{a}"] = np.where(rows.truncated, column, np.nan)
+    return columns
 
 
 def either(rng):
-    """All of μ is logged, or that of the action taken only."""
+    """Choose whether all of μ is logged, or the propensity of the logged action only."""
     return rng.choice(["all", "taken"])
 
 
@@ -101,7 +101,7 @@ def log_of(setup: Setup, columns) -> sb.Log:
     return sb.Log(columns, observations=names, actions=setup.world.doses)
 
 
-def asked(setup: Setup, rows, columns, rng):
+def choose_target(setup: Setup, rows, columns, rng):
     """Return the target as a table, as a function, or as columns, which are added."""
     form = rng.choice(["table", "function", "columns"])
     if form == "columns":
@@ -110,21 +110,23 @@ def asked(setup: Setup, rows, columns, rng):
     return setup.pi.table if form == "table" and isinstance(setup.pi, Lookup) else setup.pi
 
 
-def made(kind, good, setup: Setup, rng, *, mu="all", change=None, see=None, **options) -> Situation:
-    """Make the log of a setup and ask about π.
+def build_situation(
+    kind, good, setup: Setup, rng, *, mu="all", change=None, see=None, **options
+) -> Situation:
+    """Build a situation from a setup: its log, and π as the target.
 
-    ``change`` does something to the columns, given them, the rows and the generator. Other options
-    are those of `Situation`, or take the place of what the setup says.
+    ``change`` modifies the columns, given them, the rows and the generator. Other options are those
+    of `Situation` and replace the values of the setup.
     """
     rows = setup.rows(rng)
     columns = columns_of(setup, rows, mu=mu, see=see)
-    target = setup.pi if see is not None else asked(setup, rows, columns, rng)
+    target = setup.pi if see is not None else choose_target(setup, rows, columns, rng)
     if change is not None:
         change(columns, rows, rng)
     truth, baseline = setup.values
-    given = {
+    defaults = {
         "target": target, "features": setup.features, "gamma": setup.gamma, "truth": truth,
         "baseline": baseline,
     }  # fmt: skip
     log = options.pop("log", log_of)(setup, columns)
-    return Situation(kind, good, log, **(given | options))
+    return Situation(kind, good, log, **(defaults | options))

@@ -1,10 +1,10 @@
-"""Worlds with two policies, features that fit, and enough episodes: where evaluation should work.
+"""Setups where evaluation should work: two policies, suitable features, and enough episodes.
 
-Why they are sound. Tables: a feature for each state and action; as many episodes as make μ visit
-each pair about 30 times, save for the rarest that together hold 1 % of π's discounted visits.
-Clinics: smooth values of two or three signs, some fifty rows or more for each feature, every dose
-given with probability at least 0.1 everywhere. Ratios π/μ never exceed exp(1.5) ≈ 4.5.
-π is better than μ, worse, other, or all but the same.
+Tables have one feature per state and action, and enough episodes for μ to visit each pair about 30
+times, except the rarest pairs with together 1% of π's discounted visits. Clinics have smooth values
+of two or three signs, about fifty rows or more per feature, and every dose has probability at least
+0.1 everywhere. Ratios π/μ never exceed exp(1.5) ≈ 4.5. π is better than μ, worse, different, or
+almost the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIRECTIONS = ("better", "worse", "other", "same")
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """All that a log is made of, and what is asked of it."""
+    """The parts of a log, and the policy to evaluate."""
 
     world: Any
     mu: Policy
@@ -35,8 +35,8 @@ class Setup:
     episodes: int
     limit: int = LONGEST
 
-    def but(self, **changes):
-        """Return it with other parts."""
+    def with_changes(self, **changes):
+        """Return a copy with other parts."""
         return replace(self, **changes)
 
     def rows(self, rng):
@@ -51,14 +51,14 @@ class Setup:
 
 def softmax(scores):
     """Turn scores into probabilities, row by row."""
-    found = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return found / found.sum(axis=1, keepdims=True)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def tilted(probabilities, scores):
     """Return probabilities times exp(scores), normalised: ratios are at most exp(their range)."""
-    found = probabilities * np.exp(scores)
-    return found / found.sum(axis=1, keepdims=True)
+    weights = probabilities * np.exp(scores)
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 # Tables.
@@ -105,10 +105,10 @@ def lake(rng, size=None):
     steps = [(0, -1), (1, 0), (0, 1), (-1, 0)]
     for s in range(S):
         for a in range(4):
-            for turn, chance in ((-1, slip), (0, 1 - 2 * slip), (1, slip)):
+            for turn, probability in ((-1, slip), (0, 1 - 2 * slip), (1, slip)):
                 y, x = np.clip(np.array(divmod(s, n)) + steps[(a + turn) % 4], 0, n - 1)
                 end = S + 1 if (y, x) == (n - 1, n - 1) else S
-                P[s, a, end if hole[y, x] or end > S else y * n + x] += chance
+                P[s, a, end if hole[y, x] or end > S else y * n + x] += probability
     R[:, :, S + 1] = 1.0
     return Table(P, R, np.eye(S)[0])
 
