@@ -178,7 +178,7 @@ def test_coverage_names_the_first_few_of_many():
             "an emphasis weighs states, so it needs the bootstrap State()",
             lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.Expected(), emphasis=sb.FollowOn(0.5)),
         ),
-        ("GES: give its parameter 'lam'", lambda: rules.make("GES")),
+        ("GES: missing parameter 'lam'", lambda: rules.make("GES")),
         ("GES: unknown parameter 'zeta'. Takes lam", lambda: rules.make("GES", lam=0.1, zeta=0.5)),
     ],
 )  # fmt: skip

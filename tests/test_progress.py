@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from helpers.studies import SMALL, written
 from saddleback import GES, collect, evaluate, learn, problems
-from saddleback._progress import part_of, planned
+from saddleback._progress import part_of, split_progress
 from saddleback.cli import progress as cli_progress
 from saddleback.cli.group import group
 from saddleback.sweep import Store, Task, TaskProgress, read_study, run_study, tasks_of
@@ -32,11 +32,11 @@ class Recorder:
 
 def test_parts_of_parts_add_up():
     recorder = Recorder()
-    first, second = planned(recorder, [("reading", 1.0), ("evaluating", 3.0)])
+    first, second = split_progress(recorder, [("reading", 1.0), ("evaluating", 3.0)])
     part_of(second, 0.5, 1.0)(0.5)
     part_of(first, 0.0, 1.0, "inner")(1.0)
     assert recorder.reports == [(0.25 + 0.75 * 0.75, "evaluating"), (0.25, "inner")]
-    assert planned(None, [("reading", 1.0)]) == [None]
+    assert split_progress(None, [("reading", 1.0)]) == [None]
 
 
 def test_the_time_left_counts_down_between_reports():

@@ -184,7 +184,7 @@ def changed(old, new):
         ('name = "GES"', 'name = "GSE"', "10: unknown rule 'GSE'. Did you mean 'GES'?"),
         ('name = "GES"', 'name = "TD"', "9: TD(0) on two_state: TD(0) learns state values but the problem's features describe action values"),
         ('name = "GES"', 'name = "Sarsa"', "9: Sarsa(0) on two_state: Sarsa(0) evaluates the behaviour policy"),
-        ("lam = [0.0, 0.5]", "", "9: GES: give its parameter 'lam'."),
+        ("lam = [0.0, 0.5]", "", "9: GES: missing parameter 'lam'."),
         ("lam = [0.0, 0.5]", "lam = []", "11: lam lists nothing."),
         ("lam = [0.0, 0.5]", "lam = 2", "11: Importance: lam must be a number in [0, 1], got 2."),
         ("lam = [0.0, 0.5]", "lam = 1" + 400 * "0", "11: Importance: lam must be a number in [0, 1], got 1000"),

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
-from saddleback._paths import writable
+from saddleback._json import json_text
+from saddleback._paths import check_writable
 from saddleback.cli.cmd_explain import read_result
 from saddleback.cli.group import group
-from saddleback.cli.log_options import as_json
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.statistics_io import packed_statistics
 from saddleback.problems import synthetic_clinic
@@ -76,7 +76,7 @@ def result():
     found |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
     found["card"] = log.card(0.97).as_dict()
     found["verdicts"][0]["spectrum"]["draws"] = 100  # from where on more is told of them
-    return json.loads(as_json(found))
+    return json.loads(json_text(found))
 
 
 def test_the_description_knows_every_field_of_a_result(result):
@@ -109,8 +109,11 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r["verdicts"][0].update(value="x"), "verdicts[0].value is not a number"),
         (lambda r: r["verdicts"][0].update(evidence=None), "verdicts[0].evidence is not an object"),
         (lambda r: r["verdicts"][0]["gates"][1].pop("code"), "verdicts[0].gates[1].code is miss"),
-        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is none of doubtful, refused"),
-        (lambda r: r["verdicts"][0].update(wide=[1.0]), "verdicts[0].wide is not a list of 2"),
+        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is not one of doubtful, refused"),
+        (
+            lambda r: r["verdicts"][0].update(wide=[1.0]),
+            "verdicts[0].wide is not a list of length 2",
+        ),
         (lambda r: r.update(estimates=[]), "estimates is empty"),
         (lambda r: r.update(episodes=True), "episodes is not a whole number"),
         (lambda r: r.update(gamma=10**400), "gamma is not a number"),
@@ -276,6 +279,6 @@ def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
 def test_a_link_to_nothing_yet_is_left_alone(tmp_path):
     link = tmp_path / "link.html"
     link.symlink_to(tmp_path / "new.html")
-    writable(link)
+    check_writable(link)
     assert link.is_symlink()
     assert not (tmp_path / "new.html").exists()

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback.cli.completion import PROBLEMS
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.errors import InvalidParameter
 
 KIND = "saddleback analysis"
@@ -93,7 +93,7 @@ def _named(
     import inspect
 
     from saddleback import problems, rules
-    from saddleback._registry import known
+    from saddleback._registry import check_name
 
     options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
     if source not in problems.NAMED and Path(source).exists():
@@ -102,13 +102,13 @@ def _named(
             f"{source} is {what}: name a problem, {', '.join(problems.NAMED)}, or give a system, "
             "FILE.npz."
         )
-    known("problem", source, problems.NAMED)
+    check_name("problem", source, problems.NAMED)
     if source == "random_mdp":
         options["rng"] = seed or 0
     elif seed is not None:
         raise click.UsageError("--seed is for random_mdp.")
     rule = rule or ("GTD2" if source in ("random_walk", "boyan_chain") else "GES")
-    known("rule", rule, rules.NAMED)
+    check_name("rule", rule, rules.NAMED)
     takes = inspect.signature(rules.NAMED[rule]).parameters
     name = next((n for n in ("lam", "zeta") if n in takes), None)
     if name is None and lam is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback._progress import part_of
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.cli.log_options import log_options, open_log
 from saddleback.cli.message_format import as_typed, tell
 from saddleback.cli.progress import display

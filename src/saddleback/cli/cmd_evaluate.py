@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback.cli.cmd_stats import parse_rule
-from saddleback.cli.executor_options import check_outputs
+from saddleback.cli.executor_options import check_outputs, typed
 from saddleback.cli.log_options import (
     TARGET_OPTIONS,
     corner,
@@ -20,7 +21,6 @@ from saddleback.cli.log_options import (
     target_options,
     threads,
 )
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.cli.progress import display
 from saddleback.cli.terminal import echo_lines, text_width
 
@@ -165,11 +165,11 @@ FOR_STATISTICS = (
 
 def _show(found: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
     """Print and keep the result; the exit status says what it is worth."""
+    from saddleback._provenance import provenance
     from saddleback.cli.message_format import as_typed
-    from saddleback.cli.provenance import made
     from saddleback.verdict.text_report import result_lines
 
-    result = found.as_dict() | {"made": made(seed=0)}
+    result = found.as_dict() | {"made": provenance(typed(), seed=0)}
     result["warnings"] = list(dict.fromkeys(map(as_typed, result["warnings"])))
     if as_json:
         click.echo(json_text(result))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback.cli.executor_options import check_outputs
 from saddleback.cli.log_options import announce
-from saddleback.cli.log_options import as_json as json_text
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Statistics

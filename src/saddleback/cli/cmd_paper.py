@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
 
@@ -101,7 +101,7 @@ def command(
       saddleback paper baird --runs 30 --seed 7 --out results/baird
       saddleback paper reproduction --json
     """
-    known("experiment", experiment, [*EXPERIMENTS, "all"])
+    check_name("experiment", experiment, [*EXPERIMENTS, "all"])
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     if rules and not set(chosen) <= set(COMPARED):
         raise InvalidParameter(
@@ -125,7 +125,7 @@ def command(
         if value is not None:
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
-        known("rule", rule, rule_names())
+        check_name("rule", rule, rule_names())
     options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
     prepare(folder)
     check(chosen, options)

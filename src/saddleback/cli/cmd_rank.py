@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback.cli.cmd_evaluate import of_log, only_for_logs
 from saddleback.cli.cmd_stats import parse_rule
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.cli.log_options import log_options, statistics_in, target_options
 from saddleback.cli.terminal import echo_lines, text_width
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback._progress import planned
+from saddleback._json import json_text
+from saddleback._progress import split_progress
 from saddleback.cli.cmd_merge import plainly
 from saddleback.cli.executor_options import check_outputs, one_place, resumable, typed, work_options
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.cli.log_options import (
     corner,
     log_options,
@@ -99,7 +99,7 @@ def command(
     findings: list[Any] = []
     several = len(log.parts) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
-        reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
+        reading, summing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])
         if features is not None and boxed(features, *corners) and len(log.parts) > 1:
             chosen_features, summing = features_of(features, log, None, *corners), progress
         else:
@@ -160,10 +160,10 @@ def parse_rule(text: str) -> Any:
     import inspect
 
     from saddleback import rules
-    from saddleback._registry import known
+    from saddleback._registry import check_name
 
     name, _, number = text.partition(":")
-    known("rule", name, rules.NAMED)
+    check_name("rule", name, rules.NAMED)
     takes = inspect.signature(rules.NAMED[name]).parameters
     parameter = next((n for n in ("lam", "zeta") if n in takes), None)
     if parameter is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback.cli.executor_options import one_place, resumable, typed, work_options
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.cli.progress import display, span
 
 if TYPE_CHECKING:

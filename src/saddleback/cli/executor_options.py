@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from saddleback._paths import matching, within, writable
+from saddleback._paths import check_writable, expand_pattern, parquet_files
 from saddleback.errors import InvalidParameter
 
 
@@ -61,7 +61,9 @@ def check_outputs(
     own
         Policies and features: ``[NAME=]module.py:name`` is read from a file, too.
     """
-    inputs = [file for name in read for each in matching(str(name)) for file in within(each)]
+    inputs = [
+        file for name in read for each in expand_pattern(str(name)) for file in parquet_files(each)
+    ]
     inputs += [file for word in own if word is not None for file in _modules(word)]
     outs = [Path(each) for each in (*files, page) if each is not None]
     for out in outs:
@@ -72,7 +74,7 @@ def check_outputs(
     if len({out.resolve() for out in outs}) < len(outs):
         raise InvalidParameter(f"{outs[0]} is named for two things: write to two files.")
     for out in outs:
-        writable(out, ".html" if out == page else "")
+        check_writable(out, ".html" if out == page else "")
 
 
 def _modules(word: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from saddleback import __version__
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback.cli.completion import completed
 from saddleback.cli.progress import messages_shown
 from saddleback.errors import SaddlebackError, UnknownName
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or suggest the nearest."""
         try:
-            known("command", args[0], COMMANDS)
+            check_name("command", args[0], COMMANDS)
         except UnknownName as error:
             raise click.UsageError(str(error), ctx) from None
         return super().resolve_command(ctx, args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import zipfile
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback._json import plain
 from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -153,11 +151,6 @@ def _calibrated(found: Behaviour) -> None:
         if row["pairs"]:
             said = f"{row['from']:.1f}-{row['to']:.1f}: estimated {row['estimated']:.3f}"
             click.echo(f"  {said}, taken {row['taken']:.3f} ({row['pairs']:,} pairs)", err=True)
-
-
-def as_json(value: Any) -> str:
-    """Return JSON text that any parser reads."""
-    return json.dumps(plain(value), ensure_ascii=False, indent=1, allow_nan=False)
 
 
 def target_options(command: Callable[..., Any]) -> Callable[..., Any]:

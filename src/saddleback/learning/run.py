@@ -162,7 +162,7 @@ class Run(Tabular):
         return (
             next(iter(self.curves))
             if name is None
-            else _registry.known("metric", name, self.curves)
+            else _registry.check_name("metric", name, self.curves)
         )
 
     def plot(

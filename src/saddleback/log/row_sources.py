@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saddleback._paths import matching, within
+from saddleback._paths import expand_pattern, parquet_files
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.schema import Layout, resolve
@@ -119,11 +119,11 @@ def _files(names: Sequence[str]) -> list[Part]:
     found: list[Finding] = []
     paths: list[str] = []
     for name in names:
-        matches = matching(name)
+        matches = expand_pattern(name)
         if not matches:
             found.append(Finding("E190", f"no file matches {name!r}."))
         for match in matches:
-            inside = within(match)
+            inside = parquet_files(match)
             if not inside:
                 found.append(Finding("E190", f"the folder {match} holds no *.parquet files."))
             paths += inside

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback.log.diagnostics import Finding
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
@@ -84,7 +84,7 @@ def resolve(
 ) -> tuple[Layout | None, list[Finding]]:
     """Find the columns in an Arrow schema; None if something needed is missing."""
     for name in columns:
-        known("standard column", name, [*REQUIRED, *OPTIONAL])
+        check_name("standard column", name, [*REQUIRED, *OPTIONAL])
     there = list(schema.names)
     found: list[Finding] = []
     names = {}

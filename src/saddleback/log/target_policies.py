@@ -156,7 +156,7 @@ def _named(given: str, log: Log, name: str) -> Target:
         text = mark(function, Path(kind).read_text(encoding="utf-8"))
         policy = with_columns(function, log.observation_names)
         return Target(name, f"{Path(kind).name}:{rest} {text}", policy)
-    _registry.known("target policy", kind, STOCK)
+    _registry.check_name("target policy", kind, STOCK)
     if kind == "uniform":
         return Target(name, given, policies.uniform(log.n_actions))
     if kind == "logged":
@@ -189,7 +189,7 @@ def _named(given: str, log: Log, name: str) -> Target:
             )
         return Target(name, f"columns {prefix}", table=prefix)
     if kind == "always":
-        action = _registry.known("action", rest, log.action_names)
+        action = _registry.check_name("action", rest, log.action_names)
         index = log.action_names.index(action)
         return Target(name, given, policies.always(index, log.n_actions))
     try:
@@ -221,7 +221,7 @@ def load(spec: str) -> Any:
     finally:
         sys.path.remove(folder)
     names = [name for name in vars(module) if not name.startswith("_")]
-    return getattr(module, _registry.known(f"name in {path}", attribute, names))
+    return getattr(module, _registry.check_name(f"name in {path}", attribute, names))
 
 
 def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:

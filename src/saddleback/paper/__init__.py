@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.table import Table
 
-from saddleback._progress import Progress, part_of, planned
+from saddleback._progress import Progress, part_of, split_progress
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
 
@@ -147,7 +147,7 @@ def execute(
         needed = preparations if missing else ()
         sizes = [sum(each.size for each in some) for some in (needed, missing)]
         phases = [(f"{name}, reference values", float(sizes[0])), (name, float(sizes[1]))]
-        preparing, running = planned(options.progress, phases)
+        preparing, running = split_progress(options.progress, phases)
         futures = [place.executor.submit(each.work) for each in needed]
         for done, future in enumerate(as_completed(futures), 1):
             future.result()
@@ -197,7 +197,7 @@ def planned_seconds(name: str, options: Options) -> float:
 def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Table], list[Path]]]:
     """Run experiments one after the other; return the tables of each, and its figures."""
     costs = [(name, planned_seconds(name, options)) for name in names]
-    for name, progress in zip(names, planned(options.progress, costs), strict=True):
+    for name, progress in zip(names, split_progress(options.progress, costs), strict=True):
         if progress is not None:
             progress(0.0, name)
         inner = part_of(progress, 0.0, COMPUTED, name)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._progress import Progress
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
 from saddleback.learning import learn
@@ -220,7 +220,7 @@ def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rul
     ours = usual | regularised(lam, zeta)
     found = {}
     for name in names or usual:
-        known("rule", name, rule_names())
+        check_name("rule", name, rule_names())
         if name in ours:
             rule = ours[name]
         else:

@@ -44,7 +44,7 @@ def baird(
     >>> int(np.linalg.matrix_rank(baird().Phi))
     14
     """
-    _registry.known("features", features, FEATURES)
+    _registry.check_name("features", features, FEATURES)
     P = np.zeros((7, 2, 7))
     P[:, DASHED, :6] = 1 / 6
     P[:, SOLID, 6] = 1.0

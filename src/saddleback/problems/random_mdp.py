@@ -52,7 +52,7 @@ def random_mdp(
     """
     for name, size in (("states", states), ("actions", actions), ("features", features)):
         _validate.count("random_mdp", name, size)
-    _registry.known("values", values, VALUES)
+    _registry.check_name("values", values, VALUES)
     _validate.unit("random_mdp", "off_policy", off_policy)
     if _validate.unit("random_mdp", "termination", termination) == 1:
         raise InvalidParameter(f"random_mdp: termination must be < 1, got {termination!r}.")

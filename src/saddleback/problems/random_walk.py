@@ -50,7 +50,7 @@ def random_walk(
     >>> problem.truth[:5] * 6
     array([1., 2., 3., 4., 5.])
     """
-    _registry.known("features", features, FEATURES)
+    _registry.check_name("features", features, FEATURES)
     if _validate.count("random_walk", "states", states) % 2 == 0 or states < 3:
         raise InvalidParameter(f"random_walk: states must be odd and >= 3, got {states}.")
     ends = {"left": states, "right": states + 1}

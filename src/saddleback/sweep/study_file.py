@@ -136,7 +136,9 @@ class _Reader(Complaints):
         if not isinstance(given, list) or not given or len(set(map(str, given))) < len(given):
             self.say(("metrics",), f"metrics must list names, each once, got {given!r}.")
             return ()
-        found = [self.attempt(("metrics",), _registry.known, "metric", m, METRICS) for m in given]
+        found = [
+            self.attempt(("metrics",), _registry.check_name, "metric", m, METRICS) for m in given
+        ]
         return tuple(filter(None, found))
 
     def _grid(
@@ -156,7 +158,7 @@ class _Reader(Complaints):
         if dual and which not in grid and not meant & {"beta", "ratio"}:
             self.say(("grid",), "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
         schedule = grid.get("schedule", "constant")
-        self.attempt(("grid", "schedule"), _registry.known, "schedule", schedule, SCHEDULES)
+        self.attempt(("grid", "schedule"), _registry.check_name, "schedule", schedule, SCHEDULES)
         betas = self.sizes(("grid", which), grid[which]) if which in grid else ()
         return self.sizes(("grid", "alpha"), grid["alpha"]), betas, which == "ratio", schedule
 

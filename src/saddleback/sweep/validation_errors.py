@@ -50,7 +50,7 @@ class Complaints:
         known, meant = list(dict.fromkeys(known)), set()
         for key in table:
             if key not in known:
-                self.attempt((*place, key), _registry.known, "key", key, known, where)
+                self.attempt((*place, key), _registry.check_name, "key", key, known, where)
                 meant.add(_registry.nearest(key, known) or key)
         return meant
 

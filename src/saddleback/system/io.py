@@ -19,7 +19,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from saddleback import _validate, rules
-from saddleback._paths import writable
+from saddleback._paths import check_writable
 from saddleback.engine import Moments
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.rules import Rule
@@ -72,7 +72,7 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
 
 def write(path: Path, words: dict[str, Any], arrays: dict[str, Any], squeeze: bool = True) -> None:
     """Write arrays and what is said of them, whole or not at all."""
-    writable(path)
+    check_writable(path)
     aside = path.with_name(f".{path.name}.part")
     try:
         with aside.open("w+b") as file:
