@@ -19,8 +19,7 @@ from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.rules import Rule
-from saddleback.sweep.manifest import digest
-from saddleback.sweep.store import packed, same_versions
+from saddleback.sweep.store import digest, packed, same_versions
 from saddleback.sweep.study import Metrics, Part, Study, measures
 from saddleback.sweep.task_runner import Task
 
