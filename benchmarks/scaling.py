@@ -27,10 +27,19 @@ import pyarrow.parquet as pq
 from machine import machine, told
 
 from saddleback import GES, features, problems
+from saddleback.cli.progress import span
 from saddleback.log import Log, collect
-from saddleback.sweep import Store, Summing, cluster, read_study, run_tasks, tasks_of, threads
+from saddleback.sweep import (
+    ChunkedStatistics,
+    Store,
+    cluster,
+    read_study,
+    run_tasks,
+    tasks_of,
+    threads,
+)
 from saddleback.sweep.study_file import SHARE
-from saddleback.sweep.task_progress import short, span
+from saddleback.sweep.task_progress import si_number
 
 MACHINES, CORES = 100, 2
 """The cluster that is computed: so many machines like this one."""
@@ -173,10 +182,10 @@ def log_tasks(folder, files=4, episodes=15_000):
         pq.write_table(table.set_column(place, "episode_id", ids), folder / f"day{k}.parquet")
     tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=4)
     log = Log(str(folder / "day*.parquet"))
-    what = Summing(log, (GES(0.0),), {"target": "pump:0.8"}, tiles, 0.99, blocks=5)
+    what = ChunkedStatistics(log, (GES(0.0),), {"target": "pump:0.8"}, tiles, 0.99, blocks=5)
     from saddleback.sweep import statistics_chunks
 
-    statistics_chunks.ROWS, statistics_chunks.BYTES_A_ROW = 1, 10**9
+    statistics_chunks.MIN_ROWS, statistics_chunks.BYTES_PER_ROW = 1, 10**9
     return what, what.tasks()
 
 
@@ -189,9 +198,9 @@ def projected(study, log):
     each = work / tasks
     lines = [
         f"a study of {settings:,} settings with {steps:,} steps each:",
-        f"  learner-steps {short(settings * steps)}, tasks {tasks:,.0f} of {each:.1f} s",
+        f"  learner-steps {si_number(settings * steps)}, tasks {tasks:,.0f} of {each:.1f} s",
         f"  work {span(work)} of one core, {span(work / threads_)} on {threads_} cores",
-        f"  results {short(settings * 21 * study['row_bytes'])}B in {tasks:,.0f} shards",
+        f"  results {si_number(settings * 21 * study['row_bytes'])}B in {tasks:,.0f} shards",
         f"  the process that keeps them: {1e3 * study['put']:.1f} ms a shard, busy "
         f"{span(tasks * study['put'])}; it is the limit from "
         f"{each / study['put']:,.0f} threads on",
@@ -206,10 +215,11 @@ def projected(study, log):
         f"{log['blocks']} blocks):",
         f"  work {span(rows / log['rate'])} of one core, {span(rows / log['rate'] / threads_)} on "
         f"{threads_} cores; {groups} groups of {span(each)}",
-        f"  log of {short(rows * log['row_bytes'])}B, read by {threads_} cores at "
-        f"{short(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
-        f"  sums of {short(log['sum_bytes'])}B a group, {short(groups * log['sum_bytes'])}B in "
-        f"all, through one process at {short(study['dask_bytes_per_second'])}B/s: "
+        f"  log of {si_number(rows * log['row_bytes'])}B, read by {threads_} cores at "
+        f"{si_number(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
+        f"  {si_number(log['sum_bytes'])}B of sums per group, "
+        f"{si_number(groups * log['sum_bytes'])}B "
+        f"in all, through one process at {si_number(study['dask_bytes_per_second'])}B/s: "
         f"{span(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
     ]
     return lines
@@ -246,7 +256,9 @@ def main():
     lines += ["| --- | ---: | ---: | ---: | ---: |"]
     for label, each, unit in (("study", found, "learner_steps"), ("log", log, "rows")):
         first = each["seconds"]["plain, 2 threads"]
-        said = [f"{short(each[unit] / s)}/s ({first / s:.0%})" for s in each["seconds"].values()]
+        said = [
+            f"{si_number(each[unit] / s)}/s ({first / s:.0%})" for s in each["seconds"].values()
+        ]
         long = each["seconds"]["--workers 1"] / each["tasks"]
         words = f"{label}, {each['tasks']} tasks of {long:.1f} s, {unit.replace('_', '-')}"
         lines.append(f"| {words} | {' | '.join(said)} |")

@@ -1,4 +1,4 @@
-"""Paths: glob expansion, and whether a file can be written. Loads nothing heavy."""
+"""Paths: glob expansion, checks before writing, and atomic writes. Loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -62,3 +62,22 @@ def check_writable(path: Path, suffix: str = "") -> None:
         raise InvalidParameter(
             f"cannot write {path}: {error.strerror}. Choose another path."
         ) from None
+
+
+def atomic_write(path: Path, content: bytes) -> None:
+    """Write a file so that it exists complete or not at all, even after a crash."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # makes the new name durable, too
+    finally:
+        os.close(folder)

@@ -152,8 +152,8 @@ INTERRUPTED = {
     ),
     "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "x.stats"], "━", "interrupted."),
     "quickstart": (["quickstart", "--out", "q"], "2. What would", "interrupted."),
-    "sweep": (["sweep", "long.toml", "--out", "long"], "━", "what is finished is kept"),
-    "paper": (["paper", "step-size", "--out", "p"], "tasks", "what is finished is kept"),
+    "sweep": (["sweep", "long.toml", "--out", "long"], "━", "finished tasks are kept"),
+    "paper": (["paper", "step-size", "--out", "p"], "tasks", "finished tasks are kept"),
 }  # fmt: skip
 
 

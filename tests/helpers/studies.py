@@ -52,7 +52,7 @@ def written(folder, text=SMALL, name="study.toml"):
 def finished(path, out, *, share=None, workers=2):
     """Run a study here, as the command does; return its rows."""
     study = read_study(path) if share is None else read_study(path, share=share)
-    with threads(workers) as place, Store.open(out, study.plain(), "") as store:
+    with threads(workers) as place, Store.open(out, study.as_dict(), "") as store:
         run_tasks(tasks_of(study, path.parent), store, place)
         return store.table()
 

@@ -25,9 +25,9 @@ from saddleback.sweep import (
     tasks_of,
     threads,
 )
-from saddleback.sweep.store import facts_of
+from saddleback.sweep.store import shard_metadata
 from saddleback.sweep.study import Case
-from saddleback.sweep.toml_lines import lines
+from saddleback.sweep.toml_lines import key_lines
 
 GOOD = """\
 steps = 100
@@ -63,10 +63,12 @@ def stream():
 constant = 7
 """
 
-SHORT = "lists numbers, or in short: { scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0."
-LONG = "say how long to learn: steps = 50_000, or episodes = 500."
-POINTS = "checkpoints must be a whole number from 2 to 100,000, or list steps; got "
-EACH = "each lists values: each = { gamma = [0.9, 0.99] }."
+SHORT = (
+    "must be a list of numbers, or { scale = 0.1, powers = [-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0."
+)
+LONG = "the length is missing: add steps = 50_000, or episodes = 500."
+POINTS = "checkpoints must be a whole number from 2 to 100,000, or a list of steps; got "
+EACH = "each must hold lists: each = { gamma = [0.9, 0.99] }."
 TWO = 'give name = "two_state", or make = "module.py:function".'
 
 
@@ -112,9 +114,9 @@ def changed(old, new):
         ("steps = 100", "steps = 5\nepisodes = 5", "2: give steps or episodes, not both."),
         ("steps = 100", "steps = 0", "1: steps must be a whole number from 1 to 1,000,000,000,000, got 0."),
         ("steps = 100", "steps = 1e3", "1: steps must be a whole number from 1 to 1,000,000,000,000, got 1000.0."),
-        ("seed = 1", "metrics = []", "2: metrics must list names, each once, got []."),
-        ("seed = 1", "metrics = 'mse'", "2: metrics must list names, each once, got 'mse'."),
-        ("seed = 1", "metrics = ['mse', 'mse']", "2: metrics must list names, each once, got ['mse', 'mse']."),
+        ("seed = 1", "metrics = []", "2: metrics must be a list of names without duplicates, got []."),
+        ("seed = 1", "metrics = 'mse'", "2: metrics must be a list of names without duplicates, got 'mse'."),
+        ("seed = 1", "metrics = ['mse', 'mse']", "2: metrics must be a list of names without duplicates, got ['mse', 'mse']."),
         ("seed = 1", "metrics = ['mspb']", "2: unknown metric 'mspb'. Did you mean 'mspbe'? Known: mspbe, mse, norm."),
         ("seed = 1", "metrics = [['mse']]", "2: metric must be a name, got ['mse']. Known: mspbe, mse, norm."),
         ("seed = 1", "checkpoints = 1", f"2: {POINTS}1."),
@@ -124,21 +126,21 @@ def changed(old, new):
         ("seed = 1", "checkpoints = []", f"2: {POINTS}[]."),
         ("seed = 1", "checkpoints = [1, 2.5]", f"2: {POINTS}[1, 2.5]."),
         ("seed = 1", "checkpoints = [[1], [2, 3]]", f"2: {POINTS}[[1], [2, 3]]."),
-        ("seed = 1", "checkpoints = [5, 101]", "2: checkpoints lists 101, but two_state has steps 0 to 100."),
-        ("seed = 1", "checkpoints = [-1]", "2: checkpoints lists -1, but two_state has steps 0 to 100."),
-        ("[grid]", "[[grid]]", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "beta = [0.1]\nxyzzy = 1", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "alpha = []", "5: alpha must list numbers, each once, got []."),
-        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0.1]", "5: alpha must list numbers, each once, got [0.1, 0.1]."),
-        ("alpha = [0.1, 0.2]", "alpha = ['x']", "5: alpha must list numbers, each once, got ['x']."),
-        ("alpha = [0.1, 0.2]", "alpha = [true]", "5: alpha must list numbers, each once, got [True]."),
+        ("seed = 1", "checkpoints = [5, 101]", "2: checkpoint 101 is out of range: two_state has steps 0 to 100."),
+        ("seed = 1", "checkpoints = [-1]", "2: checkpoint -1 is out of range: two_state has steps 0 to 100."),
+        ("[grid]", "[[grid]]", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
+        ("alpha = [0.1, 0.2]", "", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
+        ("alpha = [0.1, 0.2]", "beta = [0.1]\nxyzzy = 1", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
+        ("alpha = [0.1, 0.2]", "alpha = []", "5: alpha must be a list of numbers without duplicates, got []."),
+        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0.1]", "5: alpha must be a list of numbers without duplicates, got [0.1, 0.1]."),
+        ("alpha = [0.1, 0.2]", "alpha = ['x']", "5: alpha must be a list of numbers without duplicates, got ['x']."),
+        ("alpha = [0.1, 0.2]", "alpha = [true]", "5: alpha must be a list of numbers without duplicates, got [True]."),
         ("alpha = [0.1, 0.2]", "alpha = [0.1, 0]", "5: alpha must be above 0 and finite, got 0."),
         ("alpha = [0.1, 0.2]", "alpha = [nan]", "5: alpha must be above 0 and finite, got nan."),
         ("alpha = [0.1, 0.2]", "alpha = inf", "5: alpha must be above 0 and finite, got inf."),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0 }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: powers of alpha must go up, from -1000 at least to 1000 at most, got [1, 0]."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: powers of alpha must go up, from -1000 at least to 1000 at most, got [0, 3000]."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: powers of alpha must ascend, between -1000 and 1000; got [1, 0]."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: powers of alpha must ascend, between -1000 and 1000; got [0, 3000]."),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0.0, 1.0] }", "5: alpha " + SHORT),
         ("alpha = [0.1, 0.2]", "alpha = 1" + 400 * "0", "5: alpha must be above 0 and finite, got 1000"),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1" + 400 * "0" + ", powers = [0, 1] }", "5: alpha " + SHORT),
@@ -151,7 +153,7 @@ def changed(old, new):
         ("ratio = [1.0]", "ratio = 1.0\nschedule = 'invers'", "7: unknown schedule 'invers'. Did you mean 'inverse'?"),
         ("ratio = [1.0]", "ratio = 1.0\nschedule = ['a']", "7: schedule must be a name, got ['a']."),
         ("ratio = [1.0]", "ratio = 1.0\nalpa = 1.0", "7: unknown key 'alpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta"),
-        ("[[problem]]", "[problem]", "7: write each problem as a table of its own, [[problem]]."),
+        ("[[problem]]", "[problem]", "7: write each problem as a separate table, [[problem]]."),
         ('name = "two_state"', "", "7: " + TWO),
         ('name = "two_state"', 'name = "two_state"\nmake = "toy.py:good"', "7: " + TWO),
         ('name = "two_state"', 'name = "two_sate"', "8: unknown problem 'two_sate'. Did you mean 'two_state'?"),
@@ -164,34 +166,34 @@ def changed(old, new):
         ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
         ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma lists nothing."),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: 'two_state gamma=0.5' is there twice: give it another label."),
-        ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: 'two_state' is there twice: give it another label."),
-        ('name = "two_state"', 'name = "random_mdp"', "7: random_mdp is drawn at random: say which, rng = 0."),
+        ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma is an empty list."),
+        ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: duplicate problem 'two_state gamma=0.5': give it another label."),
+        ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: duplicate problem 'two_state': give it another label."),
+        ('name = "two_state"', 'name = "random_mdp"', "7: random_mdp is random: add a seed, rng = 0."),
         ('name = "two_state"', "make = 5", "8: make = 5: write path/to/module.py:function."),
         ('name = "two_state"', 'make = "toy.py"', "8: make = 'toy.py': write path/to/module.py:function."),
         ('name = "two_state"', 'make = "toy.py:goof"', "'goof'. Did you mean 'good'?"),
         ('name = "two_state"', 'make = "toy.py:divides"', "7: ZeroDivisionError: division by zero."),
         ('name = "two_state"', 'make = "toy.py:number"', "7: study: problem must be a Problem, got 5."),
-        ('name = "two_state"', 'make = "toy.py:stream"', "7: toy.py:stream is given, 2 steps; a study samples its problems."),
+        ('name = "two_state"', 'make = "toy.py:stream"', "7: toy.py:stream is a fixed stream of 2 steps; a study needs a problem that it can sample."),
         ('name = "two_state"', 'make = "toy.py:constant"', "7: TypeError: 'int' object is not callable."),
         ('name = "two_state"', 'make = "nowhere.py:good"', "nowhere.py: No such file or directory."),
-        ('name = "two_state"', 'make = "toy.py:good"\nday = 2020-01-01', "parameters are numbers, texts, true, false, and lists and tables of them; got {'day': datetime"),
-        ('name = "two_state"', 'make = "toy.py:good"\nfar = inf', "parameters are numbers, texts, true, false, and lists and tables of them; got {'far': inf}."),
-        ("[[rule]]", "[rule]", "9: write each rule as a table of its own, [[rule]]."),
-        ('name = "GES"', "", '9: the rule has no name: name = "GES".'),
+        ('name = "two_state"', 'make = "toy.py:good"\nday = 2020-01-01', "parameters must be numbers, strings, booleans, or lists and tables of them; got {'day': datetime"),
+        ('name = "two_state"', 'make = "toy.py:good"\nfar = inf', "parameters must be numbers, strings, booleans, or lists and tables of them; got {'far': inf}."),
+        ("[[rule]]", "[rule]", "9: write each rule as a separate table, [[rule]]."),
+        ('name = "GES"', "", '9: the rule has no name: add name = "GES".'),
         ('name = "GES"', "name = 3", "10: rule must be a name, got 3."),
         ('name = "GES"', 'name = "GSE"', "10: unknown rule 'GSE'. Did you mean 'GES'?"),
         ('name = "GES"', 'name = "TD"', "9: TD(0) on two_state: TD(0) learns state values but the problem's features describe action values"),
         ('name = "GES"', 'name = "Sarsa"', "9: Sarsa(0) on two_state: Sarsa(0) evaluates the behaviour policy"),
         ("lam = [0.0, 0.5]", "", "9: GES: missing parameter 'lam'."),
-        ("lam = [0.0, 0.5]", "lam = []", "11: lam lists nothing."),
+        ("lam = [0.0, 0.5]", "lam = []", "11: lam is an empty list."),
         ("lam = [0.0, 0.5]", "lam = 2", "11: Importance: lam must be a number in [0, 1], got 2."),
         ("lam = [0.0, 0.5]", "lam = 1" + 400 * "0", "11: Importance: lam must be a number in [0, 1], got 1000"),
         ("lam = [0.0, 0.5]", "lamb = 0", "11: unknown key 'lamb' in [[rule]] GES. Did you mean 'lam'? Known: name, lam."),
-        ("lam = [0.0, 0.5]", "lam = [0.5, 0.5]", "9: GES(0.5) is there twice."),
-        ("lam = [0.0, 0.5]", "lam = 0\n[[rule]]\nname = 'GES'\nlam = 0.0", "12: GES(0) is there twice."),
-        ('"GES"\nlam = [0.0, 0.5]', '"TDRC"\nlam = 0\n[[rule]]\nname = "TDRC"\nlam = 0\neta = 1.0', "12: TDRC(0) is there twice."),
+        ("lam = [0.0, 0.5]", "lam = [0.5, 0.5]", "9: duplicate rule GES(0.5)."),
+        ("lam = [0.0, 0.5]", "lam = 0\n[[rule]]\nname = 'GES'\nlam = 0.0", "12: duplicate rule GES(0)."),
+        ('"GES"\nlam = [0.0, 0.5]', '"TDRC"\nlam = 0\n[[rule]]\nname = "TDRC"\nlam = 0\neta = 1.0', "12: duplicate rule TDRC(0)."),
     ],
 )  # fmt: skip
 def test_bad_studies(folder, old, new, message):
@@ -223,9 +225,9 @@ def test_all_that_is_wrong_is_said_at_once_and_once(folder):
     said = complaints(folder, text)
     assert [line.split(":")[0] for line in said] == ["1", "3", "10"]
     assert complaints(folder, "") == [
-        "1: the step sizes are missing: [grid] with alpha = [0.1, …].",
-        "1: there is no problem: add at least one [[problem]].",
-        "1: there is no rule: add at least one [[rule]].",
+        "1: no problem given: add at least one [[problem]].",
+        "1: no rule given: add at least one [[rule]].",
+        "1: step sizes are missing: add [grid] with alpha = [0.1, …].",
     ]  # fmt: skip
 
 
@@ -242,16 +244,16 @@ def test_what_cannot_be_measured(folder):
     assert read_study(written(folder, text)).metrics == ("mspbe",)
     (said,) = complaints(folder, "metrics = ['norm', 'mse']\n" + text)  # once, for all rules
     assert said == (
-        "1: mountain_car: mse cannot be measured there: true values are not known. Leave it out."
+        "1: mountain_car: mse is not available: the true values are unknown. Remove it."
     )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed = = 3", "not TOML: Invalid value (at line 1, column 8)."),
-        ("seed = 1\nseed = 2", "not TOML: Cannot overwrite a value"),
-        ("[grid\n", "not TOML: Expected ']' at the end of a table declaration (at line 1"),
+        ("seed = = 3", "invalid TOML: Invalid value (at line 1, column 8)."),
+        ("seed = 1\nseed = 2", "invalid TOML: Cannot overwrite a value"),
+        ("[grid\n", "invalid TOML: Expected ']' at the end of a table declaration (at line 1"),
     ],
 )
 def test_what_is_not_toml(tmp_path, text, message):
@@ -263,7 +265,7 @@ def test_files_that_cannot_be_read(tmp_path):
     for path, why in [
         (tmp_path / "none.toml", "No such file or directory"),
         (tmp_path, "Is a directory"),
-        (tmp_path / "bytes.toml", "it is not text"),
+        (tmp_path / "bytes.toml", "not a text file"),
     ]:
         (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(InvalidParameter, match=re.escape(f"cannot read {path}: {why}.")):
@@ -286,7 +288,7 @@ seed = 4\'\'\'
 [[ rule ]] # second
 lam = 3
 '''
-    assert lines(text) == {
+    assert key_lines(text) == {
         ("title",): 1, ("metrics",): 4, ("seed",): 8, ("rule", 0): 9, ("rule",): 9,
         ("rule", 0, "lam"): 10, ("rule", 0, "lom"): 11, ("rule", 1): 13, ("rule", 1, "lam"): 14,
     }  # fmt: skip
@@ -302,7 +304,7 @@ def test_short_forms(folder):
     assert study.alphas == (0.025, 0.05, 0.1, 0.2)
     assert study.betas == (0.5,)
     assert (study.ratio, study.schedule, study.title) == (False, "inverse", "study")
-    (part,) = study.parts()
+    (part,) = study.task_specs()
     alpha, beta = study.step_sizes(part)
     assert alpha.at(4).ravel().tolist() == [a / 4 for a in study.alphas]
     assert beta.at(4).ravel().tolist() == [0.125] * 4
@@ -310,7 +312,7 @@ def test_short_forms(folder):
 
 def test_a_ratio_is_of_each_alpha(folder):
     study = read_study(written(folder, changed("ratio = [1.0]", "ratio = [0.5, 2.0]")))
-    (part,) = study.parts()
+    (part,) = study.task_specs()
     assert study.step_sizes(part)[1].tolist() == [[0.05, 0.2], [0.1, 0.4]]
 
 
@@ -372,14 +374,14 @@ def test_a_problem_of_ones_own(folder):
         study.cases[0].build(folder)
     other = read_study(written(folder, text))
     assert other != study
-    with pytest.raises(InvalidParameter, match=r"there cases: toy\.py:good gamma=0\.5: mark is"):
-        Store.open(folder / "own", other.plain(), "")
+    with pytest.raises(InvalidParameter, match=r"study: cases: toy\.py:good gamma=0\.5: mark is"):
+        Store.open(folder / "own", other.as_dict(), "")
 
 
 def test_plain_data_and_back(folder):
     (folder / "study.toml").write_text(SMALL)
     study = read_study(folder / "study.toml")
-    assert Study.of(json.loads(json.dumps(study.plain()))) == study
+    assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
 
 
 # Sharing out.
@@ -408,24 +410,24 @@ def test_parts_cover_everything_once(rules, counts, runs, alphas, betas, share):
         tuple(2.0**-a for a in range(alphas)), tuple(2.0**-b for b in range(betas)), True,
         "constant", ("norm",), 10, 0.0, share,
     )  # fmt: skip
-    parts = list(study.parts())
+    parts = list(study.task_specs())
     assert len({part.name for part in parts}) == len(parts)
     covered = [
         (part.case, run, rule, alpha)
         for part in parts
-        for run in range(part.run, part.runs)
-        for rule in range(part.rule, part.rules)
-        for alpha in range(part.alpha, part.alphas)
+        for run in range(part.run_start, part.run_stop)
+        for rule in range(part.rule_start, part.rule_stop)
+        for alpha in range(part.alpha_start, part.alpha_stop)
     ]
     wanted = len(counts) * runs * len(rules) * alphas
     assert len(covered) == len(set(covered)) == wanted
     for part in parts:
-        inside = range(part.rule, part.rules)
+        inside = range(part.rule_start, part.rule_stop)
         assert len({study.rule(r).form.has_dual for r in inside}) == 1
-        steps = counts[part.case] * (part.alphas - part.alpha) * (part.runs - part.run)
-        assert part.size == steps * sum(study.width(r) for r in inside)
-        single = (part.runs - part.run, part.rules - part.rule, part.alphas - part.alpha)
-        assert part.size <= share or single == (1, 1, 1)
+        runs_, alphas_ = part.run_stop - part.run_start, part.alpha_stop - part.alpha_start
+        steps = counts[part.case] * alphas_ * runs_
+        assert part.size == steps * sum(study.beta_count(r) for r in inside)
+        assert part.size <= share or (runs_, len(inside), alphas_) == (1, 1, 1)
 
 
 def test_results_do_not_depend_on_shares_or_workers(tmp_path):
@@ -434,7 +436,7 @@ def test_results_do_not_depend_on_shares_or_workers(tmp_path):
     assert len(rows) == 3 * 3 * 4 * (2 * 3 * 2 + 3)
     whole = bits(rows)
     study = read_study(path)
-    tasks = [len(list(study.parts()))]
+    tasks = [len(list(study.task_specs()))]
     for share, workers in [(1, 2), (700, 5), (2000, 1)]:
         rows = finished(path, tmp_path / str(share), share=share, workers=workers)
         assert bits(rows) == whole
@@ -479,8 +481,8 @@ def test_facts_of_a_shard(tmp_path):
     path = written(tmp_path)
     finished(path, tmp_path / "s")
     study, manifest = read_study(path), json.loads((tmp_path / "s" / "manifest.json").read_text())
-    for part in study.parts():
-        facts = facts_of(tmp_path / "s" / "shards" / f"{part.name}.parquet")
+    for part in study.task_specs():
+        facts = shard_metadata(tmp_path / "s" / "shards" / f"{part.name}.parquet")
         assert facts["task"] == part.name
         assert facts["study"] == manifest["hash"]
         assert facts["entropy"] == 7
@@ -523,8 +525,8 @@ def test_summary():
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(cost_estimate, "LONG", 0.0)
-    monkeypatch.setattr(cost_estimate, "LEAST", 0.0)
+    monkeypatch.setattr(cost_estimate, "TOTAL_SECONDS", 0.0)
+    monkeypatch.setattr(cost_estimate, "MIN_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("share", [10**9, 700])
@@ -534,7 +536,7 @@ def test_a_plan_is_exact_where_it_can_be(tmp_path, quick, share):
     told = plan(study, tmp_path)
     finished(path, tmp_path / "s", share=share)
     made = list((tmp_path / "s" / "shards").glob("*.parquet"))
-    facts = list(map(facts_of, made))
+    facts = list(map(shard_metadata, made))
     assert told.tasks == len(made)
     assert told.learners == sum(each["learners"] for each in facts)
     assert told.learner_steps == sum(each["learner_steps"] for each in facts)
@@ -551,7 +553,7 @@ def test_plan_of_episodes(tmp_path, quick):
     told = plan(read_study(path), tmp_path)
     finished(path, tmp_path / "s")
     (made,) = (tmp_path / "s" / "shards").glob("*.parquet")
-    assert told.learner_steps == pytest.approx(facts_of(made)["learner_steps"], rel=0.2)
+    assert told.learner_steps == pytest.approx(shard_metadata(made)["learner_steps"], rel=0.2)
 
 
 def test_the_plan_is_told_and_nothing_is_run(tmp_path, quick, monkeypatch):
@@ -625,7 +627,7 @@ def test_a_store_grows_to_the_same_bits_in_any_order(tmp_path):
     study = read_study(written(tmp_path), share=2000)
     tasks = tasks_of(study, tmp_path)
     for name, order in (("one", tasks), ("other", tasks[::-1])):
-        with threads(2) as place, Store.open(tmp_path / name, study.plain(), "") as store:
+        with threads(2) as place, Store.open(tmp_path / name, study.as_dict(), "") as store:
             run_tasks(order, store, place)
     one, other = (Store.load(tmp_path / name).table() for name in ("one", "other"))
     assert bits(one) == bits(other)

@@ -82,7 +82,7 @@ def command(
     from saddleback.evaluation.feature_spec import boxed, features_of
     from saddleback.log.behaviour_target import reserved
     from saddleback.log.diagnostics import refuse
-    from saddleback.sweep import Summing, TaskProgress, cluster, sum_groups, threads
+    from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
     from saddleback.verdict.approximation_gap import without_trace
     from saddleback.verdict.evaluate import discount
 
@@ -108,14 +108,14 @@ def command(
             findings += card.findings
             chosen_features = features_of(features, log, card, *corners)
         own = features if features is not None and ".py:" in features else chosen_features
-        what = Summing(
+        what = ChunkedStatistics(
             log, tuple(chosen), {name: anywhere(each) for name, each in named(targets).items()},
             anywhere(own) if isinstance(own, str) else own, rate, shared, blocks, allow_uncovered,
         )  # fmt: skip
         tasks = what.tasks()
         most = workers or cores()
         if len(tasks) == 1 and dask is None:
-            sums = what.sum_up(log, most, summing)
+            sums = what.compute(log, most, summing)
             save_statistics(sums, out)
         else:
             kept = out.with_name(f"{out.name}.parts")
@@ -126,8 +126,8 @@ def command(
 
             with threads(most) if dask is None else cluster(dask) as place:
                 many = f"{len(tasks):,} group{'s' if len(tasks) > 1 else ''} of files"
-                logger.info("%s on %s", many, place.words)
-                sums = sum_groups(
+                logger.info("%s on %s", many, place.description)
+                sums = run_chunks(
                     what, tasks, kept, place, typed(),
                     lambda store: TaskProgress("stats", tasks, store, summing, "rows", place.note),
                     finish,

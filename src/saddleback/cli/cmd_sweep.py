@@ -85,20 +85,20 @@ def _plan_json(found: Plan, workers: int) -> str:
 
 def _told(found: Plan, workers: int) -> str:
     """Say what a study will take."""
-    from saddleback.sweep.task_progress import short
+    from saddleback.sweep.task_progress import si_number
 
     wall = max(found.seconds / workers, found.longest)
     each = span(found.seconds / found.tasks) if found.seconds >= found.tasks else "under a second"
     return "\n".join(
         [
             f"learners       {found.learners:,}",
-            f"learner-steps  {short(found.learner_steps)}",
+            f"learner-steps  {si_number(found.learner_steps)}",
             f"tasks          {found.tasks:,}, {each} each, the longest {span(found.longest)}",
             f"time           about {span(wall)} in {workers} thread{'s' if workers > 1 else ''}, "
-            f"at {short(found.rate)} learner-steps/s each",
-            f"memory         about {short(found.memory)}B for each thread, and "
-            f"{short(found.shared)}B for all",
-            f"disk           about {short(found.disk)}B",
+            f"at {si_number(found.rate)} learner-steps/s each",
+            f"memory         about {si_number(found.memory)}B for each thread, and "
+            f"{si_number(found.shared)}B for all",
+            f"disk           about {si_number(found.disk)}B",
         ]
     )
 

@@ -94,5 +94,5 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"interrupted; what is finished is kept. Go on with:\n  {typed()}", err=True)
+        click.echo(f"interrupted; finished tasks are kept. Resume with:\n  {typed()}", err=True)
         sys.exit(130)  # threads are not waited for: a shard is whole or absent

@@ -97,7 +97,7 @@ class LazyGroup(click.Group):
             tell(f"error: {place}{error.strerror or error}.", err=True)
             sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
-            kept = "; what is finished is kept" if ctx.invoked_subcommand == "paper" else ""
+            kept = "; finished tasks are kept" if ctx.invoked_subcommand == "paper" else ""
             click.echo(f"interrupted{kept}.", err=True)
             sys.exit(130)
 

@@ -22,6 +22,9 @@ TYPED = (
     (r"give one, gamma=", "give one, --gamma "),
     (r"\(blocks=(\d+)\)", r"(--blocks \1)"),
     (r"method 'svrg'", "--method svrg"),
+    (r"hoose another output folder", "hoose another folder with --out"),
+    (r"choose another output file", "choose another --out"),
+    (r"in threads of this machine", "with --workers"),
     (r"Log\(…, behaviour=function\)", "Log(…, behaviour=function) in Python"),
 )
 

@@ -48,23 +48,23 @@ class Best:
     beta: float | None
 
 
-def tail(points: int) -> int:
+def tail_length(points: int) -> int:
     """Return how many of so many recorded points are the end of a run: a tenth, at least one.
 
     Examples
     --------
-    >>> tail(101), tail(3)
+    >>> tail_length(101), tail_length(3)
     (11, 1)
     """
     return max(1, math.ceil(TAIL * points))
 
 
-def least(final: FloatArray) -> tuple[int, ...] | None:
+def argmin_finite(final: FloatArray) -> tuple[int, ...] | None:
     """Return the index of the least finite value; None if there is none.
 
     Examples
     --------
-    >>> least(np.array([[np.nan, 2.0], [1.0, np.inf]])), least(np.array([np.inf]))
+    >>> argmin_finite(np.array([[np.nan, 2.0], [1.0, np.inf]])), argmin_finite(np.array([np.inf]))
     ((1, 0), None)
     """
     known = np.where(np.isfinite(final), final, np.inf)

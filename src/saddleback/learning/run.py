@@ -15,7 +15,7 @@ from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
-from saddleback.learning.best_setting import Best, least, tail
+from saddleback.learning.best_setting import Best, argmin_finite, tail_length
 from saddleback.rules import Rule
 
 if TYPE_CHECKING:
@@ -129,9 +129,9 @@ class Run(Tabular):
         """
         name = self._metric(metric)
         values = self.curve(name)
-        final = values[-tail(len(values)) :].mean(axis=0)
+        final = values[-tail_length(len(values)) :].mean(axis=0)
         gone = self.diverged_at.reshape(final.shape) >= 0
-        place = least(np.where(gone.any(axis=0), np.inf, final.mean(axis=0)))
+        place = argmin_finite(np.where(gone.any(axis=0), np.inf, final.mean(axis=0)))
         if place is None:
             diverged = int(gone.any(axis=0).sum())
             raise Undefined(

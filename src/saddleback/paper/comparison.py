@@ -20,7 +20,7 @@ from saddleback._registry import check_name
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
 from saddleback.learning import learn
-from saddleback.learning.best_setting import least, tail
+from saddleback.learning.best_setting import argmin_finite, tail_length
 from saddleback.problem import Problem
 from saddleback.rules import (
     NAMED,
@@ -37,7 +37,7 @@ from saddleback.rules import (
     TreeBackup,
     make,
 )
-from saddleback.sweep import Store, Task, packed, rows_of
+from saddleback.sweep import Store, Task, parquet_bytes, run_table
 
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
@@ -141,10 +141,10 @@ class Comparison:
             record=np.array(self.points), metrics=self.metrics, theta0=self.theta0,
             progress=progress,
         )  # type: ignore[call-overload]  # fmt: skip
-        return packed(
+        return parquet_bytes(
             pa.concat_tables(
                 [
-                    rows_of(each, {"run": run, "rule": name})
+                    run_table(each, {"run": run, "rule": name})
                     for name, each in zip(self.rules, found, strict=True)
                 ]
             )
@@ -182,7 +182,7 @@ class Results:
     def final(self, index: int, metric: str) -> FloatArray:
         """Mean over runs and the last tenth of the points, [α, β/α]."""
         values = self.rule(index, metric)
-        return np.asarray(values[:, -tail(values.shape[1]) :].mean(axis=(0, 1)))
+        return np.asarray(values[:, -tail_length(values.shape[1]) :].mean(axis=(0, 1)))
 
     def median(self, index: int, metric: str) -> FloatArray:
         """Median over runs at the last point, [α, β/α]."""
@@ -190,7 +190,7 @@ class Results:
 
     def best(self, index: int, metric: str) -> tuple[int, int]:
         """The setting with the least final metric; the first if all diverged."""
-        place = least(self.final(index, metric))
+        place = argmin_finite(self.final(index, metric))
         return (0, 0) if place is None else (place[0], place[1])
 
     def curve(self, index: int, metric: str) -> FloatArray:

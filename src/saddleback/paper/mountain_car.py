@@ -26,7 +26,7 @@ from saddleback.paper.mountain_car_reference import Effort, Values, fixed_point,
 from saddleback.paper.truth import Truth
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
-from saddleback.sweep import Store, Task, packed
+from saddleback.sweep import Store, Task, parquet_bytes
 from saddleback.system import System
 
 LEARNERS = 100
@@ -157,11 +157,11 @@ def fixed_point_tasks(c: Choices, seed: int) -> list[Task]:
     def least_squares(number: int, progress: Progress | None) -> bytes:
         rng = np.random.SeedSequence([seed, 97, number])
         found = (from_experience(car, rule, c.metric_steps, rng) for rule in rules)
-        return packed(_errors(f"least squares, seed {number}", found, known.values))
+        return parquet_bytes(_errors(f"least squares, seed {number}", found, known.values))
 
     def exact(progress: Progress | None) -> bytes:
         found = (known.system(rule.trace) for rule in rules)
-        return packed(_errors("trusted", found, known.values))
+        return parquet_bytes(_errors("trusted", found, known.values))
 
     size = LEARNERS * len(rules) * c.metric_steps
     return [

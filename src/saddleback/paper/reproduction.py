@@ -14,11 +14,11 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from saddleback._paths import atomic_write
 from saddleback.paper import QUICK, Options, table1
 from saddleback.paper.claims import NO, PART, YES, Claim, every_claim
 from saddleback.paper.table1_matrices import matrices
 from saddleback.paper.table1_rows import Choices
-from saddleback.sweep.store import write_whole
 
 EXPERIMENTS = (
     "stability", "theorem1", "two-state", "baird", "step-size", "theory", "mountain-car",
@@ -33,8 +33,10 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     claims = every_claim(options)
     path, beside = options.out / "reproduction.md", options.out / "reproduction.json"
     lines = page(claims, options) + table_of_matrices(table1.chosen(options))
-    write_whole(path, "\n".join(lines).encode())
-    write_whole(beside, json.dumps(plainly(claims, options), indent=1, ensure_ascii=False).encode())
+    atomic_write(path, "\n".join(lines).encode())
+    atomic_write(
+        beside, json.dumps(plainly(claims, options), indent=1, ensure_ascii=False).encode()
+    )
     table = Table(
         title="The paper's claims" + ", by a quick run" * options.quick,
         box=box.SIMPLE,

@@ -27,7 +27,7 @@ from saddleback.paper.table1_matrices import tabulate
 from saddleback.paper.table1_rows import Choices, Row, problem_of, rows
 from saddleback.problem import Problem
 from saddleback.rules import GES
-from saddleback.sweep import Store, Task, packed
+from saddleback.sweep import Store, Task, parquet_bytes
 from saddleback.system import System
 from saddleback.theory import MeanStability
 
@@ -113,7 +113,9 @@ def _measure(
         )  # fmt: skip
         errors, points = found.curves["error"].mean(axis=1), found.recorded
     scale, step = np.broadcast_arrays(scales, points[:, None])
-    return packed(pa.table({"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()}))
+    return parquet_bytes(
+        pa.table({"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()})
+    )
 
 
 def _blocks(
