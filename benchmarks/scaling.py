@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from machine import machine, told
 
 from saddleback import GES, features, problems
-from saddleback.cli.progress import span
+from saddleback.cli.progress import format_duration
 from saddleback.log import Log, collect
 from saddleback.sweep import (
     ChunkedStatistics,
@@ -199,10 +199,11 @@ def projected(study, log):
     lines = [
         f"a study of {settings:,} settings with {steps:,} steps each:",
         f"  learner-steps {si_number(settings * steps)}, tasks {tasks:,.0f} of {each:.1f} s",
-        f"  work {span(work)} of one core, {span(work / threads_)} on {threads_} cores",
+        f"  work {format_duration(work)} of one core, "
+        f"{format_duration(work / threads_)} on {threads_} cores",
         f"  results {si_number(settings * 21 * study['row_bytes'])}B in {tasks:,.0f} shards",
         f"  the process that keeps them: {1e3 * study['put']:.1f} ms a shard, busy "
-        f"{span(tasks * study['put'])}; it is the limit from "
+        f"{format_duration(tasks * study['put'])}; it is the limit from "
         f"{each / study['put']:,.0f} threads on",
         f"  the scheduler: {1e3 * study['dask_task']:.1f} ms a task, the limit from "
         f"{each / study['dask_task']:,.0f} threads on",
@@ -213,14 +214,15 @@ def projected(study, log):
     lines += [
         f"a log of {rows:,} rows (p = {log['p']}, {log['pairs']} pairs of rule and target, "
         f"{log['blocks']} blocks):",
-        f"  work {span(rows / log['rate'])} of one core, {span(rows / log['rate'] / threads_)} on "
-        f"{threads_} cores; {groups} groups of {span(each)}",
+        f"  work {format_duration(rows / log['rate'])} of one core, "
+        f"{format_duration(rows / log['rate'] / threads_)} on {threads_} cores; "
+        f"{groups} groups of {format_duration(each)}",
         f"  log of {si_number(rows * log['row_bytes'])}B, read by {threads_} cores at "
         f"{si_number(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
         f"  {si_number(log['sum_bytes'])}B of sums per group, "
         f"{si_number(groups * log['sum_bytes'])}B "
         f"in all, through one process at {si_number(study['dask_bytes_per_second'])}B/s: "
-        f"{span(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
+        f"{format_duration(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
     ]
     return lines
 

@@ -41,11 +41,11 @@ def test_parts_of_parts_add_up():
 
 def test_the_time_left_counts_down_between_reports():
     clock = cli_progress.Clock(now=0.0)
-    assert clock.left(now=5.0) is None
+    assert clock.remaining(now=5.0) is None
     clock.report(0.1, now=10.0)
-    assert [clock.left(now=t) for t in (10.0, 40.0, 500.0)] == [90.0, 60.0, 0.0]
+    assert [clock.remaining(now=t) for t in (10.0, 40.0, 500.0)] == [90.0, 60.0, 0.0]
     clock.report(0.5, now=60.0)
-    assert clock.left(now=60.0) == 60.0
+    assert clock.remaining(now=60.0) == 60.0
 
 
 @pytest.mark.parametrize("held", [10**6, 0])
@@ -107,7 +107,7 @@ def test_a_cluster_without_workers_is_noted_while_all_are_waited_for(tmp_path):
 
 
 def test_without_a_terminal_there_are_plain_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_progress, "EVERY", 0.0)
+    monkeypatch.setattr(cli_progress, "LINE_INTERVAL", 0.0)
     done = CliRunner().invoke(
         group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s"), "--workers", "1"]
     )

@@ -205,12 +205,12 @@ def test_workers_and_a_cluster_exclude_each_other(tmp_path):
 
 @pytest.mark.usefixtures("small")
 def test_paths_of_custom_targets_are_made_absolute(tmp_path, monkeypatch):
-    from saddleback.cli.cmd_stats import anywhere
+    from saddleback.cli.target_options import absolute_spec
 
     monkeypatch.chdir(tmp_path)
-    assert anywhere("new.py:probs") == f"{tmp_path}/new.py:probs"
-    assert anywhere("always:1") == "always:1"
-    assert anywhere("uniform") == "uniform"
+    assert absolute_spec("new.py:probs") == f"{tmp_path}/new.py:probs"
+    assert absolute_spec("always:1") == "always:1"
+    assert absolute_spec("uniform") == "uniform"
 
 
 @pytest.mark.usefixtures("small")

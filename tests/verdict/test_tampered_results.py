@@ -121,8 +121,8 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r.update(schema=0), "its schema is 0, not 1"),
         (lambda r: r.update(schema=True), "its schema is True, not 1"),
         (lambda r: r.update(schema=2), "schema 2, written by a newer saddleback"),
-        (lambda r: r.update(kind="saddleback check"), "holds saddleback check: give what"),
-        (lambda r: r.update(kind=[1]), "holds something else: give what"),
+        (lambda r: r.update(kind="saddleback check"), "holds saddleback check: give a file"),
+        (lambda r: r.update(kind=[1]), "holds other JSON: give a file"),
     ],
 )
 @pytest.mark.parametrize("command", ["explain", "report"])
@@ -141,7 +141,7 @@ def test_a_damaged_result_is_named_with_the_place(
 def test_what_is_not_json_is_said_to_be_none(text, tmp_path):
     path = tmp_path / "r.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give what saddleback evaluate"):
+    with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give a file written"):
         read_result(path)
 
 
@@ -228,12 +228,18 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("check day.stats", "day.stats holds statistics, not a log: saddleback evaluate, rank and"),
+        (
+            "check day.stats",
+            "day.stats holds statistics, not a log: use saddleback evaluate, rank or",
+        ),
         ("stats day.stats --target uniform --gamma 0.9 --out x", "holds statistics, not a log"),
         ("evaluate nix.stats", "cannot read nix.stats: No such file or directory."),
         ("report day.stats", "saddleback evaluate day.stats --report FILE."),
-        ("explain day.stats", "day.stats holds statistics, not a result: saddleback evaluate"),
-        ("report log.parquet", "log.parquet holds a log, not a result: saddleback evaluate log"),
+        ("explain day.stats", "day.stats holds statistics, not a result. Use saddleback evaluate"),
+        (
+            "report log.parquet",
+            "log.parquet holds a log, not a result. Use saddleback evaluate log",
+        ),
         ("merge log.parquet --out x", "log.parquet is not statistics saved by saddleback, or is"),
         ("analyse day.npz", "day.npz is not a system saved by saddleback, or is damaged."),
     ],
