@@ -146,7 +146,7 @@ def test_an_unknown_metric_is_answered_with_those_there_are(runs):
             ask("mspb")
     problem = problems.two_state()
     silent = sb.learn(sb.GES(0.0), problem, alpha=0.1, beta=0.1, steps=5, rng=0, metrics={})
-    with pytest.raises(sb.errors.Undefined, match="nothing was measured"):
+    with pytest.raises(sb.errors.Undefined, match="no metrics were recorded"):
         silent.best()
     assert repr(silent) == "Run(GES(0), updates=5, settings=(), p=2, diverged=0 of 1)"
 
@@ -159,7 +159,7 @@ def test_metrics_of_several_values_are_columns_and_have_no_best():
     table = run.to_pandas()
     last = table[(table.recorded == 5) & (table.setting == 1)]
     assert last[["theta_0", "theta_1"]].to_numpy().tolist() == [run.theta[1].tolist()]
-    with pytest.raises(InvalidParameter, match="several values for each setting"):
+    with pytest.raises(InvalidParameter, match="several values per setting"):
         run.best("theta")
     assert "best" not in repr(run)
 

@@ -253,7 +253,7 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got -5", dict(steps=-5)),
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got 2.5", dict(steps=2.5)),
         (e.InvalidParameter, "got 1000.0. Write 1000.", dict(steps=1e3)),
-        (e.InvalidParameter, "learn: say how many to sample", dict(steps=5, episodes=5)),
+        (e.InvalidParameter, "learn: give the number to sample", dict(steps=5, episodes=5)),
         (e.InvalidParameter, "learn: this problem has no episodes", dict(steps=None, episodes=5)),
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng=[0, 1])),
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng="a")),
@@ -266,11 +266,11 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "metrics must map names to functions of θ", dict(metrics={"a": 3})),
         (e.InvalidParameter, "record must list whole update counts", dict(record=[2.5])),
         (e.InvalidParameter, "record must list whole update counts", dict(record=[[1, 2]])),
-        (e.InvalidParameter, "learn: say how many to sample, either steps=… or episodes=…", dict(steps=None)),
+        (e.InvalidParameter, "learn: give the number to sample, either steps=… or episodes=…", dict(steps=None)),
         (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -0.1", dict(alpha=-0.1)),
         (e.InvalidParameter, "beta must be finite step sizes >= 0, got nan", dict(beta=[0.1, np.nan])),
         (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -1", dict(alpha=sb.inverse(-1.0))),
-        (e.InvalidParameter, "GES(0.5) moves a dual variable ω: give its step size", dict(beta=None)),
+        (e.InvalidParameter, "GES(0.5) has a dual variable ω: give its step size", dict(beta=None)),
         (e.InvalidShape, "alpha of shape [2] and beta of shape [3] do not broadcast", dict(alpha=[1, 2], beta=[1, 2, 3])),
         (e.InvalidShape, "theta0 must broadcast to [2]", dict(theta0=np.zeros(3))),
         (e.InvalidNumbers, "omega0[1] is nan", dict(omega0=[0.0, np.nan])),
@@ -289,7 +289,7 @@ def test_iterate(two):
     system = System.exact(two, GES(0.5))
     with complaint(e.InvalidParameter, "iterate: steps must be a whole number >= 1, got 0"):
         iterate(system, alpha=0.1, beta=0.1, steps=0)
-    with complaint(e.InvalidParameter, "moves a dual variable"):
+    with complaint(e.InvalidParameter, "has a dual variable"):
         iterate(system, alpha=0.1, steps=10)
     with complaint(e.InvalidParameter, "iterate: system must be a System, got Problem"):
         iterate(two, alpha=0.1, steps=10)
@@ -305,7 +305,7 @@ def test_iterate(two):
         (e.InvalidParameter, "give either episodes, or steps and a horizon", dict()),
         (e.InvalidParameter, "give either episodes, or steps and a horizon", dict(episodes=2, steps=3)),
         (e.InvalidParameter, "this problem has no episodes; give steps and a horizon", dict(episodes=2)),
-        (e.InvalidParameter, "say how far the λ-return looks ahead", dict(steps=10)),
+        (e.InvalidParameter, "steps need a horizon, the length of the λ-return", dict(steps=10)),
         (e.InvalidParameter, "horizon must be a whole number >= 1, got 0", dict(steps=10, horizon=0)),
         (e.RuleMismatch, "GES(0.5) is not a plain semi-gradient rule", dict(rule=GES(0.5), steps=10, horizon=5)),
     ],
@@ -357,7 +357,7 @@ def test_experience_that_mu_cannot_have_made(two):
         learn(TD(0.5), walk, alpha=0.1, experience=late)
     with complaint(e.InvalidShape, "experience is empty"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:0])
-    with complaint(e.InvalidParameter, "nothing is sampled: leave out steps"):
+    with complaint(e.InvalidParameter, "nothing is sampled; omit steps"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen, steps=5)
 
 
@@ -437,7 +437,7 @@ def test_more_than_is_given():
         lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, episodes=1),
         lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, runs=2),
     ):
-        with complaint(e.InvalidParameter, "what is given is learned from whole"):
+        with complaint(e.InvalidParameter, "the given experience is used in full"):
             act()
     with complaint(e.InvalidParameter, "steps must be a number up to 2, got 3"):
         System.estimate(stream, GES(0.5), steps=3)

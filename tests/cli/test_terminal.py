@@ -151,7 +151,7 @@ INTERRUPTED = {
         "resampling", "interrupted.",
     ),
     "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "x.stats"], "━", "interrupted."),
-    "quickstart": (["quickstart", "--out", "q"], "2. What would", "interrupted."),
+    "quickstart": (["quickstart", "--out", "q"], "2. What is", "interrupted."),
     "sweep": (["sweep", "long.toml", "--out", "long"], "━", "finished tasks are kept"),
     "paper": (["paper", "step-size", "--out", "p"], "tasks", "finished tasks are kept"),
 }  # fmt: skip

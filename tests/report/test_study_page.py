@@ -537,7 +537,7 @@ def test_bad_stores(folder, tmp_path):
 def test_bad_results_and_bad_paths(folder, tmp_path, monkeypatch):
     other = tmp_path / "other.json"
     other.write_text('{"kind": "shopping list"}')
-    assert "holds shopping list: give a file written by saddleback evaluate --save" in refused(other)
+    assert "holds shopping list: give a file written by saddleback evaluate" in refused(other)
     other.write_text("not JSON")
     assert "is not JSON" in refused(other)
     assert "it is a folder" in refused(folder, "--out", tmp_path)

@@ -221,7 +221,8 @@ def test_rank_on_a_log_and_on_its_statistics(place):
     assert costs["best"] == "later"
     run("rank", place / "v.stats", "--baseline", 100, status=5)
     for bad, message in (
-        (["--baseline", "best"], "write logged, or a number"), (["--gamma", 0], "applies to logs only"),
+        (["--baseline", "best"], "write logged, or a number"),
+        (["--gamma", 0], "applies to logs only"),
         (["--lower", 2], "write an error rate between 0 and 1"),
     ):  # fmt: skip
         found = CliRunner().invoke(group, ["rank", str(place / "v.stats"), *map(str, bad)])
