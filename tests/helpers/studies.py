@@ -41,6 +41,25 @@ name = "ExpectedSarsa"
 lam = 0.5
 """
 
+GOOD = """\
+steps = 100
+seed = 1
+runs = 2
+[grid]
+alpha = [0.1, 0.2]
+ratio = [1.0]
+[[problem]]
+name = "two_state"
+[[rule]]
+name = "GES"
+lam = [0.0, 0.5]
+"""
+
+
+def changed(old, new):
+    assert GOOD.count(old) == 1
+    return GOOD.replace(old, new)
+
 
 def written(folder, text=SMALL, name="study.toml"):
     """Write a study file; return its path."""
