@@ -14,7 +14,7 @@ from saddleback.cli.group import group
 
 CAR = sb.problems.mountain_car()
 BOX = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]
-"""Few tiles, where it does not matter which: a command takes a fifth of a second, not two."""
+"""Few tiles, for speed: a command takes a fifth of a second instead of two."""
 
 CAR_BOX = ["--features", "tiles:8x4", *BOX[2:]]
 """The tiles of ``CAR``."""
@@ -38,7 +38,7 @@ def lines(obs):
 
 
 VERDICTS = (0, 3, 4)
-"""Exit statuses of an answer: usable, refused, doubtful."""
+"""Exit statuses of evaluate: usable, refused, doubtful."""
 
 
 def run(*words, status=None):
@@ -51,7 +51,7 @@ def run(*words, status=None):
 
 
 def flat(text):
-    """Text without the breaks of its lines."""
+    """Return text without line breaks."""
     return " ".join(text.split())
 
 

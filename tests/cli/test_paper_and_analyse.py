@@ -1,4 +1,4 @@
-"""The package itself: what is public, what loads when, what the command line says."""
+"""Public names, import times, and the commands paper and analyse."""
 
 import contextlib
 import inspect
@@ -35,12 +35,12 @@ def saddleback(*arguments, **environment):
 
 
 def flat(text):
-    """Text without the breaks of its lines."""
+    """Return text without line breaks."""
     return " ".join(text.split())
 
 
 def loaded_by(*command):
-    """Top-level packages that a fresh interpreter imports."""
+    """Return the top-level packages that a new interpreter imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
     )
@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """All experiments, small, by the command: its folder, and what it printed."""
+    """A quick run of all experiments: its folder and its output."""
     # One run for all workers of the suite, which share the folder above their own.
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -128,7 +128,7 @@ def quick_run(tmp_path_factory):
 
 @pytest.mark.slow
 def test_experiments_are_bit_reproducible(quick_run, tmp_path):
-    """Twice, with one thread and with two: the same pictures and the same numbers, to the bit."""
+    """With one thread and with two, figures and numbers are bit-identical."""
     done = saddleback(
         "paper", "two-state", "--quick", "--threads", "1", "--out", str(tmp_path / "again")
     )
@@ -239,7 +239,7 @@ def test_stability(tmp_path):
 
 @pytest.mark.slow
 def test_every_claim_gets_a_verdict(quick_run, tmp_path):
-    """All experiments, small, and the page that is made of them."""
+    """The page of claims from a quick run of all experiments."""
     folder, done = quick_run
     for part in ("MountainCar, λ = 0.99", "Table 1, computed"):
         assert part in done.stdout

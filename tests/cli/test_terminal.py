@@ -1,6 +1,6 @@
 """Every command in a real terminal: wide and narrow, with and without colours, interrupted.
 
-Tests that capture output see no terminal, and so not what only happens in one.
+Tests that capture output have no terminal, and miss effects that need one.
 """
 
 import os
@@ -16,7 +16,7 @@ from helpers.docs_pages import blocks, commands, printed
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pseudo-terminals")
 
 README = Path(__file__).parents[2] / "README.md"
 JUDGED = (0, 3, 4)
@@ -82,14 +82,14 @@ CASES = {
 
 
 QUICK = ("check", "evaluate", "rank", "sweep")
-"""Those that are tried in the quick suite too."""
+"""Cases that are part of the quick suite."""
 
 
 @pytest.mark.parametrize(
     "name",
     [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
 )
-def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
+def test_a_command_succeeds_and_leaves_the_terminal_clean(place, name):
     words, width, environment, statuses = CASES[name]
     session = in_terminal(*words, folder=place, width=width, **environment)
     assert_clean(session, *statuses)
@@ -101,13 +101,13 @@ def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
 
 
 def test_every_command_is_tried():
-    """Quickstart is the first command of the README, which is tried as printed."""
+    """The quickstart is run with the commands of the README."""
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 80])
-def test_the_answer_is_the_first_line_of_the_screen(place, width):
+def test_the_verdict_is_the_first_line_of_the_screen(place, width):
     for words in (
         ["evaluate", *LOG, *TARGET, *TILES], ["rank", "car.stats"], ["explain", "r.json"],
     ):  # fmt: skip
@@ -126,7 +126,7 @@ def test_the_bar_stays_on_one_line(place):
 
 
 @pytest.mark.slow
-def test_the_answer_is_coloured_by_its_outcome(place):
+def test_the_verdict_is_coloured_by_its_outcome(place):
     words = ["explain", "r.json"]
     shown = in_terminal(*words, folder=place)
     first = shown.written.split("\n")[0]

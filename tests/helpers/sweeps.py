@@ -27,7 +27,7 @@ def elsewhere():
 
 
 def slow(k):
-    "A problem that takes its time where work is done, not where the study is read."
+    "A problem that is slow in a worker, but not where the study is read."
     if elsewhere():
         time.sleep(float(os.environ.get("NAP", "0")))
     return problems.two_state(gamma=1 - 1 / (k + 2), rewards=[[1.0, 2.0], [3.0, 4.0]])
@@ -61,8 +61,8 @@ lam = 0.5
 
 
 def started(*arguments, nap=0.1, **options):
-    """Start `saddleback` in a process of its own, whose tasks take so many seconds each."""
-    # What ignores Ctrl-C passes that on to what it starts.
+    """Start `saddleback` in a separate process, whose tasks take ``nap`` seconds each."""
+    # A process that ignores Ctrl-C passes this on to its children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return subprocess.Popen(
@@ -74,22 +74,22 @@ def started(*arguments, nap=0.1, **options):
 
 
 def ended(process):
-    """Kill a process if it still runs; return what it had said."""
+    """Kill a process if it still runs; return its output."""
     process.kill()
     return process.communicate()
 
 
 def until(condition, seconds=60.0):
-    """Wait for something to become true."""
+    """Wait for a condition to become true, and return its value."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen"
+    while not (value := condition()):
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.005)
-    return found
+    return value
 
 
 def begun(process):
-    """Wait until a run says that it begins."""
+    """Wait until a sweep announces its start."""
     first, line = process.stderr.readline(), process.stderr.readline()
     assert first == "reading study.toml …\n"
     assert f"slow: {MANY} tasks on " in line, line + process.stderr.read()
@@ -97,18 +97,18 @@ def begun(process):
 
 
 def grown(out, count):
-    """Whether there are more shards than so many."""
+    """Whether a store has more than ``count`` shards."""
     return len(shards(out)) > count
 
 
 def sums(out):
-    """Return the hashes that a store has, by the names of shards."""
+    """Return the hashes in a store by the names of shards."""
     pairs = [line.split("  shards/") for line in (out / "SHA256SUMS").read_text().splitlines()]
-    return {name: found for found, name in pairs}
+    return {name: digest for digest, name in pairs}
 
 
 def intact(out):
-    """Return the names of shards, each of which is what was written; nothing else is there."""
+    """Return the names of shards, after checking their hashes and that no other file is there."""
     found = shards(out)
     assert {name: hashlib.sha256(b).hexdigest() for name, b in found.items()}.items() <= (
         sums(out).items()
@@ -118,7 +118,7 @@ def intact(out):
 
 
 class Dask:
-    """A scheduler and workers in processes of their own."""
+    """A scheduler and workers in separate processes."""
 
     def __init__(self, folder, nap=0.0):
         self.folder, self.nap, self.processes = folder, nap, []
@@ -127,10 +127,10 @@ class Dask:
             "scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0",
             "--scheduler-file", file,
         )  # fmt: skip
-        self.address = until(lambda: self._said(file))
+        self.address = until(lambda: self._read_address(file))
 
     @staticmethod
-    def _said(file):
+    def _read_address(file):
         with contextlib.suppress(OSError, ValueError):
             return json.loads(file.read_text())["address"]
 
@@ -147,7 +147,7 @@ class Dask:
         return process
 
     def worker(self, **environment):
-        """Start a worker, and wait until it may be given work."""
+        """Start a worker, and wait until it has registered."""
         log = self.folder / f"worker-{len(self.processes)}.log"
         process = self._start(
             "worker", self.address, "--no-nanny", "--no-dashboard", "--nthreads", "1",

@@ -13,7 +13,7 @@ from helpers.sweeps import SLOW, TOY, Dask
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with a study of many tasks, and its undisturbed results in whole/."""
+    """A folder with a study of many tasks, and its complete results in whole/."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "toy.py").write_text(TOY)
     finished(written(folder, SLOW), folder / "whole")
@@ -22,14 +22,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def out(folder, tmp_path, monkeypatch):
-    """Where results go; the current folder is that of the study."""
+    """The output folder; the current folder is that of the study."""
     monkeypatch.chdir(folder)
     return tmp_path / "out"
 
 
 @pytest.fixture
 def store(tmp_path):
-    """A finished store of a small study, beside a copy."""
+    """A finished store of a small study, and a copy of it."""
     path = written(tmp_path)
     finished(path, tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "s")

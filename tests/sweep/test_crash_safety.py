@@ -40,8 +40,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and loc
 
 
 @pytest.mark.slow
-def test_killed_ten_times(folder, out):
-    """At random moments; every time what was there stays, and in the end it is the same."""
+def test_a_sweep_killed_ten_times_ends_with_identical_results(folder, out):
+    """At random moments; shards on disk stay, and the final results are identical."""
     rng = random.Random(8)
     before = {}
     for attempt in range(10):
@@ -75,16 +75,16 @@ def test_killed_ten_times(folder, out):
 
 
 class Killed(BaseException):
-    """The end of a process, in the middle of anything."""
+    """Stands for the sudden end of a process."""
 
 
 STEPS = ("open", "fsync", "open", "fsync", "replace", "fsync")
-"""Of keeping a shard: its hash, then itself aside, then its name, then the folder."""
+"""System calls of writing a shard: its hash, its temporary file, its name, the folder."""
 
 
 @pytest.mark.parametrize("step", range(len(STEPS)))
-def test_killed_at_every_step_of_keeping_a_shard(tmp_path, monkeypatch, step):
-    """Before each of the calls that leave something on disk."""
+def test_a_kill_at_any_step_of_writing_a_shard_loses_nothing(tmp_path, monkeypatch, step):
+    """Killed before each system call that changes the disk."""
     path = written(tmp_path)
     whole = finished(path, tmp_path / "whole", workers=1)
     study, calls = read_study(path), []
@@ -120,8 +120,8 @@ def test_killed_at_every_step_of_keeping_a_shard(tmp_path, monkeypatch, step):
 
 
 @pytest.mark.slow
-def test_interrupted(folder, out):
-    """Ctrl-C waits for nothing, and the command it prints finishes the work."""
+def test_ctrl_c_prints_a_command_that_finishes_the_study(folder, out):
+    """Ctrl-C ends at once."""
     shutil.copytree(folder / "whole", out)
     for path in sorted((out / "shards").iterdir())[10:]:
         path.unlink()
@@ -146,8 +146,8 @@ def test_interrupted(folder, out):
 
 
 @pytest.mark.slow
-def test_two_at_once(folder, out):
-    """The second is refused, and a dead process refuses nobody."""
+def test_a_second_writer_is_refused_until_the_first_ends(folder, out):
+    """A killed process leaves no lock behind."""
     first = started("sweep", "study.toml", "--out", out, "--workers", 1, nap=0.2)
     try:
         until(lambda: shards(out))
@@ -176,8 +176,8 @@ BIG = SMALL.replace("checkpoints = 4", "checkpoints = 100").replace(
 
 
 @pytest.mark.slow
-def test_a_file_too_large(tmp_path):
-    """Small shards fit under the limit, a large one does not; later all do."""
+def test_a_shard_too_large_to_write_keeps_the_others(tmp_path):
+    """Small shards fit under the limit, a large one does not; without the limit all do."""
     path = written(tmp_path, BIG)
     finished(path, tmp_path / "whole")
     sizes = {name: len(content) for name, content in shards(tmp_path / "whole").items()}
@@ -202,7 +202,7 @@ def test_a_file_too_large(tmp_path):
 
 @pytest.fixture
 def disk(tmp_path):
-    """A small disk of its own, which can be made larger."""
+    """A small separate disk that can be enlarged."""
     place = tmp_path / "disk"
     place.mkdir()
 
@@ -224,7 +224,7 @@ def disk(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_full_disk(folder, monkeypatch, disk):
+def test_a_sweep_resumes_after_a_full_disk(folder, monkeypatch, disk):
     monkeypatch.chdir(folder)
     room, enlarge = disk
     out = room / "out"
@@ -245,7 +245,7 @@ def test_a_full_disk(folder, monkeypatch, disk):
     assert len(intact(out)) == MANY
 
 
-def test_a_disk_full_from_the_start(folder, monkeypatch, disk):
+def test_a_disk_that_is_full_at_the_start_is_reported(folder, monkeypatch, disk):
     monkeypatch.chdir(folder)
     room, enlarge = disk
     filler, out = room / "filler", room / "out"
@@ -263,7 +263,7 @@ def test_a_disk_full_from_the_start(folder, monkeypatch, disk):
     assert shards(out) == shards(folder / "whole")
 
 
-def test_folders_that_cannot_be_written(folder, out):
+def test_unwritable_folders_are_refused(folder, out):
     out.write_text("a file")
     for where, why in [(out / "s", "Not a directory"), (out, "File exists|Not a directory")]:
         done = sweep("study.toml", "--out", where)

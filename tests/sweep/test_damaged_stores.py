@@ -34,7 +34,7 @@ def flipped(path, place):
 
 
 def forget(path):
-    """Leave a shard without its hash."""
+    """Remove the hash of a shard."""
     file = path.parent.parent / "SHA256SUMS"
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(line for line in lines if path.name not in line))
@@ -53,7 +53,7 @@ def forget(path):
         forget,
     ],
 )
-def test_damaged_shards(store, damage):
+def test_damaged_shards_are_moved_aside_and_recomputed(store, damage):
     path, whole, out = store
     name = "p001-0000-run00000.parquet"
     damage(out / "shards" / name)
@@ -72,7 +72,7 @@ def test_damaged_shards(store, damage):
 
 
 @pytest.mark.parametrize("cut", [1, 10, 40, 80, 92])
-def test_hashes_with_a_torn_last_line(store, cut):
+def test_an_incomplete_last_hash_costs_at_most_one_shard(store, cut):
     path, whole, out = store
     file = out / "SHA256SUMS"
     last = file.read_text().splitlines()[-1].split("/")[1]
@@ -87,7 +87,7 @@ def test_hashes_with_a_torn_last_line(store, cut):
 
 @pytest.mark.parametrize("text", [None, "", "gone\n"])
 @pytest.mark.parametrize("command", ["sweep", "report"])
-def test_shards_without_their_hashes_are_kept(store, command, text):
+def test_shards_are_kept_when_their_hashes_are_missing(store, command, text):
     path, whole, out = store
     (out / "SHA256SUMS").unlink() if text is None else (out / "SHA256SUMS").write_text(text)
     words = (path, "--out", out) if command == "sweep" else (out,)
@@ -101,7 +101,7 @@ def test_shards_without_their_hashes_are_kept(store, command, text):
     assert "all tasks are already complete in" in sweep(path, "--out", out).stderr
 
 
-def test_damage_is_named_also_when_the_run_fails(store, monkeypatch):
+def test_damage_is_reported_even_if_the_run_fails(store, monkeypatch):
     path, _, out = store
     flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
 
@@ -119,7 +119,7 @@ def test_damage_is_named_also_when_the_run_fails(store, monkeypatch):
     )
 
 
-def test_a_shard_that_cannot_be_read(store):
+def test_an_unreadable_shard_is_reported(store):
     path, _, out = store
     shard = out / "shards" / "p001-0000-run00000.parquet"
     shard.unlink()
@@ -135,7 +135,7 @@ def manifest(out, **changes):
 
 
 def files(out):
-    """Return all that is in a folder but the lock."""
+    """Return the content of all files in a folder except the lock."""
     return {
         path.relative_to(out): path.read_bytes()
         for path in out.rglob("*")
@@ -150,7 +150,7 @@ def files(out):
         (1, "has schema 1; this version reads 2. Run the study again into another folder."),
     ],
 )
-def test_stores_of_other_versions(store, schema, message):
+def test_stores_of_other_schema_versions_are_refused(store, schema, message):
     path, _, out = store
     manifest(out, schema=schema)
     before = files(out)
@@ -161,7 +161,7 @@ def test_stores_of_other_versions(store, schema, message):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', '{"schema": "x"}', "\x00"])
-def test_a_damaged_manifest(store, text):
+def test_a_damaged_manifest_is_refused(store, text):
     path, _, out = store
     (out / "manifest.json").write_text(text)
     before = files(out)
@@ -203,7 +203,7 @@ def test_another_study_is_refused(store, old, new, difference):
     assert files(out) == before
 
 
-def test_other_versions_are_told(store):
+def test_other_package_versions_are_reported(store):
     path, whole, out = store
     then = json.loads((out / "manifest.json").read_text())["versions"]
     manifest(out, versions=then | {"numba": "0.1"})
@@ -216,7 +216,7 @@ def test_other_versions_are_told(store):
     assert shards(out) == shards(whole)
 
 
-def test_readers_of_all_kinds(store):
+def test_duckdb_polars_and_pandas_read_the_shards(store):
     path, whole, out = store
     flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
     assert sweep(path, "--out", out, "--quiet").exit_code == 0

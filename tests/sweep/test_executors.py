@@ -55,7 +55,7 @@ def test_a_worker_with_other_versions_is_refused(store, monkeypatch):
     assert len(intact(out)) == 5
 
 
-def test_a_task_that_raises(folder, out):
+def test_a_task_that_raises_is_reported_in_one_line(folder, out):
     text = SLOW.replace("toy.py:slow", "toy.py:failing").replace(str(list(range(MANY))), "[2, 3]")
     path = written(folder, text, "failing.toml")
     done = sweep(path, "--out", out, "--workers", 1)
@@ -68,8 +68,8 @@ def test_a_task_that_raises(folder, out):
     assert intact(out) == {"p000-0000-run00000.parquet"}
 
 
-def test_a_cluster_finds_the_same_and_a_worker_may_die(folder, out, dask):
-    """Nothing is lost, nothing doubled, and the bits are those of threads."""
+def test_a_cluster_that_loses_a_worker_gives_identical_results(folder, out, dask):
+    """No task is lost or run twice, and results are bit-identical to those of threads."""
     other = dask.worker()
     process = started("sweep", "study.toml", "--out", out, "--dask", dask.address)
     try:
@@ -90,7 +90,7 @@ def test_a_cluster_finds_the_same_and_a_worker_may_die(folder, out, dask):
     assert len((out / "SHA256SUMS").read_text().splitlines()) == MANY
 
 
-def test_what_goes_wrong_on_a_worker(folder, out, dask):
+def test_errors_on_a_worker_are_reported_in_one_line(folder, out, dask):
     text = SLOW.replace("toy.py:slow", "toy.py:failing").replace(str(list(range(MANY))), "[3]")
     done = sweep(written(folder, text, "failing.toml"), "--out", out, "--dask", dask.address)
     assert done.exit_code == 2
@@ -115,8 +115,8 @@ def test_what_goes_wrong_on_a_worker(folder, out, dask):
         run_tasks(broken, store, there)
 
 
-def test_a_worker_of_another_version(out, dask, tmp_path):
-    """It is refused before it is sent anything, and so before a store is made."""
+def test_a_worker_with_another_saddleback_is_refused(out, dask, tmp_path):
+    """The worker is refused before any task is sent and before a store is created."""
     other = tmp_path / "saddleback-0.0.1.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: saddleback\nVersion: 0.0.1\n")
@@ -136,7 +136,7 @@ def test_a_worker_of_another_version(out, dask, tmp_path):
     assert not out.exists()
 
 
-def test_a_task_that_ends_worker_after_worker(dask):
+def test_a_task_that_kills_workers_is_reported(dask):
     with (
         cluster(dask.address) as there,
         pytest.raises(
@@ -149,8 +149,8 @@ def test_a_task_that_ends_worker_after_worker(dask):
 
 
 @pytest.mark.cluster
-def test_the_scheduler_is_gone(folder, out, tmp_path):
-    """One line says so; what is finished stays, and threads can finish it."""
+def test_a_lost_scheduler_is_reported_and_threads_can_finish(folder, out, tmp_path):
+    """The error is one line, and finished tasks are kept."""
     with Dask(tmp_path, nap=0.1) as dask:
         with cluster(dask.address) as there:
             assert "(no workers yet)\n  dashboard http://" in there.description
@@ -179,7 +179,7 @@ def test_the_scheduler_is_gone(folder, out, tmp_path):
     ("address", "why"),
     [("tcp://127.0.0.1:1", "OSError"), ("nonsense", "ValueError"), ("ftp://a:1", "ValueError")],
 )
-def test_no_scheduler(out, monkeypatch, address, why):
+def test_a_missing_scheduler_is_reported(out, monkeypatch, address, why):
     monkeypatch.setattr(executors, "TIMEOUT", 0.3)
     done = sweep("study.toml", "--out", out, "--dask", address)
     assert done.exit_code == 2
@@ -190,14 +190,14 @@ def test_no_scheduler(out, monkeypatch, address, why):
     assert not out.exists()
 
 
-def test_one_place_only(out):
+def test_workers_and_dask_exclude_each_other(out):
     done = sweep("study.toml", "--out", out, "--dask", "tcp://127.0.0.1:1", "--workers", 2)
     assert done.exit_code == 2
     assert "Give --workers or --dask, not both." in done.stderr
     assert not out.exists()
 
 
-def test_without_dask(out, monkeypatch):
+def test_a_missing_dask_is_reported(out, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     done = sweep("study.toml", "--out", out, "--dask", "tcp://127.0.0.1:1")
     assert done.exit_code == 2
@@ -217,8 +217,8 @@ def line(seen):
 """
 
 
-def test_statistics_are_the_same_from_a_cluster(tmp_path, dask, monkeypatch):
-    """Policy and features of one's own, and files, are named from here; workers are elsewhere."""
+def test_statistics_from_a_cluster_are_bit_identical(tmp_path, dask, monkeypatch):
+    """Custom policies, features and files are given by relative paths; workers run elsewhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("saddleback.sweep.statistics_chunks.MIN_ROWS", 6)
     (tmp_path / "own.py").write_text(OWN)

@@ -1,4 +1,4 @@
-"""Statistics of many files, group by group: the same to the bit, nothing lost, nothing twice."""
+"""Chunked statistics of many files: bit-identical, resumable, without lost or repeated files."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ LINE = Polynomial((-5.0, -5.0), (5.0, 5.0), degree=1)
 
 
 def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
-    """Write a log as files of episodes with these lengths; some of them go on in the next file."""
+    """Write a log as files of episodes with these lengths; some continue in the next file."""
     folder.mkdir(exist_ok=True)
     flat = [n for each in lengths for n in each]
     data = columns(flat, "terminated", actions=2)

@@ -39,7 +39,7 @@ RULES = st.lists(
     share=st.integers(1, 20_000),
 )  # fmt: skip
 @settings(deadline=None, max_examples=100)
-def test_parts_cover_everything_once(rules, counts, runs, alphas, betas, share):
+def test_tasks_cover_every_run_rule_and_alpha_once(rules, counts, runs, alphas, betas, share):
     cases = tuple(
         Case(f"c{c}", "two_state", None, {}, None, "steps", count, (0, count), 1.0)
         for c, count in enumerate(counts)
@@ -69,7 +69,7 @@ def test_parts_cover_everything_once(rules, counts, runs, alphas, betas, share):
         assert part.size <= share or (runs_, len(inside), alphas_) == (1, 1, 1)
 
 
-def test_results_do_not_depend_on_shares_or_workers(tmp_path):
+def test_results_do_not_depend_on_task_size_or_workers(tmp_path):
     path = written(tmp_path)
     rows = finished(path, tmp_path / "whole", workers=1)
     assert len(rows) == 3 * 3 * 4 * (2 * 3 * 2 + 3)
@@ -83,15 +83,15 @@ def test_results_do_not_depend_on_shares_or_workers(tmp_path):
     assert tasks == [6, 81, 63, 21]
 
 
-def test_one_ratio_with_both_kinds_of_rules(tmp_path):
-    """Semi-gradient rules have no β, also where the others have only one."""
+def test_semi_gradient_rules_have_no_beta_beside_others(tmp_path):
+    """Semi-gradient rules have no β, even if the others have only one."""
     text = SMALL.replace("ratio = [0.5, 1.0]", "ratio = [1.0]")
     rows = finished(written(tmp_path, text), tmp_path / "s").to_pydict()
     for rule, alpha, beta in zip(rows["rule"], rows["alpha"], rows["beta"], strict=True):
         assert np.isnan(beta) if rule.startswith("ExpectedSarsa") else beta == alpha
 
 
-def test_a_run_can_be_done_again_by_hand(tmp_path):
+def test_learn_reproduces_a_run_of_a_study(tmp_path):
     path = written(tmp_path)
     rows = ordered(finished(path, tmp_path / "s"))
     case, run, problem = 2, 1, problems.random_mdp(rng=2)
@@ -116,7 +116,7 @@ def test_a_run_can_be_done_again_by_hand(tmp_path):
         assert [row["point"] for row in mine[:: len(mine) // 4]] == [0, 22, 89, 200]
 
 
-def test_facts_of_a_shard(tmp_path):
+def test_a_shard_records_task_study_and_seeds(tmp_path):
     path = written(tmp_path)
     finished(path, tmp_path / "s")
     study, manifest = read_study(path), json.loads((tmp_path / "s" / "manifest.json").read_text())
@@ -136,7 +136,7 @@ def found(rows):
     return pa.table({n: [row[k] for row in rows] for k, n in enumerate(names)})
 
 
-def test_summary():
+def test_the_summary_selects_the_best_setting_that_never_diverged():
     nan, inf = np.nan, np.inf
     rows = [
         # problem, rule, point, run, alpha, beta, diverged_at, mse
@@ -169,7 +169,7 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("share", [10**9, 700])
-def test_a_plan_is_exact_where_it_can_be(tmp_path, quick, share):
+def test_a_plan_counts_tasks_learners_and_steps_exactly(tmp_path, quick, share):
     path = written(tmp_path)
     study = read_study(path, share=share)
     told = plan(study, tmp_path)
@@ -186,7 +186,7 @@ def test_a_plan_is_exact_where_it_can_be(tmp_path, quick, share):
     assert told.memory >= rows * cost_estimate.ROW
 
 
-def test_plan_of_episodes(tmp_path, quick):
+def test_a_plan_estimates_the_steps_of_episodes(tmp_path, quick):
     text = changed('name = "two_state"', 'name = "random_walk"\nepisodes = 500')
     path = written(tmp_path, text.replace("GES", "TD").replace("ratio = [1.0]\n", ""))
     told = plan(read_study(path), tmp_path)
@@ -195,7 +195,7 @@ def test_plan_of_episodes(tmp_path, quick):
     assert told.learner_steps == pytest.approx(shard_metadata(made)["learner_steps"], rel=0.2)
 
 
-def test_the_plan_is_told_and_nothing_is_run(tmp_path, quick, monkeypatch):
+def test_plan_prints_the_cost_and_runs_nothing(tmp_path, quick, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path)
     done = sweep(path, "--plan", "--workers", 3)
@@ -214,7 +214,7 @@ def test_the_plan_is_told_and_nothing_is_run(tmp_path, quick, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml"]
 
 
-def test_results_as_json_and_as_tables(tmp_path, monkeypatch):
+def test_results_are_printed_as_json_or_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path)
     done = sweep(path, "--json", "--quiet")
@@ -234,14 +234,14 @@ def test_results_as_json_and_as_tables(tmp_path, monkeypatch):
     assert f"{best['best']:.3g}" in again.stdout
 
 
-def test_labels_are_printed_as_they_are(tmp_path):
+def test_labels_are_printed_without_markup(tmp_path):
     path = written(tmp_path, changed('name = "two_state"', 'name = "two_state"\nlabel = "[b]x"'))
     done = sweep(path, "--out", tmp_path / "s")
     assert done.stdout.startswith("[b]x ")
     assert "study: 1 task on " in done.stderr
 
 
-def test_bad_studies_on_the_command_line(tmp_path, monkeypatch):
+def test_errors_of_a_study_file_are_printed_with_lines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, changed("seed = 1", "sead = 1").replace("runs = 2", "runs = 0"))
     done = sweep("study.toml")
@@ -255,14 +255,14 @@ def test_bad_studies_on_the_command_line(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml"]
 
 
-def test_help_fits(tmp_path):
+def test_help_fits_80_columns(tmp_path):
     done = sweep("--help")
     assert done.exit_code == 0
     assert "saddleback sweep study.toml --plan" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_a_store_grows_to_the_same_bits_in_any_order(tmp_path):
+def test_results_do_not_depend_on_the_order_of_tasks(tmp_path):
     study = read_study(written(tmp_path), share=2000)
     tasks = tasks_of(study, tmp_path)
     for name, order in (("one", tasks), ("other", tasks[::-1])):
@@ -273,7 +273,7 @@ def test_a_store_grows_to_the_same_bits_in_any_order(tmp_path):
     assert one["run"] == other["run"]  # shards are read in the order of their names
 
 
-def test_an_empty_address_is_no_cluster(tmp_path):
+def test_an_empty_dask_address_is_refused(tmp_path):
     done = sweep(written(tmp_path), "--dask", "")
     assert done.exit_code == 2
     assert "--dask is empty: give the address of a scheduler" in done.stderr

@@ -163,7 +163,7 @@ def complaints(folder, text):
         ('"GES"\nlam = [0.0, 0.5]', '"TDRC"\nlam = 0\n[[rule]]\nname = "TDRC"\nlam = 0\neta = 1.0', "12: duplicate rule TDRC(0)."),
     ],
 )  # fmt: skip
-def test_bad_studies(folder, old, new, message):
+def test_every_error_names_its_line(folder, old, new, message):
     assert any(message in line for line in complaints(folder, changed(old, new)))
 
 
@@ -180,12 +180,12 @@ def test_bad_studies(folder, old, new, message):
         ("lam = [0.0, 0.5]", "lmbda = 0.5", "11: unknown key 'lmbda' in [[rule]] GES."),
     ],
 )  # fmt: skip
-def test_a_misspelt_key_is_named_and_not_what_is_missing_for_it(folder, old, new, message):
+def test_a_misspelt_key_is_reported_once(folder, old, new, message):
     (said,) = complaints(folder, changed(old, new))
     assert said.startswith(message)
 
 
-def test_all_that_is_wrong_is_said_at_once_and_once(folder):
+def test_all_errors_are_reported_together_without_duplicates(folder):
     text = "runs = 0\n" + changed("seed = 1", "sead = 1").replace("GES", "ges").replace(
         "runs = 2\n", ""
     )
@@ -206,7 +206,7 @@ def test_every_rule_is_tried_on_every_problem(folder):
     ]  # fmt: skip
 
 
-def test_what_cannot_be_measured(folder):
+def test_unavailable_metrics_are_reported_once(folder):
     text = changed('name = "two_state"', 'name = "mountain_car"')
     assert read_study(written(folder, text)).metrics == ("mspbe",)
     (said,) = complaints(folder, "metrics = ['norm', 'mse']\n" + text)  # once, for all rules
@@ -223,12 +223,12 @@ def test_what_cannot_be_measured(folder):
         ("[grid\n", "invalid TOML: Expected ']' at the end of a table declaration (at line 1"),
     ],
 )
-def test_what_is_not_toml(tmp_path, text, message):
+def test_invalid_toml_is_reported(tmp_path, text, message):
     with pytest.raises(StudyError, match=re.escape(f"study.toml: {message}")):
         read_study(written(tmp_path, text))
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files_are_reported(tmp_path):
     for path, why in [
         (tmp_path / "none.toml", "No such file or directory"),
         (tmp_path, "Is a directory"),
@@ -239,7 +239,7 @@ def test_files_that_cannot_be_read(tmp_path):
             read_study(path)
 
 
-def test_lines_of_values_that_go_on():
+def test_line_numbers_are_right_after_multi_line_values():
     text = '''title = """
 [[rule]]
 seed = 3"""
@@ -264,7 +264,7 @@ lam = 3
 # Good input.
 
 
-def test_short_forms(folder):
+def test_step_sizes_may_be_powers_or_single_numbers(folder):
     text = changed("alpha = [0.1, 0.2]", "alpha = { scale = 0.1, powers = [-2, 1] }")
     text = text.replace("ratio = [1.0]", "beta = 0.5\nschedule = 'inverse'")
     study = read_study(written(folder, text))
@@ -277,13 +277,13 @@ def test_short_forms(folder):
     assert beta.at(4).ravel().tolist() == [0.125] * 4
 
 
-def test_a_ratio_is_of_each_alpha(folder):
+def test_a_ratio_multiplies_each_alpha(folder):
     study = read_study(written(folder, changed("ratio = [1.0]", "ratio = [0.5, 2.0]")))
     (part,) = study.task_specs()
     assert study.step_sizes(part)[1].tolist() == [[0.05, 0.2], [0.1, 0.4]]
 
 
-def test_each_and_lengths_of_their_own(folder):
+def test_each_combines_parameters_and_problems_may_set_their_length(folder):
     more = """name = "two_state"
 label = "toy"
 steps = 50
@@ -305,12 +305,12 @@ name = "two_state"
     ("given", "points"),
     [("3", (0, 25, 100)), ("[50, 5, 5]", (5, 50, 100)), ("[0, 100]", (0, 100))],
 )
-def test_checkpoints(folder, given, points):
+def test_checkpoints_may_be_a_number_or_a_list(folder, given, points):
     text = changed("seed = 1", f"checkpoints = {given}")
     assert read_study(written(folder, text)).cases[0].points == points
 
 
-def test_episodes(folder):
+def test_a_study_may_count_episodes(folder):
     text = changed('name = "two_state"', 'name = "random_walk"\nepisodes = 20')
     text = text.replace("GES", "TD").replace("ratio = [1.0]\n", "")
     study = read_study(written(folder, text))
@@ -322,7 +322,7 @@ def test_episodes(folder):
     assert min(rows["updates"].to_pylist()) == 0
 
 
-def test_a_problem_of_ones_own(folder):
+def test_a_custom_problem_equals_the_built_in_one(folder):
     text = changed('name = "two_state"', 'make = "toy.py:good"\neach = { gamma = [0.5, 0.9] }')
     study = read_study(written(folder, text))
     assert [case.label for case in study.cases] == [
@@ -345,7 +345,7 @@ def test_a_problem_of_ones_own(folder):
         Store.open(folder / "own", other.as_dict(), "")
 
 
-def test_plain_data_and_back(folder):
+def test_a_study_survives_a_round_trip_through_json(folder):
     (folder / "study.toml").write_text(SMALL)
     study = read_study(folder / "study.toml")
     assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study

@@ -1,4 +1,4 @@
-"""A store that survives: whole shards or none, nothing lost, nothing mixed."""
+"""Stores and the task runner: complete shards only, no lost tasks, no mixed studies."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_only_missing_tasks_are_run(tmp_path, workers):
 
 
 class Recorder(Watcher):
-    """Keeps the names of tasks."""
+    """Records the names of tasks."""
 
     def __init__(self):
         self.done = []
@@ -136,7 +136,7 @@ def test_a_killed_run_resumes_to_bit_identical_results(tmp_path):
 
 
 def test_tasks_finished_when_another_one_fails_are_kept(tmp_path):
-    """All of them end together; one raises, and the others are kept."""
+    """All tasks end together; one raises, and the others are kept."""
     together = threading.Barrier(4)
 
     def act(i, progress):
@@ -156,7 +156,7 @@ def test_tasks_finished_when_another_one_fails_are_kept(tmp_path):
 
 
 class Late:
-    """Hands work on, and gives it time to end before anybody looks."""
+    """Submits work, and waits for it before results are collected."""
 
     def __init__(self, executor):
         self._executor, self._given = executor, []
