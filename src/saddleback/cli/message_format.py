@@ -10,9 +10,9 @@ import click
 from saddleback.cli.terminal import text_width
 
 OPTION_PATTERNS = (
-    (r"pass min_prob=…", "pass --min-prob …"),
+    (r"\bmin_prob=…", "--min-prob …"),
     (r'drop_bad="episode"', "--drop-bad"),
-    (r"pass drop_autoreset=True", "pass --drop-autoreset"),
+    (r"\bdrop_autoreset=True", "--drop-autoreset"),
     (r'time_limit="(\w+)"', r"--time-limit \1"),
     (r"columns=\{'(\w+)': …\}", r"--column \1=NAME"),
     (r"observations=\[…\]", "--obs …"),
