@@ -22,10 +22,10 @@ TOOK := .venv/took
 step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(date +%s) - begun)) '$(1)' >> $(TOOK)
 
 # Figures that README and documentation show.
-SHOWN := stability theorem1 two-state baird step-size theory advice \
+SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
-.PHONY: paper test quick lint examples kernels quick-suite docs bench advice states traces coverage verdicts peers figures clean
+.PHONY: paper test quick lint examples kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the experiments at full size; tables on the terminal, the rest in results/.
@@ -98,10 +98,14 @@ verdicts: $(DEV)
 peers: $(DEV)
 	$(BIN)/python benchmarks/peers $(INSTALL)
 
+# The picture of an evaluation page in README; needs Chromium.
+evaluation-page: $(DEV)
+	$(BIN)/python docs/evaluation_page.py
+
 # The pictures of README and documentation, made again.
-figures: paper advice
+figures: paper advice evaluation-page
 	cp $(SHOWN:%=results/%.png) docs/figures/
-	cp results/reproduction.md docs/
+	cp results/reproduction.md docs/paper/
 
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'

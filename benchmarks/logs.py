@@ -42,7 +42,7 @@ def measure(path):
     log = sb.Log(path)
     found = {"rows": log.rows}
     start = time.perf_counter()
-    for _ in log.pieces():
+    for _ in log.segments():
         pass
     found["read_s"] = time.perf_counter() - start
     for name, rule in RULES.items():
@@ -59,7 +59,7 @@ def streamed(log, rule):
     streamer = LoggedStreamer(CAR.features, [rule], copies_of(3, "action", False), CAR.gamma)
     streams = [
         streamer(p, target.probabilities(p, 3), p.propensity, p.tables["mu"])[0]
-        for p in log.pieces()
+        for p in log.segments()
     ]
     times = []
     for _ in range(3):

@@ -26,7 +26,7 @@ from situations import KINDS
 
 import saddleback as sb
 from saddleback.evaluation import default_rule
-from saddleback.log import Observed
+from saddleback.log import BehaviourTarget
 from saddleback.log.behaviour_target import NAME
 from saddleback.verdict import of_statistics
 from saddleback.verdict.approximation_gap import without_trace
@@ -48,7 +48,7 @@ def judge(kind, seed):
     rule = default_rule() if given.rule is None else given.rule
     sums = sb.Statistics.of(
         given.log, list(dict.fromkeys((rule, without_trace(rule) or rule))),
-        {"target": given.target, NAME: Observed.of(given.log)}, features=given.features,
+        {"target": given.target, NAME: BehaviourTarget.of(given.log)}, features=given.features,
         gamma=given.gamma, allow_uncovered=given.allow_uncovered,
     )  # fmt: skip
     (summed,) = of_statistics(sums, lower_is_better=given.costs).verdicts

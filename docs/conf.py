@@ -1,10 +1,14 @@
-"""How `make docs` builds the pages: MyST for text, autodoc for the reference, nothing remote."""
+"""How `make docs` builds the pages: MyST for text and notebooks, autodoc for the reference."""
 
+import logging
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # the package beside these pages
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:1])  # and for the notebooks
 
 from saddleback import __version__
 
@@ -13,13 +17,32 @@ author = "The saddleback authors"
 copyright = author
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "plain_docstrings"]
+extensions = [
+    "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "plain_docstrings", "offline_math",
+]  # fmt: skip
 exclude_patterns = ["_build"]
 
-# Headings are linked as on a forge; what has no language is text and formulas in plain Unicode.
+# Headings are linked as on a forge; $…$ is typeset; blocks without a language are plain text.
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath", "amsmath"]
+mathjax3_config = {"svg": {"scale": 0.9}}
 highlight_language = "none"
 smartquotes_action = "D"  # dashes only: γ' is not a quotation
+
+# Notebooks are text and run at every build; an error in one ends it.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+
+# They see no IPython profile of the user, and log errors only.
+logging.getLogger("traitlets").setLevel(logging.WARNING)
+_ipython = tempfile.TemporaryDirectory()
+os.environ["IPYTHONDIR"] = _ipython.name
+_profile = Path(_ipython.name) / "profile_default"
+_profile.mkdir()
+(_profile / "ipython_kernel_config.py").write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
 
 # Single quotes name a thing of the library: a link where the reference has it.
 default_role = "py:obj"

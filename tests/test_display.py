@@ -310,7 +310,7 @@ def test_an_analysis_draws_three_panels(analysis):
 def log_card():
     from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
 
-    return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).card(gamma=0.9)
+    return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).summary(gamma=0.9)
 
 
 def test_the_summary_of_a_log_shows_text_and_findings(log_card):
@@ -318,7 +318,7 @@ def test_the_summary_of_a_log_shows_text_and_findings(log_card):
     many = tuple(sb.log.Finding("E100", f"<b>{k}</b> is missing") for k in range(30))
     bad = replace(log_card, findings=many)
     assert short(repr(bad))
-    assert repr(bad).endswith("more lines: print(card.text, *card.findings)")
+    assert repr(bad).endswith("more lines: print(summary.text, *summary.findings)")
     assert "E100 <b>0</b> is missing" in repr(bad)
     html = bad._repr_html_()
     assert "<b>" not in html
@@ -333,7 +333,7 @@ def test_the_summary_of_a_log_is_a_table(log_card):
     assert table["mean return"] == log_card.mean_return
     unknown = replace(log_card, propensity=None, mean_return=None).to_polars()["quantity"]
     assert "mean return" not in unknown.to_list()
-    assert "least propensity" not in unknown.to_list()
+    assert "smallest propensity" not in unknown.to_list()
 
 
 def test_actions_and_ends_are_drawn(log_card):
@@ -402,7 +402,7 @@ def test_showing_results_loads_neither_matplotlib_nor_pandas():
         "found = sb.theory.analyse(p, sb.GES(0.0), steps=10)\n"
         "for each in (system, run, found): repr(each), each._repr_html_()\n"
         "print({'matplotlib', 'pandas', 'polars'} & set(sys.modules))\n"
-        "card = sb.collect(p, steps=20, rng=0).card()  # Arrow may load pandas\n"
+        "card = sb.collect(p, steps=20, rng=0).summary()  # Arrow may load pandas\n"
         "repr(card), card._repr_html_()\n"
         "print({'matplotlib', 'polars'} & set(sys.modules))\n"
     )

@@ -76,7 +76,10 @@ def turned(found: Situation) -> Situation:
     """Return a situation with costs in place of rewards."""
     columns = dict(found.log.data)
     columns["reward"] = -columns["reward"]
-    log, signs = found.log.but(data=columns), {"truth": -found.truth, "baseline": -found.baseline}
+    log, signs = (
+        found.log.with_options(data=columns),
+        {"truth": -found.truth, "baseline": -found.baseline},
+    )
     return replace(found, log=log, costs=True, **signs)
 
 

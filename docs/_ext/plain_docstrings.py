@@ -35,7 +35,7 @@ def plain(lines: list[str]) -> list[str]:
             section = line.strip()
         indented = line.startswith("    ")
         if not section and indented and not literal and found and not found[-1]:
-            found += ["::", ""]
+            found += [".. code-block:: none", "    :class: equation", ""]
             literal = True
         elif line.strip() and not indented:
             literal = False

@@ -324,7 +324,7 @@ def test_completion_in_a_fish(tmp_path):
 
 
 def test_shell_completion_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text("utf-8")
     for shell in ("bash", "zsh", "fish"):
         assert f"_SADDLEBACK_COMPLETE={shell}_source saddleback" in page
 

@@ -72,7 +72,7 @@ def test_check_of_a_good_log(place):
     assert "300 episodes" in lines[0]
     assert "terminated 300   truncated 0" in lines[0]
     assert lines[1].startswith("actions, share of rows   0 0.4")
-    assert "mean return of ended episodes -7" in lines[2]
+    assert "mean return of completed episodes -7" in lines[2]
     assert lines[3].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN")
     assert lines[-1] == "no warnings. Ready."
 
@@ -92,7 +92,7 @@ def test_check_reports_every_problem_and_exits_with_2(place, tmp_path):
     plain = json.loads(run("check", bad, "--json", status=2).stdout)
     assert {each["code"] for each in plain["findings"]} >= {"E101", "E120", "E132"}
     repaired = run("check", bad, "--drop-bad", "--min-prob", 0.01).stdout
-    assert "W121 1 episode with NaN or infinities dropped" in repaired
+    assert "W121 dropped 1 episode with NaN or infinities" in repaired
     assert "1 warning. Ready." in repaired
     assert "mean -1  max -1" in repaired
 
@@ -253,7 +253,7 @@ def test_estimated_propensities_are_reported(place, tmp_path):
     refused = run("evaluate", *words, status=2)
     assert "the log has none: add behavior_prob, or estimate them" in flat(refused.stderr)
     assert "--estimate-behaviour counts" in flat(refused.stderr)
-    assert "W106 the log holds no propensities" in flat(run("check", words[0]).stdout)
+    assert "W106 the log has no propensities" in flat(run("check", words[0]).stdout)
     said = run("evaluate", *words, "--estimate-behaviour", "counts").stdout
     assert "propensities were estimated: counts in a grid" in said
     plain = json.loads(run("evaluate", *words, "--estimate-behaviour", "counts", "--json").stdout)
@@ -271,14 +271,14 @@ def test_action_names_are_listed_in_their_order(tmp_path):
     rows["action"] = rows["action"].map({0: "left", 1: "coast", 2: "right"})
     rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "named.parquet")
     said = flat(run("check", tmp_path / "named.parquet").stdout)
-    assert "W148 actions are taken in alphabetical order: 0 coast, 1 left, 2 right." in said
+    assert "W148 actions are sorted as text: 0='coast', 1='left', 2='right'." in said
     assert "--actions …" in said
     said = run("check", tmp_path / "named.parquet", "--actions", "left,coast,right").stdout
     assert "W148" not in said
     assert "actions, share of rows   0 left 0." in said
     rows["action"] = rows["action"].map({"left": 1, "coast": 2, "right": 3})
     rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "from1.parquet")
-    assert "W149 action 0 is never taken" in flat(run("check", tmp_path / "from1.parquet").stdout)
+    assert "W149 no row has action 0" in flat(run("check", tmp_path / "from1.parquet").stdout)
 
 
 def test_three_columns_get_hashed_features_by_default(tmp_path):

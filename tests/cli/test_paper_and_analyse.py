@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 import saddleback as sb
 from helpers.studies import invoked
@@ -266,19 +267,19 @@ def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
 
 
-@pytest.mark.slow
-def test_the_readme_says_what_its_code_prints(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    _, known, fast, family, own = blocks[:5]  # tests/test_docs.py runs the first
-    exec(known, {})
-    promised = [line[2:] for line in known.splitlines() if line.startswith("# ")]
-    assert capsys.readouterr().out.splitlines() == promised
-    names = {"dataclass": dataclass, "np": np, "sb": sb, "__name__": "readme"}
-    exec(fast, names)
-    assert names["run"].theta.shape == (2, 11, 11, 972)
-    assert repr(sb.GES(0.9)) in family
-    exec(own, names)
+def test_the_page_of_the_package_index_has_no_relative_links():
+    """Links and pictures of README begin with the project's address."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    metadata = ProjectMetadata(str(ROOT), PluginManager())
+    readme = metadata.core.readme
+    assert metadata.core.readme_content_type == "text/markdown"
+    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    assert len(targets) > 10
+    for target in targets:
+        assert target.startswith(("https://", "#")), target
+    address = project["urls"]["Homepage"]
+    assert f"]({address}/docs/figures/evaluation-page.png)" in readme
+    assert readme.startswith("# saddleback")
 
 
 def test_typed_marker_licence_and_citation():

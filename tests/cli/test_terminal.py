@@ -3,16 +3,14 @@
 Tests that capture output have no terminal, and miss effects that need one.
 """
 
-import os
 import re
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from helpers.docs_pages import blocks, commands, printed
+from helpers.docs_pages import blocks, commands
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
@@ -58,6 +56,7 @@ CASES = {
     "evaluate, JSON": (["evaluate", "car.stats", "--json"], 80, {}, JUDGED),
     "explain": (["explain", "r.json"], 80, {"FORCE_COLOR": "1"}, (0,)),
     "explain, narrow": (["explain", "r.json"], 40, {}, (0,)),
+    "explain, wide": (["explain", "r.json"], 160, {}, (0,)),
     "rank": (
         ["rank", *LOG, *TARGET, "--target", "u=uniform", *TILES], 160, {}, (0, 3, 4, 5)
     ),
@@ -81,6 +80,12 @@ CASES = {
 }  # fmt: skip
 
 
+ANSWERED = ("evaluate", "evaluate, narrow", "rank", "explain", "explain, narrow")
+"""Those of one question, whose first line is the answer."""
+
+LONGEST = {40: 39, 80: 79, 160: 100}
+"""Columns that text may fill, by the width of the terminal."""
+
 QUICK = ("check", "evaluate", "rank", "sweep")
 """Cases that are part of the quick suite."""
 
@@ -98,22 +103,17 @@ def test_a_command_succeeds_and_leaves_the_terminal_clean(place, name):
         assert not re.search(r"\x1b\[[0-9;]*3[0-7][0-9;]*m", session.written), "colours"
     if environment.get("TERM") == "dumb":
         assert "\x1b" not in session.written
+    longest = max(map(len, session.lines))
+    if name in ANSWERED:
+        assert re.match("Better:|Worse:|Inconclusive:|No answer", session.lines[0]), session.text
+        assert longest < width
+    if words[0] == "explain":
+        assert LONGEST[width] - 12 <= longest <= LONGEST[width], "the width is not used"
 
 
 def test_every_command_is_tried():
     """The quickstart is run with the commands of the README."""
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [40, 80])
-def test_the_verdict_is_the_first_line_of_the_screen(place, width):
-    for words in (
-        ["evaluate", *LOG, *TARGET, *TILES], ["rank", "car.stats"], ["explain", "r.json"],
-    ):  # fmt: skip
-        session = in_terminal(*words, folder=place, width=width)
-        assert re.match("Better:|Worse:|Inconclusive:|No answer", session.lines[0]), session.text
-        assert max(map(len, session.lines)) < width
 
 
 @pytest.mark.slow
@@ -134,14 +134,6 @@ def test_the_verdict_is_coloured_by_its_outcome(place):
     plain = in_terminal(*words, folder=place, NO_COLOR="1")
     assert not plain.coloured
     assert plain.text == shown.text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "used"), [(40, 39), (80, 79), (160, 100)])
-def test_text_uses_the_width_up_to_100_columns(place, width, used):
-    session = in_terminal("explain", "r.json", folder=place, width=width)
-    longest = max(len(line) for line in session.lines)
-    assert used - 12 <= longest <= used
 
 
 INTERRUPTED = {
@@ -173,28 +165,19 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run_as_printed(place, tmp_path):
-    """All of its console blocks, after its first Python block; but a cluster is not here."""
-    before = Path.cwd()
-    os.chdir(tmp_path)
-    try:
-        code = next(block.code for block in blocks(README) if "car.parquet" in block.code
-                    and block.kind == "python")  # fmt: skip
-        printed(code, {"__name__": "page"})
-    finally:
-        os.chdir(before)
-    shutil.copy(place / "study.toml", tmp_path)
+def test_the_commands_of_the_readme_run_as_printed(tmp_path):
+    """All of its console blocks, in order: the first makes the log that the others read."""
     ran = {}
     for block in blocks(README):
         if block.kind != "console":
             continue
         for line, _ in commands(block):
-            command = line.partition("#")[0].strip()
-            if command.startswith("saddleback ") and "--dask" not in command:
-                words = shlex.split(command)[1:]
+            program, *words = shlex.split(line, comments=True)
+            if program == "saddleback":
                 session = in_terminal(*words, folder=tmp_path)
                 assert_clean(session, 0)
                 ran[words[0]] = session.flat
     assert ran["quickstart"].count("Better: difference +") == 1
     assert ran["check"].endswith("Ready.")
-    assert re.match(r"Worse: difference −.*; the estimate is reliable\.", ran["evaluate"])
+    assert re.match(r"Better: difference \+.*; the estimate is reliable\.", ran["evaluate"])
+    assert (tmp_path / "result.html").exists()

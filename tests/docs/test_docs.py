@@ -9,8 +9,10 @@ import pytest
 
 from helpers.docs_pages import DOCS, PAGES, STORIES, Terminal, agrees, blocks, commands, printed
 from saddleback.sweep import StudyError, read_study
+from saddleback.verdict import CHECKS
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 
 
 def alone():
@@ -30,14 +32,15 @@ def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", STORIES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", [README, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     terminal, names, ran = Terminal(tmp_path), {"__name__": "page"}, 0
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         if block.kind == "python":
-            assert printed(block.code, names) == block.output, where
+            lines = printed(block.code, names).splitlines()
+            assert agrees(lines, block.output.splitlines()), where + "\n" + "\n".join(lines)
             ran += 1
             continue
         for command, wanted in commands(block):
@@ -50,7 +53,7 @@ def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
 
 def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch):
     """The study of the page runs; with the mistakes it names, it is refused in these words."""
-    page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
+    page = (DOCS / "learn" / "studies.md").read_text(encoding="utf-8")
     study = re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
     said = re.search(r"^\$ saddleback sweep study.toml\nerror: (.*?)^```", page, re.DOTALL | re.M)[
         1
@@ -67,33 +70,6 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
     assert f"{raised.value}\n" == said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "status", "told"),
-    [
-        (DOCS / "logs.md", 4, "COVERAGE 94.9% of what the target does rests on at least 10 rows"),
-    ],
-    ids=["logs.md"],
-)
-def test_the_first_commands_run_on_the_file_that_the_code_writes(
-    page, status, told, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    code, output, *_ = next(block[1:] for block in blocks(page) if block.kind == "python")
-    promised = [line[2:] for line in code.splitlines() if line.startswith("# ")]
-    assert printed(code, {"__name__": "page"}).splitlines() == (output.splitlines() or promised)
-    assert [path.name for path in tmp_path.iterdir()] == ["car.parquet"]
-    terminal = Terminal(tmp_path)
-    block = next(each for each in blocks(page) if "$ saddleback check car.parquet" in each.code)
-    typed = [command for command, _ in commands(block) if "car.parquet" in command]
-    assert [command.split()[1] for command in typed] == ["check", "evaluate"]
-    terminal.type(typed[0])
-    assert terminal.status == 0
-    said = " ".join(" ".join(terminal.type(typed[1])).split())
-    assert terminal.status == status
-    assert told in said
-
-
 def test_the_ellipsis_stands_for_lines_only_where_it_is():
     assert agrees(["a", "b", "c"], ["a", "…"])
     assert agrees(["a", "b", "c"], ["…", "b", "c"])
@@ -105,7 +81,7 @@ def test_the_ellipsis_stands_for_lines_only_where_it_is():
 def test_every_figure_that_is_shown_is_made_by_make_figures():
     made = re.search(r"SHOWN := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text())[1]
     made = set(made.replace("\\\n", " ").split())
-    pages = [*PAGES, *STORIES, ROOT / "README.md"]
+    pages = [*PAGES, *STORIES, README]
     shown = {
         name for page in pages for name in re.findall(r"figures/([\w-]+)\.png", page.read_text())
     }
@@ -118,7 +94,7 @@ DRAWN = re.compile(r"`(?:saddleback paper|make) ([\w-]+)`")
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *STORIES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT))
+    "page", [*PAGES, *STORIES, README], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_every_figure_has_its_command_beside_it(page):
     """In the paragraph before or after; the figure's name begins with that of what draws it."""
@@ -142,7 +118,7 @@ def test_what_a_page_imports_comes_with_saddleback_or_the_page_says_how(page):
 
 def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
-    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    page = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8")
     targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", made, re.MULTILINE)
     scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
     scripts = {target: names for target, names in scripts.items() if names}
@@ -152,7 +128,7 @@ def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
         for name in names:
             text = (ROOT / "benchmarks" / name).read_text(encoding="utf-8")
             assert re.search(r"^    (?:console\.)?print\(told\(\)", text, re.MULTILINE), name
-    assert "scaling.md" in page
+    assert "`benchmarks/scaling.py`" in page
     from benchmarks.machine import told
 
     assert re.fullmatch(r".+, \d+ cores, \d{4}-\d\d-\d\d; python \S+, .*numpy \S+, .*", told())
@@ -166,8 +142,8 @@ def table_after(page, heading):
 
 
 def test_the_advice_on_learners_is_what_its_table_shows():
-    rows = table_after(DOCS / "choosing.md", "## Learners, off-policy")
-    errors = {row[0]: (float(row[1]), float(row[3])) for row in rows}
+    rows = table_after(DOCS / "learn" / "rules.md", "## Learners, off-policy")
+    errors = {row[0]: tuple(float(cell.split(" (")[0]) for cell in row[1:3]) for row in rows}
     assert list(errors.values()) == sorted(errors.values(), key=lambda each: each[0])
     regularised = [name for name in errors if name.endswith(", regularised")]
     advised = ["Retrace, correction", "tree backup, correction"]
@@ -181,18 +157,30 @@ def test_the_advice_on_learners_is_what_its_table_shows():
 
 
 def test_the_advice_on_state_values_is_what_its_tables_show():
-    page = DOCS / "choosing.md"
+    page = DOCS / "learn" / "rules.md"
     text = page.read_text(encoding="utf-8")
-    diverged = re.search(r"runs that diverged:\n\n(.*?)\n\n", text, re.DOTALL)[1].splitlines()
-    for row in diverged[2:]:
-        _, _, gtd2, tdc, tdrc, tied, _ = (cell.strip(" %") for cell in row.strip("|").split("|"))
-        assert int(tied) <= min(int(gtd2), int(tdc), int(tdrc)), row
+    table = re.search(r"runs that diverged:\n\n(.*?)\n\n", text, re.DOTALL)[1].splitlines()[2:]
+    assert len(table) == 7
+    for row in table:
+        _, gtd2, tdc, tdrc, tied, _ = (int(share) for share in re.findall(r"\((\d+)%\)", row))
+        assert tied <= min(gtd2, tdc, tdrc), row
     star = {(row[0], row[1]): row for row in table_after(page, "## State values")}
     for gamma in (".99", ".9"):  # equal in the mean, and one of them scatters
         gtd2, tdc = star[gamma, "GTD2(0)"], star[gamma, "TDC(0)"]
-        assert abs(float(gtd2[3]) / float(tdc[3]) - 1) < 1e-3
-        low, high = (float(end) for end in tdc[6].split(" to "))
-        assert low < float(gtd2[4]) < high
+        assert abs(float(gtd2[2]) / float(tdc[2]) - 1) < 1e-3
+        low, high = (float(end) for end in tdc[4].split("–"))
+        assert low < float(gtd2[3]) < high
+
+
+def test_tests_that_a_page_names_exist():
+    """A page may name a test as evidence; a renamed test must be renamed there too."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    defined = {
+        name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
+    }
+    for page in [*PAGES, *STORIES]:
+        named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
+        assert named <= defined, f"{page.name}: {named - defined}"
 
 
 def test_links_lead_somewhere():
@@ -210,3 +198,26 @@ def test_links_lead_somewhere():
                     re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles
                 ]
                 assert heading in slugs, f"{page.name}: {target}"
+
+
+def codes():
+    """Codes of problems that the library reports."""
+    source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
+    return set(re.findall(r"\b[EW]1\d\d\b", source))
+
+
+def test_every_error_code_has_its_heading_and_no_other_has():
+    page = (DOCS / "evaluate" / "error-codes.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### ([EW]\d+)$", page, re.MULTILINE)) == codes()
+
+
+def test_every_check_is_described_with_its_thresholds():
+    page = DOCS / "reference" / "checks.md"
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [each.code for each in CHECKS]
+    rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \| (.*?) \|(.*)\|$", text, re.MULTILINE)
+    shown = {code: (doubtful, refused.strip()) for code, doubtful, refused in rows}
+    for each in CHECKS:
+        sign = "<" if each.good == "large" else ">"
+        refused = "" if each.refused is None else f"{sign} {each.refused:g}"
+        assert shown[each.code] == (f"{sign} {each.doubtful:g}", refused)

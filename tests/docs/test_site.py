@@ -24,6 +24,7 @@ def site(tmp_path_factory):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert (out / "html" / "_static" / "mathjax" / "tex-svg.js").exists()
     return {str(p.relative_to(out / "html")): p.read_text() for p in out.glob("html/**/*.html")}
 
 
@@ -41,9 +42,40 @@ def test_no_page_asks_for_anything_from_elsewhere(site):
         assert not asked.findall(text), name
 
 
+def test_formulas_are_typeset_from_a_file_beside_the_pages(site):
+    page = site["reference/checks.html"]
+    assert 'src="../_static/mathjax/tex-svg.js' in page
+    assert r"\(1/(\phi^\top \hat M^{+} \phi)\)" in page
+    assert not [name for name, text in site.items() if "$V^" in text]
+
+
+NOTEBOOKS = {
+    "log": ["Better: difference +", "LSTD, GRetrace(0.5)", "1000 patients: usable"],
+    "study": ["GES(0)", "at α = ", "ExpectedSarsa(0)  α = 0.0003"],
+    "deadly-triad": ["diverged at step 686", "stable in the mean for α = β &lt; 0.587"],
+}
+"""Notebooks, and parts of what they must show."""
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_show_what_they_compute(site, name):
+    page = site[f"notebooks/{name}.html"]
+    cells = page.count('<div class="cell docutils container">')
+    assert cells == (DOCS / "notebooks" / f"{name}.md").read_text().count("```{code-cell}")
+    outputs = page.split("cell_output", 1)[1].split("</article>")[0]
+    assert re.search("<(img|svg) ", outputs), "no picture"
+    assert "Traceback" not in page
+    for part in NOTEBOOKS[name]:
+        assert part in page, part
+
+
+def test_every_notebook_is_tested():
+    assert {path.stem for path in (DOCS / "notebooks").glob("*.md")} == set(NOTEBOOKS)
+
+
 def test_equations_keep_their_lines(site):
     """Docstrings indent equations; a browser must not run their lines together."""
-    rules = site["api/rules.html"]
+    rules = site["reference/api/rules.html"]
     assert "e ← γλρ e + φ        δ = R + γ' θᵀ Σ_a π(a|S') φ(S',a) − θᵀφ\nω ←" in rules
     assert (
         "<em>"
@@ -76,7 +108,7 @@ def test_fields_and_constants_have_words_of_their_own(site):
 
 
 def test_parameters_that_share_a_description_have_it_once(site):
-    theory = site["api/theory.html"]
+    theory = site["reference/api/theory.html"]
     assert "<strong>alpha, beta</strong> – Constant step sizes;" in theory
     for page in site.values():
         told = re.findall(r"<li><p><strong>[^<]+</strong> – (.*?)</li>\s*(?=<li>)", page, re.DOTALL)
@@ -86,9 +118,9 @@ def test_parameters_that_share_a_description_have_it_once(site):
 def test_every_name_has_its_own_address(site):
     for name, page in site.items():
         assert not re.findall(r'id="(saddleback\.[^"]*saddleback[^"]*)"', page), name
-    assert 'id="saddleback.rules.NAMED"' in site["api/rules.html"]
+    assert 'id="saddleback.rules.NAMED"' in site["reference/api/rules.html"]
 
 
 def test_names_in_docstrings_are_links(site):
-    assert 'href="#saddleback.GES"' in site["api/rules.html"]
-    assert 'href="theory.html#saddleback.step_sizes"' in site["api/learning.html"]
+    assert 'href="#saddleback.GES"' in site["reference/api/rules.html"]
+    assert 'href="theory.html#saddleback.step_sizes"' in site["reference/api/learning.html"]

@@ -117,12 +117,12 @@ def test_what_truncation_does():
     tiles = sb.features.Custom(evenly_displaced, 324)
     options = {"target": "pump:0.8", "features": tiles, "gamma": 0.99, "rule": sb.GES(0.0)}
     assert -81 < sb.LSTD(**options).fit(log).value() < -77
-    assert -71 < sb.LSTD(**options).fit(log.but(time_limit="task")).value() < -68
+    assert -71 < sb.LSTD(**options).fit(log.with_options(time_limit="task")).value() < -68
 
 
 @pytest.mark.statistical
 def test_the_logged_policy_comes_out_as_logged(car_log):
-    mean = car_log.card(0.99).mean_return
+    mean = car_log.summary(0.99).mean_return
     for rule in (None, sb.GES(0.0), sb.GES(1.0)):
         one = sb.LSTD(target="logged", features=CAR.features, gamma=0.99, rule=rule)
         assert one.fit(car_log).value() == pytest.approx(mean, rel=0.02)
@@ -146,7 +146,7 @@ def test_the_logged_policy_is_exact_with_a_feature_for_each_state_at_lambda_one(
         }
     )
     one = sb.LSTD(target="logged", features=OneHot(18), gamma=0.9, rule=sb.TD(1.0)).fit(log)
-    assert one.value() == pytest.approx(log.card(0.9).mean_return, rel=1e-10)
+    assert one.value() == pytest.approx(log.summary(0.9).mean_return, rel=1e-10)
 
 
 @pytest.mark.slow
@@ -300,7 +300,7 @@ def test_evaluate_says_when_lambda_is_over_the_ceiling(car_log):
 def test_an_undiscounted_value_needs_ends():
     log = sb.collect(CAR, episodes=20, limit=120, rng=0)
     one = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=1.0)
-    with pytest.raises(sb.LogError, match=r"E160 gamma=1 needs terminating episodes; 60% do not"):
+    with pytest.raises(sb.LogError, match=r"E160 gamma=1 requires terminating episodes, but 60%"):
         one.fit(log)
     assert np.isfinite(one.fit(sb.collect(CAR, episodes=20, rng=0)).value())
 
@@ -351,10 +351,10 @@ def test_estimated_propensities_stay_when_the_log_is_read_otherwise():
     log = sb.collect(CAR, episodes=50, rng=0)
     guess = sb.estimate_behaviour(log, bins=3).log
     one, two = (
-        np.concatenate([piece.propensity for piece in each.pieces()])
-        for each in (guess, guess.but(segment=99))
+        np.concatenate([piece.propensity for piece in each.segments()])
+        for each in (guess, guess.with_options(segment=99))
     )
     np.testing.assert_array_equal(one, two)
-    assert "estimated=" in guess.reading
-    with pytest.raises(sb.errors.InvalidParameter, match="not propensities that a function gave"):
+    assert "estimated=" in guess.read_options
+    with pytest.raises(sb.errors.InvalidParameter, match="propensities computed by a function"):
         guess.write("anywhere.parquet")

@@ -134,7 +134,7 @@ def test_cuts_do_not_matter():
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GES(0.5), "pump:0.8", gamma=0.99, **options)
     (one,) = sandwich(log, sums, "pump:0.8", **options)
-    (two,) = sandwich(log.but(segment=7), sums, "pump:0.8", **options)
+    (two,) = sandwich(log.with_options(segment=7), sums, "pump:0.8", **options)
     assert two.error == pytest.approx(one.error, rel=1e-12)
 
 

@@ -51,19 +51,19 @@ def content(log, tables=()):
     def add(name, value):
         found.setdefault(name, []).append(value)
 
-    for piece in log.pieces(tables):
-        after = piece.following[piece.continues]
-        add("here", piece.observations[piece.here])
+    for piece in log.segments(tables):
+        after = piece.next_states[piece.continues]
+        add("here", piece.observations[piece.states])
         add("after", piece.observations[after])
         for name, table in piece.tables.items():
-            add(name, table[piece.here])
+            add(name, table[piece.states])
             add(f"{name} after", table[after])
         for name in ("actions", "rewards", "continues", "starts", "ids", "unfinished"):
             add(name, getattr(piece, name))
         if piece.propensity is not None:
             add("propensity", piece.propensity)
         add("first", piece.observations[piece.first_states])
-        add("goes on", [piece.goes_on])
+        add("goes on", [piece.continues_in_next])
         add("lengths", [len(piece)])
     goes_on = found.pop("goes on")
     assert not goes_on[-1][0]

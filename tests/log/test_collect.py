@@ -1,12 +1,12 @@
-"""Collected logs: what environments and simulators do is what is logged, with its probability."""
+"""Collected logs contain the steps of environments and simulators, with their propensities."""
 
-import re
 import sys
 
 import gymnasium
 import numpy as np
 import pytest
 
+from helpers.log_cases import error_matching
 from helpers.logs import alike, content
 from saddleback import errors, policies, problems
 from saddleback.log import Log, LogError, collect
@@ -14,12 +14,8 @@ from saddleback.log import Log, LogError, collect
 PUMP = policies.pump(0.98)
 
 
-def complaint(kind, *parts):
-    return pytest.raises(kind, match=".*".join(map(re.escape, parts)))
-
-
 def rows(log):
-    """Return the columns of a collected log, all rows of it."""
+    """Return all rows of a collected log, by column."""
     return {name: log.data[name].to_numpy(zero_copy_only=False) for name in log.data.column_names}
 
 
@@ -30,14 +26,14 @@ def gym_car():
 
 
 @pytest.fixture(scope="module")
-def our_car():
+def simulated_car():
     return collect(problems.mountain_car(), episodes=3000, rng=0)
 
 
 # MountainCar.
 
 
-def test_the_mountain_car_of_gymnasium(gym_car):
+def test_gymnasiums_mountain_car_follows_its_dynamics(gym_car):
     data = rows(gym_car)
     x, v, action = data["obs_0"], data["obs_1"], data["action"]
     start = data["step"] == 0
@@ -58,51 +54,51 @@ def test_the_mountain_car_of_gymnasium(gym_car):
     )
 
 
-def test_the_mountain_car_of_ours(our_car):
-    """Means of many episodes, from Gymnasium's own (100,000 of them)."""
-    card = our_car.card(0.99)
-    assert card.terminated == 3000
-    assert card.findings == ()
-    assert card.rows / 3000 == pytest.approx(135.8, abs=4 * 30.6 / np.sqrt(3000))
-    assert card.mean_return == pytest.approx(-73.13, abs=4 * 9.0 / np.sqrt(3000))
-    assert card.reward == (-1.0, -1.0, -1.0)
-    data = rows(our_car)
+def test_the_simulated_mountain_car_has_gymnasiums_statistics(simulated_car):
+    """The reference means are those of 100,000 episodes of Gymnasium."""
+    summary = simulated_car.summary(0.99)
+    assert summary.terminated == 3000
+    assert summary.findings == ()
+    assert summary.rows / 3000 == pytest.approx(135.8, abs=4 * 30.6 / np.sqrt(3000))
+    assert summary.mean_return == pytest.approx(-73.13, abs=4 * 9.0 / np.sqrt(3000))
+    assert summary.reward == (-1.0, -1.0, -1.0)
+    data = rows(simulated_car)
     length = data["step"][data["terminated"]] + 1
     assert length.min() >= 84
     assert length.max() <= 250
     assert (length <= 120).mean() == pytest.approx(0.35, abs=4 * 0.48 / np.sqrt(3000))
-    assert card.propensity == (pytest.approx(0.01), pytest.approx(0.98, abs=1e-3))
+    assert summary.propensity == (pytest.approx(0.01), pytest.approx(0.98, abs=1e-3))
 
 
-def test_our_car_drives_as_gymnasiums(our_car):
+def test_the_simulated_mountain_car_follows_gymnasiums_dynamics(simulated_car):
     """The same actions from the same place lead to the same observations, to single precision."""
     env = gymnasium.make("MountainCar-v0").unwrapped
-    data = rows(our_car)
+    data = rows(simulated_car)
     for k in range(5):
-        mine = data["episode_id"] == k
+        episode = data["episode_id"] == k
         env.reset(seed=0)
-        env.state = (data["obs_0"][mine][0], data["obs_1"][mine][0])
-        seen = [env.step(int(a)) for a in data["action"][mine]]
-        place = np.array([each[0] for each in seen])
-        np.testing.assert_allclose(place[:-1, 0], data["obs_0"][mine][1:], atol=1e-6)
-        np.testing.assert_allclose(place[:-1, 1], data["obs_1"][mine][1:], atol=1e-6)
-        assert [each[2] for each in seen] == data["terminated"][mine].tolist()
+        env.state = (data["obs_0"][episode][0], data["obs_1"][episode][0])
+        seen = [env.step(int(a)) for a in data["action"][episode]]
+        place = np.array([outcome[0] for outcome in seen])
+        np.testing.assert_allclose(place[:-1, 0], data["obs_0"][episode][1:], atol=1e-6)
+        np.testing.assert_allclose(place[:-1, 1], data["obs_1"][episode][1:], atol=1e-6)
+        assert [outcome[2] for outcome in seen] == data["terminated"][episode].tolist()
 
 
-def test_limits_of_the_simulator():
+def test_limits_truncate_simulated_episodes():
     log = collect(problems.mountain_car(), episodes=400, limit=120, rng=1)
-    card = log.card()
-    assert card.truncated == card.with_next
-    assert card.terminated / 400 == pytest.approx(0.35, abs=4 * 0.48 / 20)
+    summary = log.summary()
+    assert summary.truncated == summary.with_next
+    assert summary.terminated / 400 == pytest.approx(0.35, abs=4 * 0.48 / 20)
     data = rows(log)
     assert data["step"].max() == 119
     assert (data["step"][data["truncated"]] == 119).all()
-    # Cut or not, the same rows.
-    whole = rows(collect(problems.mountain_car(), episodes=400, rng=1))
-    kept = whole["step"] < 120
-    np.testing.assert_array_equal(data["obs_0"], whole["obs_0"][kept])
-    cut = np.flatnonzero(whole["step"] == 120)
-    np.testing.assert_array_equal(data["next_obs_0"][data["truncated"]], whole["obs_0"][cut])
+    # The limit does not change the rows before it.
+    unlimited = rows(collect(problems.mountain_car(), episodes=400, rng=1))
+    kept = unlimited["step"] < 120
+    np.testing.assert_array_equal(data["obs_0"], unlimited["obs_0"][kept])
+    cut = np.flatnonzero(unlimited["step"] == 120)
+    np.testing.assert_array_equal(data["next_obs_0"][data["truncated"]], unlimited["obs_0"][cut])
 
 
 # Other environments.
@@ -119,7 +115,7 @@ def test_cart_pole():
     assert np.isfinite(data["next_obs_3"]).sum() == data["truncated"].sum() > 0
     tilted = (np.abs(data["obs_2"]) > 0.2095) | (np.abs(data["obs_0"]) > 2.4)
     assert not tilted.any()
-    assert not log.card().findings  # 1/2 for each of two actions
+    assert not log.summary().findings  # 1/2 for each of two actions
 
 
 def test_frozen_lake():
@@ -161,7 +157,7 @@ class Shifted(gymnasium.Env):
         return np.full((2, 2), len(self.taken)), float(action), len(self.taken) == 3, False, {}
 
 
-def test_actions_that_do_not_begin_at_0():
+def test_action_spaces_may_start_above_0():
     log = collect(Shifted(), lambda o: np.tile([0.25, 0.75], (len(o), 1)), episodes=4, rng=0)
     data = rows(log)
     assert log.dimensions == 4
@@ -170,10 +166,10 @@ def test_actions_that_do_not_begin_at_0():
     np.testing.assert_array_equal(data["obs_3"], data["step"])
 
 
-# How many, and again.
+# Numbers of steps, and seeds.
 
 
-def test_so_many_steps():
+def test_a_number_of_steps_can_be_collected():
     env = gymnasium.make("MountainCar-v0")
     for log in (
         collect(env, PUMP, steps=250, limit=100, rng=5),
@@ -183,9 +179,9 @@ def test_so_many_steps():
         data = rows(log)
         assert log.rows == 250
         assert data["truncated"][-1] or data["terminated"][-1]
-        card = log.card()
-        assert card.lost == card.stops == 0
-        assert not card.errors
+        summary = log.summary()
+        assert summary.lost == summary.stops == 0
+        assert not summary.errors
 
 
 def test_finite_problems():
@@ -194,7 +190,7 @@ def test_finite_problems():
     data = rows(log)
     state, action = data["obs_0"].astype(int), data["action"]
     np.testing.assert_array_equal(data["behavior_prob"], problem.behaviour[state, action])
-    assert log.card().terminated == 500
+    assert log.summary().terminated == 500
     P = problem.mdp.P
     for s in range(4):
         for a in range(2):
@@ -211,16 +207,16 @@ def test_the_same_seed_gives_the_same_log(make):
 
 
 def test_the_same_seed_gives_the_same_log_of_an_environment(gym_car):
-    again = collect(gymnasium.make("MountainCar-v0"), PUMP, episodes=3, rng=0)
-    one, other = rows(again), rows(gym_car)
+    repeated = collect(gymnasium.make("MountainCar-v0"), PUMP, episodes=3, rng=0)
+    one, other = rows(repeated), rows(gym_car)
     for name in one:
         np.testing.assert_array_equal(one[name], other[name][: len(one[name])])
 
 
-# Written as it goes.
+# Writing.
 
 
-def test_written_as_it_goes(tmp_path, monkeypatch):
+def test_logs_are_written_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["saddleback.log.collect"], "FLUSH", 200)
     for name, source, options in (
         ("ours", problems.mountain_car(), dict(episodes=5)),
@@ -230,23 +226,25 @@ def test_written_as_it_goes(tmp_path, monkeypatch):
         log = collect(source, rng=9, out=path, **options)
         assert log.data == path
         alike(content(Log(path)), content(collect(source, rng=9, **options)))
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["gym.parquet", "ours.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gym.parquet", "ours.parquet"]
 
 
-def test_nothing_is_left_of_a_log_that_failed(tmp_path):
+def test_failed_collections_leave_no_file(tmp_path):
     def nan_later(observations):
-        found = PUMP(observations)
-        return found if observations[0, 0] < -0.3 else found * np.nan
+        probabilities = PUMP(observations)
+        return probabilities if observations[0, 0] < -0.3 else probabilities * np.nan
 
     env = gymnasium.make("MountainCar-v0")
-    with complaint(LogError, "E144 behaviour policy gives NaN for 1 of 1 observations"):
+    with error_matching(LogError, "E144 behaviour policy gives NaN for 1 of 1 observations"):
         collect(env, nan_later, episodes=3, rng=0, out=tmp_path / "log.parquet")
-    with complaint(errors.InvalidParameter, f"cannot write {tmp_path / 'no' / 'log.parquet'}: "):
+    with error_matching(
+        errors.InvalidParameter, f"cannot write {tmp_path / 'no' / 'log.parquet'}: "
+    ):
         collect(problems.two_state(), steps=10, out=tmp_path / "no" / "log.parquet")
     assert not list(tmp_path.iterdir())
 
 
-# What is refused.
+# Errors.
 
 
 class Dictionary(Shifted):
@@ -261,22 +259,22 @@ CAR = gymnasium.make("MountainCar-v0")
 @pytest.mark.parametrize(
     ("message", "arguments", "options"),
     [
-        ("collect: say how many, either episodes=… or steps=…", (CAR, PUMP), {}),
-        ("collect: say how many, either episodes=… or steps=…", (CAR, PUMP), dict(episodes=1, steps=1)),
+        ("collect: pass either episodes=… or steps=…", (CAR, PUMP), {}),
+        ("collect: pass either episodes=… or steps=…", (CAR, PUMP), dict(episodes=1, steps=1)),
         ("episodes must be a whole number >= 1, got 0", (CAR, PUMP), dict(episodes=0)),
         ("limit must be a whole number >= 1, got 0", (CAR, PUMP), dict(episodes=1, limit=0)),
         ("collect: an environment needs a policy, a function from observations [n, d] to probabilities [n, K]; got None.", (CAR,), dict(episodes=1)),
-        ("collect: a problem or simulation has its own behaviour policy; leave policy out.", (problems.two_state(), PUMP), dict(steps=1)),
-        ("collect: this problem has no episodes; give steps instead.", (problems.two_state(),), dict(episodes=1)),
-        ("collect: episodes of a problem or simulation are cut after they were made; with limit=… say how many episodes, not steps.", (problems.mountain_car(),), dict(steps=9, limit=3)),
+        ("collect: a problem or simulation includes a behaviour policy; do not pass policy.", (problems.two_state(), PUMP), dict(steps=1)),
+        ("collect: this problem has no episodes; pass steps=… instead.", (problems.two_state(),), dict(episodes=1)),
+        ("collect: for a problem or simulation, limit=… requires episodes=… rather than steps=…", (problems.mountain_car(),), dict(steps=9, limit=3)),
         ("collect: source must be a Gymnasium environment, a simulation or a finite problem, got str.", ("MountainCar-v0",), dict(steps=1)),
         ("collect: the environment's action space must be Discrete, got Box(", (gymnasium.make("Pendulum-v1"), PUMP), dict(steps=1)),
         ("collect: the environment's action space must be Discrete, got MultiDiscrete(", (gymnasium.make_vec("CartPole-v1", 2), PUMP), dict(steps=1)),
-        ("E141 behaviour policy returned shape (n, 3), 2 actions in the log", (gymnasium.make("CartPole-v1"), PUMP), dict(steps=1)),
-        ("collect: an observation must be numbers of fixed size, got dict; flatten it: gymnasium.wrappers.FlattenObservation(env).", (Dictionary(), PUMP), dict(steps=1)),
+        ("E141 behaviour policy returned shape (n, 3); expected (n, 2), one probability per row and action of the log.", (gymnasium.make("CartPole-v1"), PUMP), dict(steps=1)),
+        ("collect: observations must be arrays of numbers of fixed size, got dict. Flatten them: gymnasium.wrappers.FlattenObservation(env).", (Dictionary(), PUMP), dict(steps=1)),
         ("rng must be a whole number >= 0", (CAR, PUMP), dict(steps=1, rng=-1)),
     ],
 )  # fmt: skip
-def test_what_cannot_be_collected(message, arguments, options):
-    with complaint(errors.SaddlebackError, message):
+def test_bad_arguments_are_rejected(message, arguments, options):
+    with error_matching(errors.SaddlebackError, message):
         collect(*arguments, **options)

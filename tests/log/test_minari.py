@@ -1,6 +1,5 @@
-"""Minari datasets: in and out, wholly offline, and with each propensity where it belongs."""
+"""Minari datasets: import and export, offline, with correctly aligned propensities."""
 
-import re
 import sys
 
 import gymnasium
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from minari.data_collector import EpisodeBuffer
 
+from helpers.log_cases import error_matching
 from helpers.logs import alike, columns, content, mixed
 from saddleback import GES, errors, features, problems
 from saddleback.evaluation.statistics import Statistics
@@ -24,39 +24,35 @@ def datasets(tmp_path, monkeypatch):
 
 
 def usable(log):
-    """Return all that is used of a log, whatever its episodes are called."""
-    found = content(log)
+    """Return the transitions of a log, without the ids of its episodes."""
+    transitions = content(log)
     for name in ("ids", "unfinished", "first"):
-        found.pop(name)
-    return found
+        transitions.pop(name)
+    return transitions
 
 
-def complaint(kind, *parts):
-    return pytest.raises(kind, match=".*".join(map(re.escape, parts)))
-
-
-# Out and in.
+# Export and import.
 
 
 @pytest.mark.parametrize("data_format", FORMATS)
 @pytest.mark.parametrize("following", [True, False])
 @pytest.mark.parametrize("segment", [3, 1000])
-def test_round_trip(data_format, following, segment):
+def test_a_round_trip_keeps_the_transitions(data_format, following, segment):
     log = Log(mixed(seed=2, following=following), segment=segment)
     written = to_minari(log, "clinic/visits-v0", data_format=data_format, author="us")
     assert written.total_steps == len(content(log)["rewards"])
     for dataset in (written, "clinic/visits-v0"):
-        again = from_minari(dataset)
-        assert again.action_names == ("0", "1", "2")
-        one, other = usable(again), usable(log)
+        imported = from_minari(dataset)
+        assert imported.action_names == ("0", "1", "2")
+        one, other = usable(imported), usable(log)
         if not following:
-            # The last row of an episode cut short has become the observation that follows.
+            # The last row of a truncated episode has become the next observation.
             np.testing.assert_array_equal(one["mu after"], other["mu after"])
         alike(one, other)
-        assert again.card().lost == 0
+        assert imported.summary().lost == 0
 
 
-def test_terminations_and_truncations():
+def test_flags_are_exported_as_terminations_and_truncations():
     data = columns([3, 2, 4, 1], ["terminated", "truncated", "stops", "terminated"])
     written = to_minari(Log(data), "ends-v0")
     flags = [
@@ -77,20 +73,20 @@ def test_terminations_and_truncations():
     np.testing.assert_array_equal(
         truncated.infos["behavior_probs"][-1], [data[f"next_mu_{a}"][4] for a in range(3)]
     )
-    card = from_minari(written).card()
-    assert (card.terminated, card.truncated, card.with_next, card.stops) == (2, 2, 2, 0)
+    summary = from_minari(written).summary()
+    assert (summary.terminated, summary.truncated, summary.with_next, summary.stops) == (2, 2, 2, 0)
 
 
-def test_limits_that_are_the_task_become_terminations():
+def test_time_limits_of_the_task_become_terminations():
     log = Log(columns([3, 2], "truncated"), time_limit="task")
     alike(usable(from_minari(to_minari(log, "task-v0"))), usable(log))
 
 
-def test_without_propensities():
+def test_logs_without_propensities_can_be_exported():
     data = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
-    again = from_minari(to_minari(Log(data), "bare-v0"))
-    assert again.propensity == ""
-    alike(usable(again), usable(Log(data)))
+    imported = from_minari(to_minari(Log(data), "bare-v0"))
+    assert imported.propensity == ""
+    alike(usable(imported), usable(Log(data)))
 
     def mu(observations):
         return np.full((len(observations), 3), 1 / 3)
@@ -100,13 +96,13 @@ def test_without_propensities():
 
 def test_estimated_propensities_stay_estimated():
     data = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
-    found = estimate_behaviour(Log(data), bins=2)
-    again = from_minari(to_minari(found.log, "guess-v0"))
-    assert again.estimated == found.how
-    alike(usable(again), usable(found.log))
+    behaviour = estimate_behaviour(Log(data), bins=2)
+    imported = from_minari(to_minari(behaviour.log, "guess-v0"))
+    assert imported.estimated == behaviour.description
+    alike(usable(imported), usable(behaviour.log))
 
 
-# Made elsewhere.
+# Datasets from elsewhere.
 
 
 class Walk(gymnasium.Env):
@@ -121,7 +117,7 @@ def mu_of(observations):
     return np.hstack([first, 1 - first])
 
 
-def made(name, align, key="mu_prob", whole=False, edge=np.nan, episodes=8):
+def walk_dataset(name, align, key="mu_prob", all_actions=False, edge=np.nan, episodes=8):
     """Return a dataset with propensities in row t or t + 1 of the infos, and its data."""
     rng = np.random.default_rng(0)
     buffers, everything = [], []
@@ -132,7 +128,7 @@ def made(name, align, key="mu_prob", whole=False, edge=np.nan, episodes=8):
         actions = (rng.random(steps) > mu[:-1, 0]).astype(int)
         taken = mu[np.arange(steps), actions]
         ends = np.arange(steps) == steps - 1
-        if whole:
+        if all_actions:
             row = np.full((1, 2), edge)
             infos = {key: np.vstack([mu[:-1], row] if align == "t" else [row, mu[:-1]])}
         else:
@@ -155,7 +151,7 @@ def made(name, align, key="mu_prob", whole=False, edge=np.nan, episodes=8):
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Minari asks for an environment, which made-up data have none of."""
+    """Silence Minari about the missing environment of synthetic data."""
     import warnings
 
     with warnings.catch_warnings():
@@ -164,78 +160,81 @@ def quiet():
 
 
 @pytest.mark.parametrize("align", ["t", "t+1"])
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("how", ["NaN", "behaviour", "said"])
-def test_each_propensity_is_found_where_it_is(align, whole, how):
+@pytest.mark.parametrize("all_actions", [False, True])
+@pytest.mark.parametrize("how", ["NaN", "behaviour", "argument"])
+def test_the_alignment_of_propensities_is_determined(align, all_actions, how):
     edge = np.nan if how == "NaN" else 0.5
-    dataset, everything = made("walk-v0", align, whole=whole, edge=edge)
-    options = {"NaN": {}, "behaviour": dict(behaviour=mu_of), "said": dict(prob_align=align)}[how]
+    dataset, everything = walk_dataset("walk-v0", align, all_actions=all_actions, edge=edge)
+    arguments = {"behaviour": dict(behaviour=mu_of), "argument": dict(prob_align=align)}
+    options = arguments.get(how, {})
     log = from_minari(dataset, "mu_prob", **options)
-    found = content(log)
+    transitions = content(log)
     np.testing.assert_array_equal(
-        found["actions"], np.concatenate([a for _, a, _, _ in everything])
+        transitions["actions"], np.concatenate([a for _, a, _, _ in everything])
     )
     np.testing.assert_allclose(
-        found["propensity"], np.concatenate([t for _, _, t, _ in everything]), rtol=1e-12
+        transitions["propensity"], np.concatenate([t for _, _, t, _ in everything]), rtol=1e-12
     )
-    np.testing.assert_array_equal(found["here"], np.concatenate([o[:-1] for o, *_ in everything]))
+    np.testing.assert_array_equal(
+        transitions["here"], np.concatenate([o[:-1] for o, *_ in everything])
+    )
     assert log.n_actions == 2
-    if whole and how != "behaviour":
+    if all_actions and how != "behaviour":
         np.testing.assert_array_equal(
-            found["mu"], np.concatenate([m[:-1] for _, _, _, m in everything])
+            transitions["mu"], np.concatenate([m[:-1] for _, _, _, m in everything])
         )
-    assert not log.card().errors
-    # What follows a truncated row is the observation after it, and nothing is dropped.
-    assert found["continues"].sum() == len(found["rewards"]) - 4
-    assert log.card().with_next == 4
+    assert not log.summary().errors
+    # A truncated row leads to the observation after it, and nothing is dropped.
+    assert transitions["continues"].sum() == len(transitions["rewards"]) - 4
+    assert log.summary().with_next == 4
 
 
-def test_the_place_must_be_said_if_it_cannot_be_found():
-    dataset, everything = made("walk-v0", "t+1", edge=1.0)
-    with complaint(
-        errors.InvalidParameter, "from_minari: infos 'mu_prob' has a row more than there are "
-        "actions, and both ways to read it are possible. Say where the probability of action t is: "
-        'prob_align="t" (row t, infos made by hand) or prob_align="t+1" (row t+1, infos that '
-        "env.step returned); or give the behaviour policy to find out: behaviour=function."
+def test_an_ambiguous_alignment_is_an_error():
+    dataset, everything = walk_dataset("walk-v0", "t+1", edge=1.0)
+    with error_matching(
+        errors.InvalidParameter, "from_minari: infos 'mu_prob' has one row more than there are "
+        'actions, and both alignments are possible. Set prob_align="t" (action t is in row t, '
+        'infos written by hand) or prob_align="t+1" (row t+1, infos from env.step), or pass '
+        "behaviour=function to determine it."
     ):  # fmt: skip
         from_minari(dataset, "mu_prob")
     right = np.concatenate([t for _, _, t, _ in everything])
     wrong = content(from_minari(dataset, "mu_prob", prob_align="t"))["propensity"]
     assert (wrong != right).mean() > 0.9
-    # With the policy at hand, the wrong choice is noticed all the same.
+    # With a behaviour policy, the wrong choice gives a warning.
     log = from_minari(dataset, "mu_prob", prob_align="t", behaviour=mu_of)
-    assert any("at step t-1 on 100.0% of rows" in str(f) for f in log.card().findings)
+    assert any("mu of step t-1 on 100.0% of rows" in str(f) for f in log.summary().findings)
 
 
-def test_a_policy_that_is_not_the_one():
-    dataset, _ = made("walk-v0", "t+1", edge=1.0)
-    with complaint(
-        LogError, "E151 infos 'mu_prob' matches your behaviour policy neither in row t (0.0% of "
-        "steps) nor in row t+1 (0.0%). Check the policy and the key, or say where it is: "
-        'prob_align="t" or "t+1".'
+def test_a_behaviour_policy_that_disagrees_is_an_error():
+    dataset, _ = walk_dataset("walk-v0", "t+1", edge=1.0)
+    with error_matching(
+        LogError, "E151 infos 'mu_prob' agrees with the behaviour policy neither in row t (0.0% of "
+        "steps) nor in row t+1 (0.0%). Check the policy and the key, or set prob_align=\"t\" or "
+        '"t+1".'
     ):  # fmt: skip
         from_minari(dataset, "mu_prob", behaviour=lambda o: np.full((len(o), 2), 0.5))
 
 
-def test_keys():
-    dataset, everything = made("walk-v0", "t+1", key="behavior_prob")
-    found = content(from_minari(dataset))
+def test_propensity_keys_are_checked():
+    dataset, everything = walk_dataset("walk-v0", "t+1", key="behavior_prob")
+    transitions = content(from_minari(dataset))
     np.testing.assert_array_equal(
-        found["propensity"], np.concatenate([t for _, _, t, _ in everything])
+        transitions["propensity"], np.concatenate([t for _, _, t, _ in everything])
     )
-    with complaint(
+    with error_matching(
         errors.InvalidParameter,
-        "from_minari: no infos 'mu' in episode 0; there are: behavior_prob.",
+        "from_minari: episode 0 has no infos 'mu'. Available: behavior_prob.",
     ):
         from_minari(dataset, "mu")
-    odd, _ = made("odd-v0", "t", key="mu")
-    for each in (0, 1):
-        assert len(odd[each].infos["mu"]) == len(odd[each]) + 1
-    with complaint(errors.UnknownName, "unknown prob_align 'next'. Known: auto, t, t+1."):
+    odd, _ = walk_dataset("odd-v0", "t", key="mu")
+    for index in (0, 1):
+        assert len(odd[index].infos["mu"]) == len(odd[index]) + 1
+    with error_matching(errors.UnknownName, "unknown prob_align 'next'. Known: auto, t, t+1."):
         from_minari(dataset, prob_align="next")
 
 
-def test_shapes_of_infos():
+def test_shapes_of_infos_are_checked():
     buffer = EpisodeBuffer(
         id=0, observations=np.zeros((3, 2)), actions=np.array([5, 6]), rewards=np.ones(2),
         terminations=np.array([False, True]), truncations=np.zeros(2, dtype=bool),
@@ -246,15 +245,15 @@ def test_shapes_of_infos():
         action_space=Walk.action_space, author="us", author_email="us@here",
         code_permalink="here", algorithm_name="walk", description="a walk",
     )  # fmt: skip
-    with complaint(
-        errors.InvalidParameter, "from_minari: infos 'mu' of episode 0 has shape [3, 3]; wanted "
-        "[3] for the action taken, or [3, 2] for all actions."
+    with error_matching(
+        errors.InvalidParameter, "from_minari: infos 'mu' of episode 0 has shape [3, 3]; expected "
+        "[3] for the logged action, or [3, 2] for all actions."
     ):  # fmt: skip
         from_minari(dataset, "mu")
     assert content(from_minari(dataset, "column"))["propensity"].tolist() == [0.5, 0.5]
 
 
-def test_observations_that_are_numbers_or_dicts():
+def test_scalar_and_dict_observations_are_flattened():
     space = gymnasium.spaces.Dict(
         {"place": gymnasium.spaces.Discrete(5), "speed": gymnasium.spaces.Box(-1, 1, (2,))}
     )
@@ -272,73 +271,75 @@ def test_observations_that_are_numbers_or_dicts():
             code_permalink="here", algorithm_name="walk", description="a walk",
         )  # fmt: skip
         log = from_minari(dataset)
-        found = content(log)
-        assert found["here"][:, 0].tolist() == [0, 1]
-        assert found["after"][:, 0].tolist() == [1, 2]
+        transitions = content(log)
+        assert transitions["here"][:, 0].tolist() == [0, 1]
+        assert transitions["after"][:, 0].tolist() == [1, 2]
         assert log.dimensions == (1 if name == "number-v0" else 3)
 
 
-# What is refused.
+# Errors.
 
 
-def test_what_is_no_dataset():
-    with complaint(
+def test_unknown_datasets_are_rejected():
+    with error_matching(
         errors.InvalidParameter,
-        "from_minari: no dataset 'walk-v9' on this machine. There are: none.",
+        "from_minari: no local dataset 'walk-v9'. Available: none.",
     ):
         from_minari("walk-v9")
-    made("walk-v0", "t")
-    with complaint(errors.InvalidParameter, "There are: walk-v0."):
+    walk_dataset("walk-v0", "t")
+    with error_matching(errors.InvalidParameter, "Available: walk-v0."):
         from_minari("walk-v9")
-    with complaint(
+    with error_matching(
         errors.InvalidParameter,
-        "from_minari: a MinariDataset or the id of one is wanted, got dict.",
+        "from_minari: expected a MinariDataset or the id of one, got dict.",
     ):
         from_minari({})
 
 
-def test_continuous_actions():
+def test_continuous_actions_are_rejected():
     class Continuous:
         action_space = gymnasium.spaces.Box(-1, 1, (1,))
 
         def iterate_episodes(self):
             return iter(())
 
-    with complaint(
+    with error_matching(
         errors.InvalidParameter, "from_minari: actions must be Discrete, got Box(",
         "continuous actions are not supported.",
     ):  # fmt: skip
         from_minari(Continuous())
 
 
-def test_datasets_that_are_there_already():
+def test_failed_exports_are_reported():
     log = Log(columns([3], "terminated"))
     to_minari(log, "walk-v0")
-    with complaint(errors.InvalidParameter, "to_minari: A Minari dataset with ID walk-v0 already"):
+    with error_matching(
+        errors.InvalidParameter, "to_minari: A Minari dataset with ID walk-v0 already"
+    ):
         to_minari(log, "walk-v0")
-    with complaint(errors.InvalidParameter, "to_minari: "):
+    with error_matching(errors.InvalidParameter, "to_minari: "):
         to_minari(log, "walk-v1", data_format="csv")
-    with complaint(errors.InvalidParameter, "to_minari: the log has no transition"):
+    with error_matching(errors.InvalidParameter, "to_minari: the log has no usable transitions."):
         to_minari(Log(columns([1], "stops", following=False)), "none-v0")
 
 
 @pytest.mark.parametrize("act", [lambda: from_minari("a-v0"), lambda: to_minari(None, "a-v0")])
-def test_without_minari(act, monkeypatch):
+def test_a_missing_minari_is_reported(act, monkeypatch):
     monkeypatch.setitem(sys.modules, "minari", None)
-    with complaint(
+    with error_matching(
         errors.InvalidParameter, "_minari needs Minari: pip install 'saddleback[minari]'"
     ):
         act()
 
 
-def test_a_log_of_ours_by_way_of_minari():
+def test_statistics_survive_a_round_trip():
     car = problems.mountain_car()
     log = collect(car, episodes=20, limit=100, rng=0)
-    again = from_minari(to_minari(log, "mountain-car/paper-v0"))
+    imported = from_minari(to_minari(log, "mountain-car/paper-v0"))
     tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=4, tilings=2)
     one, other = (
-        Statistics.of(each, GES(0.5), "pump:0.8", features=tiles, gamma=0.99, blocks=1)
-        for each in (log, again)
+        Statistics.of(data, GES(0.5), "pump:0.8", features=tiles, gamma=0.99, blocks=1)
+        for data in (log, imported)
     )
     np.testing.assert_array_equal(one.A, other.A)
     np.testing.assert_array_equal(one.starts, other.starts)

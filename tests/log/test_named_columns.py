@@ -80,12 +80,12 @@ def name_of(value):
 
 
 @pytest.mark.parametrize(("policy", "kind"), KINDS.items(), ids=name_of)
-def test_the_annotation_or_the_mark_decides(policy, kind):
+def test_the_annotation_or_the_decorator_decides(policy, kind):
     assert columns_kind(policy) == kind
 
 
 @pytest.mark.parametrize("policy", [p for p, kind in KINDS.items() if kind], ids=name_of)
-def test_columns_come_by_name(policy):
+def test_policies_get_columns_by_name(policy):
     log = sb.Log(DATA, observations=SIGNS, actions=DOSES)
     turned = sb.Log(DATA, observations=SIGNS[::-1], actions=DOSES)
     rows = log.start_states()
@@ -107,7 +107,7 @@ def test_a_function_in_a_file_takes_named_columns(tmp_path):
     np.testing.assert_array_equal(target.at(rows, 3), by_position(rows))
 
 
-def test_behaviours_and_features_take_named_columns_too():
+def test_behaviours_and_features_take_named_columns():
     def squares(obs: dict):
         return np.column_stack([np.ones(len(obs["hr"])), obs["hr"] / 100, obs["lactate"] / 5])
 
@@ -115,13 +115,13 @@ def test_behaviours_and_features_take_named_columns_too():
     log = sb.Log(bare, observations=SIGNS, actions=DOSES, behaviour=by_dict)
     plain = sb.Log(bare, observations=SIGNS, actions=DOSES, behaviour=by_position)
     one, other = (
-        sb.evaluate(each, "uniform", gamma=0.9, features=squares, methods=[])
-        for each in (log, plain)
+        sb.evaluate(data, "uniform", gamma=0.9, features=squares, methods=[])
+        for data in (log, plain)
     )
     assert one.estimates[0].value == other.estimates[0].value
 
 
-def test_a_column_that_is_not_there_is_named_with_those_that_are():
+def test_a_missing_column_is_reported_with_the_existing_ones():
     log = sb.Log(DATA, observations=SIGNS, actions=DOSES)
 
     def wrong(obs: dict):
@@ -131,7 +131,7 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are():
         sb.as_target(wrong, log).at(log.start_states(), 3)
 
 
-def test_entries_of_a_list_have_names_by_their_number():
+def test_entries_of_a_list_are_named_by_index():
     data = {name: values for name, values in DATA.items() if name not in SIGNS}
     data = {name: values for name, values in data.items() if not name.startswith("next_")}
     data["obs"] = np.column_stack([DATA[name] for name in SIGNS])
@@ -144,14 +144,14 @@ def test_entries_of_a_list_have_names_by_their_number():
     np.testing.assert_array_equal(sb.as_target(policy, log).at(rows, 3), by_position(rows))
 
 
-def test_the_logged_policy_takes_named_columns_too():
+def test_the_logged_policy_takes_named_columns():
     bare = {name: values for name, values in DATA.items() if name != "behavior_prob"}
     log = sb.Log(bare, observations=SIGNS, actions=DOSES, behaviour=by_dict)
     rows = log.start_states()
     np.testing.assert_array_equal(sb.as_target("logged", log).at(rows, 3), by_position(rows))
 
 
-def test_an_adapter_answers_for_itself():
+def test_the_signature_of_an_adapter_counts():
     @functools.wraps(by_dict)
     def adapter(array):
         return by_dict({"lactate": array[:, 2]})
@@ -164,14 +164,14 @@ def test_an_adapter_answers_for_itself():
     assert columns_kind(other) is None
 
 
-def test_text_that_cannot_be_resolved_is_read():
+def test_unresolvable_annotations_are_read_as_text():
     def policy(obs: dict[str, nowhere.array]):  # noqa: F821
         return obs
 
     assert columns_kind(policy) == "dict"
 
 
-def test_what_cannot_be_marked_is_refused():
+def test_only_functions_can_be_decorated():
     class Slotted:
         __slots__ = ()
 

@@ -1,20 +1,20 @@
-"""Propensities that were not logged: near the truth, calibrated, and said to be estimated."""
+"""Estimated propensities are accurate, calibrated, and recorded as estimated."""
 
-import re
 import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from helpers.log_cases import error_matching
 from helpers.logs import columns, content, mixed
 from saddleback import GES, errors, features
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, estimate_behaviour, propensity_estimation
 
 
-def made(true, observations, seed=0, **more):
-    """Return a log in which a policy was followed in given states, one-step episodes."""
+def follow_policy(true, observations, seed=0, **more):
+    """Return a log of one-step episodes in which a policy was followed in given states."""
     rng = np.random.default_rng(seed)
     mu = true(observations)
     action = (rng.random((len(mu), 1)) > np.cumsum(mu, axis=1)[:, :-1]).sum(axis=1)
@@ -47,169 +47,173 @@ def states():
     return np.random.default_rng(2).integers(0, 5, (20_000, 1)).astype(float)
 
 
-def complaint(kind, *parts):
-    return pytest.raises(kind, match=".*".join(map(re.escape, parts)))
+# Accuracy.
 
 
-# Near the truth.
-
-
-def test_counts_find_the_policy_of_a_finite_log(states):
-    found = estimate_behaviour(Log(made(finite, states)), prior=0.0)
+def test_counts_recover_the_policy_of_a_finite_log(states):
+    behaviour = estimate_behaviour(Log(follow_policy(finite, states)), prior=0.0)
     visits = np.bincount(states[:, 0].astype(int))
-    estimate = np.asarray(found.policy(np.arange(5.0)[:, None]))
+    estimate = np.asarray(behaviour.policy(np.arange(5.0)[:, None]))
     error = np.abs(estimate - TABLE)
     assert (error <= 5 * np.sqrt(TABLE * (1 - TABLE) / visits[:, None])).all()
-    # They are the shares themselves.
-    log = made(finite, states)
+    # Without a prior the estimates are the shares.
+    log = follow_policy(finite, states)
     share = np.bincount(log["action"][states[:, 0] == 3], minlength=3) / visits[3]
     np.testing.assert_allclose(estimate[3], share, rtol=1e-12)
 
 
-def test_counts_in_a_grid():
+def test_counts_in_a_grid_approximate_a_smooth_policy():
     seen = np.random.default_rng(3).normal(size=(40_000, 2))
-    found = estimate_behaviour(Log(made(logistic, seen)), bins=15)
-    assert found.how == "counts in a grid of 15 cells along each of 2 entries"
-    error = np.abs(np.asarray(found.policy(seen)) - logistic(seen))
+    behaviour = estimate_behaviour(Log(follow_policy(logistic, seen)), bins=15)
+    assert behaviour.description == "counts in a grid of 15 cells along each of 2 entries"
+    error = np.abs(np.asarray(behaviour.policy(seen)) - logistic(seen))
     assert error.mean() < 0.04
 
 
-def test_states_never_seen_get_the_overall_shares(states):
-    found = estimate_behaviour(Log(made(finite, states)), bins=10)
-    assert (np.asarray(found.policy(states)) > 0).all()
+def test_unseen_states_get_the_overall_shares(states):
+    behaviour = estimate_behaviour(Log(follow_policy(finite, states)), bins=10)
+    assert (np.asarray(behaviour.policy(states)) > 0).all()
     seen = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]] * 30)
-    data = made(finite, seen)
+    data = follow_policy(finite, seen)
     few = np.asarray(estimate_behaviour(Log(data)).policy(np.array([[0.0, 2.0]])))
     np.testing.assert_allclose(few[0], np.bincount(data["action"], minlength=3) / 90)
 
 
-def test_logistic_regression_finds_a_logistic_policy():
+def test_logistic_regression_recovers_a_logistic_policy():
     seen = np.random.default_rng(3).normal(size=(20_000, 2))
-    found = estimate_behaviour(Log(made(logistic, seen)), "logistic")
-    assert found.how == "multinomial logistic regression"
-    assert np.abs(np.asarray(found.policy(seen)) - logistic(seen)).max() < 0.05
+    behaviour = estimate_behaviour(Log(follow_policy(logistic, seen)), "logistic")
+    assert behaviour.description == "multinomial logistic regression"
+    assert np.abs(np.asarray(behaviour.policy(seen)) - logistic(seen)).max() < 0.05
 
 
-def test_actions_never_taken(states):
-    log = Log(made(finite, states), actions=["a", "b", "c", "d"])
+def test_actions_never_taken_have_probability_zero(states):
+    log = Log(follow_policy(finite, states), actions=["a", "b", "c", "d"])
     for method in ("counts", "logistic"):
-        found = np.asarray(estimate_behaviour(log, method).policy(states[:10]))
-        assert found.shape == (10, 4)
-        assert (found[:, 3] == 0).all()
-        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        probabilities = np.asarray(estimate_behaviour(log, method).policy(states[:10]))
+        assert probabilities.shape == (10, 4)
+        assert (probabilities[:, 3] == 0).all()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
 
 
-def test_long_logs_are_thinned(states, monkeypatch):
-    log = Log(made(finite, states), segment=1000)
-    whole = estimate_behaviour(log)
-    monkeypatch.setattr(propensity_estimation, "MOST_ROWS", 7000)
+def test_long_logs_are_subsampled(states, monkeypatch):
+    log = Log(follow_policy(finite, states), segment=1000)
+    full = estimate_behaviour(log)
+    monkeypatch.setattr(propensity_estimation, "MAX_ROWS", 7000)
     thin = estimate_behaviour(log)
-    assert thin.how == whole.how + ", from one row in 3"
+    assert thin.description == full.description + ", from one row in 3"
     assert thin.calibration["pairs"].to_numpy().sum() == 3 * len(states[::3])
-    each = states[::3]
-    log = made(finite, states)
-    share = np.bincount(log["action"][::3][each[:, 0] == 2], minlength=3)
-    found = np.asarray(thin.policy(np.array([[2.0]])))[0]
-    np.testing.assert_allclose(found, share / share.sum(), atol=2e-3)
+    sample = states[::3]
+    log = follow_policy(finite, states)
+    share = np.bincount(log["action"][::3][sample[:, 0] == 2], minlength=3)
+    probabilities = np.asarray(thin.policy(np.array([[2.0]])))[0]
+    np.testing.assert_allclose(probabilities, share / share.sum(), atol=2e-3)
 
 
 # The calibration table.
 
 
 @pytest.mark.parametrize("method", ["counts", "logistic"])
-def test_calibration(method, states):
-    found = estimate_behaviour(Log(made(finite, states)), method)
-    table = found.calibration
+def test_the_calibration_table_compares_predicted_and_taken(method, states):
+    behaviour = estimate_behaviour(Log(follow_policy(finite, states)), method)
+    table = behaviour.calibration
     assert isinstance(table, pa.Table)
     assert table.column_names == ["from", "to", "pairs", "estimated", "taken"]
-    pairs, said, taken = (table[name].to_numpy() for name in ("pairs", "estimated", "taken"))
+    pairs, predicted, taken = (table[name].to_numpy() for name in ("pairs", "estimated", "taken"))
     assert pairs.sum() == 3 * len(states)
-    assert pairs @ said == pytest.approx(len(states))
+    assert pairs @ predicted == pytest.approx(len(states))
     assert pairs @ taken == pytest.approx(len(states))
-    some = pairs > 0
-    assert (said[some] >= table["from"].to_numpy()[some] - 1e-12).all()
-    assert (said[some] <= table["to"].to_numpy()[some] + 1e-12).all()
+    filled = pairs > 0
+    assert (predicted[filled] >= table["from"].to_numpy()[filled] - 1e-12).all()
+    assert (predicted[filled] <= table["to"].to_numpy()[filled] + 1e-12).all()
     if method == "counts":
-        np.testing.assert_allclose(said, taken, atol=1e-2)
+        np.testing.assert_allclose(predicted, taken, atol=1e-2)
 
 
-# The stamp.
+# Estimated propensities are recorded.
 
 
-def test_the_stamp_is_on_all_that_follows():
+def test_estimated_propensities_are_recorded_in_all_results():
     data = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
-    found = estimate_behaviour(Log(data), bins=3)
-    log = found.log
-    assert log.estimated == found.how == "counts in a grid of 3 cells along each of 2 entries"
+    behaviour = estimate_behaviour(Log(data), bins=3)
+    log = behaviour.log
+    assert (
+        log.estimated
+        == behaviour.description
+        == "counts in a grid of 3 cells along each of 2 entries"
+    )
     assert repr(log) == "Log(rows=110, observation=2, actions=3, propensities estimated)"
-    card = log.card()
-    assert card.estimated == found.how
-    assert "behavior_prob (estimated)  min" in card.text
-    assert card.text.endswith(f"propensities were estimated: {found.how}")
+    summary = log.summary()
+    assert summary.estimated == behaviour.description
+    assert "behavior_prob (estimated)  min" in summary.text
+    assert summary.text.endswith(f"propensities were estimated: {behaviour.description}")
     box = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
     sums = Statistics.of(log, GES(0.5), "uniform", features=box, gamma=0.9)
-    assert sums.estimated == found.how
+    assert sums.estimated == behaviour.description
     assert repr(sums).endswith(", propensities estimated)")
     np.testing.assert_array_equal(
         content(log)["propensity"],
-        np.asarray(found.policy(content(log)["here"]))[
+        np.asarray(behaviour.policy(content(log)["here"]))[
             np.arange(len(content(log)["actions"])), content(log)["actions"]
         ],
     )
 
 
-def test_propensities_that_are_there_are_not_used():
+def test_logged_propensities_are_ignored():
     data = mixed()
     bare = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
-    one, other = (estimate_behaviour(Log(each), bins=3).log for each in (data, bare))
+    one, other = (estimate_behaviour(Log(rows), bins=3).log for rows in (data, bare))
     np.testing.assert_array_equal(content(one)["propensity"], content(other)["propensity"])
     assert one.propensity == "mu"
 
 
 def test_bad_propensities_are_replaced():
-    """What the message of E102 says can be done."""
+    """The fix that the message of E102 suggests works."""
     data = columns([4, 4, 4], "terminated")
     data["behavior_prob"][3] = np.nan
-    with complaint(LogError, "E102", "estimate_behaviour(log) can estimate them all."):
+    with error_matching(
+        LogError, "E102", "replace all of them by estimates: estimate_behaviour(log)."
+    ):
         content(Log(data))
-    found = estimate_behaviour(Log(data), bins=2)
-    assert np.isfinite(content(found.log)["propensity"]).all()
+    behaviour = estimate_behaviour(Log(data), bins=2)
+    assert np.isfinite(content(behaviour.log)["propensity"]).all()
     renamed = data | {"p": data["behavior_prob"]}
     del renamed["behavior_prob"]
     log = Log(renamed, columns={"behavior_prob": "p"})
-    assert not estimate_behaviour(log, bins=2).log.card().errors
+    assert not estimate_behaviour(log, bins=2).log.summary().errors
 
 
-# What is refused.
+# Errors.
 
 
-def test_what_cannot_be_estimated(monkeypatch):
+def test_bad_arguments_are_rejected(monkeypatch):
     log = Log(mixed())
-    with complaint(errors.UnknownName, "unknown method 'count'. Did you mean 'counts'?"):
+    with error_matching(errors.UnknownName, "unknown method 'count'. Did you mean 'counts'?"):
         estimate_behaviour(log, "count")
-    with complaint(errors.InvalidParameter, "log must be a Log, got dict"):
+    with error_matching(errors.InvalidParameter, "log must be a Log, got dict"):
         estimate_behaviour({})
-    with complaint(errors.InvalidParameter, "bins must be a whole number >= 1, got 0"):
+    with error_matching(errors.InvalidParameter, "bins must be a whole number >= 1, got 0"):
         estimate_behaviour(log, bins=0)
-    with complaint(errors.InvalidParameter, "prior must be a finite number >= 0, got -1"):
+    with error_matching(errors.InvalidParameter, "prior must be a finite number >= 0, got -1"):
         estimate_behaviour(log, prior=-1)
     same = mixed(mu=False) | {"action": np.zeros(110, dtype=int)}
-    with complaint(errors.InvalidParameter, "every row has the same action; there is nothing to"):
+    with error_matching(
+        errors.InvalidParameter, "every row has the same action; there is nothing to"
+    ):
         estimate_behaviour(Log(same), "logistic")
-    wide = columns([40], "terminated", d=30)
-    with complaint(
-        errors.InvalidParameter, "estimate_behaviour: 30 entries make too many cells; use fewer "
-        'bins, or method="logistic".'
+    high_dimensional = columns([40], "terminated", d=30)
+    with error_matching(
+        errors.InvalidParameter, "estimate_behaviour: a grid over 30 entries has too many cells; "
+        'use fewer bins, or method="logistic".'
     ):  # fmt: skip
-        estimate_behaviour(Log(wide))
+        estimate_behaviour(Log(high_dimensional))
     bad = columns([4], "terminated")
     bad["reward"][1] = np.nan
-    with complaint(LogError, "E120 reward is NaN"):
+    with error_matching(LogError, "E120 reward is NaN"):
         estimate_behaviour(Log(bad))
-    with complaint(LogError, "E122 every episode (1) holds NaN or infinities"):
+    with error_matching(LogError, "E122 every episode (1) contains NaN or infinities"):
         estimate_behaviour(Log(bad, drop_bad="episode"))
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with complaint(
+    with error_matching(
         errors.InvalidParameter, "estimate_behaviour: method='logistic' needs scikit-learn: pip "
         "install 'saddleback[sklearn]'."
     ):  # fmt: skip

@@ -314,7 +314,9 @@ def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path):
 
 
 def test_the_page_in_the_documentation_is_of_a_full_run():
-    found = (Path(__file__).parents[2] / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    found = (Path(__file__).parents[2] / "docs" / "paper" / "reproduction.md").read_text(
+        encoding="utf-8"
+    )
     assert "quick" not in found
     assert "Written by `saddleback paper all` from" in found
 

@@ -126,7 +126,7 @@ def test_only_missing_or_changed_chunks_are_computed(tmp_path, monkeypatch):
         ChunkedStatistics,
         "compute",
         lambda self, log, *rest, **more: (
-            done.append(len(log.parts)) or original(self, log, *rest, **more)
+            done.append(len(log.sources)) or original(self, log, *rest, **more)
         ),
     )
     first = together(summing(paths), tmp_path / "parts")
@@ -248,4 +248,4 @@ def test_actions_are_counted_from_the_action_column(names):
     if names is not None:
         data["action"] = np.array(names)[data["action"]]
     log = sb.Log(data, actions=names)
-    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.card().taken)
+    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.summary().taken)

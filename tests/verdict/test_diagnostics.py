@@ -19,7 +19,7 @@ from saddleback.evaluation.sandwich import of_blocks, of_scores, sandwich
 from saddleback.evaluation.scoring_pass import second_pass
 from saddleback.evaluation.statistics_io import load_statistics, save_statistics
 from saddleback.features import Custom, Fourier, Given, OneHot
-from saddleback.log import Observed, as_target
+from saddleback.log import BehaviourTarget, as_target
 from saddleback.verdict import Logged
 from saddleback.verdict.approximation_gap import Gap, Residual, unmet
 from saddleback.verdict.coverage import behind, support
@@ -159,7 +159,7 @@ def test_what_is_kept_does_not_depend_on_the_pieces(lengths, most):
 
 def test_states_are_sampled_evenly_whatever_the_pieces():
     log = sb.Log(columns([9000, 3, 20_000], "terminated", actions=2))
-    one, two = sample_states(log)[0], sample_states(log.but(segment=777))[0]
+    one, two = sample_states(log)[0], sample_states(log.with_options(segment=777))[0]
     np.testing.assert_array_equal(one, two)
     assert SAMPLE <= len(one) <= 2 * SAMPLE
     seen = np.column_stack([log.data["obs_0"], log.data["obs_1"]])
@@ -292,7 +292,7 @@ def test_coverage_of_a_log_made_by_hand():
     pi = np.tile([0.3, 0.7], (40, 1))
     column = Column.of("obs_0", sample[:, 0])
     rows = RowLook(2, [column])
-    for piece in log.pieces():
+    for piece in log.segments():
         rows.add(piece)
     assert rows.taken[0].tolist() == [[11.0, 9.0], [20.0, 0.0]]
     found = support(OneHot(2), sums, (sample, pi), [column], rows.taken, ("a", "b"))
@@ -499,7 +499,7 @@ def test_a_gap_is_the_largest_of_its_parts():
 def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
     """Return V̂ and the residual problem's value, as diagnosing does."""
     if segment is not None:
-        log = log.but(segment=segment)
+        log = log.with_options(segment=segment)
     sums = sb.Statistics.of(log, rule, policy, features=features, gamma=gamma)
     cells = Cells.of(sample_states(log)[0], most)
     found = Residual(cells, log.n_actions, gamma)
@@ -662,7 +662,7 @@ def test_the_portrait_is_of_the_target():
     log = decisions(0, episodes=50)
     seen = Portrait.begin(2)
     table = np.array([[1.0, 0.0], [0.5, 0.5], [0.96, 0.04], [0.2, 0.8], [0.9, 0.1]])
-    for piece in log.but(segment=3).pieces():
+    for piece in log.with_options(segment=3).segments():
         seen.add(piece, table[piece.observations[:, 0].astype(int)])
     here = table[log.data["obs_0"].astype(int)]
     found = Policy.of(seen, ("a", "b"), len(here))
@@ -689,8 +689,8 @@ def test_sums_of_a_portrait_by_hand(whole):
     found = []
     for segment in (1 << 16, 7):
         seen = Portrait.begin(2, 2)
-        for piece in log.but(segment=segment).pieces():
-            cell = (piece.observations[piece.here, 0] > 0).astype(np.int64)
+        for piece in log.with_options(segment=segment).segments():
+            cell = (piece.observations[piece.states, 0] > 0).astype(np.int64)
             seen.add(piece, np.tile(pi, (len(piece.observations), 1)), cell)
         found.append(seen)
     taken = data["action"][:, None] == np.arange(2)
@@ -830,7 +830,7 @@ def _some(data, episodes):
 
 def observed(log, features, gamma, rule, blocks=20, cut=False):
     """Return what the pipeline says of the logged policy."""
-    own = Observed.of(log)
+    own = BehaviourTarget.of(log)
     sums = sb.Statistics.of(
         log, rule, {own.name: own}, features=features, gamma=gamma, blocks=blocks
     )
@@ -1040,7 +1040,7 @@ def test_evidence_does_not_depend_on_pieces(options):
     log = sb.Log(mixed(5))
     one, two = (
         sb.evaluate(each, target, features=FOURIER, gamma=0.9).verdicts[0]
-        for each in (log, log.but(**options))
+        for each in (log, log.with_options(**options))
     )
     for name in NUMBERS:
         assert getattr(two.evidence, name) == pytest.approx(

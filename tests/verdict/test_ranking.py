@@ -13,7 +13,7 @@ import saddleback as sb
 from saddleback import errors
 from saddleback.cli.group import group
 from saddleback.features import OneHot
-from saddleback.log import Observed
+from saddleback.log import BehaviourTarget
 from saddleback.log.behaviour_target import NAME
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, usual
 from saddleback.verdict import of_statistics, rank
@@ -42,7 +42,7 @@ def small(episodes, seed=0, limit=None):
 
 
 def evaluated(log, candidates, **options):
-    size = int(log.card().high[0]) + 1
+    size = int(log.summary().high[0]) + 1
     return sb.evaluate(log, candidates, features=OneHot(size), gamma=GAMMA, **options)
 
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_ranked_is_refused():
 
 def summed(log, candidates, blocks=20):
     return sb.Statistics.of(
-        log, sb.GRetrace(0.5), candidates | {NAME: Observed.of(log)}, features=OneHot(6),
+        log, sb.GRetrace(0.5), candidates | {NAME: BehaviourTarget.of(log)}, features=OneHot(6),
         gamma=GAMMA, blocks=blocks,
     )  # fmt: skip
 

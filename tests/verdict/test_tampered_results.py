@@ -74,7 +74,7 @@ def result():
         log, {"new": synthetic_clinic.earlier}, features=box, gamma=0.97, path=True, draws=20
     ).as_dict()
     found |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
-    found["card"] = log.card(0.97).as_dict()
+    found["card"] = log.summary(0.97).as_dict()
     found["verdicts"][0]["spectrum"]["draws"] = 100  # from where on more is told of them
     return json.loads(json_text(found))
 

@@ -23,7 +23,7 @@ GOOD = [kind for kind in KINDS if kind.startswith("good")]
 def judged(kind, seed):
     """Return a situation, which can be evaluated, and the verdict on it."""
     given = situation(kind, seed)
-    card = given.log.card(given.gamma)
+    card = given.log.summary(given.gamma)
     assert not card.errors
     assert card.episodes >= 10
     assert given.kind == kind

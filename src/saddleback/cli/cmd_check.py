@@ -46,33 +46,33 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     try:
         with display(quiet or as_json) as progress:
             progress(0.0, "reading")
-            card = open_log(options).card(gamma, part_of(progress, 0.0, 1.0, "reading"))
+            summary = open_log(options).summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise
         click.echo(json_text(HEADER | {"findings": _as_data(error.findings)}))
         sys.exit(2)
     if as_json:
-        data = {name: getattr(card, name) for name in card.__dataclass_fields__}
+        data = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
         data |= {
-            "low": card.low.tolist(), "high": card.high.tolist(),
-            "findings": _as_data(card.findings),
+            "low": summary.low.tolist(), "high": summary.high.tolist(),
+            "findings": _as_data(summary.findings),
         }  # fmt: skip
         click.echo(json_text(HEADER | data))
     else:
-        for line in card.text.splitlines():
+        for line in summary.text.splitlines():
             click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
-        for finding in card.findings:
+        for finding in summary.findings:
             echo_message(str(finding))
-        errors, warnings = len(card.errors), len(card.findings) - len(card.errors)
+        errors, warnings = len(summary.errors), len(summary.findings) - len(summary.errors)
         counts = [_count(errors, "error")] * bool(errors)
         counts += [_count(warnings, "warning")] * bool(warnings)
-        if not card.findings:
+        if not summary.findings:
             click.echo("no warnings. Ready.")
         else:
-            ready = "Fix the errors before use." if card.errors else "Ready."
+            ready = "Fix the errors before use." if summary.errors else "Ready."
             click.echo(f"{', '.join(counts)}. {ready}")
-    if card.errors:
+    if summary.errors:
         sys.exit(2)
 
 

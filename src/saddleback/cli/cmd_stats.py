@@ -86,15 +86,15 @@ def command(
     """
     from saddleback.evaluation import default_rule, save_statistics
     from saddleback.evaluation.feature_spec import boxed, features_of
-    from saddleback.log.behaviour_target import reserved
-    from saddleback.log.diagnostics import refuse
+    from saddleback.log.behaviour_target import check_name_not_reserved
+    from saddleback.log.diagnostics import raise_errors
     from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
     from saddleback.verdict.approximation_gap import without_trace
     from saddleback.verdict.evaluate import discount
 
     if not targets:
         raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
-    reserved(parse_targets(targets))
+    check_name_not_reserved(parse_targets(targets))
     check_executor_options(workers, dask)
     check_outputs(out, inputs=options["files"], specs=(*targets, features))
     log = open_log(options)
@@ -103,16 +103,16 @@ def command(
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = parse_corner(low, log, "low"), parse_corner(high, log, "high")
     findings: list[Any] = []
-    several = len(log.parts) > 1 or dask is not None
+    several = len(log.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, computing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])
-        if features is not None and boxed(features, *corners) and len(log.parts) > 1:
+        if features is not None and boxed(features, *corners) and len(log.sources) > 1:
             chosen_features, computing = features_of(features, log, None, *corners), progress
         else:
-            card = log.card(rate, reading)
-            refuse(card.findings)
-            findings += card.findings
-            chosen_features = features_of(features, log, card, *corners)
+            summary = log.summary(rate, reading)
+            raise_errors(summary.findings)
+            findings += summary.findings
+            chosen_features = features_of(features, log, summary, *corners)
         custom = features if features is not None and ".py:" in features else chosen_features
         job = ChunkedStatistics(
             log, tuple(chosen),

@@ -44,8 +44,8 @@ def command(
     """Run every rule with every step size on every problem of a study.
 
     Each finished task is stored as a Parquet file. After an interruption, a crash or a full disk,
-    the same command resumes and runs only the missing tasks. docs/sweeps.md describes the format of
-    STUDY.toml.
+    the same command resumes and runs only the missing tasks. docs/learn/studies.md describes
+    the format of STUDY.toml.
 
     \b
     Examples:

@@ -120,7 +120,8 @@ def open_log(options: dict[str, Any]) -> Log:
 def _print_calibration(behaviour: Behaviour) -> None:
     """Print the calibration of estimated propensities on held-out episodes."""
     click.echo(
-        f"propensities estimated: {behaviour.how}; calibration on held-out episodes:", err=True
+        f"propensities estimated: {behaviour.description}; calibration on held-out episodes:",
+        err=True,
     )
     for row in behaviour.calibration.to_pylist():
         if row["pairs"]:

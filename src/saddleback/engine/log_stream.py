@@ -21,18 +21,18 @@ from saddleback.rules import Expected, Importance, NoTrace, Rule
 
 
 class Transitions(Protocol):
-    """Consecutive transitions between m states; see `saddleback.log.Piece`."""
+    """Consecutive transitions between m states; see `saddleback.log.Segment`."""
 
     @property
     def observations(self) -> FloatArray:
         """The states, [m, d]."""
 
     @property
-    def here(self) -> IntArray:
+    def states(self) -> IntArray:
         """State before each transition, [n]."""
 
     @property
-    def following(self) -> IntArray:
+    def next_states(self) -> IntArray:
         """State after it, [n]."""
 
     @property
@@ -94,10 +94,10 @@ class LoggedStreamer:
         phi_value = np.ones(1 if value is None else steps * few)
         b_index = np.empty(steps * many, dtype=np.uint32)
         none = np.ones((0, 0))
-        size = none if value is None else value[piece.following]
+        size = none if value is None else value[piece.next_states]
         expand(
-            index[piece.here], none if value is None else value[piece.here],
-            index[piece.following], self._on, piece.actions, np.uint32(copies), phi_index,
+            index[piece.states], none if value is None else value[piece.states],
+            index[piece.next_states], self._on, piece.actions, np.uint32(copies), phi_index,
             phi_value, b_index,
         )  # fmt: skip
         step = np.arange(steps + 1, dtype=np.uint64)
@@ -115,12 +115,12 @@ class LoggedStreamer:
             )  # fmt: skip
             bootstrap = self._bootstrap(rule, pi)
             b, x = np.empty(steps * many), NOTHING
-            spread(size, piece.following, active, bootstrap, b)
+            spread(size, piece.next_states, active, bootstrap, b)
             if rule.form.coefficients.correction:
                 table = np.asarray(rule.trace.kappa(pi, behaviour))
                 x = np.empty(steps * many)
                 weights = bootstrap - (behaviour * table) @ self._copies
-                spread(size, piece.following, active, weights, x)
+                spread(size, piece.next_states, active, weights, x)
             found.append(
                 Columns(
                     step * np.uint64(few), phi_index, phi_value, step * np.uint64(many), b_index, b,
@@ -141,7 +141,7 @@ def taken(
     rule: Rule, piece: Transitions, pi: FloatArray, behaviour: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return κ and ρ of the actions taken, [n]."""
-    at = (piece.here, piece.actions)
+    at = (piece.states, piece.actions)
     target, mu = pi[at], behaviour[at]
     rho = np.divide(target, mu, out=np.zeros_like(target), where=mu > 0)
     if isinstance(rule.trace, NoTrace):
@@ -149,7 +149,7 @@ def taken(
     if rule.trace.by_action:
         kappa = rule.trace.kappa(target[:, None], mu[:, None])[:, 0]
     else:
-        kappa = rule.trace.kappa(pi[piece.here], behaviour[piece.here])[
+        kappa = rule.trace.kappa(pi[piece.states], behaviour[piece.states])[
             np.arange(len(rho)), piece.actions
         ]
     return np.asarray(kappa, dtype=np.float64), rho
@@ -206,8 +206,8 @@ def _behaviour(
         return known
     if mu is None:
         rest = (1.0 - propensity) / max(1, actions - 1)
-        known[piece.here] = rest[:, None]
+        known[piece.states] = rest[:, None]
     elif known is mu:
         known = mu.copy()
-    known[piece.here, piece.actions] = propensity
+    known[piece.states, piece.actions] = propensity
     return known

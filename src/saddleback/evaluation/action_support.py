@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.log import Finding, Piece
+from saddleback.log import Finding, Segment
 
 NEGLIGIBLE = 1e-6
 """Share of π's probability that may lie where μ never goes, as rounding leaves it."""
@@ -23,9 +23,9 @@ class Coverage:
         self._never, self._taken = (np.zeros(len(actions)) for _ in range(2))
         self._mass, self._where = (np.zeros(len(actions)) for _ in range(2))
 
-    def add(self, piece: Piece, pi: FloatArray, mu: FloatArray | None) -> None:
+    def add(self, piece: Segment, pi: FloatArray, mu: FloatArray | None) -> None:
         """Take in the next piece."""
-        here = pi[piece.here]
+        here = pi[piece.states]
         self._rows += len(here)
         self._taken += np.bincount(piece.actions, minlength=len(self._actions))
         if mu is None:
@@ -34,7 +34,7 @@ class Coverage:
             return
         if mu.min() > 0:
             return
-        missing = (mu[piece.here] == 0) & (here > 0)
+        missing = (mu[piece.states] == 0) & (here > 0)
         self._never += np.where(missing, here, 0.0).sum(axis=0)
         self._where += missing.sum(axis=0)
 

@@ -29,7 +29,7 @@ from saddleback.evaluation.estimator import default_rule
 from saddleback.evaluation.importance_sampling import Job, Values, policies, walk
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
-from saddleback.log import Log, Piece, Target
+from saddleback.log import Log, Segment, Target
 from saddleback.rules import Rule, is_rule
 
 RIDGE = 1e-6
@@ -240,7 +240,7 @@ class _Values:
         self._gamma, self._beyond, self._now = gamma, beyond, 0
         self._folds = np.uint64(len(fit.theta) if isinstance(fit, CrossFitted) else 1)
 
-    def __call__(self, piece: Piece, pi: FloatArray) -> Values:
+    def __call__(self, piece: Segment, pi: FloatArray) -> Values:
         """Return Q(S_t, A_t), V(S_t) and what is to be added to R_t − Q, of the next piece."""
         rows = piece.rows
         mine = (piece.ids % self._folds).astype(np.int64)
@@ -253,10 +253,10 @@ class _Values:
             used = np.zeros(len(rows), dtype=np.bool_)
             used[piece.index] = True
             extra[~used] = q[~used] - rows.rewards[~used]
-            cut = np.flatnonzero(piece.continues & (piece.following >= len(rows)))
-            if piece.goes_on:
+            cut = np.flatnonzero(piece.continues & (piece.next_states >= len(rows)))
+            if piece.continues_in_next:
                 cut = cut[:-1]
-            there, at = piece.following[cut], piece.index[cut]
+            there, at = piece.next_states[cut], piece.index[cut]
             if len(cut):
                 states = piece.observations[there]
                 then = self._target.probabilities(piece, self._n_actions)[there]

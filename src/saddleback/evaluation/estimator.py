@@ -28,7 +28,7 @@ ONE_STEP = Rule(NoTrace(), Saddle(), Expected())
 """What FQE iterates: action values, looking one step ahead."""
 
 DEFAULT = GRetrace(0.5)
-"""What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
+"""Rule solved for by default; docs/evaluate/estimators.md has the measurements behind it."""
 
 
 def default_rule() -> Rule:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, _validate
+from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import RBF, Custom, Features, Fourier, Given, OneHot, Polynomial, Tiles
-from saddleback.log import Card, Log
+from saddleback.log import Log, LogSummary
 from saddleback.log.named_columns import with_columns
-from saddleback.log.target_policies import load
 
 MOST = 3000
 """Features that are taken without asking, over all actions, where tiles are hashed."""
@@ -23,7 +23,7 @@ NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
 def features_of(
     spec: str | None,
     log: Log,
-    card: Card | None,
+    card: LogSummary | None,
     low: FloatArray | None = None,
     high: FloatArray | None = None,
 ) -> Features:
@@ -42,7 +42,7 @@ def features_of(
     >>> from saddleback import problems
     >>> from saddleback.log import collect
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
-    >>> features_of("fourier:3", log, log.card(), np.array([-1.2, -0.07]), np.array([0.6, 0.07]))
+    >>> features_of("fourier:3", log, log.summary(), np.array([-1.2, -0.07]), np.array([0.6, 0.07]))
     Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
     """
     words = spec or _usual(log, card)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def features_of(
 def as_features(
     features: Any,
     log: Log,
-    card: Card | None,
+    card: LogSummary | None,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
 ) -> Features:
@@ -88,7 +88,7 @@ def as_features(
     >>> from saddleback import problems
     >>> from saddleback.log import collect
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
-    >>> as_features("polynomial:2", log, log.card(), [-1.2, -0.07], [0.6, 0.07]).size
+    >>> as_features("polynomial:2", log, log.summary(), [-1.2, -0.07], [0.6, 0.07]).size
     9
     >>> as_features(lambda seen: seen**2, log, None).size
     2
@@ -133,12 +133,12 @@ def boxed(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
     return kind == "given" or kind.endswith(".py") or (low is not None and high is not None)
 
 
-def _usual(log: Log, card: Card) -> str:
-    if log.layout.given:
+def _usual(log: Log, card: LogSummary) -> str:
+    if log.roles.are_features:
         return "given"
     low, high = card.low, card.high
     if log.dimensions == 1 and low[0] >= 0 and (low % 1 == 0).all() and (high % 1 == 0).all():
-        seen = next(log.pieces()).observations
+        seen = next(log.segments()).observations
         if (seen % 1 == 0).all():
             return "states"
     each = MOST // log.n_actions
@@ -172,7 +172,7 @@ def given_features(given: Any, log: Log, name: str) -> Features:
             f'a text such as "tiles:8x4" or "polynomial:2", got {given!r}.'
         )
     given = with_columns(given, log.observation_names)
-    seen = next(log.pieces()).observations[:2]
+    seen = next(log.segments()).observations[:2]
     try:
         shape = np.shape(given(seen))
     except Exception as error:

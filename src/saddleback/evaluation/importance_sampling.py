@@ -34,8 +34,8 @@ from saddleback.evaluation import confidence_bounds
 from saddleback.evaluation.action_support import Coverage
 from saddleback.evaluation.cumulative_weights import GAIN, LOG, MASS, PEAK, TOTAL, Walk
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.log import Log, Piece, Target, as_target
-from saddleback.log.diagnostics import refuse
+from saddleback.log import Log, Segment, Target, as_target
+from saddleback.log.diagnostics import raise_errors
 
 
 class Values(NamedTuple):
@@ -54,7 +54,7 @@ class Job:
     """
 
     target: Target
-    values: Callable[[Piece, FloatArray], Values] | None = None
+    values: Callable[[Segment, FloatArray], Values] | None = None
     beyond: bool = False
     remark: str = ""
 
@@ -148,16 +148,26 @@ def walk(
         for one, covered, (pi, log_rho, values) in zip(walks, coverage, each, strict=True):
             covered.add(piece, pi, piece.tables.get("mu"))
             gain = rewards + values.extra
-            one.add(piece.rows.starts, log_rho, gain, values.q, values.v, rewards, piece.goes_on)
+            one.add(
+                piece.rows.starts,
+                log_rho,
+                gain,
+                values.q,
+                values.v,
+                rewards,
+                piece.continues_in_next,
+            )
     uncovered = [each.finding(allow_uncovered) for each in coverage]
-    refuse(each for each in uncovered if each is not None)
+    raise_errors(each for each in uncovered if each is not None)
     confidence_bounds.enough(sum(map(len, ids)))
     for one in walks:
         one.close()
     for piece, each in _rows(log, jobs, part_of(progress, 0.5, 1.0)):
         for one, (_, log_rho, values) in zip(walks, each, strict=True):
             gain = piece.rows.rewards + values.extra
-            one.add_scores(piece.rows.starts, log_rho, gain, values.q, values.v, piece.goes_on)
+            one.add_scores(
+                piece.rows.starts, log_rho, gain, values.q, values.v, piece.continues_in_next
+            )
     declared = log.metadata.get("reward_bounds")
     return [
         Trajectories(
@@ -187,10 +197,10 @@ def walk(
 
 def _rows(
     log: Log, jobs: Sequence[Job], progress: Progress | None
-) -> Iterator[tuple[Piece, list[tuple[FloatArray, FloatArray, Values]]]]:
+) -> Iterator[tuple[Segment, list[tuple[FloatArray, FloatArray, Values]]]]:
     """Return pieces, and for each job π and log ρ of their rows, with the values that help."""
     tables = [table for job in jobs for table in job.target.tables]
-    for piece in log.pieces(tables, progress):
+    for piece in log.segments(tables, progress):
         rows, asked = piece.rows, {}
         assert rows.propensity is not None
         at, none = (np.arange(len(rows)), rows.actions), np.zeros(len(rows))
@@ -207,16 +217,16 @@ def _rows(
         yield piece, found
 
 
-def in_rows(target: Target, piece: Piece, n_actions: int) -> FloatArray:
+def in_rows(target: Target, piece: Segment, n_actions: int) -> FloatArray:
     """Return π [n, K] where actions were taken; what truncated rows lead to does not matter."""
     if target.table is not None:
         return piece.rows.tables[target.table]
     return target.at(piece.rows.observations, n_actions)
 
 
-def _cut_short(piece: Piece, task: bool) -> int:
+def _cut_short(piece: Segment, task: bool) -> int:
     """How many episodes end here without having come to their end."""
     rows = piece.rows
-    last = np.append(rows.starts[1:], not piece.goes_on)
+    last = np.append(rows.starts[1:], not piece.continues_in_next)
     ended = rows.terminated | (rows.truncated & task)
     return int((last & ~ended).sum())

@@ -8,7 +8,7 @@ import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.evaluation.policy_counts import Portrait
-from saddleback.log import Piece
+from saddleback.log import Segment
 
 NEAR = 5
 """Lengths just below the greatest with which it is compared."""
@@ -87,7 +87,7 @@ class Ends:
         self._held = np.zeros(1)
         self._block = np.zeros(1, dtype=np.int64)
 
-    def add(self, piece: Piece, mine: IntArray) -> None:
+    def add(self, piece: Segment, mine: IntArray) -> None:
         """Take in the next piece, with the blocks of the episodes that begin."""
         rows = piece.rows
         if not len(rows):
@@ -104,8 +104,8 @@ class Ends:
             each[0] += self._held[0]
         last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
         over: BoolArray = rows.terminated[last] | (rows.truncated[last] & self._task)
-        here = np.append(np.ones(len(last) - 1, dtype=np.bool_), not piece.goes_on)
-        if piece.goes_on:
+        here = np.append(np.ones(len(last) - 1, dtype=np.bool_), not piece.continues_in_next)
+        if piece.continues_in_next:
             self._held, self._block = np.asarray(each[-1:], dtype=np.float64), block[-1:]
         done = np.flatnonzero(over & here)
         for column, what in enumerate((np.ones_like(each), each, each**2)):

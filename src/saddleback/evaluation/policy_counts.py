@@ -9,7 +9,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import count_known, count_policy, count_ratios
-from saddleback.log import Piece
+from saddleback.log import Segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +44,18 @@ class Portrait:
         ratios, known = np.zeros((4, cells, K)), np.zeros((2, cells, K))
         return cls(np.zeros(K), np.zeros(3), ratios, known, np.full(K, np.inf))
 
-    def add(self, piece: Piece, pi: FloatArray, cell: IntArray | None = None) -> None:
+    def add(self, piece: Segment, pi: FloatArray, cell: IntArray | None = None) -> None:
         """Take in the next piece, with π in all of its states [m, K], and the cell of each row."""
         at = np.zeros(len(piece), dtype=np.int64) if cell is None else cell
         mu = piece.tables.get("mu")
-        count_policy(pi, piece.here, self.chances, self.shape)
+        count_policy(pi, piece.states, self.chances, self.shape)
         if piece.propensity is not None:
             count_ratios(
-                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, piece.here, piece.actions,
+                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, piece.states, piece.actions,
                 piece.propensity, at, self.ratios, self.least, self.shape,
             )  # fmt: skip
         if mu is not None:
-            count_known(mu, piece.here, piece.actions, at, self.known)
+            count_known(mu, piece.states, piece.actions, at, self.known)
 
     def merge(self, other: Self) -> Self:
         """Return the sums over both logs."""

@@ -12,10 +12,10 @@ from saddleback._typing import FloatArray
 from saddleback.engine import LoggedStreamer, Scores, copies_of
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
-from saddleback.log import Log, Piece, Target
+from saddleback.log import Log, Segment, Target
 from saddleback.rules import Rule
 
-Look = Callable[[Piece, int, FloatArray, FloatArray], object]
+Look = Callable[[Segment, int, FloatArray, FloatArray], object]
 """Shown a piece, the number of a target, its π in all states [m, K], and δ_t [n]."""
 
 
@@ -78,7 +78,7 @@ def second_pass(
     scores = [Scores(theta, u, ridge) for theta, _, u in solved]
     firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
     tables = [table for each in policies for table in each.tables]
-    for piece in log.pieces(tables, progress):
+    for piece in log.segments(tables, progress):
         episode = np.cumsum(piece.rows.starts, dtype=np.int64)[piece.index]
         which, size = features.encode(piece.observations[piece.first_states])
         for k, policy in enumerate(policies):

@@ -11,7 +11,7 @@ from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter
 from saddleback.features import Custom, Features
 from saddleback.log import Finding, Log, LogError, Target
-from saddleback.log.callable_fingerprint import mark
+from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.rules import Rule
 
 
@@ -73,15 +73,15 @@ class Setting:
             gamma=discount,
             rules=tuple(rules),
             targets=tuple(names),
-            marks=tuple(each.mark for each in targets),
+            marks=tuple(each.fingerprint for each in targets),
             features=describe(features),
             values=values,
             shared=bool(shared),
             p=int(features.size * copies),
             actions=log.action_names,
-            observation=log.layout.observations,
+            observation=log.roles.observations,
             blocks=_validate.count("Statistics", "blocks", blocks),
-            reading=log.reading,
+            reading=log.read_options,
         )
 
     def same(self, other: Setting) -> None:
@@ -110,7 +110,7 @@ def fit(log: Log, features: Features) -> None:
         )
     wanted = features.dimensions
     if wanted not in (None, log.dimensions):
-        listed = ", ".join(log.layout.observations)
+        listed = ", ".join(log.roles.observations)
         raise LogError(
             [
                 Finding(
@@ -126,7 +126,7 @@ def describe(features: Any) -> str:
     """Say which features these are, so that equal ones read alike."""
     if not isinstance(features, Custom):
         return repr(features)
-    return f"Custom({mark(features.function)}, size={features.size})"
+    return f"Custom({fingerprint(features.function)}, size={features.size})"
 
 
 def _say(value: Any) -> str:

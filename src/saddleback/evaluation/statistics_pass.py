@@ -28,10 +28,10 @@ from saddleback.evaluation.log_counts import Ends, Tally
 from saddleback.evaluation.policy_counts import Portrait
 from saddleback.evaluation.statistics_key import Setting
 from saddleback.features import Features
-from saddleback.log import Finding, Log, Piece, as_target
-from saddleback.log.diagnostics import refuse
-from saddleback.log.fingerprints import Prints
-from saddleback.log.summary import undiscounted
+from saddleback.log import Finding, Log, Segment, as_target
+from saddleback.log.diagnostics import raise_errors
+from saddleback.log.fingerprints import Fingerprints
+from saddleback.log.summary import missing_discount
 from saddleback.rules import Rule
 from saddleback.system import LARGEST
 
@@ -63,7 +63,7 @@ def accumulate(
     policies = [as_target(given, log, name) for name, given in named.items()]
     setting = Setting.of(log, rules, policies, features, gamma, shared, blocks)
     for rule in rules:
-        check_logged(rule, setting.values, bool(log.propensity), log.whole_behaviour)
+        check_logged(rule, setting.values, bool(log.propensity), log.has_full_behaviour)
     p = setting.p if sink is None else 0
     _room(p, len(rules) * len(policies), setting.blocks)
     shape = (len(policies), len(rules), setting.blocks, p)
@@ -77,7 +77,7 @@ def accumulate(
     tables = [table for policy in policies for table in policy.tables]
     with thread_pool(_validate.count("Statistics", "threads", threads)) as pool:
         pending: list[Future[None]] = []
-        for piece in log.pieces(tables, progress, warnings):
+        for piece in log.segments(tables, progress, warnings):
             block, mine = tally.add(piece)
             work = [
                 job
@@ -90,10 +90,10 @@ def accumulate(
         for job in pending:
             job.result()
     if setting.gamma == 1.0 and tally.cut:
-        refuse([undiscounted(tally.cut / tally.episodes.sum())])
+        raise_errors([missing_discount(tally.cut / tally.episodes.sum())])
     uncovered = [target.coverage.finding(allow_uncovered) for target in each]
     findings = [*warnings, *(found for found in uncovered if found is not None)]
-    refuse(findings)
+    raise_errors(findings)
     if not tally.steps.sum():
         raise InvalidParameter("Statistics: the log has no transition that can be used.")
     ids, prints, unfinished = tally.prints.arrays()
@@ -118,7 +118,7 @@ class Blocks:
     def __init__(self, count: int) -> None:
         self._count, self._now = np.uint64(count), 0
 
-    def add(self, piece: Piece) -> tuple[IntArray, IntArray]:
+    def add(self, piece: Segment) -> tuple[IntArray, IntArray]:
         """Return the blocks of transitions, [n], and of the episodes that begin."""
         mine = (piece.ids % self._count).astype(np.int64)
         number = np.cumsum(piece.rows.starts)[piece.index]
@@ -127,7 +127,7 @@ class Blocks:
         return each, mine
 
 
-def first_of_each(piece: Piece, numbers: IntArray) -> IntArray:
+def first_of_each(piece: Segment, numbers: IntArray) -> IntArray:
     """Return the numbers of the first transition of each episode of a piece."""
     begins = piece.starts.copy()
     begins[:1] = True
@@ -140,16 +140,16 @@ class _Counts:
     def __init__(self, setting: Setting, task: bool, p: int) -> None:
         self.visits, self.ends = np.zeros(p), Ends(setting.gamma, setting.blocks, task)
         self.steps, self.episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
-        self.prints, self.cut, self._blocks = Prints(), 0, Blocks(setting.blocks)
+        self.prints, self.cut, self._blocks = Fingerprints(), 0, Blocks(setting.blocks)
 
-    def add(self, piece: Piece) -> tuple[IntArray, IntArray]:
+    def add(self, piece: Segment) -> tuple[IntArray, IntArray]:
         """Return the blocks of the episodes with transitions, and of those that begin."""
         self.prints.add(piece)
         each, mine = self._blocks.add(piece)
         self.ends.add(piece, mine)
         self.steps += np.bincount(each, minlength=len(self.steps))
         self.episodes += np.bincount(mine, minlength=len(self.steps))
-        last = np.append(piece.starts[1:], not piece.goes_on)[: len(piece)]
+        last = np.append(piece.starts[1:], not piece.continues_in_next)[: len(piece)]
         self.cut += int((last & piece.continues).sum())
         return first_of_each(piece, each), mine
 
@@ -182,7 +182,7 @@ class _Target:
 
     def add(
         self,
-        piece: Piece,
+        piece: Segment,
         block: IntArray,
         mine: IntArray,
         visits: FloatArray | None,
@@ -193,7 +193,7 @@ class _Target:
         self.coverage.add(piece, pi, mu)
         streams = self._streamer(piece, pi, propensity, mu)
         if propensity is not None:
-            ratio = pi[piece.here, piece.actions] / propensity
+            ratio = pi[piece.states, piece.actions] / propensity
             # One by one, so that it does not matter how the log comes in pieces.
             self.squares = float(np.cumsum(np.append(self.squares, ratio * ratio))[-1])
         first = piece.first_states
@@ -207,7 +207,7 @@ class _Target:
         count_mass(streams[0].next_index, streams[0].next_b, self.mass)
         self.portrait.add(piece, pi)
         return [
-            partial(each.add, stream, piece.starts, block, piece.goes_on)
+            partial(each.add, stream, piece.starts, block, piece.continues_in_next)
             for each, stream in zip(self._sums, streams, strict=True)
         ]
 

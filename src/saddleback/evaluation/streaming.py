@@ -185,7 +185,7 @@ class Streamed(Estimator):
         """Return the log in the numbers of the rule, piece by piece."""
         copies = copies_of(log.n_actions, self.chosen.values, self.shared)
         streamer = LoggedStreamer(self.features, [self.chosen], copies, self.gamma)
-        for piece in log.pieces(self._target.tables, progress):
+        for piece in log.segments(self._target.tables, progress):
             if len(piece):
                 pi = self._target.probabilities(piece, log.n_actions)
                 yield streamer(piece, pi, piece.propensity, piece.tables.get("mu"))

@@ -66,7 +66,7 @@ class SVRG(Estimator):
 
     def _sum(self, log: Log, progress: Progress | None) -> None:
         parts: list[Samples] = []
-        whole = log.but(segment=log.rows + 1)  # traces of an episode are kept together
+        whole = log.with_options(segment=log.rows + 1)  # traces of an episode are kept together
         copies = copies_of(log.n_actions, self.chosen.values, self.shared).shape[1]
         p = int(self.features.size * copies)
         sums = Statistics(

@@ -1,17 +1,17 @@
-"""Logs of decisions: read, validated, cut into episodes; and the policies to be judged by them."""
+"""Logs of decisions: reading, validation, segmentation; target policies and propensities."""
 
-from saddleback.log.behaviour_target import Observed
+from saddleback.log.behaviour_target import BehaviourTarget
 from saddleback.log.collect import collect
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
 from saddleback.log.minari_export import to_minari
 from saddleback.log.minari_import import from_minari
 from saddleback.log.propensity_estimation import Behaviour, estimate_behaviour
-from saddleback.log.segmentation import Piece
-from saddleback.log.summary import Card
+from saddleback.log.segmentation import Segment
+from saddleback.log.summary import LogSummary
 from saddleback.log.target_policies import Target, as_target
 
 __all__ = [
-    "Behaviour", "Card", "Finding", "Log", "LogError", "Observed", "Piece", "Target", "as_target",
-    "collect", "estimate_behaviour", "from_minari", "to_minari",
+    "Behaviour", "BehaviourTarget", "Finding", "Log", "LogError", "LogSummary", "Segment", "Target",
+    "as_target", "collect", "estimate_behaviour", "from_minari", "to_minari",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""What tells one policy, or one function of features, from another: its text and its numbers.
+"""Fingerprint of a policy or feature function: a hash of its source code and the values it uses.
 
-Statistics are merged only if they are of the same target and features. Two functions count as the
-same if they read alike and hold the same values, whichever machine or session they come from.
+Statistics are merged only if they belong to the same target and features. Two functions count as
+the same if their source and the values they refer to are equal, on any machine.
 """
 
 from __future__ import annotations
@@ -16,69 +16,69 @@ from typing import Any
 import numpy as np
 
 DEPTH = 5
-"""How far a function is followed into what it holds."""
+"""How deep the values that a function refers to are followed."""
 
 
-def mark(what: Any, text: str | None = None) -> str:
-    """Return a name and 64 bits in hexadecimal; ``text`` takes the place of the source.
+def fingerprint(value: Any, source: str | None = None) -> str:
+    """Return a name and 64 bits in hexadecimal; ``source`` is hashed as well if it is given.
 
     Examples
     --------
     >>> def weighted(w):
     ...     return lambda x: w * x
-    >>> mark(weighted(np.arange(3.0))) == mark(weighted(np.arange(3.0)))
+    >>> fingerprint(weighted(np.arange(3.0))) == fingerprint(weighted(np.arange(3.0)))
     True
-    >>> mark(weighted(np.arange(3.0))) == mark(weighted(np.ones(3)))
+    >>> fingerprint(weighted(np.arange(3.0))) == fingerprint(weighted(np.ones(3)))
     False
     """
-    name = getattr(what, "__qualname__", None) or type(what).__name__
-    said = _say(what, DEPTH) if text is None else text + _say(what, DEPTH)
-    return f"{name} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    name = getattr(value, "__qualname__", None) or type(value).__name__
+    text = (source or "") + _describe(value, DEPTH)
+    return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _say(what: Any, depth: int) -> str:
-    """Put into words what an object is, without its address."""
-    if depth == 0 or isinstance(what, (ModuleType, type)):
-        return getattr(what, "__name__", type(what).__name__)
-    if isinstance(what, np.ndarray) and what.dtype != object:
-        return f"{what.dtype}{what.shape}{hashlib.sha256(what.tobytes()).hexdigest()}"
-    if isinstance(what, functools.partial):
-        return "partial" + _say((what.func, what.args, what.keywords), depth - 1)
-    if isinstance(what, MethodType):
-        return _say((what.__func__, what.__self__), depth - 1)
-    if isinstance(what, FunctionType):
-        return _function(what, depth - 1)
-    if isinstance(what, dict):
-        return str([(str(k), _say(v, depth - 1)) for k, v in what.items()])
-    if isinstance(what, (list, tuple)):
-        return str([_say(each, depth - 1) for each in what])
-    if isinstance(what, (set, frozenset)):
-        return str(sorted(_say(each, depth - 1) for each in what))
-    held = getattr(what, "__dict__", None)
-    if held:
-        return type(what).__qualname__ + _say(held, depth - 1)
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(what))
+def _describe(value: Any, depth: int) -> str:
+    """Return a text that identifies a value, without its memory address."""
+    if depth == 0 or isinstance(value, (ModuleType, type)):
+        return getattr(value, "__name__", type(value).__name__)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, functools.partial):
+        return "partial" + _describe((value.func, value.args, value.keywords), depth - 1)
+    if isinstance(value, MethodType):
+        return _describe((value.__func__, value.__self__), depth - 1)
+    if isinstance(value, FunctionType):
+        return _describe_function(value, depth - 1)
+    if isinstance(value, dict):
+        return str([(str(key), _describe(item, depth - 1)) for key, item in value.items()])
+    if isinstance(value, (list, tuple)):
+        return str([_describe(item, depth - 1) for item in value])
+    if isinstance(value, (set, frozenset)):
+        return str(sorted(_describe(item, depth - 1) for item in value))
+    attributes = getattr(value, "__dict__", None)
+    if attributes:
+        return type(value).__qualname__ + _describe(attributes, depth - 1)
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _function(function: FunctionType, depth: int) -> str:
+def _describe_function(function: FunctionType, depth: int) -> str:
     try:
-        text = inspect.getsource(function)
+        source = inspect.getsource(function)
     except (OSError, TypeError):
-        text = ""
-    kept = [cell.cell_contents for cell in function.__closure__ or ()]
-    used = {
+        source = ""
+    closure = [cell.cell_contents for cell in function.__closure__ or ()]
+    global_values = {
         name: function.__globals__[name]
-        for name in sorted(_names(function.__code__))
+        for name in sorted(_global_names(function.__code__))
         if name in function.__globals__
     }
     code = function.__code__
-    return (text or code.co_code.hex()) + _say(
-        (code.co_consts if not text else (), kept, function.__defaults__, function.__kwdefaults__,
-         used), depth,
+    return (source or code.co_code.hex()) + _describe(
+        (code.co_consts if not source else (), closure, function.__defaults__,
+         function.__kwdefaults__, global_values), depth,
     )  # fmt: skip
 
 
-def _names(code: CodeType) -> set[str]:
-    """Names a function looks up, also within functions it defines."""
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
+def _global_names(code: CodeType) -> set[str]:
+    """Names that a function looks up, including those in functions it defines."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*map(_global_names, inner))

@@ -1,4 +1,4 @@
-"""Making logs: from Gymnasium environments, from our simulators, and from finite problems."""
+"""Collect logs from Gymnasium environments, simulations and finite problems."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.engine import Experience, Pieces, Sampler, Simulation, Trajectory
 from saddleback.errors import InvalidParameter
 from saddleback.log.log import Log
-from saddleback.log.policy_query import ask
+from saddleback.log.policy_query import query_policy
 from saddleback.policies import Policy
 from saddleback.problem import Problem
 
 FLUSH = 1 << 16
-"""Steps of an environment that are held before they are written."""
+"""Number of steps of an environment that are buffered before they are written."""
 
 
 def collect(
@@ -40,61 +40,61 @@ def collect(
     ----------
     source
         A Gymnasium environment with discrete actions; a simulation such as
-        ``problems.mountain_car()`` or a finite problem, which have a behaviour policy of their own.
+        ``problems.mountain_car()`` or a finite problem, which include a behaviour policy.
     policy
         μ for an environment: a function from observations [n, d] to probabilities [n, K].
     episodes, steps
-        How many, either of them.
+        Number of episodes or of steps; exactly one of them.
     limit
-        Cut episodes after so many steps; the observation that follows is logged.
+        Truncate episodes after this number of steps; the next observation is logged.
     rng
         Seed or generator.
     out
-        Write to this Parquet file as it goes, in constant memory, rather than into memory.
+        Write to this Parquet file in constant memory instead of returning a table in memory.
 
     Examples
     --------
     >>> from saddleback import problems
     >>> log = collect(problems.mountain_car(), episodes=20, limit=120, rng=0)
-    >>> print(log.card().text)
+    >>> print(log.summary().text)
     2,201 rows, 20 episodes (mean 110)   terminated 8   truncated 12 (12 with next_obs)
     actions, share of rows   0 0.503   1 0.0104   2 0.487
     reward  min -1  mean -1  max -1
     behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN
     """
     if (episodes is None) == (steps is None):
-        raise InvalidParameter("collect: say how many, either episodes=… or steps=…")
+        raise InvalidParameter("collect: pass either episodes=… or steps=…")
     count = _validate.count(
         "collect", "episodes" if steps is None else "steps", episodes if steps is None else steps
     )
-    longest = None if limit is None else _validate.count("collect", "limit", limit)
+    max_length = None if limit is None else _validate.count("collect", "limit", limit)
     generator = _validate.generator(rng)[0]
     if isinstance(source, (Problem, Simulation)):
         if policy is not None:
             raise InvalidParameter(
-                "collect: a problem or simulation has its own behaviour policy; leave policy out."
+                "collect: a problem or simulation includes a behaviour policy; do not pass policy."
             )
-        if longest is not None and steps is not None:
+        if max_length is not None and steps is not None:
             raise InvalidParameter(
-                "collect: episodes of a problem or simulation are cut after they were made; with "
-                "limit=… say how many episodes, not steps."
+                "collect: for a problem or simulation, limit=… requires episodes=… rather than "
+                "steps=…"
             )
-        rows = _simulated(source, count, steps is None, longest, generator)
+        tables = _simulate(source, count, steps is None, max_length, generator)
     elif hasattr(source, "step") and hasattr(source, "reset"):
         if policy is None or not callable(policy):
             raise InvalidParameter(
                 "collect: an environment needs a policy, a function from observations [n, d] to "
                 f"probabilities [n, K]; got {policy!r}."
             )
-        rows = _stepped(source, policy, count, steps is None, longest, generator)
+        tables = _run_environment(source, policy, count, steps is None, max_length, generator)
     else:
         raise InvalidParameter(
             "collect: source must be a Gymnasium environment, a simulation or a finite problem, "
             f"got {type(source).__name__}."
         )
     if out is None:
-        return Log(pa.concat_tables(rows))
-    return Log(_write(rows, Path(out)))
+        return Log(pa.concat_tables(tables))
+    return Log(_write(tables, Path(out)))
 
 
 def _table(
@@ -108,7 +108,7 @@ def _table(
     following: FloatArray,
     mu: FloatArray,
 ) -> Any:
-    """Return the columns of a log; the next observation only where an episode was cut."""
+    """Return the columns of a log, with the next observation of truncated rows only."""
     columns: dict[str, Any] = {"episode_id": episode, "step": step}
     columns |= {f"obs_{j}": column for j, column in enumerate(observations.T)}
     columns |= {
@@ -122,49 +122,50 @@ def _table(
     return pa.table(columns)
 
 
-def _simulated(
+def _simulate(
     source: Problem | Simulation,
     count: int,
-    whole: bool,
+    by_episode: bool,
     limit: int | None,
     rng: np.random.Generator,
 ) -> Iterator[Any]:
-    """Return tables of a simulation's own experience."""
+    """Return tables of the experience of a problem or simulation."""
     if isinstance(source, Problem):
-        if whole and not source.mdp.episodic:
-            raise InvalidParameter("collect: this problem has no episodes; give steps instead.")
+        if by_episode and not source.mdp.episodic:
+            raise InvalidParameter("collect: this problem has no episodes; pass steps=… instead.")
         pieces = Pieces(Sampler(source, rng))
     else:
         pieces = Pieces(source.sampler(rng))
     episode, length, done = -1, 0, 0
-    for piece in pieces.episodes(count) if whole else pieces.steps(count):
-        observations, following, mu = _seen(source, piece)
+    for piece in pieces.episodes(count) if by_episode else pieces.steps(count):
+        observations, following, mu = _observations(source, piece)
         n = len(piece.rewards)
-        number = np.arange(n)
-        begun = np.maximum.accumulate(np.where(piece.starts, number, -1))
-        step = np.where(begun >= 0, number - begun, number + length)
+        index = np.arange(n)
+        start = np.maximum.accumulate(np.where(piece.starts, index, -1))
+        step = np.where(start >= 0, index - start, index + length)
         ended = np.zeros(n, dtype=np.bool_)
         ended[:-1] = piece.starts[1:]
-        # A piece may end within an episode; the next one says so by not starting one.
+        # A piece may end inside an episode; the next one then does not start a new one.
         ended[-1] = piece.discounts[-1] == 0.0
         done += n
-        if not whole and done == count:
+        if not by_episode and done == count:
             ended[-1] = True
-        over = ended & (piece.discounts == 0.0)
-        cut = ended if limit is None else ended | (step == limit - 1)
-        numbers = episode + np.cumsum(piece.starts)
+        terminated = ended & (piece.discounts == 0.0)
+        last = ended if limit is None else ended | (step == limit - 1)
+        episodes = episode + np.cumsum(piece.starts)
         table = _table(
-            numbers, step, observations, piece.actions, piece.rewards, over, cut & ~over,
+            episodes, step, observations, piece.actions, piece.rewards, terminated,
+            last & ~terminated,
             following, mu,
         )  # fmt: skip
         yield table if limit is None else table.filter(pa.array(step < limit))
-        episode, length = int(numbers[-1]), int(step[-1]) + 1
+        episode, length = int(episodes[-1]), int(step[-1]) + 1
 
 
-def _seen(
+def _observations(
     source: Problem | Simulation, piece: Experience | Trajectory
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return observations, those that follow, and μ."""
+    """Return observations, next observations, and μ."""
     if isinstance(piece, Experience):
         states, following = piece.states, piece.next_states
         mu = source.behaviour[states]
@@ -173,10 +174,15 @@ def _seen(
     return piece.observations, piece.next_observations, table[piece.kinds]
 
 
-def _stepped(
-    env: Any, policy: Policy, count: int, whole: bool, limit: int | None, rng: np.random.Generator
+def _run_environment(
+    env: Any,
+    policy: Policy,
+    count: int,
+    by_episode: bool,
+    limit: int | None,
+    rng: np.random.Generator,
 ) -> Iterator[Any]:
-    """Return tables of steps of an environment."""
+    """Return tables of the steps of an environment."""
     space = getattr(env, "action_space", None)
     actions, first = getattr(space, "n", None), getattr(space, "start", None)
     if actions is None or first is None:
@@ -186,21 +192,22 @@ def _stepped(
     rows: list[Any] = []
     episode = done = 0
     seed: int | None = int(rng.integers(2**31))
-    while (episode if whole else done) < count:
-        seen, _ = env.reset(seed=seed)
+    while (episode if by_episode else done) < count:
+        raw, _ = env.reset(seed=seed)
         seed, step, over = None, 0, False
         while not over:
-            observation = _vector(seen)
-            mu = ask("behaviour", policy, observation[None], int(actions))[0]
-            edges = np.cumsum(mu)
-            action = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
-            seen, reward, terminated, truncated, _ = env.step(int(first) + action)
+            observation = _as_vector(raw)
+            mu = query_policy("behaviour", policy, observation[None], int(actions))[0]
+            cumulative = np.cumsum(mu)
+            uniform = rng.random() * cumulative[-1]
+            action = int(np.searchsorted(cumulative, uniform, side="right"))
+            raw, reward, terminated, truncated, _ = env.step(int(first) + action)
             done, step = done + 1, step + 1
-            full = step == limit or (not whole and done == count)
-            over = bool(terminated or truncated or full)
+            stop = step == limit or (not by_episode and done == count)
+            over = bool(terminated or truncated or stop)
             rows.append((
                 episode, step - 1, observation, action, float(reward), bool(terminated),
-                over and not terminated, _vector(seen), mu,
+                over and not terminated, _as_vector(raw), mu,
             ))  # fmt: skip
         episode += 1
         if len(rows) >= FLUSH:
@@ -210,29 +217,30 @@ def _stepped(
         yield _table(*map(np.array, zip(*rows, strict=True)))
 
 
-def _vector(observation: Any) -> FloatArray:
+def _as_vector(observation: Any) -> FloatArray:
     try:
         return np.atleast_1d(np.asarray(observation, dtype=np.float64)).ravel()
     except (TypeError, ValueError):
         raise InvalidParameter(
-            "collect: an observation must be numbers of fixed size, got "
-            f"{type(observation).__name__}; flatten it: gymnasium.wrappers.FlattenObservation(env)."
+            "collect: observations must be arrays of numbers of fixed size, got "
+            f"{type(observation).__name__}. Flatten them: "
+            "gymnasium.wrappers.FlattenObservation(env)."
         ) from None
 
 
 def _write(tables: Iterator[Any], path: Path) -> Path:
-    aside = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.part")
     try:
         first = next(tables)
-        with pq.ParquetWriter(aside, first.schema) as writer:
+        with pq.ParquetWriter(temporary, first.schema) as writer:
             writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
-        with aside.open("rb") as file:
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        aside.replace(path)
+        temporary.replace(path)
     except OSError as error:
         raise InvalidParameter(f"cannot write {path}: {error.strerror or error}.") from None
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return path

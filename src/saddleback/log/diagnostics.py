@@ -1,7 +1,7 @@
-"""What is wrong with a log: every problem found, with its code, its places and the fix.
+"""Problems of a log: each with its code, the rows it affects and a fix.
 
-Codes with E are errors: the log is not used. Codes with W are warnings: it is, and they are said.
-All of them are collected before anything is refused, so that a log needs one round of repairs.
+Codes that begin with E are errors: the log cannot be used. Codes that begin with W are warnings:
+it can. All problems are collected before an error is raised, so one round of repairs is enough.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from saddleback.errors import SaddlebackError
 
-SHOWN = 3
-"""How many places of a problem are named."""
+MAX_LOCATIONS = 3
+"""Number of rows that a message names."""
 
 
 @dataclass(frozen=True)
@@ -39,76 +39,79 @@ class Finding:
 
 
 class LogError(SaddlebackError):
-    """A log that cannot be used; ``findings`` says all that is wrong with it."""
+    """A log that cannot be used; ``findings`` lists every problem."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = list(findings)
         super().__init__("\n".join(map(str, self.findings)))
 
 
-def refuse(findings: Iterable[Finding]) -> None:
+def raise_errors(findings: Iterable[Finding]) -> None:
     """Raise all errors among the findings at once, if there are any."""
-    errors = [each for each in findings if each.is_error]
+    errors = [finding for finding in findings if finding.is_error]
     if errors:
         raise LogError(errors)
 
 
-Place = tuple[Any, int]
-"""Episode and step of a row; without an episode, the number of the row."""
+Location = tuple[Any, int]
+"""Episode and step of a row; None and the row number if its episode is unknown."""
 
 
-class Tally:
-    """Counts of each kind of problem, with the first places where it was met.
+class ProblemCounter:
+    """Number of rows with each kind of problem, and the first of them.
 
-    A kind is (code, what…); details are those of its first place. Words are in
-    `saddleback.log.messages`.
+    A kind is (code, arguments of the message…); details are those of the first row. The messages
+    are in `saddleback.log.messages`.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, ...], tuple[int, list[Place], tuple[str, ...]]] = {}
+        self._problems: dict[tuple[str, ...], tuple[int, list[Location], tuple[str, ...]]] = {}
 
     def __contains__(self, code: str) -> bool:
-        return any(kind[0] == code for kind in self._found)
+        return any(kind[0] == code for kind in self._problems)
 
     def add(
         self,
         kind: tuple[str, ...],
         count: int,
-        places: Iterable[Place],
+        locations: Iterable[Location],
         details: tuple[str, ...] = (),
     ) -> None:
-        """Count rows with a problem, given in order."""
+        """Count rows with a problem, in the order of the log."""
         if count:
-            before, known, first = self._found.get(kind, (0, [], details))
-            self._found[kind] = (before + count, [*known, *places][:SHOWN], first)
+            before, first, first_details = self._problems.get(kind, (0, [], details))
+            first = [*first, *locations][:MAX_LOCATIONS]
+            self._problems[kind] = (before + count, first, first_details)
 
-    def findings(self, words: dict[str, Callable[..., str]]) -> list[Finding]:
-        """Say what was found, in the order of the codes."""
+    def findings(self, messages: dict[str, Callable[..., str]]) -> list[Finding]:
+        """Return a finding for each kind of problem, in the order of the codes."""
         return [
             Finding(
                 kind[0],
-                words[kind[0]](*kind[1:], *details, count=count, where=_where(count, places)),
+                messages[kind[0]](
+                    *kind[1:], *details, count=count, where=_format_locations(count, locations)
+                ),
             )
-            for kind, (count, places, details) in sorted(
-                self._found.items(), key=lambda item: (item[0][0][1:], item[0])
+            for kind, (count, locations, details) in sorted(
+                self._problems.items(), key=lambda item: (item[0][0][1:], item[0])
             )
         ]
 
 
-def _where(count: int, places: list[Place]) -> str:
-    """Name places: all of a few, the first of many."""
-    few = places[: 1 if count > len(places) else None]
-    steps: dict[Any, list[int]] = {}
-    for episode, step in few:
-        steps.setdefault(episode, []).append(step)
-    named = "; ".join(
-        f"{'row' if episode is None else f'episode {episode} step'}{'s' if len(each) > 1 else ''} "
-        f"{', '.join(map(str, each))}"
-        for episode, each in steps.items()
+def _format_locations(count: int, locations: list[Location]) -> str:
+    """Name all rows if there are few, the first one otherwise."""
+    shown = locations[: 1 if count > len(locations) else None]
+    steps_by_episode: dict[Any, list[int]] = {}
+    for episode, step in shown:
+        steps_by_episode.setdefault(episode, []).append(step)
+    text = "; ".join(
+        f"{'row' if episode is None else f'episode {episode} step'}{'s' if len(steps) > 1 else ''} "
+        f"{', '.join(map(str, steps))}"
+        for episode, steps in steps_by_episode.items()
     )
-    return named if count == len(few) else f"first: {named}"
+    return text if count == len(shown) else f"first: {text}"
 
 
-def rows(count: int) -> str:
+def format_rows(count: int) -> str:
     """Return "1 row" or "3 rows"."""
     return f"{count:,} row{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""`Log`: logged decisions, one row for each, validated as they are read, whatever their number."""
+"""`Log`: logged decisions, one per row, streamed and validated as they are read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.log.arrow_decode import Decoder, Rows, plain
-from saddleback.log.diagnostics import Finding, LogError, refuse
-from saddleback.log.reader import Reading, Returns
-from saddleback.log.row_sources import Part, common_layout, parts, write_parts
-from saddleback.log.schema import Layout, is_text
-from saddleback.log.segmentation import SEGMENT, Piece
-from saddleback.log.summary import Card
+from saddleback.log.arrow_decode import DecodedRows, Decoder, decode_dictionary
+from saddleback.log.diagnostics import Finding, LogError, raise_errors
+from saddleback.log.reader import LogReader, MeanReturn
+from saddleback.log.row_sources import RowSource, common_roles, open_sources, write_sources
+from saddleback.log.schema import ColumnRoles, is_text
+from saddleback.log.segmentation import SEGMENT, Segment
+from saddleback.log.summary import LogSummary
 from saddleback.policies import Policy
 
 
@@ -31,41 +31,43 @@ from saddleback.policies import Policy
 class Log:
     """Logged decisions: episodes of observation, action, reward, and the propensity of the action.
 
-    Nothing but file footers is read until rows are needed; then they are streamed, and validated
-    as they are read. Everything that is wrong is collected and said at once.
+    Only file footers are read until rows are needed; then rows are streamed and validated. All
+    problems are collected and reported at once.
 
     Parameters
     ----------
     data
-        Parquet files (a path, several, or a pattern such as ``"logs/*.parquet"``), an Arrow table,
-        a pandas or polars frame, or a dict of arrays. Columns: ``episode_id``, ``step`` (else the
-        order of rows), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for features),
-        ``action``, ``reward``, ``terminated``, ``truncated``; on truncated last rows
+        Parquet files (a path, a list of paths, or a pattern such as ``"logs/*.parquet"``), an Arrow
+        table, a pandas or polars frame, or a dict of arrays. Columns: ``episode_id``, ``step``
+        (optional if rows are in order), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for
+        features), ``action``, ``reward``, ``terminated``, ``truncated``; on truncated last rows
         ``next_obs_0``, …; ``behavior_prob`` (or ``behavior_logp``), or all of ``mu_0``, …
     observations
-        Columns of the observation, if they are called otherwise; then ``next_NAME`` is the next.
+        Columns of the observation, if they have other names; the columns of the next observation
+        are then ``next_NAME``.
     columns
-        Other names of other columns: ``{"reward": "cost"}``.
+        Names in the log of standard columns: ``{"reward": "cost"}``.
     actions
-        Names of the actions 0, 1, …; needed for text only to fix their order.
+        Names of the actions 0, 1, …; sets their order if the log has them as text.
     behaviour
-        μ as a function from observations [n, d] to probabilities [n, K], where the log does not
-        hold it, or to check what it holds.
+        μ as a function from observations [n, d] to probabilities [n, K], if the log does not
+        contain it, or to check the logged propensities.
     estimated
-        How that function was estimated, stamped on all that follows; `estimate_behaviour` sets it.
+        How that function was estimated; recorded in all results. `estimate_behaviour` sets it.
     ignore_propensities
-        Do not read propensities that the log holds.
+        Do not read the propensities of the log.
     min_prob
-        Raise smaller propensities to this.
+        Raise smaller propensities to this value.
     drop_bad
-        "episode" drops episodes that hold NaN or infinities; else they are refused.
+        "episode" drops episodes that contain NaN or infinities; otherwise they are an error.
     drop_autoreset
-        Drop the row that an environment's automatic reset leaves after each episode.
+        Drop the row that an environment's automatic reset adds after each episode.
     time_limit
-        "artifact": a truncated episode would have gone on, so its end bootstraps. "task": the
-        limit is part of the task, so it ends there; the observation should then hold the time.
+        "artifact": a truncated episode would have continued, so its end bootstraps. "task": the
+        limit is part of the task, so the episode ends there; the observation should then include
+        the time.
     segment
-        Steps after which a long episode is handed on in part, so that memory stays bounded.
+        Number of steps after which a long episode is split, so that memory stays bounded.
 
     Examples
     --------
@@ -82,7 +84,7 @@ class Log:
     ... )
     >>> log
     Log(rows=3, observation=1, actions=2)
-    >>> print(log.card().text)
+    >>> print(log.summary().text)
     3 rows, 2 episodes (mean 1.5)   terminated 2   truncated 0
     actions, share of rows   0 0.667   1 0.333
     reward  min 0  mean 0.5  max 1
@@ -110,287 +112,294 @@ class Log:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
-            _listed(name, getattr(self, name))
-        object.__setattr__(self, "parts", parts(self.data))
-        layout = common_layout(self.parts, self.observations, self.columns or {})
+            _check_list_of_names(name, getattr(self, name))
+        object.__setattr__(self, "sources", open_sources(self.data))
+        roles = common_roles(self.sources, self.observations, self.columns or {})
         if self.ignore_propensities:
-            layout = layout.without_propensities()
-        object.__setattr__(self, "layout", layout)
-        refuse(self._misnamed())
+            roles = roles.without_propensities()
+        object.__setattr__(self, "roles", roles)
+        raise_errors(self._check_action_names())
 
-    parts: tuple[Part, ...] = ()
-    layout: Layout = None  # type: ignore[assignment]
-    _held: tuple[list[Piece], Reading, set[str]] | None = None
+    sources: tuple[RowSource, ...] = ()
+    roles: ColumnRoles = None  # type: ignore[assignment]
+    _cache: tuple[list[Segment], LogReader, set[str]] | None = None
 
-    def _misnamed(self) -> list[Finding]:
-        """Names of actions that do not fit the columns."""
-        tables = {t: len(c) for t, c in self.layout.tables.items() if t in ("mu", "pi")}
-        given = self.actions if self.actions is not None else self.metadata.get("actions")
-        if given is not None:
+    def _check_action_names(self) -> list[Finding]:
+        """Return errors if the names of the actions do not fit the columns."""
+        tables = {t: len(c) for t, c in self.roles.tables.items() if t in ("mu", "pi")}
+        names = self._declared_actions
+        if names is not None:
             return [
                 Finding(
                     "E141",
-                    f"{name}_* has {size} columns, but {len(given)} actions are named "
-                    f"({', '.join(map(str, given))}).",
+                    f"{table}_* has {size} columns, but {len(names)} actions are named "
+                    f"({', '.join(map(str, names))}).",
                 )
-                for name, size in tables.items()
-                if size != len(given)
+                for table, size in tables.items()
+                if size != len(names)
             ]
-        column = self.layout.names["action"]
-        if tables and is_text(self.parts[0].schema.field(column).type):
-            name = next(iter(tables))
+        column = self.roles.names["action"]
+        if tables and is_text(self.sources[0].schema.field(column).type):
+            table = next(iter(tables))
             return [
                 Finding(
                     "E147",
-                    f"column {column!r} holds text, but {name}_0, {name}_1, … are numbered: say "
-                    "which action is which, in that order: actions=[…].",
+                    f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered. "
+                    "List the actions in that order: actions=[…].",
                 )
             ]
         return []
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return sum(part.rows for part in self.parts)
+        """Number of rows."""
+        return sum(source.rows for source in self.sources)
 
     @property
     def dimensions(self) -> int:
-        """Entries of an observation."""
-        return self.layout.dimensions
+        """Number of entries of an observation."""
+        return self.roles.dimensions
 
     @property
     def observation_names(self) -> tuple[str, ...]:
         """Names of the entries of an observation."""
-        names = self.layout.observations
-        if self.layout.as_list:
+        names = self.roles.observations
+        if self.roles.as_list:
             return tuple(f"{names[0]}[{i}]" for i in range(self.dimensions))
         return names
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the files say of themselves: gamma, actions, …"""
-        return self.parts[0].metadata
+        """Metadata of the files: gamma, actions, …"""
+        return self.sources[0].metadata
+
+    @property
+    def _declared_actions(self) -> Sequence[str] | None:
+        """Names of the actions from the argument or the metadata, or None."""
+        return self.actions if self.actions is not None else self.metadata.get("actions")
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions, in order."""
-        given = self.actions if self.actions is not None else self.metadata.get("actions")
-        if given is not None:
-            return tuple(map(str, given))
+        if self._declared_actions is not None:
+            return tuple(map(str, self._declared_actions))
         for table in ("mu", "pi"):
-            if table in self.layout.tables:
-                return tuple(map(str, range(len(self.layout.tables[table]))))
-        name = self.layout.names["action"]
+            if table in self.roles.tables:
+                return tuple(map(str, range(len(self.roles.tables[table]))))
+        name = self.roles.names["action"]
         values: set[Any] = set()
-        for part in self.parts:
-            for batch in part.batches([name]):
-                values |= set(pc.unique(plain(batch.column(name))).to_pylist())
+        for source in self.sources:
+            for batch in source.batches([name]):
+                values |= set(pc.unique(decode_dictionary(batch.column(name))).to_pylist())
         values.discard(None)
-        if is_text(self.parts[0].schema.field(name).type):
+        if is_text(self.sources[0].schema.field(name).type):
             return tuple(sorted(values))
-        most = int(max(values, default=-1)) + 1
-        if most > MOST_ACTIONS:
-            what = (
-                f"column {name!r} goes up to {most - 1:,}: actions are numbered 0 … K−1, at most "
-                f"{MOST_ACTIONS:,} of them. Number them without gaps, or turn them into text."
+        n_actions = int(max(values, default=-1)) + 1
+        if n_actions > MAX_NUMBERED_ACTIONS:
+            message = (
+                f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
+                f"with K at most {MAX_NUMBERED_ACTIONS:,}. Renumber them without gaps, or convert "
+                "them to text."
             )
-            raise LogError([Finding("E145", what)])
-        return tuple(map(str, range(most)))
+            raise LogError([Finding("E145", message)])
+        return tuple(map(str, range(n_actions)))
 
     @property
-    def names_given(self) -> bool:
-        """Whether somebody said what the actions are called, and in which order."""
-        return self.actions is not None or self.metadata.get("actions") is not None
+    def has_action_names(self) -> bool:
+        """Whether names and order of the actions were declared."""
+        return self._declared_actions is not None
 
     @property
-    def text_actions(self) -> bool:
-        """Whether actions are logged by name."""
-        return is_text(self.parts[0].schema.field(self.layout.names["action"]).type)
+    def has_text_actions(self) -> bool:
+        """Whether actions are logged as text."""
+        return is_text(self.sources[0].schema.field(self.roles.names["action"]).type)
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return len(self.action_names)
 
     @property
     def propensity(self) -> str:
-        """Where μ of the action taken comes from; empty if it is not known."""
+        """Column or table that the propensities come from; empty if they are unknown."""
         for name in ("behavior_prob", "behavior_logp"):
-            if name in self.layout.names:
-                return self.layout.names[name]
-        return "mu" if "mu" in self.layout.tables or self.behaviour is not None else ""
+            if name in self.roles.names:
+                return self.roles.names[name]
+        return "mu" if "mu" in self.roles.tables or self.behaviour is not None else ""
 
     @property
-    def whole_behaviour(self) -> bool:
-        """Whether μ of every action is known, not only of the one taken."""
-        return "mu" in self.layout.tables or self.behaviour is not None
+    def has_full_behaviour(self) -> bool:
+        """Whether μ is known for all actions, not only for the logged one."""
+        return "mu" in self.roles.tables or self.behaviour is not None
 
     @property
-    def reading(self) -> str:
-        """How the rows are read, in words: logs that differ in it must not be added up."""
-        said = [f'time_limit="{self.time_limit}"']
+    def read_options(self) -> str:
+        """Options that change the rows, as text: logs read differently must not be merged."""
+        options = [f'time_limit="{self.time_limit}"']
         for name in ("min_prob", "drop_bad", "drop_autoreset", "estimated"):
             value = getattr(self, name)
             if value:
-                said.append(f"{name}={value!r}")
-        return ", ".join(said)
+                options.append(f"{name}={value!r}")
+        return ", ".join(options)
 
-    def but(self, **changes: Any) -> Self:
-        """Return the log read with other options."""
-        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in FOUND}
-        return type(self)(**(kept | changes))
+    def with_options(self, **changes: Any) -> Self:
+        """Return the same log with other options."""
+        options = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in DERIVED}
+        return type(self)(**(options | changes))
 
     # Reading.
 
-    def pieces(
+    def segments(
         self,
         tables: Sequence[str] = (),
         progress: Progress | None = None,
         warnings: list[Finding] | None = None,
-    ) -> Iterator[Piece]:
-        """Return the transitions in pieces of whole episodes; at the end refuse a bad log.
+    ) -> Iterator[Segment]:
+        """Return the transitions in segments of complete episodes; raises errors at the end.
 
-        ``tables`` names tables of probabilities to read beside ``mu``, such as ``pi``; what is odd
-        but no error is appended to ``warnings``.
+        ``tables`` names tables of probabilities to read in addition to ``mu``, such as ``pi``.
+        Warnings are appended to ``warnings``.
         """
-        if self._held is not None:
-            yield from self._again(progress, warnings)
+        if self._cache is not None:
+            yield from self._iter_cached(progress, warnings)
             return
-        reading = Reading(self)
+        reader = LogReader(self)
         done = 0
-        for rows in self._decoded(tables):
-            yield from reading.take(rows)
+        for rows in self._decode(tables):
+            yield from reader.add(rows)
             done += len(rows)
             if progress is not None:
                 progress(done / self.rows)
-        yield from reading.finish()
-        found = reading.findings()
-        refuse(found)
+        yield from reader.finish()
+        findings = reader.findings()
+        raise_errors(findings)
         if warnings is not None:
-            warnings += found
+            warnings += findings
 
-    def held(self, tables: Sequence[str] = (), progress: Progress | None = None) -> Self:
-        """Return the log with its pieces kept in memory, to be read again and again.
+    def cached(self, tables: Sequence[str] = (), progress: Progress | None = None) -> Self:
+        """Return the log with its segments in memory, to be read repeatedly.
 
-        ``tables`` names tables that will be asked for, beside ``mu`` and ``pi``.
+        ``tables`` names tables that will be needed in addition to ``mu`` and ``pi``.
         """
-        wanted = {"pi", *tables}
-        if self._held is not None and wanted <= self._held[2]:
+        names = {"pi", *tables}
+        if self._cache is not None and names <= self._cache[2]:
             return self
-        found, reading = copy(self), Reading(self)
-        pieces: list[Piece] = []
+        log, reader = copy(self), LogReader(self)
+        segments: list[Segment] = []
         done = 0
-        for rows in self._decoded(sorted(wanted)):
-            pieces += reading.take(rows)
+        for rows in self._decode(sorted(names)):
+            segments += reader.add(rows)
             done += len(rows)
             if progress is not None:
                 progress(done / self.rows)
-        pieces += reading.finish()
-        object.__setattr__(found, "_held", (pieces, reading, wanted))
-        return found
+        segments += reader.finish()
+        object.__setattr__(log, "_cache", (segments, reader, names))
+        return log
 
-    def _again(self, progress: Progress | None, warnings: list[Finding] | None) -> Iterator[Piece]:
-        """Return the pieces that are kept; at the end refuse a bad log."""
-        assert self._held is not None
-        pieces, reading, _ = self._held
+    def _iter_cached(
+        self, progress: Progress | None, warnings: list[Finding] | None
+    ) -> Iterator[Segment]:
+        """Return the segments in memory; raises errors at the end."""
+        assert self._cache is not None
+        segments, reader, _ = self._cache
         done = 0
-        for piece in pieces:
-            yield piece
-            done += len(piece.rows)
+        for segment in segments:
+            yield segment
+            done += len(segment.rows)
             if progress is not None:
                 progress(min(1.0, done / self.rows))
-        found = reading.findings()
-        refuse(found)
+        findings = reader.findings()
+        raise_errors(findings)
         if warnings is not None:
-            warnings += found
+            warnings += findings
 
-    def _decoded(self, tables: Sequence[str]) -> Iterator[Rows]:
-        named = dict.fromkeys(("mu", *tables))
-        wanted = [t for name in named for t in (name, f"next_{name}")]
-        decode = Decoder(self.layout, self.action_names, self.n_actions, wanted)
+    def _decode(self, tables: Sequence[str]) -> Iterator[DecodedRows]:
+        names = dict.fromkeys(("mu", *tables))
+        all_tables = [table for name in names for table in (name, f"next_{name}")]
+        decode = Decoder(self.roles, self.action_names, self.n_actions, all_tables)
         columns = [
-            *self.layout.names.values(), *self.layout.observations, *self.layout.next_observations,
+            *self.roles.names.values(), *self.roles.observations, *self.roles.next_observations,
         ]  # fmt: skip
-        columns += [c for name in wanted for c in self.layout.tables.get(name, ())]
+        columns += [c for table in all_tables for c in self.roles.tables.get(table, ())]
         columns = list(dict.fromkeys(columns))
-        for part in self.parts:
-            for batch in part.batches(columns):
+        for source in self.sources:
+            for batch in source.batches(columns):
                 if batch.num_rows:
                     yield decode(batch)
 
-    def card(self, gamma: float | None = None, progress: Progress | None = None) -> Card:
-        """Read the whole log once: its numbers, and all that is wrong with it.
+    def summary(self, gamma: float | None = None, progress: Progress | None = None) -> LogSummary:
+        """Read the log once and return its counts, ranges and findings.
 
         Parameters
         ----------
         gamma
-            The discount for which it is meant to be used, if it is to be checked too.
+            Discount to validate the log against.
         progress
-            Called with the fraction of the rows that is read.
+            Called with the fraction of rows read.
         """
-        returns = Returns(gamma, self.time_limit == "task")
-        if self._held is not None:
-            pieces, reading, _ = self._held
-            for piece in pieces:
-                returns.add(piece)
+        returns = MeanReturn(gamma, self.time_limit == "task")
+        if self._cache is not None:
+            segments, reader, _ = self._cache
+            for segment in segments:
+                returns.add(segment)
         else:
-            reading, done = Reading(self), 0
-            for rows in self._decoded(["pi"]):
-                for piece in reading.take(rows):
-                    returns.add(piece)
+            reader, done = LogReader(self), 0
+            for rows in self._decode(["pi"]):
+                for segment in reader.add(rows):
+                    returns.add(segment)
                 done += len(rows)
                 if progress is not None:
                     progress(done / self.rows)
-            for piece in reading.finish():
-                returns.add(piece)
-        findings = reading.findings()
-        counts = reading.counts(findings)
-        return Card.of(self, counts, reading.cutter, findings, gamma, returns.mean)
+            for segment in reader.finish():
+                returns.add(segment)
+        findings = reader.findings()
+        used = reader.used_rows(findings)
+        return LogSummary.of(self, used, reader.segmenter, findings, gamma, returns.mean)
 
     def start_states(self) -> FloatArray:
-        """Observations in which the episodes begin, [episodes, d]."""
-        found = [piece.observations[piece.first_states] for piece in self.pieces()]
-        return np.concatenate(found) if found else np.zeros((0, self.dimensions))
+        """Return the first observation of each episode, [episodes, d]."""
+        starts = [segment.observations[segment.first_states] for segment in self.segments()]
+        return np.concatenate(starts) if starts else np.zeros((0, self.dimensions))
 
     def write(self, path: str | os.PathLike[str], **metadata: Any) -> Path:
-        """Write the log as one Parquet file, whole or not at all.
+        """Write the log to one Parquet file, atomically.
 
-        ``metadata`` (gamma=…, provenance=…) is kept in the file, with the names of the actions.
+        ``metadata`` (gamma=…, provenance=…) is stored in the file, with the names of the actions.
         """
         if self.ignore_propensities or self.behaviour is not None:
             raise InvalidParameter(
-                "write: it keeps what the files hold, not propensities that a function gave. Write "
-                "the log they were made for, and keep the function beside it."
+                "write: propensities computed by a function are not written. Write the original "
+                "log, and keep the function with it."
             )
-        words = self.metadata | {"actions": list(self.action_names)} | metadata
-        return write_parts(self.parts, Path(path), words)
+        stored = self.metadata | {"actions": list(self.action_names)} | metadata
+        return write_sources(self.sources, Path(path), stored)
 
     def __repr__(self) -> str:
-        stamp = ", propensities estimated" if self.estimated else ""
-        files = f"files={len(self.parts)}, " if len(self.parts) > 1 else ""
+        estimated = ", propensities estimated" if self.estimated else ""
+        files = f"files={len(self.sources)}, " if len(self.sources) > 1 else ""
         return (
             f"Log({files}rows={self.rows:,}, observation={self.dimensions}, "
-            f"actions={self.n_actions}{stamp})"
+            f"actions={self.n_actions}{estimated})"
         )
 
 
-FOUND = ("parts", "layout", "_held")
-"""Fields that are found, not given."""
+DERIVED = ("sources", "roles", "_cache")
+"""Fields that are computed from the others."""
 
-MOST_ACTIONS = 10_000
-"""Greatest number of actions that are taken to be numbered."""
+MAX_NUMBERED_ACTIONS = 10_000
+"""Largest number of actions that a column of integers may have."""
 
 
-def _listed(name: str, given: Sequence[str] | None) -> None:
-    """Refuse names that are not listed one by one."""
-    if given is None:
+def _check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:
+    """Raise an error unless names are a list without duplicates."""
+    if names is None:
         return
-    if isinstance(given, str):
+    if isinstance(names, str):
         raise InvalidParameter(
-            f"{name} must be a list of names, got {given!r}. Write {given.split(',')}."
+            f"{parameter} must be a list of names, got {names!r}. Write {names.split(',')}."
         )
-    if not len(given):
-        raise InvalidParameter(f"{name} must be a list of names; it is empty.")
-    twice = [each for i, each in enumerate(given) if each in list(given)[:i]]
-    if twice:
-        raise InvalidParameter(f"{name} names {twice[0]!r} twice.")
+    if not len(names):
+        raise InvalidParameter(f"{parameter} must be a list of names; it is empty.")
+    duplicates = [name for i, name in enumerate(names) if name in list(names)[:i]]
+    if duplicates:
+        raise InvalidParameter(f"{parameter} contains {duplicates[0]!r} twice.")

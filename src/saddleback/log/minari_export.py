@@ -1,4 +1,4 @@
-"""A log as a Minari dataset."""
+"""Export a log as a Minari dataset."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 
 from saddleback.errors import InvalidParameter
 from saddleback.log.log import Log
-from saddleback.log.minari_import import INSTALL, KEYS, STAMP, the_library
+from saddleback.log.minari_import import ESTIMATED_KEY, INSTALL_HINT, KEYS, import_minari
 
 
-def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **about: Any) -> Any:
-    """Write a log as a Minari dataset and return that.
+def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **metadata: Any) -> Any:
+    """Write a log as a Minari dataset and return the dataset.
 
-    The next observation of a terminated episode is not in a log, and not needed; the last one is
-    repeated in its place. Where a truncated episode does not say what was observed next, its last
-    row becomes that observation. Propensities are among the infos, ``"behavior_prob"`` (and
-    ``"behavior_probs"`` if all of μ is known), each in the row of its action.
+    A log has no next observation for terminated episodes, which do not need one; the last
+    observation is repeated. If the next observation of a truncated episode is unknown, its last row
+    becomes that observation. Propensities are stored in the infos, ``"behavior_prob"`` (and
+    ``"behavior_probs"`` if μ is known for all actions), each in the row of its action.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **ab
     dataset_id
         Such as ``"clinic/visits-v0"``.
     data_format
-        "hdf5", "arrow" or "parquet"; Minari's own choice if not given.
-    about
-        What Minari is to note: author, description, env, …
+        "hdf5", "arrow" or "parquet"; Minari's default if not given.
+    metadata
+        Metadata for Minari: author, description, env, …
 
     Examples
     --------
@@ -48,70 +48,70 @@ def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **ab
     ...     print(dataset.total_episodes, from_minari(dataset).rows == log.rows)
     3 True
     """
-    minari = the_library("to_minari")
+    minari = import_minari("to_minari")
     import gymnasium
 
     box = gymnasium.spaces.Box(-np.inf, np.inf, (log.dimensions,), np.float64)
-    # Minari 0.5 cannot read infos of one dimension back from these formats.
-    column = data_format in ("arrow", "parquet")
+    # Minari 0.5 cannot read one-dimensional infos from these formats.
+    needs_matrix = data_format in ("arrow", "parquet")
     buffers = []
-    for i, each in enumerate(_episodes(log)):
-        if column and KEYS[0] in each["infos"]:
-            each["infos"][KEYS[0]] = each["infos"][KEYS[0]][:, None]
-        buffers.append(minari.data_collector.EpisodeBuffer(id=i, **each))
+    for i, episode in enumerate(_episodes(log)):
+        if needs_matrix and KEYS[0] in episode["infos"]:
+            episode["infos"][KEYS[0]] = episode["infos"][KEYS[0]][:, None]
+        buffers.append(minari.data_collector.EpisodeBuffer(id=i, **episode))
     if not buffers:
-        raise InvalidParameter("to_minari: the log has no transition that can be used.")
+        raise InvalidParameter("to_minari: the log has no usable transitions.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of what might be noted besides
-            written = minari.create_dataset_from_buffers(
+            warnings.simplefilter("ignore", UserWarning)  # about missing optional metadata
+            dataset = minari.create_dataset_from_buffers(
                 dataset_id, buffers, action_space=gymnasium.spaces.Discrete(log.n_actions),
-                observation_space=box, data_format=data_format, **about,
+                observation_space=box, data_format=data_format, **metadata,
             )  # fmt: skip
     except ImportError as error:
-        raise InvalidParameter(f"to_minari: {error} {INSTALL}") from None
+        raise InvalidParameter(f"to_minari: {error} {INSTALL_HINT}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidParameter(f"to_minari: {error}") from error
     if log.estimated:
-        written.storage.update_metadata({STAMP: log.estimated})
-    return written
+        dataset.storage.update_metadata({ESTIMATED_KEY: log.estimated})
+    return dataset
 
 
 def _episodes(log: Log) -> Iterator[dict[str, Any]]:
-    """Return the usable transitions of each episode as Minari wants them."""
-    held: list[tuple[Any, ...]] = []
-    for piece in log.pieces():
-        rows = piece.rows
+    """Return the usable transitions of each episode as arguments of a Minari buffer."""
+    parts: list[tuple[Any, ...]] = []
+    for segment in log.segments():
+        rows = segment.rows
         used = np.zeros(len(rows), dtype=np.bool_)
-        used[piece.index] = True
-        after = np.zeros(len(rows), dtype=np.int64)
-        after[piece.index] = piece.following
-        over = np.zeros(len(rows), dtype=np.bool_)
-        over[piece.index] = ~piece.continues
+        used[segment.index] = True
+        next_states = np.zeros(len(rows), dtype=np.int64)
+        next_states[segment.index] = segment.next_states
+        terminated = np.zeros(len(rows), dtype=np.bool_)
+        terminated[segment.index] = ~segment.continues
         first = np.flatnonzero(rows.starts)
         bounds = np.append(first if rows.starts[0] else np.append(0, first), len(rows))
-        mu = piece.tables.get("mu")
+        mu = segment.tables.get("mu")
         for i, (begin, end) in enumerate(pairwise(bounds)):
             at = slice(int(begin), int(end))
             last = int(end) - 1
-            where = int(after[last]) if used[last] else last
-            held.append(
+            final = int(next_states[last]) if used[last] else last
+            parts.append(
                 (
                     rows.observations[at][used[at]], rows.actions[at][used[at]],
-                    rows.rewards[at][used[at]], over[at][used[at]],
-                    None if piece.propensity is None or rows.propensity is None
+                    rows.rewards[at][used[at]], terminated[at][used[at]],
+                    None if segment.propensity is None or rows.propensity is None
                     else rows.propensity[at][used[at]],
                     None if mu is None else mu[at][used[at]],
-                    piece.observations[where], None if mu is None else mu[where],
+                    segment.observations[final], None if mu is None else mu[final],
                 )
             )  # fmt: skip
-            if piece.goes_on and i == len(bounds) - 2:
+            if segment.continues_in_next and i == len(bounds) - 2:
                 continue
-            yield from _buffer(held)
-            held = []
+            yield from _episode_arguments(parts)
+            parts = []
 
 
-def _buffer(parts: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+def _episode_arguments(parts: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     def joined(k: int) -> Any:
         return np.concatenate([part[k] for part in parts])
 
@@ -124,8 +124,8 @@ def _buffer(parts: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     if parts[0][4] is not None:
         infos[KEYS[0]] = np.append(joined(4), np.nan)
     if parts[0][5] is not None:
-        following = np.full_like(parts[-1][7], np.nan) if terminated[-1] else parts[-1][7]
-        infos[KEYS[1]] = np.vstack([joined(5), following])
+        next_mu = np.full_like(parts[-1][7], np.nan) if terminated[-1] else parts[-1][7]
+        infos[KEYS[1]] = np.vstack([joined(5), next_mu])
     yield {
         "observations": np.vstack([joined(0), parts[-1][6]]),
         "actions": joined(1),

@@ -1,13 +1,13 @@
-"""Minari datasets in and out, and where they keep propensities.
+"""Import Minari datasets, with the propensities stored in their infos.
 
-Minari has no field for them, so they travel among the infos, which have a row more than there are
-actions: T + 1 for T steps, like the observations. Whoever wrote them chose one of two places,
+Minari has no field for propensities, so they are stored in the infos, which have one row more than
+there are actions: T + 1 for T steps, like the observations. Two alignments are in use,
 
-    "t"      the probability of action t is in row t        (infos made by hand, [:-1])
+    "t"      the probability of action t is in row t        (infos written by hand, [:-1])
     "t+1"    the probability of action t is in row t + 1    (infos that env.step returns, [1:])
 
-and reading the other one is wrong without a sign. So the place is tested: a row that is no
-probability at one end gives it away, a supplied behaviour policy does, or it must be named.
+and reading the wrong one gives wrong results without an error. So the alignment is tested: by a row
+at either end that is not a probability, or against a behaviour policy. Otherwise it must be given.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
-from saddleback.log.policy_query import ask
+from saddleback.log.policy_query import query_policy
 from saddleback.policies import Policy
 
 KEYS = ("behavior_prob", "behavior_probs")
-"""Where `to_minari` keeps μ of the action taken, and of all actions; the place is "t"."""
+"""Infos in which `to_minari` stores μ of the logged action, and of all actions, aligned "t"."""
 
-STAMP = "saddleback_estimated"
-"""Key of the metadata that says how propensities were estimated."""
+ESTIMATED_KEY = "saddleback_estimated"
+"""Metadata key for how propensities were estimated."""
 
 AGREE = 1e-5
-"""How near a propensity must be to μ to count as the same; infos may be of single precision."""
+"""Largest difference at which a propensity agrees with μ; infos may have single precision."""
 
 Align = Literal["auto", "t", "t+1"]
 
@@ -48,16 +48,16 @@ def from_minari(
     Parameters
     ----------
     dataset
-        A ``MinariDataset``, or the id of one that is on this machine.
+        A ``MinariDataset``, or the id of a local one.
     prob_key
-        Key of the infos that hold the probabilities: of the action taken, or of all actions. If it
-        is not given, ``"behavior_prob"`` and ``"behavior_probs"`` are looked for.
+        Key of the infos with the probabilities, either of the logged action or of all actions. By
+        default ``"behavior_prob"`` and ``"behavior_probs"``.
     prob_align
-        Row of the infos that belongs to action t: ``"t"`` or ``"t+1"``; ``"auto"`` finds out,
-        or asks.
+        Row of the infos that belongs to action t: ``"t"`` or ``"t+1"``; ``"auto"`` determines it,
+        or raises an error if it cannot.
     behaviour
-        μ as a function from observations [n, d] to probabilities [n, K]: to find the place of the
-        propensities, and to take their place where there are none.
+        μ as a function from observations [n, d] to probabilities [n, K]: determines the alignment
+        of the propensities, and replaces them if there are none.
 
     Examples
     --------
@@ -74,144 +74,147 @@ def from_minari(
     ...     print(from_minari("car/pump-v0", prob_align="t"))
     Log(rows=448, observation=2, actions=3)
     """
-    minari = the_library("from_minari")
+    minari = import_minari("from_minari")
     _registry.check_name("prob_align", prob_align, ("auto", "t", "t+1"))
     try:
-        found = minari.load_dataset(dataset) if isinstance(dataset, str) else dataset
+        loaded = minari.load_dataset(dataset) if isinstance(dataset, str) else dataset
     except FileNotFoundError:
-        there = ", ".join(minari.list_local_datasets()) or "none"
+        available = ", ".join(minari.list_local_datasets()) or "none"
         raise InvalidParameter(
-            f"from_minari: no dataset {dataset!r} on this machine. There are: {there}."
+            f"from_minari: no local dataset {dataset!r}. Available: {available}."
         ) from None
     except ImportError as error:
-        raise InvalidParameter(f"from_minari: {error} {INSTALL}") from None
-    if not hasattr(found, "iterate_episodes"):
+        raise InvalidParameter(f"from_minari: {error} {INSTALL_HINT}") from None
+    if not hasattr(loaded, "iterate_episodes"):
         raise InvalidParameter(
-            "from_minari: a MinariDataset or the id of one is wanted, got "
-            f"{type(dataset).__name__}."
+            f"from_minari: expected a MinariDataset or the id of one, got {type(dataset).__name__}."
         )
-    space = found.action_space
+    space = loaded.action_space
     if not (hasattr(space, "n") and hasattr(space, "start")):
         raise InvalidParameter(
             f"from_minari: actions must be Discrete, got {space!r}; continuous actions are not "
             "supported."
         )
-    count, first = int(space.n), int(space.start)
-    episodes = [_Episode(each, count, first, prob_key) for each in found.iterate_episodes()]
-    episodes = [each for each in episodes if len(each.rewards)]
+    n_actions, first = int(space.n), int(space.start)
+    episodes = [
+        _Episode(episode, n_actions, first, prob_key) for episode in loaded.iterate_episodes()
+    ]
+    episodes = [episode for episode in episodes if len(episode.rewards)]
     if not episodes:
-        raise LogError([Finding("E193", f"the log is empty: {found.id} has no steps.")])
-    keys = {key for each in episodes for key in each.given}
+        raise LogError([Finding("E193", f"the log is empty: {loaded.id} has no steps.")])
+    keys = {key for episode in episodes for key in episode.propensities}
     table = {name: np.concatenate(parts) for name, parts in _columns(episodes).items()}
     if keys:
-        shift = _place(episodes, prob_align, behaviour, count, prob_key or min(keys))
-        table |= _propensities(episodes, shift)
-    stamp = found.storage.metadata.get(STAMP)
+        shift = _alignment(episodes, prob_align, behaviour, n_actions, prob_key or min(keys))
+        table |= _propensity_columns(episodes, shift)
+    estimated = loaded.storage.metadata.get(ESTIMATED_KEY)
     return Log(
         pa.table({k: pa.array(v, from_pandas=k.startswith("next_")) for k, v in table.items()}),
-        actions=[str(a) for a in range(count)],
+        actions=[str(a) for a in range(n_actions)],
         behaviour=behaviour,
-        estimated=None if stamp is None else str(stamp),
+        estimated=None if estimated is None else str(estimated),
     )
 
 
-INSTALL = "Install what it needs: pip install 'saddleback[minari]'"
+INSTALL_HINT = "Install it: pip install 'saddleback[minari]'"
 
 
-def the_library(asker: str) -> Any:
-    """Return Minari, or say how to get it."""
+def import_minari(caller: str) -> Any:
+    """Return Minari, or raise an error with the command that installs it."""
     try:
         import minari
         import minari.data_collector
     except ImportError:
-        raise InvalidParameter(f"{asker} needs Minari: pip install 'saddleback[minari]'") from None
+        raise InvalidParameter(f"{caller} needs Minari: pip install 'saddleback[minari]'") from None
     return minari
 
 
 class _Episode:
-    """An episode with T steps, T + 1 observations, and what its infos say of propensities."""
+    """An episode with T steps, T + 1 observations, and the propensities in its infos."""
 
     def __init__(self, episode: Any, n_actions: int, first: int, key: str | None) -> None:
         self.id = int(episode.id)
         self.rewards = np.asarray(episode.rewards, dtype=np.float64)
         steps = len(self.rewards)
-        self.observations = _flat(episode.observations)
+        self.observations = _flatten(episode.observations)
         self.actions = np.asarray(episode.actions, dtype=np.int64).reshape(steps) - first
         self.terminated = np.asarray(episode.terminations, dtype=np.bool_)
         self.truncated = np.asarray(episode.truncations, dtype=np.bool_)
         if len(self.observations) != steps + 1:
             raise InvalidParameter(
                 f"from_minari: episode {self.id} has {steps} steps and "
-                f"{len(self.observations)} observations; there must be one more than steps."
+                f"{len(self.observations)} observations; expected {steps + 1} observations."
             )
         infos = episode.infos or {}
         if key is not None and key not in infos:
-            there = ", ".join(infos) or "none"
+            available = ", ".join(infos) or "none"
             raise InvalidParameter(
-                f"from_minari: no infos {key!r} in episode {self.id}; there are: {there}."
+                f"from_minari: episode {self.id} has no infos {key!r}. Available: {available}."
             )
-        self.given: dict[str, FloatArray] = {}
+        self.propensities: dict[str, FloatArray] = {}
         for name in KEYS if key is None else (key,):
             if name in infos:
-                self.given[name] = self._checked(name, infos[name], n_actions)
+                self.propensities[name] = self._check_shape(name, infos[name], n_actions)
 
-    def _checked(self, name: str, given: Any, n_actions: int) -> FloatArray:
-        found = np.asarray(given, dtype=np.float64)
-        if found.ndim == 2 and found.shape[1] == 1:
-            found = found[:, 0]
-        fits = found.ndim == 1 or (found.ndim == 2 and found.shape[1] == n_actions)
-        if not fits or len(found) != len(self.observations):
+    def _check_shape(self, name: str, info: Any, n_actions: int) -> FloatArray:
+        values = np.asarray(info, dtype=np.float64)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        fits = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == n_actions)
+        if not fits or len(values) != len(self.observations):
             raise InvalidParameter(
-                f"from_minari: infos {name!r} of episode {self.id} has shape {list(found.shape)}; "
-                f"wanted [{len(self.observations)}] for the action taken, or "
+                f"from_minari: infos {name!r} of episode {self.id} has shape {list(values.shape)}; "
+                f"expected [{len(self.observations)}] for the logged action, or "
                 f"[{len(self.observations)}, {n_actions}] for all actions."
             )
-        return found
+        return values
 
     def taken(self, shift: int) -> FloatArray:
-        """Return μ of the actions taken if that of action t is in row t + shift."""
+        """Return μ of the logged actions if that of action t is in row t + shift."""
         rows = slice(shift, shift + len(self.rewards))
-        for each in self.given.values():
-            if each.ndim == 1:
-                return each[rows]
-        (each,) = self.given.values()
-        return np.asarray(each[rows][np.arange(len(self.rewards)), self.actions])
+        for values in self.propensities.values():
+            if values.ndim == 1:
+                return values[rows]
+        (table,) = self.propensities.values()
+        return np.asarray(table[rows][np.arange(len(self.rewards)), self.actions])
 
 
-def _flat(given: Any) -> FloatArray:
-    """Return observations [T + 1, d], entries of dicts and tuples one after the other."""
-    if isinstance(given, dict):
-        return np.hstack([_flat(each) for each in given.values()])
-    if isinstance(given, tuple):
-        return np.hstack([_flat(each) for each in given])
+def _flatten(observations: Any) -> FloatArray:
+    """Return observations [T + 1, d]; the entries of dicts and tuples are concatenated."""
+    if isinstance(observations, dict):
+        return np.hstack([_flatten(entry) for entry in observations.values()])
+    if isinstance(observations, tuple):
+        return np.hstack([_flatten(entry) for entry in observations])
     try:
-        found = np.asarray(given, dtype=np.float64)
+        array = np.asarray(observations, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameter("from_minari: observations must be numbers.") from None
-    return found.reshape(len(found), -1)
+    return array.reshape(len(array), -1)
 
 
 def _columns(episodes: list[_Episode]) -> dict[str, list[Any]]:
-    """Return the columns of a log but for propensities, in parts."""
-    found: dict[str, list[Any]] = {}
-    for each in episodes:
-        steps = len(each.rewards)
-        cut = np.zeros(steps, dtype=np.bool_)
-        cut[-1] = not each.terminated[-1]
-        columns: dict[str, Any] = {"episode_id": np.full(steps, each.id), "step": np.arange(steps)}
-        columns |= {f"obs_{j}": x for j, x in enumerate(each.observations[:-1].T)}
-        columns |= {
-            "action": each.actions, "reward": each.rewards, "terminated": each.terminated,
-            "truncated": each.truncated,
+    """Return the columns of a log, except propensities, as one part for each episode."""
+    parts: dict[str, list[Any]] = {}
+    for episode in episodes:
+        steps = len(episode.rewards)
+        truncated = np.zeros(steps, dtype=np.bool_)
+        truncated[-1] = not episode.terminated[-1]
+        columns: dict[str, Any] = {
+            "episode_id": np.full(steps, episode.id), "step": np.arange(steps),
         }  # fmt: skip
-        for j, x in enumerate(each.observations[1:].T):
-            columns[f"next_obs_{j}"] = np.where(cut, x, np.nan)
-        for name, part in columns.items():
-            found.setdefault(name, []).append(part)
-    return found
+        columns |= {f"obs_{j}": x for j, x in enumerate(episode.observations[:-1].T)}
+        columns |= {
+            "action": episode.actions, "reward": episode.rewards,
+            "terminated": episode.terminated, "truncated": episode.truncated,
+        }  # fmt: skip
+        for j, x in enumerate(episode.observations[1:].T):
+            columns[f"next_obs_{j}"] = np.where(truncated, x, np.nan)
+        for name, column in columns.items():
+            parts.setdefault(name, []).append(column)
+    return parts
 
 
-def _place(
+def _alignment(
     episodes: list[_Episode], align: Align, behaviour: Policy | None, n_actions: int, key: str
 ) -> int:
     """Return 0 if the probability of action t is in row t of the infos, 1 if in row t + 1."""
@@ -225,18 +228,18 @@ def _place(
         return 0 if legal[0] else 1
     if behaviour is None:
         raise InvalidParameter(
-            f"from_minari: infos {key!r} has a row more than there are actions, and both ways to "
-            'read it are possible. Say where the probability of action t is: prob_align="t" '
-            '(row t, infos made by hand) or prob_align="t+1" (row t+1, infos that env.step '
-            "returned); or give the behaviour policy to find out: behaviour=function."
+            f"from_minari: infos {key!r} has one row more than there are actions, and both "
+            'alignments are possible. Set prob_align="t" (action t is in row t, infos written by '
+            'hand) or prob_align="t+1" (row t+1, infos from env.step), or pass '
+            "behaviour=function to determine it."
         )
     agree, steps = np.zeros(2), 0
-    for each in episodes:
-        n = len(each.rewards)
-        mu = ask("behaviour", behaviour, each.observations[:-1], n_actions)
-        own = mu[np.arange(n), each.actions]
+    for episode in episodes:
+        n = len(episode.rewards)
+        mu = query_policy("behaviour", behaviour, episode.observations[:-1], n_actions)
+        expected = mu[np.arange(n), episode.actions]
         for shift in (0, 1):
-            agree[shift] += int((np.abs(each.taken(shift) - own) <= AGREE).sum())
+            agree[shift] += int((np.abs(episode.taken(shift) - expected) <= AGREE).sum())
         steps += n
     share = agree / steps
     if share.max() < 0.99:
@@ -244,36 +247,36 @@ def _place(
             [
                 Finding(
                     "E151",
-                    f"infos {key!r} matches your behaviour policy neither in row t ({share[0]:.1%} "
-                    f"of steps) nor in row t+1 ({share[1]:.1%}). Check the policy and the key, or "
-                    'say where it is: prob_align="t" or "t+1".',
+                    f"infos {key!r} agrees with the behaviour policy neither in row t "
+                    f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
+                    'and the key, or set prob_align="t" or "t+1".',
                 )
             ]
         )
     return int(share.argmax())
 
 
-def _propensities(episodes: list[_Episode], shift: int) -> dict[str, FloatArray]:
-    found = {"behavior_prob": np.concatenate([each.taken(shift) for each in episodes])}
-    tables = [[p for p in each.given.values() if p.ndim == 2] for each in episodes]
+def _propensity_columns(episodes: list[_Episode], shift: int) -> dict[str, FloatArray]:
+    columns = {"behavior_prob": np.concatenate([episode.taken(shift) for episode in episodes])}
+    tables = [[p for p in episode.propensities.values() if p.ndim == 2] for episode in episodes]
     if not all(tables):
-        return found
+        return columns
     for a in range(tables[0][0].shape[1]):
         rows = [
-            each[0][shift : shift + len(e.rewards), a]
-            for each, e in zip(tables, episodes, strict=True)
+            table[shift : shift + len(episode.rewards), a]
+            for (table, *_), episode in zip(tables, episodes, strict=True)
         ]
-        found[f"mu_{a}"] = np.concatenate(rows)
+        columns[f"mu_{a}"] = np.concatenate(rows)
     if shift == 0:  # the row after the last action is μ of the last observation, if it is known
         for a in range(tables[0][0].shape[1]):
             last = [
-                np.append(np.full(len(e.rewards) - 1, np.nan), _known(each[0][-1])[a])
-                for each, e in zip(tables, episodes, strict=True)
+                np.append(np.full(len(episode.rewards) - 1, np.nan), _valid_or_nan(table[-1])[a])
+                for (table, *_), episode in zip(tables, episodes, strict=True)
             ]
-            found[f"next_mu_{a}"] = np.concatenate(last)
-    return found
+            columns[f"next_mu_{a}"] = np.concatenate(last)
+    return columns
 
 
-def _known(row: FloatArray) -> FloatArray:
-    """Return a row of probabilities, NaN if it is none."""
+def _valid_or_nan(row: FloatArray) -> FloatArray:
+    """Return a row of probabilities, or NaN if it does not sum to 1."""
     return row if abs(row.sum() - 1.0) <= AGREE else np.full_like(row, np.nan)

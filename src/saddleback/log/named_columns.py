@@ -1,4 +1,4 @@
-"""Functions of observations that take named columns, ``obs["sofa"]``, rather than positions."""
+"""Functions of observations that take named columns, ``obs["sofa"]``, instead of positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saddleback.policies import COLUMNS
 
 
 def with_columns(function: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
-    """Return a function of observations [n, d], whatever the given one takes.
+    """Return a function of observations [n, d], converting the argument if necessary.
 
     A function takes named columns if `saddleback.policies.named_columns` marks it, or if its first
     parameter is annotated as a dict or Mapping, a pandas or polars DataFrame, or an Arrow Table.
@@ -32,8 +32,8 @@ def with_columns(function: Callable[[Any], Any], names: Sequence[str]) -> Callab
 
 
 def columns_kind(function: Any) -> str | None:
-    """Return as what a function takes its columns: dict, pandas, polars, pyarrow; None if not."""
-    wrapped = getattr(function, "__wrapped__", None)  # an adapter answers for itself
+    """Return the type of table a function takes: dict, pandas, polars, pyarrow, or None."""
+    wrapped = getattr(function, "__wrapped__", None)  # an adapter has a signature of its own
     if getattr(function, COLUMNS, False) and not getattr(wrapped, COLUMNS, False):
         return "dict"
     try:
@@ -43,19 +43,19 @@ def columns_kind(function: Any) -> str | None:
         return None
     if first is None or first.annotation is inspect.Parameter.empty:
         return None
-    return _kind_of(_resolved(function, first))
+    return _annotation_kind(_resolve_annotation(function, first))
 
 
-def _resolved(function: Any, parameter: inspect.Parameter) -> Any:
-    """Return an annotation as a type, or as the text it is where that cannot be had."""
-    called = function if inspect.isroutine(function) else type(function).__call__
+def _resolve_annotation(function: Any, parameter: inspect.Parameter) -> Any:
+    """Return an annotation as a type, or as text if it cannot be resolved."""
+    routine = function if inspect.isroutine(function) else type(function).__call__
     try:
-        return typing.get_type_hints(called).get(parameter.name, parameter.annotation)
-    except Exception:  # a name that only a type checker imports
+        return typing.get_type_hints(routine).get(parameter.name, parameter.annotation)
+    except Exception:  # a name that is imported for type checking only
         return parameter.annotation
 
 
-def _kind_of(annotation: Any) -> str | None:
+def _annotation_kind(annotation: Any) -> str | None:
     if isinstance(annotation, str):
         name = annotation.partition("[")[0].rpartition(".")[2].strip()
         if name in ("dict", "Mapping"):
@@ -79,15 +79,15 @@ def _call(
 ) -> Any:
     """Call a function with the columns of observations by name."""
     columns = dict(zip(names, observations.T, strict=True))
-    given: Any = columns
+    argument: Any = columns
     if kind == "pyarrow":
         import pyarrow as pa
 
-        given = pa.table(columns)
+        argument = pa.table(columns)
     elif kind != "dict":
-        given = frame(kind, columns)
+        argument = frame(kind, columns)
     try:
-        return function(given)
+        return function(argument)
     except KeyError as error:
         if error.args and error.args[0] in names:
             raise

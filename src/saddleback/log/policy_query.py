@@ -1,4 +1,4 @@
-"""Asking a policy for probabilities, and refusing an answer that is none."""
+"""Query a policy for action probabilities and validate them."""
 
 from __future__ import annotations
 
@@ -10,67 +10,72 @@ from saddleback._typing import FloatArray
 from saddleback.log.diagnostics import Finding, LogError
 
 TOLERANCE = 1e-6
-"""How far the probabilities of a policy may sum from 1."""
+"""Largest deviation from 1 of a sum of probabilities."""
 
 
-def ask(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
-    """Return probabilities [n, K] of a policy, or say what is wrong with its answer."""
+def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
+    """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid."""
     try:
-        answer = np.asarray(policy(observations), dtype=np.float64)
+        probabilities = np.asarray(policy(observations), dtype=np.float64)
     except Exception as error:
-        what = f"{name} policy failed: {type(error).__name__}: {error}"
-        raise LogError([Finding("E144", what)]) from error
-    if answer.shape != (len(observations), n_actions):
-        sizes = [str(size) for size in answer.shape]
-        if answer.shape[:1] == (len(observations),):
+        message = f"{name} policy failed: {type(error).__name__}: {error}"
+        raise LogError([Finding("E144", message)]) from error
+    if probabilities.shape != (len(observations), n_actions):
+        sizes = [str(size) for size in probabilities.shape]
+        if probabilities.shape[:1] == (len(observations),):
             sizes[0] = "n"
-        got = ", ".join(sizes) + ("," if len(sizes) == 1 else "")
+        shape = ", ".join(sizes) + ("," if len(sizes) == 1 else "")
         raise LogError(
             [
                 Finding(
                     "E141",
-                    f"{name} policy returned shape ({got}), {n_actions} actions in the log: it "
-                    "must return one probability for each row and action, (n, "
-                    f"{n_actions}).",
+                    f"{name} policy returned shape ({shape}); expected (n, {n_actions}), one "
+                    "probability per row and action of the log.",
                 )
             ]
         )
-    return sound(f"{name} policy", answer, observations)
+    return check_distribution(f"{name} policy", probabilities, observations)
 
 
-def sound(name: str, answer: FloatArray, observations: FloatArray) -> FloatArray:
-    """Refuse rows that are not probability distributions, naming the first."""
-    total = answer @ np.ones(answer.shape[1])
-    if not answer.size or (answer.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE):
-        return answer
-    for what, wrong in (
-        ("NaN", np.isnan(answer).any(axis=1)),
-        ("a negative probability", (answer < 0).any(axis=1)),
+def check_distribution(
+    name: str, probabilities: FloatArray, observations: FloatArray
+) -> FloatArray:
+    """Raise an error if a row is not a probability distribution, naming the first one."""
+    total = probabilities @ np.ones(probabilities.shape[1])
+    if not probabilities.size or (
+        probabilities.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE
+    ):
+        return probabilities
+    for problem, wrong in (
+        ("NaN", np.isnan(probabilities).any(axis=1)),
+        ("a negative probability", (probabilities < 0).any(axis=1)),
     ):
         for i in np.flatnonzero(wrong)[:1]:
             raise LogError(
                 [
                     Finding(
                         "E144",
-                        f"{name} gives {what} for {int(wrong.sum()):,} of {len(answer):,} "
-                        f"observations (first: {_few(observations[i])}). It must give every "
-                        "observation of the log a probability for each action.",
+                        f"{name} gives {problem} for {int(wrong.sum()):,} of "
+                        f"{len(probabilities):,} observations (first: "
+                        f"{_format_observation(observations[i])}). Every observation needs one "
+                        "probability per action.",
                     )
                 ]
             )
-    off = ~(np.abs(total - 1.0) <= TOLERANCE)
-    i = int(off.argmax())
+    wrong = ~(np.abs(total - 1.0) <= TOLERANCE)
+    i = int(wrong.argmax())
     raise LogError(
         [
             Finding(
                 "E104",
-                f"{name} sums to {total[i]:.6g} rather than 1 for {int(off.sum()):,} of "
-                f"{len(answer):,} observations (first: {_few(observations[i])}).",
+                f"{name}: probabilities sum to {total[i]:.6g}, not 1, for {int(wrong.sum()):,} of "
+                f"{len(probabilities):,} observations (first: "
+                f"{_format_observation(observations[i])}).",
             )
         ]
     )
 
 
-def _few(observation: FloatArray) -> str:
+def _format_observation(observation: FloatArray) -> str:
     shown = ", ".join(f"{x:.4g}" for x in observation[:6])
     return f"[{shown}{', …' if len(observation) > 6 else ''}]"

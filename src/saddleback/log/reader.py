@@ -1,4 +1,4 @@
-"""One pass over a log: rows looked at, cut into episodes, given their propensities."""
+"""One validated pass over a log: check rows, fill in propensities, split into segments."""
 
 from __future__ import annotations
 
@@ -9,186 +9,193 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddleback.log.arrow_decode import Rows
+from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
-from saddleback.log.policy_query import ask
-from saddleback.log.row_checks import Inspection
-from saddleback.log.segmentation import Cutter, Piece
+from saddleback.log.policy_query import query_policy
+from saddleback.log.row_checks import RowChecks
+from saddleback.log.segmentation import Segment, Segmenter
 from saddleback.policies import Policy
 
 if TYPE_CHECKING:
     from saddleback.log.log import Log
 
 
-class Reading:
-    """One pass over a log: rows looked at, cut into episodes, given their propensities."""
+class LogReader:
+    """One validated pass over a log: checks rows, fills in propensities, splits into segments."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        layout = log.layout
-        names = log.action_names
-        observed = log.observation_names
         self._task = log.time_limit == "task"
-        inspect = partial(Inspection, layout.names, observed, names, log.propensity, self._task)
-        self.inspection = inspect()
+        new_checks = partial(
+            RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
+            self._task,
+        )  # fmt: skip
+        self.checks = new_checks()
         drops = log.drop_bad is not None or log.drop_autoreset
-        self._kept = inspect() if drops else None
-        self.cutter = Cutter(
+        self._used = new_checks() if drops else None
+        self.segmenter = Segmenter(
             log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
         )
 
-    def counts(self, findings: list[Finding]) -> Inspection:
-        """Return the counts of the rows that are used: without those dropped, unless it fails."""
-        if self._kept is None or any(each.is_error for each in findings):
-            return self.inspection
-        return self._kept
+    def used_rows(self, findings: list[Finding]) -> RowChecks:
+        """Return the counts of the rows that are used; of all rows if there is an error."""
+        if self._used is None or any(finding.is_error for finding in findings):
+            return self.checks
+        return self._used
 
-    def take(self, rows: Rows) -> Iterator[Piece]:
-        """Return the pieces that are complete with the next rows; none once an error was met."""
+    def add(self, rows: DecodedRows) -> Iterator[Segment]:
+        """Return the segments that the next rows complete; none after an error."""
         if self._log.behaviour is not None:
-            rows = self._behave(
+            rows = self._add_behaviour(
                 rows, with_columns(self._log.behaviour, self._log.observation_names)
             )
         mu = rows.tables.get("mu")
         if rows.propensity is None and mu is not None:
-            taken = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
-            rows = replace(rows, propensity=taken)
-        self.inspection.look(rows)
+            propensity = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
+            rows = replace(rows, propensity=propensity)
+        self.checks.add(rows)
         if rows.propensity is not None and self._log.min_prob is not None:
             rows = replace(rows, propensity=np.maximum(rows.propensity, self._log.min_prob))
-        yield from self._sound(self.cutter.add(rows))
+        yield from self._until_error(self.segmenter.add(rows))
 
-    def finish(self) -> Iterator[Piece]:
-        """Return the last piece."""
-        yield from self._sound(self.cutter.finish())
+    def finish(self) -> Iterator[Segment]:
+        """Return the last segment."""
+        yield from self._until_error(self.segmenter.finish())
 
-    def _sound(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        forgiven = {"E120"} if self._log.drop_bad else set()
+    def _until_error(self, segments: Iterator[Segment]) -> Iterator[Segment]:
+        tolerated = {"E120"} if self._log.drop_bad else set()
         if self._log.min_prob is not None:
-            forgiven.add("E101")
-        for piece in pieces:
-            if not self.inspection.failed(forgiven) and "E132" not in self.cutter.tally:
-                if self._kept is not None:
-                    self._kept.look(piece.rows)
-                yield piece
+            tolerated.add("E101")
+        for segment in segments:
+            if not self.checks.failed(tolerated) and "E132" not in self.segmenter.problems:
+                if self._used is not None:
+                    self._used.add(segment.rows)
+                yield segment
 
-    def _behave(self, rows: Rows, policy: Policy) -> Rows:
-        """Ask μ of every state, and of those that a truncated row led to."""
-        tables, n = dict(rows.tables), self._log.n_actions
-        sound = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
-        if len(sound) == len(rows):
-            mu = ask("behaviour", policy, rows.observations, n)
-        else:  # the others are refused, or dropped
-            mu = np.full((len(rows), n), 1.0 / n)
-            if len(sound):
-                mu[sound] = ask("behaviour", policy, rows.observations[sound], n)
+    def _add_behaviour(self, rows: DecodedRows, policy: Policy) -> DecodedRows:
+        """Query μ in every state, and in those that truncated rows led to."""
+        tables, n_actions = dict(rows.tables), self._log.n_actions
+        finite = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
+        if len(finite) == len(rows):
+            mu = query_policy("behaviour", policy, rows.observations, n_actions)
+        else:  # other rows are an error, or dropped
+            mu = np.full((len(rows), n_actions), 1.0 / n_actions)
+            if len(finite):
+                mu[finite] = query_policy("behaviour", policy, rows.observations[finite], n_actions)
         tables["mu"] = mu
         if rows.next_observations is not None:
-            there = np.flatnonzero(np.isfinite(rows.next_observations).all(axis=1))
+            finite = np.flatnonzero(np.isfinite(rows.next_observations).all(axis=1))
             tables["next_mu"] = np.full_like(mu, np.nan)
-            if len(there):
-                tables["next_mu"][there] = ask(
-                    "behaviour", policy, rows.next_observations[there], n
+            if len(finite):
+                tables["next_mu"][finite] = query_policy(
+                    "behaviour", policy, rows.next_observations[finite], n_actions
                 )
         return replace(rows, tables=tables)
 
     def findings(self) -> list[Finding]:
-        """All that is wrong, errors first."""
-        found = self.inspection.findings(self._log.min_prob, self.cutter.dropped)
-        found += self.cutter.findings()
-        if self.cutter.dropped and self.cutter.dropped == self.inspection.episodes:
-            found.append(
+        """Return all findings, errors first."""
+        dropped = self.segmenter.dropped
+        findings = self.checks.findings(self._log.min_prob, dropped)
+        findings += self.segmenter.findings()
+        if dropped and dropped == self.checks.n_episodes:
+            findings.append(
                 Finding(
                     "E122",
-                    f"every episode ({self.cutter.dropped:,}) holds NaN or infinities, so dropping "
-                    "them leaves nothing. Fill the values instead (rewards that are known only at "
-                    "the end: 0 before it).",
+                    f"every episode ({dropped:,}) contains NaN or infinities, so dropping them "
+                    "leaves nothing. Fill in the values instead (rewards known only at the end: 0 "
+                    "before it).",
                 )
             )
         if self._log.drop_autoreset:
-            found = [each for each in found if each.code != "W133"]
+            findings = [finding for finding in findings if finding.code != "W133"]
         if self._task:
-            if self.cutter.truncated and not self.inspection.tells_time:
-                found.append(
+            if self.segmenter.truncated and not self.checks.has_clock:
+                findings.append(
                     Finding(
                         "W154",
-                        'time_limit="task" ends truncated episodes for good, but no entry of the '
-                        "observation tells the time: values then are not functions of what is "
-                        "observed. Add the remaining time to the observation.",
+                        'time_limit="task" treats truncation as the end of the task, but the '
+                        "observation does not include the time, so values are not a function of "
+                        "the observation. Add the remaining time to the observation.",
                     )
                 )
-        elif not self.cutter.terminated and self.inspection.rows:
-            found.append(
-                Finding("W150", "no episode terminated: V depends wholly on bootstrapping.")
+        elif not self.segmenter.terminated and self.checks.n_rows:
+            findings.append(
+                Finding("W150", "no episode terminated: values depend entirely on bootstrapping.")
             )
         if not self._log.propensity:
-            found.append(
+            findings.append(
                 Finding(
                     "W106",
-                    "the log holds no propensities: only rules without ratios, such as GES(0) or "
-                    "GTB, can be used. Add behavior_prob, or estimate them: "
+                    "the log has no propensities: only rules without importance ratios, such as "
+                    "GES(0) or GTB, can be used. Add behavior_prob, or estimate it: "
                     "estimate_behaviour(log).",
                 )
             )
-        found += self._actions()
-        return sorted(dict.fromkeys(found), key=lambda each: (not each.is_error, each.code[1:]))
+        findings += self._action_findings()
+        return sorted(
+            dict.fromkeys(findings), key=lambda finding: (not finding.is_error, finding.code[1:])
+        )
 
-    def _actions(self) -> list[Finding]:
-        """Say how actions were numbered where nobody said, and which are never taken."""
-        log, names, taken = self._log, self._log.action_names, self.inspection.taken
-        if log.names_given or len(names) < 2:
+    def _action_findings(self) -> list[Finding]:
+        """Return warnings about the order of unnamed actions, and about actions never taken."""
+        log, names = self._log, self._log.action_names
+        if log.has_action_names or len(names) < 2:
             return []
-        found = []
-        if log.text_actions:
-            listed = ", ".join(f"{k} {name}" for k, name in enumerate(names[:9]))
-            found.append(
+        findings = []
+        if log.has_text_actions:
+            listed = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
+            findings.append(
                 Finding(
                     "W148",
-                    f"actions are taken in alphabetical order: {listed}{', …' * (len(names) > 9)}. "
-                    "Probabilities of a policy must be in this order; say another one: "
-                    "actions=[…].",
+                    f"actions are sorted as text: {listed}{', …' * (len(names) > 9)}. Policies "
+                    "must return probabilities in this order; choose another with actions=[…].",
                 )
             )
-        never = [name for name, count in zip(names, taken, strict=True) if not count]
-        if never and not log.whole_behaviour:
-            found.append(
+        counts = zip(names, self.checks.action_counts, strict=True)
+        never = [name for name, count in counts if not count]
+        if never and not log.has_full_behaviour:
+            findings.append(
                 Finding(
                     "W149",
-                    f"action {', '.join(never[:5])} is never taken (actions are numbered from 0): "
-                    "is there such an action? Else number them without gaps.",
+                    f"no row has action {', '.join(never[:5])} (actions are numbered from 0). If "
+                    "there is no such action, renumber them without gaps.",
                 )
             )
-        return found
+        return findings
 
 
-class Returns:
-    """The mean discounted return of episodes that ended, by a limit too if that is the task's."""
+class MeanReturn:
+    """Mean discounted return of the episodes that ended.
 
-    def __init__(self, gamma: float | None, limited: bool) -> None:
-        self._limited = limited
+    An episode that reached its time limit counts as ended if the limit is part of the task.
+    """
+
+    def __init__(self, gamma: float | None, limit_is_task: bool) -> None:
+        self._limit_is_task = limit_is_task
         self._gamma, self._sum, self._count = gamma, 0.0, 0
-        self._now = 0.0
+        self._open = 0.0
 
-    def add(self, piece: Piece) -> None:
-        """Take in the next piece."""
+    def add(self, segment: Segment) -> None:
+        """Add the next segment."""
         if self._gamma is None:
             return
-        rows = piece.rows
+        rows = segment.rows
         power = self._gamma ** rows.position.astype(np.float64)
         episode = np.cumsum(rows.starts) - (1 if len(rows) and rows.starts[0] else 0)
-        each = np.bincount(episode, weights=power * rows.rewards)
-        each[0] += self._now
-        self._now = 0.0
+        returns = np.bincount(episode, weights=power * rows.rewards)
+        returns[0] += self._open
+        self._open = 0.0
         last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
-        over = rows.terminated | rows.truncated if self._limited else rows.terminated
-        ended = over[last] & np.append(np.ones(len(last) - 1, dtype=bool), not piece.goes_on)
-        if piece.goes_on:
-            self._now = float(each[-1])
-        self._sum += float(each[ended].sum())
+        over = rows.terminated | rows.truncated if self._limit_is_task else rows.terminated
+        complete = np.append(np.ones(len(last) - 1, dtype=bool), not segment.continues_in_next)
+        ended = over[last] & complete
+        if segment.continues_in_next:
+            self._open = float(returns[-1])
+        self._sum += float(returns[ended].sum())
         self._count += int(ended.sum())
 
     @property
     def mean(self) -> float | None:
-        """The mean, if there is one."""
+        """The mean, or None if no episode ended."""
         return self._sum / self._count if self._count else None

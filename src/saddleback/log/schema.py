@@ -1,14 +1,15 @@
-"""Which column of a log is what.
+"""Roles of the columns of a log.
 
     episode_id  step  obs_0…|obs|phi_0…  action  reward  terminated  truncated
     next_obs_0…  behavior_prob|behavior_logp  mu_0…  pi_0… next_pi_0…
 
-Names of one's own are given once: ``observations`` lists the columns of the observation, and
-``columns`` says how the others are called.
+Other names are declared once: ``observations`` lists the columns of the observation, and
+``columns`` maps standard names to the names in the log.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,32 +23,32 @@ from saddleback.log.diagnostics import Finding
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
 OPTIONAL = ("step", "behavior_prob", "behavior_logp")
 HINTS = {
-    "episode_id": "number the episodes, rows of one next to each other",
+    "episode_id": "one id per episode, its rows adjacent",
     "action": "the action taken, 0 … K−1 or a name",
-    "reward": "the reward that followed the action",
-    "terminated": "True on the row that ended the task, else False",
-    "truncated": "True on the last row of an episode that was cut short, else False",
+    "reward": "the reward after the action",
+    "terminated": "True on the row that ended the task, False elsewhere",
+    "truncated": "True on the last row of an episode that was cut short, False elsewhere",
 }
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnRoles:
     """Columns of a log by their role.
 
     Attributes
     ----------
     names
-        The user's name of each standard column that is there.
+        Name in the log of each standard column it has.
     observations, next_observations
-        Columns of the observation, and of the one that followed a truncated last row.
+        Columns of the observation, and of the observation that followed a truncated last row.
     as_list
         Whether the observation is one column of fixed-size lists.
     dimensions
-        Entries of an observation.
-    given
-        Whether the columns are features themselves, ``phi_…``.
+        Number of entries of an observation.
+    are_features
+        Whether the columns are features, ``phi_…``.
     tables
-        Columns of each table of probabilities, such as ``mu`` and ``pi`` and ``next_pi``.
+        Columns of each table of probabilities, such as ``mu``, ``pi`` and ``next_pi``.
     """
 
     names: Mapping[str, str]
@@ -55,84 +56,46 @@ class Layout:
     next_observations: tuple[str, ...]
     as_list: bool
     dimensions: int
-    given: bool
+    are_features: bool
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def read(self) -> list[str]:
+    def all_columns(self) -> list[str]:
         """All columns that are read."""
-        each = [*self.names.values(), *self.observations, *self.next_observations]
-        return [*each, *(column for columns in self.tables.values() for column in columns)]
+        columns = [*self.names.values(), *self.observations, *self.next_observations]
+        return [*columns, *(name for table in self.tables.values() for name in table)]
 
-    def without_propensities(self) -> Layout:
-        """Return the layout of a log whose propensities are left unread."""
+    def without_propensities(self) -> ColumnRoles:
+        """Return the roles without the columns of propensities."""
         names = {k: v for k, v in self.names.items() if not k.startswith("behavior_")}
         tables = {k: v for k, v in self.tables.items() if k not in ("mu", "next_mu")}
         return replace(self, names=names, tables=tables)
 
 
 def numbered(names: Sequence[str], prefix: str) -> tuple[str, ...]:
-    """Return the columns prefix_0, prefix_1, … in order, as far as they go without a gap."""
-    found: list[str] = []
-    while f"{prefix}_{len(found)}" in names:
-        found.append(f"{prefix}_{len(found)}")
-    return tuple(found)
+    """Return the columns prefix_0, prefix_1, … in order, up to the first gap."""
+    columns: list[str] = []
+    while f"{prefix}_{len(columns)}" in names:
+        columns.append(f"{prefix}_{len(columns)}")
+    return tuple(columns)
 
 
 def resolve(
     schema: Any, observations: Sequence[str] | None, columns: Mapping[str, str]
-) -> tuple[Layout | None, list[Finding]]:
-    """Find the columns in an Arrow schema; None if something needed is missing."""
+) -> tuple[ColumnRoles | None, list[Finding]]:
+    """Identify the columns of an Arrow schema; None and the errors if that fails."""
     for name in columns:
         check_name("standard column", name, [*REQUIRED, *OPTIONAL])
-    there = list(schema.names)
-    found: list[Finding] = []
-    names = {}
-    for role in (*REQUIRED, *OPTIONAL):
-        name = columns.get(role, role)
-        if name in there:
-            names[role] = name
-        elif role in REQUIRED or role in columns:
-            listed = ", ".join(there[:12]) + (", …" if len(there) > 12 else "")
-            fix = f"Add it ({HINTS[role]}), or" if role in HINTS else "Add it, or"
-            found.append(
-                Finding(
-                    "E100",
-                    f"column {name!r} is missing. {fix} say which column it is: "
-                    f"columns={{{role!r}: …}}. There are: {listed}.",
-                )
-            )
-    if {"behavior_prob", "behavior_logp"} <= set(names):
-        found.append(
-            Finding("E102", "both behavior_prob and behavior_logp are there: drop one of them.")
-        )
-    seen, following, as_list, given = _observed(there, observations, found)
-    dimensions = len(seen)
+    available = list(schema.names)
+    errors: list[Finding] = []
+    names = _standard_columns(available, columns, errors)
+    observed, following, as_list, are_features = _observation_columns(
+        available, observations, errors
+    )
+    dimensions = len(observed)
     if as_list:
-        dimensions = getattr(schema.field(seen[0]).type, "list_size", 0)
-        for name in (*seen, *following):
-            kind = schema.field(name).type
-            fits = pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type)
-            if not fits or kind.list_size != dimensions:
-                wanted = str(dimensions) if dimensions else "n"
-                found.append(
-                    Finding(
-                        "E142",
-                        f"column {name!r} holds {_kind(kind)}: an observation must be a list of "
-                        f"numbers of fixed size, pa.list_(pa.float64(), {wanted}), or columns "
-                        "obs_0, obs_1, …",
-                    )
-                )
-    for name in () if as_list else (*seen, *following):
-        kind = schema.field(name).type
-        if not _is_number(kind) and not (name in following and pa.types.is_null(kind)):
-            found.append(
-                Finding(
-                    "E142",
-                    f"observation column {name!r} holds {_kind(kind)}, not numbers. Encode it as "
-                    "numbers (one column for each category), or leave it out of observations=[…].",
-                )
-            )
+        dimensions = getattr(schema.field(observed[0]).type, "list_size", 0)
+    _check_observation_types(schema, observed, following, as_list, dimensions, errors)
     for role, fits in (
         ("reward", _is_number), ("behavior_prob", _is_number), ("behavior_logp", _is_number),
         ("step", pa.types.is_integer), ("terminated", _is_flag), ("truncated", _is_flag),
@@ -140,108 +103,175 @@ def resolve(
     ):  # fmt: skip
         if role in names and not fits(schema.field(names[role]).type):
             kind = _kind(schema.field(names[role]).type)
-            found.append(Finding("E143", f"column {names[role]!r} holds {kind}; {WANTED[role]}."))
+            errors.append(
+                Finding("E143", f"column {names[role]!r} contains {kind}; {EXPECTED[role]}.")
+            )
     for prefix in ("mu", "pi", "next_mu", "next_pi", *(() if observations else ("obs", "phi"))):
-        _gaps(prefix, there, found)
-    tables = {}
-    for prefix in sorted({m[1] for n in there if (m := re.fullmatch(r"(.+)_0", n))}):
-        if prefix in ("obs", "next_obs", "phi", "next_phi"):
-            continue
-        each = numbered(there, prefix)
-        if all(_is_number(schema.field(n).type) for n in each) and not set(each) & set(seen):
-            tables[prefix] = each
-    for prefix, each in tables.items():
-        whole = tables.get(prefix.removeprefix("next_"))
-        if whole is not None and len(whole) != len(each):
-            found.append(
+        _check_gaps(prefix, available, errors)
+    tables = _probability_tables(schema, observed, errors)
+    if errors:
+        return None, errors
+    return ColumnRoles(names, observed, following, as_list, dimensions, are_features, tables), []
+
+
+def _standard_columns(
+    available: list[str], columns: Mapping[str, str], errors: list[Finding]
+) -> dict[str, str]:
+    """Return the name in the log of each standard column it has."""
+    names = {}
+    for role in (*REQUIRED, *OPTIONAL):
+        name = columns.get(role, role)
+        if name in available:
+            names[role] = name
+        elif role in REQUIRED or role in columns:
+            listed = ", ".join(available[:12]) + (", …" if len(available) > 12 else "")
+            fix = f"Add it ({HINTS[role]}), or" if role in HINTS else "Add it, or"
+            errors.append(
                 Finding(
-                    "E141",
-                    f"{prefix}_* has {len(each)} columns, {prefix.removeprefix('next_')}_* has "
-                    f"{len(whole)}: one for each action in both.",
+                    "E100",
+                    f"column {name!r} is missing. {fix} map it: columns={{{role!r}: …}}. Available "
+                    f"columns: {listed}.",
                 )
             )
-    if found:
-        return None, found
-    return Layout(names, seen, following, as_list, dimensions, given, tables), []
+    if {"behavior_prob", "behavior_logp"} <= set(names):
+        errors.append(
+            Finding("E102", "the log has both behavior_prob and behavior_logp: remove one of them.")
+        )
+    return names
 
 
-WANTED = {
+def _check_observation_types(
+    schema: Any,
+    observed: tuple[str, ...],
+    following: tuple[str, ...],
+    as_list: bool,
+    dimensions: int,
+    errors: list[Finding],
+) -> None:
+    """Report observation columns that are not numbers, or lists of numbers."""
+    for name in (*observed, *following):
+        kind = schema.field(name).type
+        if as_list:
+            fits = pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type)
+            if not fits or kind.list_size != dimensions:
+                size = str(dimensions) if dimensions else "n"
+                errors.append(
+                    Finding(
+                        "E142",
+                        f"column {name!r} contains {_kind(kind)}: observations must be fixed-size "
+                        f"lists of numbers, pa.list_(pa.float64(), {size}), or columns obs_0, "
+                        "obs_1, …",
+                    )
+                )
+        elif not _is_number(kind) and not (name in following and pa.types.is_null(kind)):
+            errors.append(
+                Finding(
+                    "E142",
+                    f"observation column {name!r} contains {_kind(kind)}, not numbers. Encode it "
+                    "(one column per category), or leave it out of observations=[…].",
+                )
+            )
+
+
+def _probability_tables(
+    schema: Any, observed: tuple[str, ...], errors: list[Finding]
+) -> dict[str, tuple[str, ...]]:
+    """Return the columns of every table prefix_0, prefix_1, … of numbers."""
+    tables = {}
+    for prefix in sorted({m[1] for n in schema.names if (m := re.fullmatch(r"(.+)_0", n))}):
+        if prefix in ("obs", "next_obs", "phi", "next_phi"):
+            continue
+        columns = numbered(schema.names, prefix)
+        numeric = all(_is_number(schema.field(name).type) for name in columns)
+        if numeric and not set(columns) & set(observed):
+            tables[prefix] = columns
+    for prefix, columns in tables.items():
+        current = tables.get(prefix.removeprefix("next_"))
+        if current is not None and len(current) != len(columns):
+            errors.append(
+                Finding(
+                    "E141",
+                    f"{prefix}_* has {len(columns)} columns, but {prefix.removeprefix('next_')}_* "
+                    f"has {len(current)}: both need one per action.",
+                )
+            )
+    return tables
+
+
+EXPECTED = {
     "reward": "rewards must be numbers",
     "behavior_prob": "probabilities must be numbers",
     "behavior_logp": "log-probabilities must be numbers",
-    "step": "steps must be whole numbers 0 … T−1",
+    "step": "steps must be integers 0 … T−1",
     "terminated": "flags must be True or False",
     "truncated": "flags must be True or False",
-    "action": "actions must be whole numbers 0 … K−1 or names; continuous actions are not "
-    "supported",
-    "episode_id": "episodes must be whole numbers or text",
+    "action": "actions must be integers 0 … K−1 or names; continuous actions are not supported",
+    "episode_id": "episode ids must be integers or text",
 }
 
 
-def _observed(
-    there: list[str], observations: Sequence[str] | None, found: list[Finding]
+def _observation_columns(
+    available: list[str], observations: Sequence[str] | None, errors: list[Finding]
 ) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
     """Return the columns of s and s', whether s is a list, and whether s is features."""
     if observations is not None:
         for name in observations:
-            if name not in there:
-                found.append(
-                    Finding("E100", f"observation column {name!r} is missing. {_near(name, there)}")
-                )
-        seen = tuple(name for name in observations if name in there)
-        return seen, _following(seen, there, found), False, False
+            if name not in available:
+                hint = _suggestion(name, available)
+                errors.append(Finding("E100", f"observation column {name!r} is missing. {hint}"))
+        observed = tuple(name for name in observations if name in available)
+        return observed, _next_columns(observed, available, errors), False, False
     for prefix in ("obs", "phi"):
-        if seen := numbered(there, prefix):
-            return seen, _following(seen, there, found), False, prefix == "phi"
-    if "obs" in there:
-        return ("obs",), _following(("obs",), there, found), True, False
-    found.append(
+        if observed := numbered(available, prefix):
+            return observed, _next_columns(observed, available, errors), False, prefix == "phi"
+    if "obs" in available:
+        return ("obs",), _next_columns(("obs",), available, errors), True, False
+    errors.append(
         Finding(
             "E100",
-            "there is no observation: name its columns obs_0, obs_1, …, or phi_0, phi_1, … for "
-            f"features, or list them: observations=[…]. There are: {', '.join(there)}.",
+            "no observation columns found: name them obs_0, obs_1, … (phi_0, phi_1, … for "
+            "features), or list them: observations=[…]. Available columns: "
+            f"{', '.join(available)}.",
         )
     )
     return (), (), False, False
 
 
-def _gaps(prefix: str, there: Sequence[str], found: list[Finding]) -> None:
-    """Notice that prefix_0, prefix_1, … do not go on to the last of them."""
-    numbers = {int(m[1]) for n in there if (m := re.fullmatch(rf"{prefix}_([0-9]+)", n))}
+def _check_gaps(prefix: str, available: Sequence[str], errors: list[Finding]) -> None:
+    """Report a gap in the columns prefix_0, prefix_1, …"""
+    numbers = {int(m[1]) for n in available if (m := re.fullmatch(rf"{prefix}_([0-9]+)", n))}
     missing = set(range(max(numbers, default=-1))) - numbers
     if missing:
-        found.append(
+        errors.append(
             Finding(
                 "E100",
-                f"column '{prefix}_{min(missing)}' is missing, though '{prefix}_{max(numbers)}' is "
-                "there. Number the columns from 0 without gaps.",
+                f"column '{prefix}_{min(missing)}' is missing, but '{prefix}_{max(numbers)}' "
+                "exists. Number the columns from 0 without gaps.",
             )
         )
 
 
-def _following(
-    seen: tuple[str, ...], there: Sequence[str], found: list[Finding]
+def _next_columns(
+    observed: tuple[str, ...], available: Sequence[str], errors: list[Finding]
 ) -> tuple[str, ...]:
     """Return the columns of the next observation: all of them, or none."""
-    names = tuple(f"next_{name}" for name in seen)
-    missing = [name for name in names if name not in there]
+    names = tuple(f"next_{name}" for name in observed)
+    missing = [name for name in names if name not in available]
     if missing and len(missing) < len(names):
-        other = next(name for name in names if name in there)
-        found.append(
+        other = next(name for name in names if name in available)
+        errors.append(
             Finding(
                 "E100",
-                f"column {missing[0]!r} is missing, though {other!r} is there. Add it, or leave "
-                "all of the next observation out.",
+                f"column {missing[0]!r} is missing, but {other!r} exists. Add it, or remove all "
+                "columns of the next observation.",
             )
         )
     return () if missing else names
 
 
-def _near(name: str, there: Sequence[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, there, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(there)}."
+def _suggestion(name: str, available: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, available, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Available columns: {', '.join(available)}."
 
 
 def _is_number(kind: Any) -> bool:
@@ -274,5 +304,5 @@ def _is_id(kind: Any) -> bool:
 
 def _kind(kind: Any) -> str:
     if pa.types.is_null(kind):
-        return "nothing"
+        return "no values"
     return "text" if is_text(kind) else str(kind)

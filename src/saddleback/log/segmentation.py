@@ -1,11 +1,11 @@
-"""Rows cut into whole episodes, each ending as its flags say.
+"""Split rows into complete episodes, each ending as its flags indicate.
 
     terminated                    no next value
     truncated, next observation   bootstraps from it; the trace is cut
     truncated without, or stops   the last transition is dropped, and counted
 
-Very long episodes come in segments of a fixed number of steps, counted from their own start, so
-that results do not depend on how the log was cut into files and chunks.
+Very long episodes are split into segments of a fixed number of steps, counted from the start of the
+episode, so that results do not depend on how the log is divided into files and batches.
 """
 
 from __future__ import annotations
@@ -16,63 +16,63 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
-from saddleback.log.arrow_decode import Rows, join
-from saddleback.log.diagnostics import Finding, Tally
+from saddleback.log.arrow_decode import DecodedRows, join
+from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.episode_ids import hash_ids
-from saddleback.log.messages import WORDS
+from saddleback.log.messages import MESSAGES
 from saddleback.log.row_checks import finite_rows
 
-RESET = "(Looks like Gymnasium NEXT_STEP autoreset: pass drop_autoreset=True.)"
-"""What flags in mid-episode mean where a row without reward follows each of them."""
+AUTORESET_HINT = "This looks like Gymnasium's NEXT_STEP autoreset: pass drop_autoreset=True."
+"""Added to E132 if a zero-reward row follows every flag inside an episode."""
 
 SEGMENT = 1 << 16
-"""Steps after which a long episode is handed on in part."""
+"""Number of steps after which a long episode is split."""
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """Consecutive transitions, and the states between which they lead.
+class Segment:
+    """Consecutive transitions of a log, and the states they connect.
 
     Attributes
     ----------
     observations
-        Every state that is met, [m, d]: those of the rows, then those only led to.
+        All states, [m, d]: those of the rows, then those that occur only as a next state.
     tables
-        Tables of probabilities in those states, [m, K], NaN where nothing is known.
-    here, following
-        States before and after each transition, [n].
+        Tables of probabilities in those states, [m, K], NaN where they are unknown.
+    states, next_states
+        Indices of the states before and after each transition, [n].
     actions, rewards
-        What was done, and what it brought, [n].
+        Action and reward of each transition, [n].
     continues
-        Whether there is a next value: False where the task ended, [n].
+        Whether there is a next value; False where the task ended, [n].
     propensity
-        μ of the action taken, [n], or None.
+        μ of the logged action, [n], or None.
     starts
         Whether a transition begins an episode, [n].
     first_states
-        Start states of the episodes that begin here, also of those without a transition.
+        Indices of the start states of the episodes that begin here, with or without transitions.
     ids
-        64 bits for each of those episodes.
+        64-bit hash of the id of each of those episodes.
     unfinished
-        Which of the episodes that end here simply stop, without a flag.
-    goes_on, then
-        Whether the last episode goes on in the next piece, and the action with which it does, in
+        Which of the episodes that end here stop without a flag.
+    continues_in_next, next_action
+        Whether the last episode continues in the next segment, and if so the action taken there in
         the last of the observations.
     rows, index
-        The rows themselves, and which of them each transition is, to name places.
+        The rows, and the row of each transition, to report its episode and step.
 
     Examples
     --------
     >>> from saddleback import collect, problems
-    >>> piece = next(collect(problems.mountain_car(), episodes=5, rng=0).pieces())
-    >>> len(piece), int(piece.starts.sum()), piece.observations.shape
+    >>> segment = next(collect(problems.mountain_car(), episodes=5, rng=0).segments())
+    >>> len(segment), int(segment.starts.sum()), segment.observations.shape
     (604, 4, (604, 2))
     """
 
     observations: FloatArray
     tables: dict[str, FloatArray]
-    here: IntArray
-    following: IntArray
+    states: IntArray
+    next_states: IntArray
     actions: IntArray
     rewards: FloatArray
     continues: BoolArray
@@ -81,9 +81,9 @@ class Piece:
     first_states: IntArray
     ids: OffsetArray
     unfinished: BoolArray
-    goes_on: bool
-    then: int | None
-    rows: Rows
+    continues_in_next: bool
+    next_action: int | None
+    rows: DecodedRows
     index: IntArray
 
     def __len__(self) -> int:
@@ -91,204 +91,199 @@ class Piece:
 
 
 @dataclass
-class Cutter:
-    """Cuts rows into pieces of whole episodes, counting how they end."""
+class Segmenter:
+    """Splits rows into segments of complete episodes, and counts how the episodes end."""
 
     time_limit: str
     drop_bad: bool
     drop_autoreset: bool
-    segment: int = SEGMENT
-    tally: Tally = field(default_factory=Tally)
+    max_steps: int = SEGMENT
+    problems: ProblemCounter = field(default_factory=ProblemCounter)
     terminated: int = 0
     truncated: int = 0
     with_next: int = 0
     stops: int = 0
     lost: int = 0
     dropped: int = 0
-    phantoms: int = 0
-    _rest: Rows | None = None
-    _flagged: int = 0
-    _phantom_like: int = 0
-    _was_end: bool = False
+    _pending: DecodedRows | None = None
+    _early_flags: int = 0
+    _autoreset_like: int = 0
+    _last_row_ended: bool = False
 
-    def add(self, rows: Rows) -> Iterator[Piece]:
-        """Return what is complete with the next rows."""
-        held = join(self._rest, rows)
-        begins = np.flatnonzero(held.starts)
-        last = int(begins[-1]) if len(begins) else 0
-        if last:
-            yield from self._whole(held.part(slice(0, last)))
-        held = held.part(slice(last, None))
-        while len(held) > self.segment and not self._needs_whole:
-            yield self._cut(held.part(slice(0, self.segment)), held)
-            held = held.part(slice(self.segment, None))
-        self._rest = held
+    def add(self, rows: DecodedRows) -> Iterator[Segment]:
+        """Return the segments that the next rows complete."""
+        pending = join(self._pending, rows)
+        starts = np.flatnonzero(pending.starts)
+        last_start = int(starts[-1]) if len(starts) else 0
+        if last_start:
+            yield from self._complete(pending.select(slice(0, last_start)))
+        pending = pending.select(slice(last_start, None))
+        while len(pending) > self.max_steps and not self._needs_complete_episodes:
+            yield self._segment(pending.select(slice(0, self.max_steps)), pending)
+            pending = pending.select(slice(self.max_steps, None))
+        self._pending = pending
 
-    def finish(self) -> Iterator[Piece]:
-        """Return the last episode, which nothing follows."""
-        if self._rest is not None and len(self._rest):
-            yield from self._whole(self._rest)
-        self._rest = None
+    def finish(self) -> Iterator[Segment]:
+        """Return the last episode."""
+        if self._pending is not None and len(self._pending):
+            yield from self._complete(self._pending)
+        self._pending = None
 
     def findings(self) -> list[Finding]:
-        """What is wrong with how episodes end."""
-        found = self.tally.findings(WORDS)
-        if self._flagged and self._flagged == self._phantom_like:
-            return [Finding("E132", f"{each.message} {RESET}") for each in found]
-        return found
+        """Return the problems of how episodes end."""
+        findings = self.problems.findings(MESSAGES)
+        if self._early_flags and self._early_flags == self._autoreset_like:
+            return [Finding("E132", f"{item.message} {AUTORESET_HINT}") for item in findings]
+        return findings
 
     @property
-    def _needs_whole(self) -> bool:
-        """Whether an episode must be seen to its end before any of it is used."""
+    def _needs_complete_episodes(self) -> bool:
+        """Whether an episode must be read to its end before any of it is used."""
         return self.drop_bad or self.drop_autoreset
 
-    def _whole(self, rows: Rows) -> Iterator[Piece]:
-        """Return episodes that end here; long ones in segments, counted from their start."""
-        if self._needs_whole:
-            rows = self._kept(rows)
+    def _complete(self, rows: DecodedRows) -> Iterator[Segment]:
+        """Return complete episodes; long ones are split, counting from their start."""
+        if self._needs_complete_episodes:
+            rows = self._drop(rows)
             if len(rows):
-                yield self._cut(rows, None)
+                yield self._segment(rows, None)
             return
         bounds = np.unique(np.concatenate([[0], np.flatnonzero(rows.starts), [len(rows)]]))
         done = 0
-        for i in np.flatnonzero(np.diff(bounds) > self.segment):
+        for i in np.flatnonzero(np.diff(bounds) > self.max_steps):
             begin, end = int(bounds[i]), int(bounds[i + 1])
             if begin > done:
-                yield self._cut(rows.part(slice(done, begin)), None)
-            held = rows.part(slice(begin, end))
-            while len(held) > self.segment:
-                yield self._cut(held.part(slice(0, self.segment)), held)
-                held = held.part(slice(self.segment, None))
-            yield self._cut(held, None)
+                yield self._segment(rows.select(slice(done, begin)), None)
+            rest = rows.select(slice(begin, end))
+            while len(rest) > self.max_steps:
+                yield self._segment(rest.select(slice(0, self.max_steps)), rest)
+                rest = rest.select(slice(self.max_steps, None))
+            yield self._segment(rest, None)
             done = end
         if done < len(rows):
-            yield self._cut(rows.part(slice(done, None)), None)
+            yield self._segment(rows.select(slice(done, None)), None)
 
-    def _kept(self, rows: Rows) -> Rows:
-        """Drop what is to be dropped."""
+    def _drop(self, rows: DecodedRows) -> DecodedRows:
+        """Drop autoreset rows and bad episodes, as the options require."""
         if self.drop_autoreset:
-            rows = self._without_phantoms(rows)
-        return self._without_bad(rows) if self.drop_bad else rows
+            rows = self._drop_autoresets(rows)
+        return self._drop_bad_episodes(rows) if self.drop_bad else rows
 
-    def _cut(self, rows: Rows, then: Rows | None) -> Piece:
-        """Return whole episodes, or a segment of one that goes on with ``then``."""
-        goes_on = then is not None
-        last = np.append(rows.starts[1:], not goes_on)
+    def _segment(self, rows: DecodedRows, rest: DecodedRows | None) -> Segment:
+        """Return complete episodes, or the first rows of the ``rest`` of a long one."""
+        last = np.append(rows.starts[1:], rest is None)
         ended = rows.terminated | rows.truncated
-        self._look(rows, last, ended)
+        self._check_flags(rows, last, ended)
         terminated = last & rows.terminated
         truncated = last & ~rows.terminated
         self.terminated += int(terminated.sum())
         self.truncated += int((truncated & rows.truncated).sum())
         self.stops += int((truncated & ~rows.truncated).sum())
-        known = np.zeros(len(rows), dtype=np.bool_)
+        has_next = np.zeros(len(rows), dtype=np.bool_)
         if rows.next_observations is not None:
             at = np.flatnonzero(truncated)
-            known[at] = np.isfinite(rows.next_observations[at]).all(axis=1)
-        self.with_next += int(known.sum())
+            has_next[at] = np.isfinite(rows.next_observations[at]).all(axis=1)
+        self.with_next += int(has_next.sum())
         if self.time_limit == "task":
             terminated, truncated = last & ended, last & ~ended
-            known &= truncated
-        used = ~(truncated & ~known)
+            has_next &= truncated
+        used = ~(truncated & ~has_next)
         self.lost += int((~used).sum())
-        if then is not None:
-            then = then.part(slice(len(rows), len(rows) + 1))
-        return _piece(rows, last, terminated, known, used, then, ended)
+        next_row = None if rest is None else rest.select(slice(len(rows), len(rows) + 1))
+        return _build_segment(rows, last, terminated, has_next, used, next_row, ended)
 
-    def _look(self, rows: Rows, last: BoolArray, ended: BoolArray) -> None:
-        """Notice flags in mid-episode, unless they are what an automatic reset leaves."""
+    def _check_flags(self, rows: DecodedRows, last: BoolArray, ended: BoolArray) -> None:
+        """Count flags inside an episode, and how many look like automatic resets."""
         early = np.flatnonzero(ended & ~last)
         if not len(early):
             return
-        follows = early + 1
-        follows = follows[follows < len(rows)]  # a segment may end with the flag
-        phantom = last[follows] & (rows.rewards[follows] == 0.0)
-        self._flagged += len(early)
-        self._phantom_like += int(phantom.sum())
+        following = early + 1
+        following = following[following < len(rows)]  # the flag may be on the segment's last row
+        autoreset_like = last[following] & (rows.rewards[following] == 0.0)
+        self._early_flags += len(early)
+        self._autoreset_like += int(autoreset_like.sum())
         i = int(early[0])
         ends = np.flatnonzero(last)
         end = int(ends[ends >= i][0]) if (ends >= i).any() else len(rows) - 1
-        name = "terminated" if rows.terminated[i] else "truncated"
+        flag = "terminated" if rows.terminated[i] else "truncated"
         length = int(rows.position[end]) + 1
-        episode, step = rows.place(i)
-        details = (name, str(step), str(length), str(episode))
-        self.tally.add(("E132",), len(early), rows.places(early), details)
+        episode, step = rows.location(i)
+        details = (flag, str(step), str(length), str(episode))
+        self.problems.add(("E132",), len(early), rows.locations(early), details)
 
-    def _without_bad(self, rows: Rows) -> Rows:
-        good = finite_rows(rows)
-        if good.all():
+    def _drop_bad_episodes(self, rows: DecodedRows) -> DecodedRows:
+        finite = finite_rows(rows)
+        if finite.all():
             return rows
         episode = np.cumsum(rows.starts)
-        spoiled = np.unique(episode[~good])
-        self.dropped += len(spoiled)
-        return rows.part(~np.isin(episode, spoiled))
+        bad = np.unique(episode[~finite])
+        self.dropped += len(bad)
+        return rows.select(~np.isin(episode, bad))
 
-    def _without_phantoms(self, rows: Rows) -> Rows:
-        """Drop the row that a reset left: after the row that ended an episode, with reward 0.
+    def _drop_autoresets(self, rows: DecodedRows) -> DecodedRows:
+        """Drop the row that a reset adds: after the row that ended an episode, with reward 0.
 
         It is the last of that episode, or the first of the next.
         """
         ended = rows.terminated | rows.truncated
-        after = np.append(self._was_end, ended[:-1]) & (rows.rewards == 0.0)
-        self._was_end = bool(ended[-1])
-        drop = after & (rows.starts | np.append(rows.starts[1:], True))
+        after_end = np.append(self._last_row_ended, ended[:-1]) & (rows.rewards == 0.0)
+        self._last_row_ended = bool(ended[-1])
+        drop = after_end & (rows.starts | np.append(rows.starts[1:], True))
         if not drop.any():
             return rows
-        self.phantoms += int(drop.sum())
         first = drop & rows.starts
         episode = np.maximum(np.cumsum(rows.starts) - 1, 0)
         shift = first[rows.starts].astype(np.int64)[episode]
-        begins = rows.starts | np.append(False, first[:-1])
-        return replace(rows, starts=begins, position=rows.position - shift).part(~drop)
+        starts = rows.starts | np.append(False, first[:-1])
+        return replace(rows, starts=starts, position=rows.position - shift).select(~drop)
 
 
-def _piece(
-    rows: Rows,
+def _build_segment(
+    rows: DecodedRows,
     last: BoolArray,
     terminated: BoolArray,
-    known: BoolArray,
+    has_next: BoolArray,
     used: BoolArray,
-    then: Rows | None,
+    next_row: DecodedRows | None,
     ended: BoolArray,
-) -> Piece:
-    n, led_to = len(rows), np.flatnonzero(known)
-    following = np.arange(1, n + 1)
-    following[terminated] = np.flatnonzero(terminated)
-    following[led_to] = n + np.arange(len(led_to))
-    observed, tables = [rows.observations], {name: [t] for name, t in rows.tables.items()}
-    if len(led_to) and rows.next_observations is not None:
-        observed.append(rows.next_observations[led_to])
+) -> Segment:
+    n, extra = len(rows), np.flatnonzero(has_next)
+    next_states = np.arange(1, n + 1)
+    next_states[terminated] = np.flatnonzero(terminated)
+    next_states[extra] = n + np.arange(len(extra))
+    observations, tables = [rows.observations], {name: [t] for name, t in rows.tables.items()}
+    if len(extra) and rows.next_observations is not None:
+        observations.append(rows.next_observations[extra])
         for name, table in rows.tables.items():
-            later = rows.tables.get(f"next_{name}")
-            unknown = np.full((len(led_to), table.shape[1]), np.nan)
-            tables[name].append(unknown if later is None else later[led_to])
-    if then is not None:
-        following[-1] = n + len(led_to)
-        observed.append(then.observations)
-        for name, table in then.tables.items():
+            next_table = rows.tables.get(f"next_{name}")
+            unknown = np.full((len(extra), table.shape[1]), np.nan)
+            tables[name].append(unknown if next_table is None else next_table[extra])
+    if next_row is not None:
+        next_states[-1] = n + len(extra)
+        observations.append(next_row.observations)
+        for name, table in next_row.tables.items():
             tables[name].append(table)
     index = np.flatnonzero(used)
-    begins = np.flatnonzero(rows.starts)
-    states = observed[0] if len(observed) == 1 else np.concatenate(observed)
-    return Piece(
-        observations=states,
+    starts = np.flatnonzero(rows.starts)
+    return Segment(
+        observations=observations[0] if len(observations) == 1 else np.concatenate(observations),
         tables={
             name: parts[0] if len(parts) == 1 else np.concatenate(parts)
             for name, parts in tables.items()
             if not name.startswith("next_")
         },
-        here=index,
-        following=following[index],
+        states=index,
+        next_states=next_states[index],
         actions=rows.actions[index],
         rewards=rows.rewards[index],
         continues=~terminated[index],
         propensity=None if rows.propensity is None else rows.propensity[index],
         starts=rows.starts[index],
-        first_states=begins,
-        ids=hash_ids(rows.ids.take(begins)),
+        first_states=starts,
+        ids=hash_ids(rows.ids.take(starts)),
         unfinished=~ended[last],
-        goes_on=then is not None,
-        then=None if then is None else int(then.actions[0]),
+        continues_in_next=next_row is not None,
+        next_action=None if next_row is None else int(next_row.actions[0]),
         rows=rows,
         index=index,
     )

@@ -1,4 +1,4 @@
-"""The data card of a log: how much there is, how it ends, how likely its actions were."""
+"""Summary of a log: its size, how episodes end, rewards, propensities, and all findings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from saddleback.log.diagnostics import Finding
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from saddleback.log.row_checks import Inspection
-    from saddleback.log.segmentation import Cutter
+    from saddleback.log.row_checks import RowChecks
+    from saddleback.log.segmentation import Segmenter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Card(Tabular):
-    """What a log holds, and what is wrong with it.
+class LogSummary(Tabular):
+    """Counts and ranges of a log, and all its findings.
 
     `to_pandas` and `to_polars` have the columns ``quantity`` and ``value``: counts, rewards,
     propensities, and ``share of …`` for each action.
@@ -28,37 +28,38 @@ class Card(Tabular):
     Attributes
     ----------
     rows, episodes
-        How many.
+        Number of rows and of episodes.
     terminated, truncated, stops
-        How episodes end: the task ended; cut short; neither is said, so treated as cut short.
+        Number of episodes that terminated, were truncated, or stop without a flag, which are
+        treated as truncated.
     with_next
-        How many of those not terminated say what the next observation was.
+        Number of episodes not terminated whose next observation is known.
     lost
-        Last transitions without a next observation, which are dropped.
+        Number of last transitions dropped because their next observation is unknown.
     reward
-        Least, mean and greatest reward.
+        Smallest, mean and largest reward.
     low, high
         Range of each entry of the observation.
     propensity
-        Least and median μ of the actions taken, or None.
+        Smallest and median propensity of the logged actions, or None.
     mean_return
         Mean discounted return of terminated episodes, if a discount was given.
     actions
         Names of the actions.
     taken
-        How often each was taken.
+        Number of rows with each action.
     estimated
-        How propensities were estimated, if they were.
+        How propensities were estimated, or None if they were not.
     findings
-        All that is wrong, errors first.
+        All findings, errors first.
 
     Examples
     --------
     >>> from saddleback import collect, problems
-    >>> card = collect(problems.mountain_car(), episodes=5, rng=0).card(gamma=0.99)
-    >>> card.episodes, card.terminated, card.findings
+    >>> summary = collect(problems.mountain_car(), episodes=5, rng=0).summary(gamma=0.99)
+    >>> summary.episodes, summary.terminated, summary.findings
     (5, 5, ())
-    >>> print(card.to_pandas().set_index("quantity").value["episodes"])
+    >>> print(summary.to_pandas().set_index("quantity").value["episodes"])
     5.0
     """
 
@@ -83,49 +84,49 @@ class Card(Tabular):
     def of(
         cls,
         log: Any,
-        inspection: Inspection,
-        cutter: Cutter,
+        checks: RowChecks,
+        segmenter: Segmenter,
         findings: list[Finding],
         gamma: float | None,
         mean_return: float | None,
-    ) -> Card:
-        """Sum a pass over a log up."""
-        ended = cutter.terminated + (cutter.truncated if log.time_limit == "task" else 0)
-        unended = cutter.terminated + cutter.truncated + cutter.stops - ended
-        if gamma == 1.0 and unended > 0:
-            findings = [undiscounted(unended / (ended + unended)), *findings]
-        counted = np.cumsum(inspection.propensities.histogram)
+    ) -> LogSummary:
+        """Return the summary of one pass over a log."""
+        ended = segmenter.terminated + (segmenter.truncated if log.time_limit == "task" else 0)
+        not_ended = segmenter.terminated + segmenter.truncated + segmenter.stops - ended
+        if gamma == 1.0 and not_ended > 0:
+            findings = [missing_discount(not_ended / (ended + not_ended)), *findings]
+        cumulative = np.cumsum(checks.propensities.histogram)
         propensity = None
-        if counted[-1]:
-            median = int(np.searchsorted(counted, (counted[-1] + 1) // 2)) / (len(counted) - 1)
-            propensity = (inspection.propensities.low, median)
-        mean = inspection.reward_sum / max(1, inspection.rewards)
+        if cumulative[-1]:
+            middle = np.searchsorted(cumulative, (cumulative[-1] + 1) // 2)
+            propensity = (checks.propensities.low, int(middle) / (len(cumulative) - 1))
+        mean = checks.reward_sum / max(1, checks.n_rewards)
         return cls(
-            rows=inspection.rows,
-            episodes=inspection.episodes,
-            terminated=cutter.terminated,
-            truncated=cutter.truncated,
-            stops=cutter.stops,
-            with_next=cutter.with_next,
-            lost=cutter.lost,
-            reward=(inspection.reward_low, mean, inspection.reward_high),
-            low=inspection.low,
-            high=inspection.high,
+            rows=checks.n_rows,
+            episodes=checks.n_episodes,
+            terminated=segmenter.terminated,
+            truncated=segmenter.truncated,
+            stops=segmenter.stops,
+            with_next=segmenter.with_next,
+            lost=segmenter.lost,
+            reward=(checks.reward_low, mean, checks.reward_high),
+            low=checks.low,
+            high=checks.high,
             propensity=propensity,
             mean_return=mean_return,
             actions=log.action_names,
-            taken=tuple(inspection.taken.tolist()),
+            taken=tuple(checks.action_counts.tolist()),
             estimated=log.estimated,
             findings=tuple(findings),
         )
 
     @property
     def errors(self) -> list[Finding]:
-        """What makes the log unusable."""
-        return [each for each in self.findings if each.is_error]
+        """The findings that make the log unusable."""
+        return [finding for finding in self.findings if finding.is_error]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON, without the findings."""
+        """Return plain data for JSON, without the findings."""
         return {
             "rows": self.rows, "episodes": self.episodes, "terminated": self.terminated,
             "truncated": self.truncated, "stops": self.stops, "with_next": self.with_next,
@@ -138,31 +139,31 @@ class Card(Tabular):
 
     @property
     def text(self) -> str:
-        """The card in a few lines."""
-        mean = self.rows / max(1, self.episodes)
-        cut = self.truncated + self.stops
+        """The summary in a few lines."""
+        mean_length = self.rows / max(1, self.episodes)
         ends = f"terminated {self.terminated:,}   truncated {self.truncated:,}"
-        if cut:
+        if self.truncated + self.stops:
             ends += f" ({self.with_next:,} with next_obs)"
-        lines = [f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean:.3g})   {ends}"]
+        lines = [
+            f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean_length:.3g})   {ends}"
+        ]
         if self.stops:
             lines.append(f"{self.stops:,} episodes stop without a flag: treated as truncated")
         if self.lost:
             lines.append(
                 f"{self.lost:,} last transitions dropped: no next observation to bootstrap from"
             )
-        each = zip(self.actions, self.taken, strict=True)
         listed = [
             f"{name} {count / max(1, self.rows):.3g}" if name == str(k) else
             f"{k} {name} {count / max(1, self.rows):.3g}"
-            for k, (name, count) in enumerate(each)
+            for k, (name, count) in enumerate(zip(self.actions, self.taken, strict=True))
         ]  # fmt: skip
         more = f"   and {len(listed) - 8} more" if len(listed) > 8 else ""
         lines.append(f"actions, share of rows   {'   '.join(listed[:8])}{more}")
-        low, middle, high = self.reward
-        lines.append(f"reward  min {low:.4g}  mean {middle:.4g}  max {high:.4g}")
+        low, mean, high = self.reward
+        lines.append(f"reward  min {low:.4g}  mean {mean:.4g}  max {high:.4g}")
         if self.mean_return is not None:
-            lines[-1] += f"   mean return of ended episodes {self.mean_return:.4g}"
+            lines[-1] += f"   mean return of completed episodes {self.mean_return:.4g}"
         if self.propensity:
             low, median = self.propensity
             stamp = " (estimated)" if self.estimated else ""
@@ -177,51 +178,51 @@ class Card(Tabular):
 
     def __repr__(self) -> str:
         return shorten(
-            "\n".join([self.text, *map(str, self.findings)]), "card.text, *card.findings"
+            "\n".join([self.text, *map(str, self.findings)]), "summary.text, *summary.findings"
         )
 
     def _repr_html_(self) -> str:
         parts = [html_table(["action", "rows", "share"], self._actions())]
         if self.findings:
-            rows = [(each.code, each.message) for each in self.findings]
+            rows = [(finding.code, finding.message) for finding in self.findings]
             parts.append(html_table(["code", "finding"], rows))
         facts = [(name, f"{value:,.6g}") for name, value in self._quantities()]
         if self.estimated:
             facts.append(("propensities", f"estimated: {self.estimated}"))
-        wrong = f"{len(self.errors)} errors" if self.errors else "usable"
-        return card_html(f"Log of {self.episodes:,} episodes: {wrong}", facts, *parts)
+        status = f"{len(self.errors)} errors" if self.errors else "usable"
+        return card_html(f"Log of {self.episodes:,} episodes: {status}", facts, *parts)
 
     def plot(self) -> npt.NDArray[np.object_]:
-        """Draw how often each action was taken, and how episodes end; return the two axes.
+        """Plot the share of each action and how episodes end; return the two axes.
 
         Examples
         --------
         >>> from saddleback import collect, problems
-        >>> left, right = collect(problems.mountain_car(), episodes=5, rng=0).card().plot()
+        >>> left, right = collect(problems.mountain_car(), episodes=5, rng=0).summary().plot()
         >>> right.get_title()
         'Ends of 5 episodes'
         """
-        from saddleback.plots.summary_plots import card  # matplotlib is loaded to draw
+        from saddleback.plots.summary_plots import card  # loads matplotlib
 
         return card(self)
 
     def _actions(self) -> list[tuple[str, str, str]]:
-        taken = zip(self.actions, self.taken, strict=True)
-        return [(name, f"{n:,}", f"{n / max(1, self.rows):.3g}") for name, n in taken]
+        counts = zip(self.actions, self.taken, strict=True)
+        return [(name, f"{n:,}", f"{n / max(1, self.rows):.3g}") for name, n in counts]
 
     def _quantities(self) -> list[tuple[str, float]]:
-        """Counts and sizes by name; those that are not known are left out."""
+        """Quantities by name, without those that are unknown."""
         low, mean, high = self.reward
-        least, median = self.propensity or (None, None)
-        found = {
+        smallest, median = self.propensity or (None, None)
+        quantities = {
             "rows": self.rows, "episodes": self.episodes, "terminated": self.terminated,
             "truncated": self.truncated, "stop without a flag": self.stops,
             "ends with a next observation": self.with_next, "transitions dropped": self.lost,
-            "least reward": low, "mean reward": mean, "greatest reward": high,
-            "mean return": self.mean_return, "least propensity": least,
+            "smallest reward": low, "mean reward": mean, "largest reward": high,
+            "mean return": self.mean_return, "smallest propensity": smallest,
             "median propensity": median,
         }  # fmt: skip
-        return [(name, float(value)) for name, value in found.items() if value is not None]
+        return [(name, float(value)) for name, value in quantities.items() if value is not None]
 
     def _columns(self) -> dict[str, Any]:
         rows = self._quantities()
@@ -232,10 +233,10 @@ class Card(Tabular):
         return {"quantity": [name for name, _ in rows], "value": [value for _, value in rows]}
 
 
-def undiscounted(share: float) -> Finding:
-    """Say that a share of the episodes has no end where only an end would do."""
+def missing_discount(share: float) -> Finding:
+    """Return the error that γ = 1 is used although a share of the episodes does not terminate."""
     return Finding(
         "E160",
-        f"gamma=1 needs terminating episodes; {share:.0%} do not terminate. Use a smaller gamma, "
-        "or drop them.",
+        f"gamma=1 requires terminating episodes, but {share:.0%} do not terminate. Use a smaller "
+        "gamma, or drop them.",
     )

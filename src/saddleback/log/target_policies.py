@@ -1,18 +1,16 @@
-"""Target policies: π in every state of a log, however it is given.
+"""Target policies: π in every state of a log, from any of
 
 a function f(observations [n, d]) → probabilities [n, K], or "module.py:function"; one that takes
     named columns (`saddleback.policies.named_columns`) gets them by name
 columns of the log, "columns" (pi_0, …, and next_pi_0, … on truncated rows) or "columns:NAME"
 a fitted scikit-learn classifier, by its predict_proba
 a table [S, K] for observations 0, …, S − 1
-"uniform", "always:ACTION", "pump:PROBABILITY", and "logged", which is μ itself
+"uniform", "always:ACTION", "pump:PROBABILITY", and "logged", which is μ
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,33 +19,34 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, policies
+from saddleback._plugins import load
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter, InvalidShape
-from saddleback.log.callable_fingerprint import mark
+from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
 from saddleback.log.named_columns import with_columns
-from saddleback.log.policy_query import ask, sound
-from saddleback.log.segmentation import Piece
+from saddleback.log.policy_query import check_distribution, query_policy
+from saddleback.log.segmentation import Segment
 from saddleback.policies import Policy
 
-STOCK = ("uniform", "logged", "columns", "always", "pump")
+BUILT_IN = ("uniform", "logged", "columns", "always", "pump")
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A target policy that can be asked for π in the states of a log.
+    """A target policy: gives π in the states of a log.
 
     Attributes
     ----------
     name
-        What it is called.
-    mark
-        What tells it from other policies, for merging: its source, numbers or columns.
+        Name of the target in results.
+    fingerprint
+        Identifies the policy when statistics are merged: its source, numbers or columns.
     policy
-        π as a function of observations, or None where it is in the log itself.
+        π as a function of observations, or None if π is in the log.
     table
-        Name of the table of the log that holds π, or None.
+        Name of the table of the log that contains π, or None.
 
     Examples
     --------
@@ -59,52 +58,54 @@ class Target:
     """
 
     name: str
-    mark: str
+    fingerprint: str
     policy: Policy | None = None
     table: str | None = None
 
     @property
     def tables(self) -> list[str]:
-        """Tables of the log that are needed."""
+        """Tables of the log that the target needs."""
         return [] if self.table is None else [self.table]
 
-    def probabilities(self, piece: Piece, n_actions: int) -> FloatArray:
-        """Return π [m, K] in all states of a piece."""
+    def probabilities(self, segment: Segment, n_actions: int) -> FloatArray:
+        """Return π [m, K] in all states of a segment."""
         if self.policy is not None:
-            return ask(f"target {self.name!r}", self.policy, piece.observations, n_actions)
+            return query_policy(
+                f"target {self.name!r}", self.policy, segment.observations, n_actions
+            )
         assert self.table is not None
-        pi = piece.tables[self.table]
-        unknown = np.isnan(pi[piece.following]).any(axis=1) & piece.continues
+        pi = segment.tables[self.table]
+        unknown = np.isnan(pi[segment.next_states]).any(axis=1) & segment.continues
         for t in np.flatnonzero(unknown)[:1]:
-            episode, step = piece.rows.place(int(piece.index[t]))
+            episode, step = segment.rows.location(int(segment.index[t]))
             raise LogError(
                 [
                     Finding(
                         "E146",
-                        f"{self.table}_* says nothing about the observation after truncated rows "
-                        f"(first: episode {episode} step {step}): add next_{self.table}_0, … "
-                        "there, or give the target as a function.",
+                        f"{self.table}_* does not cover the observation after truncated rows "
+                        f"(first: episode {episode} step {step}): add next_{self.table}_0, … on "
+                        "those rows, or pass the target as a function.",
                     )
                 ]
             )
         return pi
 
-    def behaviour(self, piece: Piece) -> tuple[FloatArray | None, FloatArray | None]:
-        """Return μ of the actions taken [n], and the whole of μ in all states [m, K], if known."""
-        return piece.propensity, piece.tables.get("mu")
+    def behaviour(self, segment: Segment) -> tuple[FloatArray | None, FloatArray | None]:
+        """Return μ of the logged actions [n], and of all actions in all states [m, K], if known."""
+        return segment.propensity, segment.tables.get("mu")
 
     def at(self, observations: FloatArray, n_actions: int) -> FloatArray:
-        """Return π [n, K] for observations that need not be in the log."""
+        """Return π [n, K] for any observations."""
         if self.policy is None:
             raise InvalidParameter(
-                f"target {self.name!r} is known only on the rows of the log; give it as a function "
-                "to ask about other observations."
+                f"target {self.name!r} is defined only on the rows of the log. Pass it as a "
+                "function to evaluate other observations."
             )
-        return ask(f"target {self.name!r}", self.policy, observations, n_actions)
+        return query_policy(f"target {self.name!r}", self.policy, observations, n_actions)
 
 
-def as_target(given: Any, log: Log, name: str | None = None) -> Target:
-    """Return a target policy, however it is given.
+def as_target(target: Any, log: Log, name: str | None = None) -> Target:
+    """Convert a function, table, classifier, name or column prefix to a target policy.
 
     Examples
     --------
@@ -114,76 +115,77 @@ def as_target(given: Any, log: Log, name: str | None = None) -> Target:
     >>> as_target("pump:0.8", log).at(np.array([[-0.5, 0.01]]), 3).round(3)
     array([[0.1, 0.1, 0.8]])
     """
-    if isinstance(given, Target):
-        return given if name is None else replace(given, name=name)
-    if isinstance(given, str):
-        return _named(given, log, name or given)
-    if hasattr(given, "predict_proba") and hasattr(given, "classes_"):
-        return _classifier(given, log, name or type(given).__name__)
-    if callable(given):
-        policy = with_columns(given, log.observation_names)
-        return Target(name or str(getattr(given, "__name__", "target")), mark(given), policy)
+    if isinstance(target, Target):
+        return target if name is None else replace(target, name=name)
+    if isinstance(target, str):
+        return _parse_spec(target, log, name or target)
+    if hasattr(target, "predict_proba") and hasattr(target, "classes_"):
+        return _from_classifier(target, log, name or type(target).__name__)
+    if callable(target):
+        policy = with_columns(target, log.observation_names)
+        name = name or str(getattr(target, "__name__", "target"))
+        return Target(name, fingerprint(target), policy)
     try:
-        table = np.asarray(given, dtype=np.float64)
+        table = np.asarray(target, dtype=np.float64)
         if not table.ndim:
             raise TypeError
     except (TypeError, ValueError):
         raise InvalidParameter(
-            "a target is a function, 'module.py:function', 'columns', a fitted classifier, a table "
-            f"or one of {', '.join(STOCK)}; got {type(given).__name__}."
+            "a target must be a function, 'module.py:function', a fitted classifier, a table, or "
+            f"one of {', '.join(BUILT_IN)}; got {type(target).__name__}."
         ) from None
     if table.ndim != 2 or table.shape[1] != log.n_actions:
         raise InvalidShape(
-            f"a target table must have a row for each observation and {log.n_actions} columns, one "
-            f"for each action; got shape {list(table.shape)}."
+            f"a target table must have one row per observation and {log.n_actions} columns, one "
+            f"per action; got shape {list(table.shape)}."
         )
-    sound("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
+    check_distribution("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
     digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
     return Target(name or "table", f"table {digest}", partial(_look_up, table))
 
 
-def _named(given: str, log: Log, name: str) -> Target:
-    kind, _, rest = given.partition(":")
+def _parse_spec(spec: str, log: Log, name: str) -> Target:
+    kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
-        function = load(given)
+        function = load(spec)
         if hasattr(function, "predict_proba"):
-            return _classifier(function, log, name)
+            return _from_classifier(function, log, name)
         if not callable(function):
             raise InvalidParameter(
-                f"target {given!r} is {type(function).__name__}, not a function from observations "
+                f"target {spec!r} is {type(function).__name__}, not a function from observations "
                 "[n, d] to probabilities [n, K]."
             )
-        text = mark(function, Path(kind).read_text(encoding="utf-8"))
+        digest = fingerprint(function, Path(kind).read_text(encoding="utf-8"))
         policy = with_columns(function, log.observation_names)
-        return Target(name, f"{Path(kind).name}:{rest} {text}", policy)
-    _registry.check_name("target policy", kind, STOCK)
+        return Target(name, f"{Path(kind).name}:{rest} {digest}", policy)
+    _registry.check_name("target policy", kind, BUILT_IN)
     if kind == "uniform":
-        return Target(name, given, policies.uniform(log.n_actions))
+        return Target(name, spec, policies.uniform(log.n_actions))
     if kind == "logged":
         if log.behaviour is not None:
             policy = with_columns(log.behaviour, log.observation_names)
-            return Target(name, "logged " + mark(log.behaviour), policy)
-        if "mu" not in log.layout.tables:
+            return Target(name, "logged " + fingerprint(log.behaviour), policy)
+        if "mu" not in log.roles.tables:
             raise InvalidParameter(
-                "target 'logged' needs the whole behaviour policy: columns mu_0, …, or "
+                "target 'logged' needs mu for all actions: columns mu_0, …, or "
                 "Log(…, behaviour=function), or estimate_behaviour(log)."
             )
         return Target(name, "logged", table="mu")
     if kind == "columns":
         prefix = rest or "pi"
-        if prefix not in log.layout.tables:
-            there = ", ".join(log.layout.tables) or "none"
+        if prefix not in log.roles.tables:
+            available = ", ".join(log.roles.tables) or "none"
             raise InvalidParameter(
-                f"target {given!r}: the log has no columns {prefix}_0, {prefix}_1, …; tables of "
-                f"probabilities in it: {there}."
+                f"target {spec!r}: the log has no columns {prefix}_0, {prefix}_1, … Its tables of "
+                f"probabilities are: {available}."
             )
-        if len(log.layout.tables[prefix]) != log.n_actions:
+        if len(log.roles.tables[prefix]) != log.n_actions:
             raise LogError(
                 [
                     Finding(
                         "E141",
-                        f"{prefix}_* has {len(log.layout.tables[prefix])} columns, {log.n_actions} "
-                        "actions in the log.",
+                        f"{prefix}_* has {len(log.roles.tables[prefix])} columns, but the log has "
+                        f"{log.n_actions} actions.",
                     )
                 ]
             )
@@ -191,105 +193,82 @@ def _named(given: str, log: Log, name: str) -> Target:
     if kind == "always":
         action = _registry.check_name("action", rest, log.action_names)
         index = log.action_names.index(action)
-        return Target(name, given, policies.always(index, log.n_actions))
+        return Target(name, spec, policies.always(index, log.n_actions))
     try:
-        share = float(rest)
+        probability = float(rest)
     except ValueError:
-        raise InvalidParameter(f"target {given!r}: write pump:0.8, a probability.") from None
-    return Target(name, given, policies.pump(share))
-
-
-def load(spec: str) -> Any:
-    """Return what ``module.py:name`` names."""
-    path, _, attribute = spec.rpartition(":")
-    if not path or not attribute:
-        file = spec.rstrip(":")
-        raise InvalidParameter(f"{spec!r} names a file only; write {file}:function.")
-    if not Path(path).is_file():
-        raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
-    found = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if found is None or found.loader is None:
-        raise InvalidParameter(f"{path} is no Python file: write path/to/module.py:{attribute}.")
-    module = importlib.util.module_from_spec(found)
-    folder = str(Path(path).resolve().parent)
-    sys.modules.setdefault(found.name, module)
-    sys.path.insert(0, folder)
-    try:
-        found.loader.exec_module(module)
-    except Exception as error:
-        raise InvalidParameter(f"{path} failed: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(folder)
-    names = [name for name in vars(module) if not name.startswith("_")]
-    return getattr(module, _registry.check_name(f"name in {path}", attribute, names))
+        raise InvalidParameter(
+            f"target {spec!r}: {rest!r} is not a probability. Write, for example, pump:0.8."
+        ) from None
+    return Target(name, spec, policies.pump(probability))
 
 
 def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:
-    """Return the rows of a table that observations name."""
+    """Return the rows of a table with the numbers that are the observations."""
     state = observations[:, 0]
     row = state.astype(np.int64)
     wrong = (observations.shape[1] != 1) | (row != state) | (row < 0) | (row >= len(table))
     for i in np.flatnonzero(np.broadcast_to(wrong, state.shape))[:1]:
         raise ValueError(
-            f"a table of {len(table)} rows needs observations 0 … {len(table) - 1}, one whole "
-            f"number each; got {observations[i].tolist()}."
+            f"a table with {len(table)} rows needs observations that are integers 0 … "
+            f"{len(table) - 1}; got {observations[i].tolist()}."
         )
     return table[row]
 
 
-def _classifier(model: Any, log: Log, name: str) -> Target:
-    """Return a classifier as a policy: its classes are actions, those it never saw have π = 0."""
-    places = []
+def _from_classifier(model: Any, log: Log, name: str) -> Target:
+    """Return a classifier as a policy: its classes are actions; other actions have π = 0."""
+    indices = []
     for label in model.classes_:
-        plain = label.item() if hasattr(label, "item") else label
-        if isinstance(plain, (bool, float)) and plain == int(plain):
-            plain = int(plain)
-        text = str(plain)
-        if text not in log.action_names:
+        value = label.item() if hasattr(label, "item") else label
+        if isinstance(value, (bool, float)) and value == int(value):
+            value = int(value)
+        if str(value) not in log.action_names:
             raise InvalidParameter(
-                f"target {name!r}: the classifier's class {plain!r} is not an action of the log "
-                f"({', '.join(log.action_names)}); name the actions: actions=[…]."
+                f"target {name!r}: the classifier's class {value!r} is not an action of the log "
+                f"({', '.join(log.action_names)}). List the actions: actions=[…]."
             )
-        places.append(log.action_names.index(text))
+        indices.append(log.action_names.index(str(value)))
 
-    policy = partial(_scattered, _by_name(model, log, name), places, log.n_actions)
+    policy = partial(_scatter, _classifier_policy(model, log, name), indices, log.n_actions)
     probe = np.random.default_rng(0).normal(size=(64, log.dimensions))
     digest = hashlib.sha256(np.asarray(policy(probe)).round(12).tobytes()).hexdigest()[:16]
     return Target(name, f"{type(model).__name__} {digest}", policy)
 
 
-def _scattered(
-    policy: Policy, places: list[int], n_actions: int, observations: FloatArray
+def _scatter(
+    policy: Policy, indices: list[int], n_actions: int, observations: FloatArray
 ) -> FloatArray:
-    """Return probabilities of some of the actions in their places among all."""
-    found = np.zeros((len(observations), n_actions))
-    found[:, places] = policy(observations)
-    return found
+    """Return the probabilities of all actions from those of the actions with some indices."""
+    probabilities = np.zeros((len(observations), n_actions))
+    probabilities[:, indices] = policy(observations)
+    return probabilities
 
 
-def _by_name(model: Any, log: Log, name: str) -> Policy:
-    """Return the classifier's probabilities, its columns found by name if it knows their names."""
-    there = list(log.layout.observations)
-    names = [str(each) for each in getattr(model, "feature_names_in_", ())]
-    wanted = len(names) or getattr(model, "n_features_in_", log.dimensions)
-    if wanted != log.dimensions or (names and set(names) != set(there)):
-        expected = f"{wanted} columns" + (f" ({', '.join(names)})" if names else "")
+def _classifier_policy(model: Any, log: Log, name: str) -> Policy:
+    """Return the classifier's probabilities; columns are matched by name if it has names."""
+    columns = list(log.roles.observations)
+    names = [str(feature) for feature in getattr(model, "feature_names_in_", ())]
+    n_features = len(names) or getattr(model, "n_features_in_", log.dimensions)
+    if n_features != log.dimensions or (names and set(names) != set(columns)):
+        expected = f"{n_features} columns" + (f" ({', '.join(names)})" if names else "")
         raise LogError(
             [
                 Finding(
                     "E140",
-                    f"obs has {log.dimensions} columns ({', '.join(there)}), target {name!r} "
-                    f"expects {expected}. Choose columns: observations=[…].",
+                    f"obs has {log.dimensions} columns ({', '.join(columns)}), but target {name!r} "
+                    f"expects {expected}. Select columns: observations=[…].",
                 )
             ]
         )
-    return partial(_predicted, model, names, [there.index(each) for each in names])
+    order = [columns.index(feature) for feature in names]
+    return partial(_predict, model, names, order)
 
 
-def _predicted(
+def _predict(
     model: Any, names: list[str], order: list[int], observations: FloatArray
 ) -> FloatArray:
-    """Return the probabilities of a classifier, which may know its columns by name."""
+    """Return the probabilities of a classifier, whose columns may have names."""
     if not names:
         return np.asarray(model.predict_proba(observations))
     try:

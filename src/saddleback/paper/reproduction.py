@@ -85,7 +85,7 @@ def page(claims: list[Claim], options: Options) -> list[str]:
         numbers = ", ".join(str(n) for n, c in enumerate(claims, 1) if c.figure == figure)
         experiment = next(name for name in EXPERIMENTS if figure.startswith(name))
         lines += [f"Claims {numbers}; `saddleback paper {experiment}` draws this:", ""]
-        lines += [f"![{figure}](figures/{figure}.png)", ""]
+        lines += [f"![{figure}](../figures/{figure}.png)", ""]
     return lines
 
 

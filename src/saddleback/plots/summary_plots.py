@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from saddleback.log import Card
+from saddleback.log import LogSummary
 from saddleback.plots.result_plots import titled
 from saddleback.plots.style import COLOURS
 from saddleback.verdict import Ranking
@@ -25,7 +25,7 @@ TRUST = {"usable": ("blue", "o"), "doubtful": ("orange", "s"), "refused": ("blac
 """Colour and marker of candidates by whether they can be trusted."""
 
 
-def card(found: Card) -> npt.NDArray[np.object_]:
+def card(found: LogSummary) -> npt.NDArray[np.object_]:
     """Draw how often each action was taken, and how episodes end."""
     shown = min(len(found.actions), MOST)
     with titled():

@@ -83,7 +83,7 @@ def clinic(patients: int = 2000, *, rng: RNG = None, policy: Any = usual) -> dic
     >>> list(rows)[:7]
     ['episode_id', 'step', 'hr', 'bp', 'lactate', 'action', 'reward']
     >>> from saddleback import Log
-    >>> Log(rows, observations=SIGNS, actions=DOSES).card().episodes
+    >>> Log(rows, observations=SIGNS, actions=DOSES).summary().episodes
     100
     """
     generator = _validate.generator(rng)[0]

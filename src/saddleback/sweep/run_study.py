@@ -31,7 +31,7 @@ def run_study(
     Parameters
     ----------
     study
-        The TOML file; see docs/sweeps.md.
+        The TOML file; see docs/learn/studies.md.
     out
         Folder of the results. Results that exist already are kept, and missing ones added.
     workers, dask

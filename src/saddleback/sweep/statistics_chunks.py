@@ -28,10 +28,10 @@ from saddleback.evaluation.feature_spec import own_features
 from saddleback.evaluation.statistics_io import packed_statistics
 from saddleback.evaluation.statistics_key import Setting
 from saddleback.features import Features
-from saddleback.log import Log, Observed, as_target
-from saddleback.log.arrow_decode import plain
+from saddleback.log import BehaviourTarget, Log, as_target
+from saddleback.log.arrow_decode import decode_dictionary
 from saddleback.log.behaviour_target import NAME
-from saddleback.log.callable_fingerprint import mark
+from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.rules import Rule
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store, check_versions
@@ -96,10 +96,10 @@ class ChunkedStatistics:
         pairs = len(self.rules) * (len(self.targets) + 1)
         size = 8 * pairs * self.blocks * setting.p**2
         smallest = max(MIN_ROWS, size // BYTES_PER_ROW, self.log.rows // MAX_CHUNKS)
-        column = self.log.layout.names["episode_id"]
+        column = self.log.roles.names["episode_id"]
         chunks: list[list[str]] = [[]]
         rows = 0
-        for part in self.log.parts:
+        for part in self.log.sources:
             if rows >= smallest and not _episode_continues(chunks[-1][-1], part.name, column):
                 chunks.append([])
                 rows = 0
@@ -110,7 +110,8 @@ class ChunkedStatistics:
     def compute(self, log: Log, threads: int = 1, progress: Progress | None = None) -> Statistics:
         """Compute the statistics of the log or a part of it."""
         return Statistics.of(
-            log, self.rules, {**self.targets, NAME: Observed.by(action_counts(log))},
+            log, self.rules,
+            {**self.targets, NAME: BehaviourTarget.from_counts(action_counts(log))},
             features=self.resolve_features(log), gamma=self.gamma, shared=self.shared,
             blocks=self.blocks, allow_uncovered=self.allow_uncovered, threads=threads,
             progress=progress,
@@ -118,11 +119,11 @@ class ChunkedStatistics:
 
     def tasks(self) -> list[Task]:
         """Return one task per chunk, each with only the files of its chunk."""
-        rows = {os.path.abspath(part.name): part.rows for part in self.log.parts}
+        rows = {os.path.abspath(part.name): part.rows for part in self.log.sources}
         names = self.log.action_names
         tasks = []
         for files in self.chunks():
-            chunk = replace(self, log=self.log.but(data=list(files), actions=names))
+            chunk = replace(self, log=self.log.with_options(data=list(files), actions=names))
             name = f"files-{hashlib.sha256(_file_states(files).encode()).hexdigest()[:16]}"
             size = sum(rows[file] for file in files)
             tasks.append(Task(name, partial(compute_chunk, chunk, versions()), size))
@@ -131,10 +132,10 @@ class ChunkedStatistics:
     def study(self) -> dict[str, Any]:
         """Return the settings as JSON data, for the manifest of the store."""
         setting, log = self.setting(), self.log
-        behaviour = None if log.behaviour is None else mark(log.behaviour)
+        behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
         return asdict(setting) | {
             "rules": [rule_words(replace(rule, label="")) for rule in setting.rules],
-            "columns": dict(log.layout.names), "behaviour": behaviour,
+            "columns": dict(log.roles.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip
 
@@ -192,13 +193,15 @@ def _check_unique(ids: OffsetArray) -> None:
 
 def action_counts(log: Log) -> FloatArray:
     """Return the number of rows with each action, [K], reading only the action column."""
-    column, names = log.layout.names["action"], log.action_names
+    column, names = log.roles.names["action"], log.action_names
     counts = np.zeros(len(names))
-    for part in log.parts:
+    for part in log.sources:
         for batch in part.batches([column]):
-            for count in pc.value_counts(plain(batch.column(column)).drop_null()).to_pylist():
+            for count in pc.value_counts(
+                decode_dictionary(batch.column(column)).drop_null()
+            ).to_pylist():
                 value = count["values"]
-                index = names.index(value) if log.text_actions else int(value)
+                index = names.index(value) if log.has_text_actions else int(value)
                 if 0 <= index < len(counts):
                     counts[index] += count["counts"]
     return counts

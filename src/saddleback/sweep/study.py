@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, problems
+from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Source, as_source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
-from saddleback.log.target_policies import load
 from saddleback.problem import Problem
 from saddleback.rules import Rule, make
 from saddleback.system import System

@@ -58,7 +58,7 @@ def read_study(path: Path, share: int = SHARE) -> Study:
     Parameters
     ----------
     path
-        A TOML file; see docs/sweeps.md.
+        A TOML file; see docs/learn/studies.md.
     share
         Approximate number of learner-steps per task.
 

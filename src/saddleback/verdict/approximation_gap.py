@@ -27,7 +27,7 @@ from saddleback.evaluation.estimator import ONE_STEP
 from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_pass import add_start, first_of_each
-from saddleback.log import Piece
+from saddleback.log import Segment
 from saddleback.rules import Rule
 from saddleback.verdict.partition import Cells
 
@@ -115,11 +115,11 @@ class Residual:
         self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
         self._sums = BackwardSums(self._A, self._b, self._M)
 
-    def add(self, piece: Piece, pi: FloatArray, deltas: FloatArray) -> None:
+    def add(self, piece: Segment, pi: FloatArray, deltas: FloatArray) -> None:
         """Take in the next piece."""
         stream = self._streamer(piece, pi, None, None)[0]._replace(reward=deltas)
         block = np.zeros(len(piece), dtype=np.int64)
-        self._sums.add(stream, piece.starts, first_of_each(piece, block), piece.goes_on)
+        self._sums.add(stream, piece.starts, first_of_each(piece, block), piece.continues_in_next)
         first = piece.first_states
         self._steps += len(piece)
         self._episodes += len(first)

@@ -24,9 +24,9 @@ from saddleback.evaluation.streaming import Streamed
 from saddleback.evaluation.svrg_estimator import SVRG
 from saddleback.evaluation.weight_diagnostics import tail
 from saddleback.features import Features
-from saddleback.log import Card, Finding, Log, Observed, Target
-from saddleback.log.behaviour_target import reserved
-from saddleback.log.diagnostics import refuse
+from saddleback.log import BehaviourTarget, Finding, Log, LogSummary, Target
+from saddleback.log.behaviour_target import check_name_not_reserved
+from saddleback.log.diagnostics import raise_errors
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
 from saddleback.verdict.estimate import Estimate
@@ -149,9 +149,9 @@ def evaluate(
     named = policies(log, target)
     reading = part_of(progress, 0.0, READING, "reading")
     if log.rows <= HELD:
-        log = log.held([table for each in named for table in each.tables], reading)
-    card = log.card(gamma, reading)
-    refuse(card.findings)
+        log = log.cached([table for each in named for table in each.tables], reading)
+    card = log.summary(gamma, reading)
+    raise_errors(card.findings)
     features = as_features(features, log, card, low, high)
     if "svrg" in wanted and features.size * log.n_actions > LARGEST:
         if wanted != ("svrg",) or path:
@@ -168,8 +168,8 @@ def evaluate(
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
     rules = [chosen, *(each for each in rules[1:] if _served(log, each))]
     sample, taken = sample_states(log)
-    observed = Observed.by(taken)
-    reserved([each.name for each in named])
+    observed = BehaviourTarget.from_counts(taken)
+    check_name_not_reserved([each.name for each in named])
     p = features.size * (log.n_actions + shared)
     room = 8 * p**2 * (len(named) + 1)
     robust_jobs = len(named) if log.propensity and chosen.values == "action" else 0
@@ -301,7 +301,7 @@ def _without_matrices(
     shared: bool,
     allow_uncovered: bool,
     lower_is_better: bool,
-    card: Card,
+    card: LogSummary,
     progress: Progress | None,
 ) -> Evaluation:
     """Evaluate with more features than matrices are held for: by SVRG alone."""

@@ -15,7 +15,7 @@ from saddleback.evaluation.scoring_pass import Scored, second_pass
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.weighted_estimate import threshold
 from saddleback.features import Features
-from saddleback.log import Log, Observed, Piece, Target
+from saddleback.log import BehaviourTarget, Log, Segment, Target
 from saddleback.rules import Rule
 from saddleback.verdict.approximation_gap import Gap, Residual, of_trace, unmet
 from saddleback.verdict.baseline import Logged, beyond
@@ -37,7 +37,7 @@ def diagnose(
     log: Log,
     sums: Statistics,
     policies: Sequence[Target],
-    observed: Observed,
+    observed: BehaviourTarget,
     sample: FloatArray,
     *,
     features: Features,
@@ -50,20 +50,20 @@ def diagnose(
 ) -> tuple[list[Diagnosis], Logged]:
     """Look at the solutions for all targets, and judge them."""
     setting, K = sums.setting, log.n_actions
-    columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.layout.observations)]
+    columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
     cells = Cells.of(sample, int(np.clip(min(log.rows // ROWS, PAIRS) // K, 1, CELLS)))
     portraits = [Portrait.begin(K, cells.size) for _ in policies]
     samples = [Thinned() for _ in policies]
     rows = RowLook(K, columns)
     residuals = [Residual(cells, K, setting.gamma) for _ in policies]
 
-    def look(piece: Piece, k: int, pi: FloatArray, deltas: FloatArray) -> None:
+    def look(piece: Segment, k: int, pi: FloatArray, deltas: FloatArray) -> None:
         if k == len(policies):
             rows.add(piece)
             return
-        seen = piece.observations[piece.here]
+        seen = piece.observations[piece.states]
         portraits[k].add(piece, pi, cells.find(seen))
-        samples[k].add(seen, pi[piece.here])
+        samples[k].add(seen, pi[piece.states])
         if setting.values == "action":
             residuals[k].add(piece, pi, deltas)
 

@@ -1,7 +1,7 @@
 """The gates of trust: what is looked at, and from where on it makes an answer doubtful or void.
 
 Each is one number against two thresholds. The thresholds are judgements, held against situations
-whose truth is known (``make verdicts``); docs/trust.md has the table.
+whose truth is known (``make verdicts``); docs/project/validation.md has the table.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.evaluation.policy_counts import Portrait
-from saddleback.log import Piece
+from saddleback.log import Segment
 from saddleback.verdict.partition import Column
 
 SURE = 5.0
@@ -117,9 +117,9 @@ class RowLook:
         self._columns = columns
         self.taken = [np.zeros((len(each.edges) + 1, n_actions)) for each in columns]
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Segment) -> None:
         """Take in the next piece."""
-        seen = piece.observations[piece.here]
+        seen = piece.observations[piece.states]
         K = self.taken[0].shape[1] if self.taken else 1
         for k, column in enumerate(self._columns):
             at = column.find(seen[:, k]) * K + piece.actions

@@ -192,7 +192,7 @@ class Column:
 def sample_states(log: Log) -> tuple[FloatArray, FloatArray]:
     """Return states spread evenly over the rows, [n, d], and how often actions were taken, [K]."""
     kept, taken = Thinned(), np.zeros(log.n_actions)
-    for piece in log.pieces():
+    for piece in log.segments():
         kept.add(piece.rows.observations)
         taken += np.bincount(piece.rows.actions, minlength=log.n_actions)
     return kept.rows[0], taken

@@ -12,7 +12,7 @@ from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback._json import json_ready as finite
 from saddleback._typing import FloatArray
 from saddleback.evaluation.statistics import Statistics
-from saddleback.log import Card, Finding
+from saddleback.log import Finding, LogSummary
 from saddleback.rules import Rule
 from saddleback.verdict.baseline import Logged
 from saddleback.verdict.estimate import Estimate
@@ -88,7 +88,7 @@ class Evaluation(Tabular):
     ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
     tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
-    card: Card | None = None
+    card: LogSummary | None = None
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

@@ -20,7 +20,7 @@ REWARDS = ((1.0, -1.0), (0.5, 2.0))
 
 PRINTED_PROOF_HOLDS = False
 """Of Theorems 3 and 4: the first has no valid proof, and the second needs conditions that Algorithm
-1 does not meet (docs/theory.md). So at best they are reproduced in part."""
+1 does not meet (docs/paper/theory.md). So at best they are reproduced in part."""
 
 
 def rate_claims(options: Options) -> list[Claim]:

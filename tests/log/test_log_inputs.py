@@ -1,0 +1,256 @@
+"""The same rows give the same transitions, from any input and after writing and reading."""
+
+import json
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.log_cases import parquet
+from helpers.logs import alike, columns, content, mixed
+from saddleback.log import Log, LogError, row_sources
+
+NAMES = ["left", "stay", "right"]
+
+
+def table(**options):
+    """Return a mixed log as an Arrow table, with nulls for unknown values."""
+    return pa.table(
+        {
+            name: pa.array(column, from_pandas=name.startswith("next_"))
+            for name, column in mixed(**options).items()
+        }
+    )
+
+
+# Inputs.
+
+
+def as_fixed_list(data, matrix="obs"):
+    """Return the columns with the observation as one matrix."""
+    kept = {
+        name: column for name, column in data.items() if not name.startswith(("obs", "next_obs"))
+    }
+    kept["obs"] = np.column_stack([data["obs_0"], data["obs_1"]])
+    if "next_obs_0" in data:
+        kept["next_obs"] = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
+    return kept
+
+
+INPUTS = {
+    "dict": lambda data, folder: data,
+    "dict of lists": lambda data, folder: {k: v.tolist() for k, v in data.items()},
+    "dict of Arrow": lambda data, folder: {k: pa.array(v) for k, v in data.items()},
+    "matrix": lambda data, folder: as_fixed_list(data),
+    "arrow": lambda data, folder: pa.table(data),
+    "chunked arrow": lambda data, folder: pa.concat_tables(
+        [pa.table(data).slice(0, 5), pa.table(data).slice(5)]
+    ),
+    "record batch": lambda data, folder: pa.table(data).combine_chunks().to_batches()[0],
+    "arrow list": lambda data, folder: pa.table(Log(as_fixed_list(data)).sources[0].table),
+    "pandas": lambda data, folder: pandas.DataFrame(data),
+    "pandas, null for NaN": lambda data, folder: pandas.DataFrame(data).convert_dtypes(),
+    "pandas, index": lambda data, folder: pandas.DataFrame(data).set_index("episode_id"),
+    "polars": lambda data, folder: polars.DataFrame(data),
+    "polars array": lambda data, folder: polars.DataFrame(as_fixed_list(data)),
+    "parquet": lambda data, folder: folder / "one.parquet",
+    "list of one": lambda data, folder: [str(folder / "one.parquet")],
+    "files": lambda data, folder: [folder / "parts" / f"part{i}.parquet" for i in range(4)],
+    "pattern": lambda data, folder: str(folder / "parts" / "*.parquet"),
+    "folder": lambda data, folder: folder / "parts",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("logs")
+    data = table()
+    parquet(place / "one.parquet", data, row_group=7)
+    (place / "parts").mkdir()
+    for i, at in enumerate([0, 3, 40, 41]):
+        end = [3, 40, 41, len(data)][i]
+        parquet(place / "parts" / f"part{i}.parquet", data.slice(at, end - at), row_group=5)
+    return place
+
+
+@pytest.mark.parametrize("form", INPUTS)
+def test_every_input_gives_the_same_transitions(form, folder):
+    alike(content(Log(INPUTS[form](mixed(), folder))), content(Log(mixed())))
+
+
+TEXT = {
+    "dict": lambda data: data,
+    "pandas": pandas.DataFrame,
+    "pandas category": lambda data: pandas.DataFrame(data).astype(
+        {"action": "category", "episode_id": "category"}
+    ),
+    "polars": polars.DataFrame,
+    "polars category": lambda data: polars.DataFrame(data).with_columns(
+        polars.col("action").cast(polars.Categorical),
+        polars.col("episode_id").cast(polars.Categorical),
+    ),
+    "polars enum": lambda data: polars.DataFrame(data).with_columns(
+        polars.col("action").cast(polars.Enum(["stay", "right", "left"]))
+    ),
+    "arrow view": lambda data: pa.table(data).cast(
+        pa.schema([
+            pa.field(n, pa.string_view() if n in ("action", "episode_id") else t)
+            for n, t in zip(pa.table(data).column_names, pa.table(data).schema.types, strict=True)
+        ])
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", TEXT)
+def test_text_actions_and_ids_give_the_same_transitions(form):
+    data = mixed()
+    text = data | {
+        "action": np.array(NAMES)[data["action"]],
+        "episode_id": np.array([f"visit {i}" for i in data["episode_id"]]),
+    }
+    log = Log(TEXT[form](text), actions=NAMES)
+    assert log.action_names == tuple(NAMES)
+    expected, transitions = content(Log(data)), content(log)
+    assert len(set(transitions.pop("ids"))) == len(set(expected.pop("ids")))
+    alike(transitions, expected)
+
+
+def test_categorical_numbers_give_the_same_transitions():
+    data = mixed()
+    frame = pandas.DataFrame(data).astype({"action": "category", "episode_id": "category"})
+    alike(content(Log(frame)), content(Log(data)))
+
+
+def test_action_names_are_inferred_and_sorted():
+    data = mixed(mu=False)
+    text = data | {"action": np.array(NAMES)[data["action"]]}
+    assert Log(text).action_names == ("left", "right", "stay")
+    category = polars.DataFrame(text).cast({"action": polars.Categorical})
+    assert Log(category).action_names == ("left", "right", "stay")
+    assert Log(data).action_names == ("0", "1", "2")
+    assert Log(data | {"action": data["action"] > 0}).action_names == ("0", "1")
+    assert Log(data, actions=[*NAMES, "jump"]).n_actions == 4
+    assert repr(Log(data, actions=NAMES)) == "Log(rows=110, observation=2, actions=3)"
+
+
+def test_feature_columns_are_read_as_observations():
+    data = mixed()
+    renamed = {k.replace("obs_", "phi_"): v for k, v in data.items()}
+    assert Log(renamed).roles.are_features
+    alike(content(Log(renamed)), content(Log(data)))
+
+
+def test_other_column_names_can_be_mapped():
+    data = mixed()
+    own = {"obs_0": "hr", "obs_1": "bp", "next_obs_0": "next_hr", "next_obs_1": "next_bp"}
+    own |= {"reward": "gain", "episode_id": "visit", "behavior_prob": "p"}
+    log = Log(
+        {own.get(k, k): v for k, v in data.items()},
+        observations=["hr", "bp"],
+        columns={"reward": "gain", "episode_id": "visit", "behavior_prob": "p"},
+    )
+    alike(content(log), content(Log(data)))
+    assert log.propensity == "p"
+
+
+def test_log_probabilities_are_exponentiated():
+    data = mixed()
+    logs = data | {"behavior_logp": np.log(data["behavior_prob"])}
+    del logs["behavior_prob"]
+    one, other = content(Log(logs)), content(Log(data))
+    np.testing.assert_allclose(one.pop("propensity"), other.pop("propensity"), rtol=1e-14)
+    alike(one, other)
+
+
+def test_propensities_are_taken_from_mu():
+    data = mixed()
+    bare = {k: v for k, v in data.items() if k != "behavior_prob"}
+    alike(content(Log(bare)), content(Log(data)))
+    nothing = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
+    assert Log(nothing).propensity == ""
+    assert "propensity" not in content(Log(nothing))
+    assert "unknown: estimate_behaviour(log) can estimate it" in Log(nothing).summary().text
+
+
+def test_a_behaviour_function_fills_in_mu():
+    nothing = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
+
+    def mu(observations):
+        first = 1 / (1 + np.exp(observations[:, :1]))
+        return np.hstack([first, (1 - first) / 2, (1 - first) / 2])
+
+    log = Log(nothing, behaviour=mu)
+    transitions = content(log)
+    np.testing.assert_array_equal(transitions["mu"], mu(transitions["here"]))
+    np.testing.assert_array_equal(transitions["mu after"], mu(transitions["after"]))
+    np.testing.assert_array_equal(
+        transitions["propensity"],
+        transitions["mu"][np.arange(len(transitions["mu"])), transitions["actions"]],
+    )
+    alike(content(Log(nothing).with_options(behaviour=mu)), transitions)
+
+
+@pytest.mark.parametrize("bad", [["drop"], []])
+def test_the_behaviour_function_is_not_called_on_nan(bad):
+    data = columns([3, 3, 3], "terminated", mu=False)
+    data["obs_1"][4] = np.nan
+
+    def mu(observations):
+        assert np.isfinite(observations).all()
+        return np.full((len(observations), 3), 1 / 3)
+
+    log = Log(data | {"behavior_prob": np.full(9, 1 / 3)}, behaviour=mu)
+    if bad:
+        transitions = content(Log(log.data, behaviour=mu, drop_bad="episode"))
+        assert len(transitions["here"]) == 6
+        np.testing.assert_array_equal(transitions["propensity"], np.full(6, 1 / 3))
+    else:
+        with pytest.raises(LogError, match=r"^E120 obs_1 is NaN in 1 row \(episode 11 step 1\)"):
+            content(log)
+
+
+# Writing and reading.
+
+
+def test_written_logs_read_back_unchanged(tmp_path):
+    for data in (mixed(), as_fixed_list(mixed()), pandas.DataFrame(mixed())):
+        log = Log(data, actions=NAMES)
+        path = log.write(tmp_path / "log.parquet", gamma=0.9, provenance="here")
+        reread = Log(path)
+        assert reread.metadata == {"actions": NAMES, "gamma": 0.9, "provenance": "here"}
+        assert reread.action_names == tuple(NAMES)
+        alike(content(reread), content(log))
+        assert reread.summary().text == log.summary().text
+        rewritten = reread.write(tmp_path / "log.parquet", gamma=0.8)
+        assert Log(rewritten).metadata["gamma"] == 0.8
+        assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
+
+
+def test_many_files_are_written_as_one(folder, tmp_path):
+    log = Log(folder / "parts")
+    assert repr(log) == "Log(files=4, rows=110, observation=2, actions=3)"
+    alike(content(Log(log.write(tmp_path / "all.parquet"))), content(log))
+
+
+def test_columns_that_not_all_files_have_are_not_written(tmp_path):
+    data = pa.table(columns([3, 4], "terminated"))
+    one = parquet(tmp_path / "a.parquet", data.slice(0, 3).append_column("note", [["x"] * 3]))
+    other = parquet(tmp_path / "b.parquet", data.slice(3))
+    path = Log([one, other]).write(tmp_path / "c.parquet")
+    assert "note" not in pq.read_schema(path).names
+    alike(content(Log(path)), content(Log(data)))
+
+
+def test_invalid_metadata_is_ignored(tmp_path):
+    data = pa.table(columns([3], "terminated"))
+    for text in (b"not JSON", b"[1]"):
+        path = tmp_path / "odd.parquet"
+        parquet(path, data.replace_schema_metadata({row_sources.METADATA: text}))
+        assert Log(path).metadata == {}
+    text = json.dumps({"actions": NAMES}).encode()
+    assert Log(data.replace_schema_metadata({row_sources.METADATA: text})).action_names == tuple(
+        NAMES
+    )

@@ -1,0 +1,131 @@
+"""Files that are missing, damaged or inconsistent are reported; writing is atomic."""
+
+import numpy as np
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.log_cases import error_matching, errors_of, good, without
+from helpers.logs import alike, content
+from saddleback import errors
+from saddleback.log import Log, LogError
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(good()), path)
+    return path
+
+
+def test_missing_files_are_reported(file, tmp_path):
+    with pytest.raises(LogError) as caught:
+        Log([tmp_path / "b.parquet", str(tmp_path / "*.csv"), file])
+    assert str(caught.value) == (
+        f"E190 no file matches '{tmp_path / '*.csv'}'.\nE190 {tmp_path / 'b.parquet'}: no such file."
+    )
+    (tmp_path / "empty").mkdir()
+    with error_matching(
+        LogError, f"E190 the folder {tmp_path / 'empty'} contains no *.parquet files."
+    ):
+        Log(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_incomplete_files_are_reported(file, share):
+    content_bytes = file.read_bytes()
+    file.write_bytes(content_bytes[: int(share * len(content_bytes))])
+    with error_matching(
+        LogError, f"E190 {file} cannot be read as Parquet (",
+        "). It may be incomplete or in another format: write it again, or leave it out.",
+    ):  # fmt: skip
+        Log(file)
+
+
+def test_csv_files_are_rejected_with_the_conversion(tmp_path):
+    path = tmp_path / "log.csv"
+    polars.DataFrame(good()).write_csv(path)
+    with error_matching(
+        LogError, f"E190 {path} cannot be read as Parquet (",
+        "). Convert CSV files first: pandas.read_csv(…).to_parquet(…).",
+    ):  # fmt: skip
+        Log(path)
+
+
+def test_files_damaged_after_opening_are_reported(file):
+    log = Log(file)
+    content_bytes = bytearray(file.read_bytes())
+    content_bytes[4:400] = bytes(396)
+    file.write_bytes(content_bytes)
+    with error_matching(
+        LogError, f"E190 {file} cannot be read as Parquet (", "). It may be incomplete"
+    ):
+        content(log)
+
+
+def test_a_file_listed_twice_is_rejected(file, tmp_path):
+    link = tmp_path / "b.parquet"
+    link.symlink_to(file)
+    for paths in ([file, file], [file, link], [file, str(tmp_path / "a*.parquet")]):
+        with error_matching(LogError, "E192 ", f" is given twice (also as {file}): list it once."):
+            Log(paths)
+
+
+def test_a_copied_file_is_detected_by_its_episodes(file, tmp_path):
+    copy = tmp_path / "copy.parquet"
+    copy.write_bytes(file.read_bytes())
+    assert errors_of(Log([file, copy])) == (
+        "E131 episode 10 appears in two separate blocks (rows 0-3, 12-15) (and 2 more such "
+        "episodes). Sort by (episode_id, step), or give the episodes different ids."
+    )
+
+
+def test_files_with_different_columns_are_rejected(file, tmp_path):
+    other = tmp_path / "b.parquet"
+    pq.write_table(pa.table(without("reward") | {"step": good()["step"].astype(np.int32)}), other)
+    with pytest.raises(LogError) as caught:
+        Log([file, other])
+    assert str(caught.value) == (
+        f"E191 {file} and {other} have different columns: reward is double in the first, missing in "
+        "the second; step is int64 in the first, int32 in the second. Files of one log need the "
+        "same columns."
+    )
+    pq.write_table(pa.table(without("behavior_prob")), file)
+    pq.write_table(pa.table(good()), other)
+    with error_matching(
+        LogError, "E191 ", "behavior_prob is missing in the first, double in the second."
+    ):
+        Log([file, other])
+
+
+def test_an_empty_log_is_rejected(file, tmp_path):
+    none = tmp_path / "none.parquet"
+    pq.write_table(pa.table(good()).slice(0, 0), none)
+    with error_matching(LogError, f"E193 the log is empty: {none} has no rows."):
+        Log(none)
+    with error_matching(LogError, "E193 the log is empty: the table has no rows."):
+        Log({name: [] for name in good()})
+    (tmp_path / "more").mkdir()
+    other = tmp_path / "more" / "none.parquet"
+    other.write_bytes(none.read_bytes())
+    with error_matching(LogError, "E193 the log is empty: all 2 files have no rows."):
+        Log([none, other])
+    alike(content(Log([none, file])), content(Log(good())))
+
+
+def test_failed_writes_leave_no_file(tmp_path):
+    with error_matching(
+        errors.InvalidParameter, f"cannot write {tmp_path / 'no' / 'log.parquet'}: ",
+        "Choose another path.",
+    ):  # fmt: skip
+        Log(good()).write(tmp_path / "no" / "log.parquet")
+    with error_matching(errors.InvalidParameter, "write: metadata must be serialisable as JSON: "):
+        Log(good()).write(tmp_path / "log.parquet", gamma=np.ones(2))
+    bad = tmp_path / "bad.parquet"
+    pq.write_table(pa.table(good()), bad)
+    log = Log(bad)
+    bad.write_bytes(bad.read_bytes()[:300])
+    with error_matching(LogError, "E190"):
+        log.write(tmp_path / "log.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.parquet"]
