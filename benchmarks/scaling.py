@@ -27,11 +27,19 @@ import pyarrow.parquet as pq
 from machine import machine, machine_line
 
 from saddleback import GES, features, problems
-from saddleback.cli.progress import span
+from saddleback.cli.progress import format_duration
 from saddleback.log import Log, collect
-from saddleback.sweep import Store, Summing, cluster, read_study, run_tasks, tasks_of, threads
+from saddleback.sweep import (
+    ChunkedStatistics,
+    Store,
+    cluster,
+    read_study,
+    run_tasks,
+    tasks_of,
+    threads,
+)
 from saddleback.sweep.study_file import SHARE
-from saddleback.sweep.task_progress import short
+from saddleback.sweep.task_progress import si_number
 
 MACHINES, CORES = 100, 2
 """The projected cluster: number of machines like this one, and their cores."""
@@ -174,10 +182,10 @@ def log_tasks(folder, files=4, episodes=15_000):
         pq.write_table(table.set_column(place, "episode_id", ids), folder / f"day{k}.parquet")
     tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=4)
     log = Log(str(folder / "day*.parquet"))
-    what = Summing(log, (GES(0.0),), {"target": "pump:0.8"}, tiles, 0.99, blocks=5)
+    what = ChunkedStatistics(log, (GES(0.0),), {"target": "pump:0.8"}, tiles, 0.99, blocks=5)
     from saddleback.sweep import statistics_chunks
 
-    statistics_chunks.ROWS, statistics_chunks.BYTES_A_ROW = 1, 10**9
+    statistics_chunks.MIN_ROWS, statistics_chunks.BYTES_PER_ROW = 1, 10**9
     return what, what.tasks()
 
 
@@ -190,11 +198,12 @@ def projected(study, log):
     seconds = work / tasks
     lines = [
         f"a study of {settings:,} settings with {steps:,} steps each:",
-        f"  learner-steps {short(settings * steps)}, tasks {tasks:,.0f} of {seconds:.1f} s",
-        f"  work {span(work)} of one core, {span(work / threads_)} on {threads_} cores",
-        f"  results {short(settings * 21 * study['row_bytes'])}B in {tasks:,.0f} shards",
+        f"  learner-steps {si_number(settings * steps)}, tasks {tasks:,.0f} of {seconds:.1f} s",
+        f"  work {format_duration(work)} of one core, "
+        f"{format_duration(work / threads_)} on {threads_} cores",
+        f"  results {si_number(settings * 21 * study['row_bytes'])}B in {tasks:,.0f} shards",
         f"  the process that writes them: {1e3 * study['put']:.1f} ms per shard, busy for "
-        f"{span(tasks * study['put'])}; the bottleneck from "
+        f"{format_duration(tasks * study['put'])}; the bottleneck from "
         f"{seconds / study['put']:,.0f} threads",
         f"  the scheduler: {1e3 * study['dask_task']:.1f} ms per task, the bottleneck from "
         f"{seconds / study['dask_task']:,.0f} threads",
@@ -205,14 +214,14 @@ def projected(study, log):
     lines += [
         f"a log of {rows:,} rows (p = {log['p']}, {log['pairs']} pairs of rule and target, "
         f"{log['blocks']} blocks):",
-        f"  work {span(rows / log['rate'])} of one core, {span(rows / log['rate'] / threads_)} on "
-        f"{threads_} cores; {groups} groups of {span(seconds)}",
-        f"  log of {short(rows * log['row_bytes'])}B, read by {threads_} cores at "
-        f"{short(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
-        f"  statistics of {short(log['sum_bytes'])}B per group, "
-        f"{short(groups * log['sum_bytes'])}B in all, through one process at "
-        f"{short(study['dask_bytes_per_second'])}B/s: "
-        f"{span(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
+        f"  work {format_duration(rows / log['rate'])} of one core, "
+        f"{format_duration(rows / log['rate'] / threads_)} on {threads_} cores; {groups} groups of {format_duration(seconds)}",
+        f"  log of {si_number(rows * log['row_bytes'])}B, read by {threads_} cores at "
+        f"{si_number(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
+        f"  statistics of {si_number(log['sum_bytes'])}B per group, "
+        f"{si_number(groups * log['sum_bytes'])}B in all, through one process at "
+        f"{si_number(study['dask_bytes_per_second'])}B/s: "
+        f"{format_duration(groups * log['sum_bytes'] / study['dask_bytes_per_second'])}",
     ]
     return lines
 
@@ -248,7 +257,7 @@ def main():
     lines += ["| --- | ---: | ---: | ---: | ---: |"]
     for label, job, unit in (("study", sweep, "learner_steps"), ("log", log, "rows")):
         first = job["seconds"]["plain, 2 threads"]
-        rates = [f"{short(job[unit] / s)}/s ({first / s:.0%})" for s in job["seconds"].values()]
+        rates = [f"{si_number(job[unit] / s)}/s ({first / s:.0%})" for s in job["seconds"].values()]
         duration = job["seconds"]["--workers 1"] / job["tasks"]
         title = f"{label}, {job['tasks']} tasks of {duration:.1f} s, {unit.replace('_', '-')}"
         lines.append(f"| {title} | {' | '.join(rates)} |")

@@ -1,4 +1,4 @@
-"""What is compiled, and that it is announced; each in a process of its own."""
+"""Compilation of kernels and its announcement, each in a separate process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SEVERAL: list[str] = []
 
 
 def run(program, *arguments, **environment):
-    """Run a program, and return what it wrote to standard output and standard error."""
+    """Run a program, and return its standard output and standard error."""
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         capture_output=True, text=True, check=True, env=os.environ | environment,
@@ -70,7 +70,7 @@ def test_the_library_is_quiet_by_default(tmp_path):
     assert run(CALLED, NUMBA_CACHE_DIR=str(tmp_path)) == ("", "")
 
 
-def test_the_command_line_shows_what_is_logged(capsys):
+def test_the_command_line_shows_log_messages(capsys):
     logger = logging.getLogger("saddleback.anything")
     with messages_shown():
         logger.info("compiling")
@@ -101,8 +101,8 @@ def test_evaluate_compiles_each_kernel_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_kernels_of_others_compile_beside_ours():
-    """Also those that were made by a program, and belong to no module."""
+def test_kernels_of_other_packages_compile_silently():
+    """Including generated kernels that belong to no module."""
     printed, _ = run(
         "import numba, saddleback._jit\nnames = {}\n"
         "exec('def double(x):\\n return 2 * x', {}, names)\n"

@@ -1,4 +1,4 @@
-"""Results show themselves: a short text, HTML for notebooks, plots, and tables."""
+"""Display of results: short text, HTML for notebooks, plots and tables."""
 
 import re
 import subprocess
@@ -32,7 +32,7 @@ CAPPED = Rule(trace=Capped(0.5, 1.5), form=Saddle(), bootstrap=Expected())
 LABELLED = replace(CAPPED, label="Capped 1.5")
 
 
-def test_a_rule_is_shown_by_its_label_then_its_name_then_its_parts():
+def test_a_rule_is_shown_by_label_or_name_or_parts():
     assert LABELLED.display_name == "Capped 1.5"
     assert replace(sb.GES(0.5), label="ours").display_name == "ours"
     assert sb.GES(0.5).display_name == "GES(0.5)"
@@ -41,7 +41,7 @@ def test_a_rule_is_shown_by_its_label_then_its_name_then_its_parts():
     assert state.display_name == "Retrace(lam=0.5) + SemiGradient + State"
 
 
-def test_a_label_changes_neither_str_nor_what_a_rule_is_equal_to():
+def test_a_label_changes_neither_str_nor_equality():
     ours = replace(sb.GES(0.5), label="ours")
     assert str(ours) == "GES(0.5)"
     assert str(CAPPED) == repr(CAPPED)
@@ -140,13 +140,13 @@ def test_a_setting_that_diverged_never_wins():
     assert "diverged at update 20" in none.plot().get_legend().get_texts()[0].get_text()
 
 
-def test_an_unknown_metric_is_answered_with_those_there_are(runs):
+def test_an_unknown_metric_lists_the_known_ones(runs):
     for ask in (runs[0].best, runs[0].plot):
         with pytest.raises(sb.errors.UnknownName, match=r"'mspb'.*'mspbe'.*mspbe, mse_absolute"):
             ask("mspb")
     problem = problems.two_state()
     silent = sb.learn(sb.GES(0.0), problem, alpha=0.1, beta=0.1, steps=5, rng=0, metrics={})
-    with pytest.raises(sb.errors.Undefined, match="nothing was measured"):
+    with pytest.raises(sb.errors.Undefined, match="no metrics were recorded"):
         silent.best()
     assert repr(silent) == "Run(GES(0), updates=5, settings=(), p=2, diverged=0 of 1)"
 
@@ -159,7 +159,7 @@ def test_metrics_of_several_values_are_columns_and_have_no_best():
     table = run.to_pandas()
     last = table[(table.recorded == 5) & (table.setting == 1)]
     assert last[["theta_0", "theta_1"]].to_numpy().tolist() == [run.theta[1].tolist()]
-    with pytest.raises(InvalidParameter, match="several values for each setting"):
+    with pytest.raises(InvalidParameter, match="several values per setting"):
         run.best("theta")
     assert "best" not in repr(run)
 
@@ -227,7 +227,7 @@ def short(text):
     return len(text.split("\n")) <= 20
 
 
-def test_runs_show_what_was_run_and_the_best_setting(runs):
+def test_the_repr_of_a_run_names_rule_and_best_setting(runs):
     text = repr(runs[0])
     assert short(text)
     assert text.startswith(
@@ -313,7 +313,7 @@ def log_card():
     return sb.Log(clinic(50, rng=0), observations=SIGNS, actions=DOSES).summary(gamma=0.9)
 
 
-def test_the_card_of_a_log_shows_its_text_and_findings(log_card):
+def test_the_summary_of_a_log_shows_text_and_findings(log_card):
     assert repr(log_card).startswith(log_card.text)
     many = tuple(sb.log.Finding("E100", f"<b>{k}</b> is missing") for k in range(30))
     bad = replace(log_card, findings=many)
@@ -326,7 +326,7 @@ def test_the_card_of_a_log_shows_its_text_and_findings(log_card):
     assert "30 errors" in html
 
 
-def test_the_card_of_a_log_is_a_table(log_card):
+def test_the_summary_of_a_log_is_a_table(log_card):
     table = log_card.to_pandas().set_index("quantity").value
     assert table["rows"] == log_card.rows
     assert table["share of high"] == log_card.taken[2] / log_card.rows
@@ -360,7 +360,7 @@ def ranking(**changes):
     return replace(Ranking(1.0, "logged policy", 0.05, False, candidates), **changes)
 
 
-def test_a_ranking_shows_its_text_and_escapes_what_it_holds():
+def test_a_ranking_escapes_its_text_in_html():
     found = ranking()
     assert repr(found) == found.text
     html = found._repr_html_()
@@ -462,5 +462,5 @@ def test_an_evaluation_draws_itself(evaluation):
     plt.close("all")
 
 
-def test_a_page_takes_the_result_itself(evaluation):
+def test_a_page_accepts_an_evaluation(evaluation):
     assert sb.report.evaluation_page(evaluation) == sb.report.evaluation_page(evaluation.as_dict())

@@ -1,4 +1,4 @@
-"""Bad input: one clear exception of ours each, known by its message."""
+"""Bad input raises one clear exception, recognised by its message."""
 
 import re
 from typing import ClassVar
@@ -84,19 +84,19 @@ def good():
         (e.InvalidParameter, "terminal[0, 0, 0] is 2; it must be a probability", dict(terminal=np.full((2, 2, 2), 2.0))),
     ],
 )  # fmt: skip
-def test_mdp(kind, message, arguments):
+def test_an_invalid_mdp_is_refused(kind, message, arguments):
     with complaint(kind, message):
         FiniteMDP(**(dict(P=P2, R=R2, gamma=0.9) | arguments))
 
 
-def test_policies_of_an_mdp(good):
+def test_invalid_policies_of_an_mdp_are_refused(good):
     with complaint(e.InvalidProbabilities, "policy[1] sums to 0.9, not 1"):
         good.v([[0.5, 0.5], [0.5, 0.4]])
     with complaint(e.InvalidShape, "policy must have shape [2, 2], got [2]"):
         good.q([0.5, 0.5])
 
 
-def test_a_policy_that_never_ends():
+def test_a_policy_that_never_terminates_is_refused():
     P = np.zeros((3, 2, 3))
     P[0, 0, 1] = P[0, 1, 2] = P[1, :, 0] = 1.0
     mdp = FiniteMDP(P, np.zeros((3, 2)), 1.0, start=[1, 0, 0], terminal=[2])
@@ -111,7 +111,7 @@ def test_a_policy_that_never_ends():
         Problem(mdp, np.eye(3), target=forever, behaviour=forever)
 
 
-def test_environment_without_a_table():
+def test_an_environment_without_a_transition_table_is_refused():
     class Continuous:
         unwrapped = object()
 
@@ -144,7 +144,7 @@ def test_environment_without_a_table():
         (e.CoverageError, "state 0: action 1, state 1: action 1", dict(behaviour=[[1.0, 0.0]] * 2)),
     ],
 )  # fmt: skip
-def test_problem(good, kind, message, arguments):
+def test_an_invalid_problem_is_refused(good, kind, message, arguments):
     with complaint(kind, message):
         Problem(good, **(dict(features=np.eye(2), target=HALF, behaviour=HALF) | arguments))
 
@@ -178,16 +178,16 @@ def test_coverage_names_the_first_few_of_many():
             "an emphasis weights states, so it needs the bootstrap State()",
             lambda: Rule(sb.NoTrace(), sb.Saddle(), sb.Expected(), emphasis=sb.FollowOn(0.5)),
         ),
-        ("GES: give its parameter 'lam'", lambda: rules.make("GES")),
+        ("GES: missing parameter 'lam'", lambda: rules.make("GES")),
         ("GES: unknown parameter 'zeta'. Takes lam", lambda: rules.make("GES", lam=0.1, zeta=0.5)),
     ],
 )  # fmt: skip
-def test_rule_parameters(message, make):
+def test_invalid_rule_parameters_are_refused(message, make):
     with complaint(e.InvalidParameter, message):
         make()
 
 
-def test_unknown_names():
+def test_unknown_names_get_a_suggestion():
     with complaint(e.UnknownName, "unknown rule 'GRetrac'. Did you mean 'GRetrace'?"):
         rules.make("GRetrac", lam=0.5)
     with complaint(e.UnknownName, "unknown rule 'ges'. Did you mean 'GES'?"):
@@ -207,7 +207,7 @@ def test_unknown_names():
 @pytest.mark.parametrize(
     "act", [System.exact, lambda p, r: learn(r, p, alpha=0.1, beta=0.1, steps=1)]
 )
-def test_rules_that_do_not_fit(two, act):
+def test_rules_that_do_not_apply_are_refused(two, act):
     with complaint(e.RuleMismatch, "TD(0) learns state values but the problem's features describe"):
         act(two, TD(0.0))
     with complaint(e.RuleMismatch, "GES(0) learns action values but the problem's features"):
@@ -238,7 +238,7 @@ def test_rules_that_do_not_fit(two, act):
         ("two_state: unknown parameter 'gama'. Did you mean 'gamma'?", lambda: problems.make("two_state", gama=0.5)),
     ],
 )  # fmt: skip
-def test_named_problems(message, make):
+def test_invalid_parameters_of_problems_are_refused(message, make):
     with complaint(e.InvalidParameter, message):
         make()
 
@@ -253,7 +253,7 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got -5", dict(steps=-5)),
         (e.InvalidParameter, "learn: steps must be a whole number >= 1, got 2.5", dict(steps=2.5)),
         (e.InvalidParameter, "got 1000.0. Write 1000.", dict(steps=1e3)),
-        (e.InvalidParameter, "learn: say how many to sample", dict(steps=5, episodes=5)),
+        (e.InvalidParameter, "learn: give the number to sample", dict(steps=5, episodes=5)),
         (e.InvalidParameter, "learn: this problem has no episodes", dict(steps=None, episodes=5)),
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng=[0, 1])),
         (e.InvalidParameter, "rng must be a whole number >= 0", dict(rng="a")),
@@ -266,11 +266,11 @@ def test_named_problems(message, make):
         (e.InvalidParameter, "metrics must map names to functions of θ", dict(metrics={"a": 3})),
         (e.InvalidParameter, "record must list whole update counts", dict(record=[2.5])),
         (e.InvalidParameter, "record must list whole update counts", dict(record=[[1, 2]])),
-        (e.InvalidParameter, "learn: say how many to sample, either steps=… or episodes=…", dict(steps=None)),
+        (e.InvalidParameter, "learn: give the number to sample, either steps=… or episodes=…", dict(steps=None)),
         (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -0.1", dict(alpha=-0.1)),
         (e.InvalidParameter, "beta must be finite step sizes >= 0, got nan", dict(beta=[0.1, np.nan])),
         (e.InvalidParameter, "alpha must be finite step sizes >= 0, got -1", dict(alpha=sb.inverse(-1.0))),
-        (e.InvalidParameter, "GES(0.5) moves a dual variable ω: give its step size", dict(beta=None)),
+        (e.InvalidParameter, "GES(0.5) has a dual variable ω: give its step size", dict(beta=None)),
         (e.InvalidShape, "alpha of shape [2] and beta of shape [3] do not broadcast", dict(alpha=[1, 2], beta=[1, 2, 3])),
         (e.InvalidShape, "theta0 must broadcast to [2]", dict(theta0=np.zeros(3))),
         (e.InvalidNumbers, "omega0[1] is nan", dict(omega0=[0.0, np.nan])),
@@ -280,16 +280,16 @@ def test_named_problems(message, make):
         (e.InvalidShape, "metric 'sum' must return an array whose shape begins with [2]", dict(alpha=[0.1, 0.2], metrics={"sum": np.sum})),
     ],
 )  # fmt: skip
-def test_learn(two, kind, message, arguments):
+def test_invalid_arguments_of_learn_are_refused(two, kind, message, arguments):
     with complaint(kind, message):
         learn(GES(0.5), **(dict(problem=two, alpha=0.1, beta=0.1, steps=10, rng=0) | arguments))
 
 
-def test_iterate(two):
+def test_invalid_arguments_of_iterate_are_refused(two):
     system = System.exact(two, GES(0.5))
     with complaint(e.InvalidParameter, "iterate: steps must be a whole number >= 1, got 0"):
         iterate(system, alpha=0.1, beta=0.1, steps=0)
-    with complaint(e.InvalidParameter, "moves a dual variable"):
+    with complaint(e.InvalidParameter, "has a dual variable"):
         iterate(system, alpha=0.1, steps=10)
     with complaint(e.InvalidParameter, "iterate: system must be a System, got Problem"):
         iterate(two, alpha=0.1, steps=10)
@@ -305,12 +305,12 @@ def test_iterate(two):
         (e.InvalidParameter, "give either episodes, or steps and a horizon", dict()),
         (e.InvalidParameter, "give either episodes, or steps and a horizon", dict(episodes=2, steps=3)),
         (e.InvalidParameter, "this problem has no episodes; give steps and a horizon", dict(episodes=2)),
-        (e.InvalidParameter, "say how far the λ-return looks ahead", dict(steps=10)),
+        (e.InvalidParameter, "steps need a horizon, the length of the λ-return", dict(steps=10)),
         (e.InvalidParameter, "horizon must be a whole number >= 1, got 0", dict(steps=10, horizon=0)),
         (e.RuleMismatch, "GES(0.5) is not a plain semi-gradient rule", dict(rule=GES(0.5), steps=10, horizon=5)),
     ],
 )  # fmt: skip
-def test_learn_offline(two, kind, message, arguments):
+def test_invalid_arguments_of_learn_offline_are_refused(two, kind, message, arguments):
     with complaint(kind, message):
         learn_offline(problem=two, alpha=0.1, **(dict(rule=ExpectedSarsa(0.5)) | arguments))
 
@@ -331,14 +331,14 @@ def test_learn_offline(two, kind, message, arguments):
         (e.InvalidParameter, "step 0: action", "next_states", 1 - sample(problems.two_state(), 5, rng=0).next_states),
     ],
 )  # fmt: skip
-def test_experience(two, kind, message, column, value):
+def test_invalid_experience_is_refused(two, kind, message, column, value):
     columns = vars(sample(two, 5, rng=0)) | {column: value}
     with complaint(kind, message):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=Experience(**columns))
 
 
 @pytest.mark.kernel
-def test_experience_that_mu_cannot_have_made(two):
+def test_experience_impossible_under_mu_is_refused(two):
     never = Problem(two.mdp, two.features, target=[[1.0, 0.0]] * 2, behaviour=[[1.0, 0.0]] * 2)
     seen = sample(two, 20, rng=0)
     first = int(np.flatnonzero(seen.actions == 1)[0])
@@ -357,12 +357,12 @@ def test_experience_that_mu_cannot_have_made(two):
         learn(TD(0.5), walk, alpha=0.1, experience=late)
     with complaint(e.InvalidShape, "experience is empty"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen[:0])
-    with complaint(e.InvalidParameter, "nothing is sampled: leave out steps"):
+    with complaint(e.InvalidParameter, "nothing is sampled; omit steps"):
         learn(GES(0.5), two, alpha=0.1, beta=0.1, experience=seen, steps=5)
 
 
 @pytest.mark.kernel
-def test_schedules_and_step_sizes(two):
+def test_invalid_step_sizes_are_refused(two):
     assert sb.inverse_sqrt([2.0]).at(4).tolist() == [1.0]
     whole, real = (
         learn(GES(0.5), two, alpha=sb.Schedule(0.5, power), beta=0.1, steps=50, rng=0, theta0=1.0)
@@ -379,7 +379,7 @@ def test_schedules_and_step_sizes(two):
         learn(GES(0.5), two, alpha=np.inf, beta=0.1, steps=5)
 
 
-def test_everything_is_a_value_error():
+def test_every_error_is_a_value_error():
     kinds = [k for k in vars(e).values() if isinstance(k, type) and k is not e.SaddlebackError]
     assert all(issubclass(k, e.SaddlebackError) and issubclass(k, ValueError) for k in kinds)
     assert all(k.__doc__ for k in kinds)
@@ -410,7 +410,7 @@ def test_everything_is_a_value_error():
         ),
     ],
 )
-def test_bad_streams(message, change):
+def test_invalid_streams_are_refused(message, change):
     good = dict(
         phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=[0.9, 0], decay=[0, 0.5]
     )
@@ -420,7 +420,7 @@ def test_bad_streams(message, change):
 
 
 @pytest.mark.kernel
-def test_row_pointers_that_fall():
+def test_decreasing_row_pointers_are_refused():
     table = csr_array(np.eye(2))
     table.indptr = np.array([0, 2, 1])
     with complaint(e.InvalidShape, "the row pointers of phi must not decrease"):
@@ -428,7 +428,7 @@ def test_row_pointers_that_fall():
 
 
 @pytest.mark.kernel
-def test_more_than_is_given():
+def test_a_stream_cannot_be_resampled():
     stream = sb.Stream.of(
         phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=[0.9, 0], decay=[0, 0.5]
     )
@@ -437,7 +437,7 @@ def test_more_than_is_given():
         lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, episodes=1),
         lambda: learn(GES(0.5), stream, alpha=0.1, beta=0.1, runs=2),
     ):
-        with complaint(e.InvalidParameter, "what is given is learned from whole"):
+        with complaint(e.InvalidParameter, "the given experience is used in full"):
             act()
     with complaint(e.InvalidParameter, "steps must be a number up to 2, got 3"):
         System.estimate(stream, GES(0.5), steps=3)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from helpers.studies import SMALL, written
 from saddleback import GES, collect, evaluate, learn, problems
-from saddleback._progress import part_of, planned
+from saddleback._progress import part_of, split_progress
 from saddleback.cli import progress as cli_progress
 from saddleback.cli.group import group
 from saddleback.sweep import Store, Task, TaskProgress, read_study, run_study, tasks_of
@@ -17,7 +17,7 @@ WILD = SMALL.replace("0.2]", "50.0]")
 
 
 class Recorder:
-    """Keeps what is reported."""
+    """Records the reports."""
 
     def __init__(self):
         self.reports = []
@@ -30,27 +30,27 @@ class Recorder:
         return [fraction for fraction, _ in self.reports]
 
 
-def test_parts_of_parts_add_up():
+def test_nested_progress_maps_to_the_whole():
     recorder = Recorder()
-    first, second = planned(recorder, [("reading", 1.0), ("evaluating", 3.0)])
+    first, second = split_progress(recorder, [("reading", 1.0), ("evaluating", 3.0)])
     part_of(second, 0.5, 1.0)(0.5)
     part_of(first, 0.0, 1.0, "inner")(1.0)
     assert recorder.reports == [(0.25 + 0.75 * 0.75, "evaluating"), (0.25, "inner")]
-    assert planned(None, [("reading", 1.0)]) == [None]
+    assert split_progress(None, [("reading", 1.0)]) == [None]
 
 
 def test_the_time_left_counts_down_between_reports():
     clock = cli_progress.Clock(now=0.0)
-    assert clock.left(now=5.0) is None
+    assert clock.remaining(now=5.0) is None
     clock.report(0.1, now=10.0)
-    assert [clock.left(now=t) for t in (10.0, 40.0, 500.0)] == [90.0, 60.0, 0.0]
+    assert [clock.remaining(now=t) for t in (10.0, 40.0, 500.0)] == [90.0, 60.0, 0.0]
     clock.report(0.5, now=60.0)
-    assert clock.left(now=60.0) == 60.0
+    assert clock.remaining(now=60.0) == 60.0
 
 
 @pytest.mark.parametrize("held", [10**6, 0])
 def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
-    """From 0 to 1, never back, whether the log is kept in memory or read again and again."""
+    """From 0 to 1 without decrease, whether the log is cached or read repeatedly."""
     monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "HELD", held)
     car = problems.mountain_car()
     log = collect(car, episodes=30, rng=0)
@@ -62,14 +62,14 @@ def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
     assert phases == ["reading", "evaluating", "resampling"]
 
 
-def test_learning_reports_what_it_has_recorded():
+def test_learn_reports_progress_at_recorded_points():
     recorder = Recorder()
     problem = problems.two_state(gamma=0.9)
     learn(GES(0.0), problem, alpha=0.1, beta=0.1, steps=100, record=25, rng=0, progress=recorder)
     assert recorder.fractions == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
-def test_a_study_moves_inside_its_tasks(tmp_path):
+def test_a_study_reports_progress_inside_tasks(tmp_path):
     recorder = Recorder()
     path = written(tmp_path, WILD)
     run_study(path, tmp_path / "s", progress=recorder)
@@ -84,8 +84,8 @@ def test_a_study_moves_inside_its_tasks(tmp_path):
     )
 
 
-def test_a_resumed_study_begins_at_nothing(tmp_path):
-    """What was done before is not part of the work, so that the time left is not too short."""
+def test_the_progress_of_a_resumed_study_starts_at_zero(tmp_path):
+    """Finished work is not counted, so that the remaining time is not underestimated."""
     path, out = written(tmp_path), tmp_path / "s"
     run_study(path, out)
     done = sorted((out / "shards").iterdir())
@@ -96,7 +96,7 @@ def test_a_resumed_study_begins_at_nothing(tmp_path):
     assert f", {len(done) - 1} of {len(done)} tasks" in recorder.reports[0][1]
 
 
-def test_a_cluster_without_workers_is_noted_while_all_are_waited_for(tmp_path):
+def test_a_cluster_without_workers_is_noted(tmp_path):
     recorder = Recorder()
     tasks = [Task("a", lambda progress: b"")]
     with Store.open(tmp_path / "s", {}, "") as store:
@@ -106,8 +106,8 @@ def test_a_cluster_without_workers_is_noted_while_all_are_waited_for(tmp_path):
     assert recorder.reports == [(0.0, "sweep, 0 of 1 tasks, no workers")]
 
 
-def test_without_a_terminal_there_are_plain_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_progress, "EVERY", 0.0)
+def test_progress_without_a_terminal_is_plain_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(cli_progress, "LINE_INTERVAL", 0.0)
     done = CliRunner().invoke(
         group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s"), "--workers", "1"]
     )
@@ -117,7 +117,7 @@ def test_without_a_terminal_there_are_plain_lines(tmp_path, monkeypatch):
         assert re.fullmatch(r"sweep, \d of 6 tasks.*: \d+% done(, \d+ s left)?", line)
 
 
-def test_lines_come_every_ten_seconds_only(tmp_path):
+def test_progress_lines_come_every_ten_seconds(tmp_path):
     done = CliRunner().invoke(
         group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s")]
     )
@@ -125,7 +125,7 @@ def test_lines_come_every_ten_seconds_only(tmp_path):
     assert "% done" not in done.stderr
 
 
-def test_runs_in_threads_never_go_back():
+def test_progress_of_concurrent_runs_never_decreases():
     recorder = Recorder()
     problem = problems.two_state(gamma=0.9)
     learn(
@@ -137,7 +137,7 @@ def test_runs_in_threads_never_go_back():
 
 
 def test_streamed_and_svrg_are_part_of_the_plan():
-    """The bar does not stand at the end while they work."""
+    """The bar does not reach the end before they finish."""
     log = collect(problems.mountain_car(), episodes=10, rng=0)
     recorder = Recorder()
     evaluate(

@@ -1,10 +1,11 @@
 """Off-policy evaluation with linear function approximation.
 
-How good is a policy π, judged only from data that another policy μ produced? Rules are records
-(`GES`, `GQ`, …), problems are exact (`FiniteMDP`, `Problem`, `saddleback.problems`), the linear
-system behind a rule on a problem is `System.exact`, and `learn` runs the rule itself.
+Estimate the value of a target policy π from data logged under a behaviour policy μ (`evaluate`),
+and analyse the temporal-difference rules that do so. Rules are records (`GES`, `GQ`, …), problems
+are exact (`FiniteMDP`, `Problem`, `saddleback.problems`), `System.exact` is the linear system of a
+rule on a problem, and `learn` runs the rule.
 
-Nothing heavy is loaded until a name is used.
+Subpackages are imported on first use.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-logging.getLogger("saddleback").addHandler(logging.NullHandler())  # quiet unless asked for
+logging.getLogger("saddleback").addHandler(logging.NullHandler())  # silent unless configured
 
 if TYPE_CHECKING:
     from saddleback import checks as checks
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
     from saddleback.verdict import rank as rank
     from saddleback.verdict.evaluate import evaluate as evaluate
 
-_ROOMS = {
+_PUBLIC = {
     "finite_mdp": ["FiniteMDP"],
     "problem": ["Problem"],
     "rules": [
@@ -118,21 +119,21 @@ _ROOMS = {
     "verdict": ["Verdict", "evaluate", "rank"],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}
 _MODULES = (
     "checks", "errors", "features", "policies", "problems", "report", "rules", "sweep", "system",
     "theory",
 )  # fmt: skip
 
-__all__ = ["__version__", *_MODULES, *_HOME]
+__all__ = ["__version__", *_MODULES, *_PACKAGE_OF]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name, and the room it lives in, on first use (PEP 562)."""
+    """Import a public name and its package on first use (PEP 562)."""
     if name in _MODULES:
         return importlib.import_module(f"saddleback.{name}")
-    if name in _HOME:
-        value = getattr(importlib.import_module(f"saddleback.{_HOME[name]}"), name)
+    if name in _PACKAGE_OF:
+        value = getattr(importlib.import_module(f"saddleback.{_PACKAGE_OF[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'saddleback' has no attribute {name!r}")

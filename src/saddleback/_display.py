@@ -1,4 +1,4 @@
-"""How results show themselves: short text, HTML for notebooks, and tables of other libraries."""
+"""Display of results: short text, HTML for notebooks, and pandas or polars data frames."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     import polars
 
 LINES = 20
-"""Most lines of a ``repr``."""
+"""Largest number of lines in a ``repr``."""
 
 Pairs: TypeAlias = Iterable[tuple[str, Any]]
 
 ROWS = 40
-"""Most rows of a table in a notebook."""
+"""Largest number of rows shown in a notebook."""
 
 
 class Tabular(ABC):
-    """A result that turns into a table of pandas or polars."""
+    """A result that converts to a pandas or polars data frame."""
 
     @abstractmethod
     def _columns(self) -> Mapping[str, Any]:
-        """Return the columns of the table, all of one length."""
+        """Return the columns of the table, all of the same length."""
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return it as a tidy pandas table; the class says which columns there are."""
+        """Return a tidy pandas data frame; the class documents its columns."""
         return frame("pandas", self._columns())
 
     def to_polars(self) -> polars.DataFrame:
-        """Return it as a tidy polars table, with the columns of `to_pandas`."""
+        """Return a tidy polars data frame with the columns of `to_pandas`."""
         table: polars.DataFrame = frame("polars", self._columns())
         return table
 
@@ -52,13 +52,13 @@ def frame(kind: str, columns: Mapping[str, Any]) -> Any:
         package = importlib.import_module(kind)
     except ImportError:
         raise InvalidParameter(
-            f"a table of {kind} needs {kind}, which is not installed: pip install {kind}"
+            f"a {kind} data frame needs {kind}, which is not installed: pip install {kind}"
         ) from None
     return package.DataFrame(dict(columns))
 
 
 def shorten(text: str, more: str, lines: int = LINES) -> str:
-    r"""Return text of a few lines at most; the last one says where to find ``more``.
+    r"""Return at most ``lines`` lines of a text; the last one refers to ``more`` for the rest.
 
     Examples
     --------
@@ -67,18 +67,18 @@ def shorten(text: str, more: str, lines: int = LINES) -> str:
     2
     … and 2 more lines: print(x.text)
     """
-    given = text.split("\n")
-    if len(given) <= lines:
+    all_lines = text.split("\n")
+    if len(all_lines) <= lines:
         return text
-    kept = given[: lines - 1]
-    return "\n".join([*kept, f"… and {len(given) - len(kept)} more lines: print({more})"])
+    kept = all_lines[: lines - 1]
+    return "\n".join([*kept, f"… and {len(all_lines) - len(kept)} more lines: print({more})"])
 
 
 def card_html(title: str, facts: Mapping[str, Any] | Pairs, *parts: str) -> str:
-    """Return a title, facts by name, and parts that are HTML already, for a notebook.
+    """Return a title, named facts and parts, as HTML for a notebook.
 
-    Everything else is escaped. Colours are those of the page, so that it is read on dark and on
-    light ones.
+    ``parts`` are inserted as HTML; everything else is escaped. Colours are inherited from the page,
+    so the card is legible on dark and light backgrounds.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def card_html(title: str, facts: Mapping[str, Any] | Pairs, *parts: str) -> str:
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
-    """Return a table as HTML, escaped; of more rows than fit a cell of a notebook, the first.
+    """Return an escaped HTML table of at most `ROWS` rows.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The only place that knows how kernels are compiled.
+"""Compilation of kernels; the only module that imports Numba.
 
-No fast-math: it would let the compiler assume that NaN and infinity never happen, and noticing
-them is a feature here.
+Fast-math stays off: it would let the compiler assume that NaN and infinity never occur, and
+learners must detect them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numba.core import event
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
-# Nobody calls kernels from C, and parts of kernels are not called from Python either: the wrappers
-# for that would take a tenth of the time of compiling.
+# Kernels are never called from C, and their parts never from Python; the wrappers for that would
+# take a tenth of the compile time.
 KERNEL: dict[str, Any] = {
     "cache": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True
 }  # fmt: skip
@@ -24,29 +24,29 @@ PART: dict[str, Any] = {**KERNEL, "no_cpython_wrapper": True}
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a plain function of numbers and arrays, and keep the result on disk."""
+    """Compile a function of numbers and arrays; the machine code is cached on disk."""
     return cast(Kernel, numba.njit(**KERNEL)(kernel))
 
 
 def part(kernel: Kernel) -> Kernel:
-    """Compile a part of kernels, which only they call."""
+    """Compile a function that only kernels call."""
     return cast(Kernel, numba.njit(**PART)(kernel))
 
 
 def inlined(kernel: Kernel) -> Kernel:
-    """Compile a small part of a kernel, to be written out where it is called."""
+    """Compile a small function that is inlined into the kernels that call it."""
     return cast(Kernel, numba.njit(**PART, forceinline=True)(kernel))
 
 
 class _Announcement(event.Listener):
-    """Logs, once a process, that kernels are compiled rather than read from disk."""
+    """Logs, once per process, that kernels are being compiled rather than loaded from disk."""
 
     def __init__(self) -> None:
         self._done = False
 
     def on_start(self, event: Any) -> None:
-        ours = (event.data["dispatcher"].py_func.__module__ or "").startswith("saddleback.")
-        if ours and not self._done:
+        module = event.data["dispatcher"].py_func.__module__ or ""
+        if module.startswith("saddleback.") and not self._done:
             self._done = True
             logging.getLogger("saddleback").info(
                 "compiling kernels (about 5 s, once per machine) …"

@@ -1,23 +1,35 @@
-"""Nested data as JSON holds them."""
+"""JSON that any parser reads: values without NaN or infinities, and their text."""
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 
-def plain(value: Any) -> Any:
-    """Return nested data as JSON can hold it: what is not a finite number becomes null.
+def json_ready(value: Any) -> Any:
+    """Return nested data that JSON can represent: NaN and infinities become null.
 
     Examples
     --------
-    >>> plain({"a": (1.0, float("nan"))})
+    >>> json_ready({"a": (1.0, float("nan"))})
     {'a': [1.0, None]}
     """
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): json_ready(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [json_ready(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def json_text(value: Any) -> str:
+    r"""Return nested data as JSON text, indented.
+
+    Examples
+    --------
+    >>> json_text([float("inf")])
+    '[\n null\n]'
+    """
+    return json.dumps(json_ready(value), ensure_ascii=False, indent=1, allow_nan=False)

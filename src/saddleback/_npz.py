@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from saddleback._paths import writable
+from saddleback._paths import check_writable
 from saddleback.errors import InvalidParameter, SaddlebackError
 
 Loaded = TypeVar("Loaded")
@@ -40,7 +40,7 @@ def write(
     path: Path, metadata: dict[str, Any], arrays: dict[str, Any], compress: bool = True
 ) -> None:
     """Write arrays and metadata atomically: a reader sees the complete file or none."""
-    writable(path)
+    check_writable(path)
     partial = path.with_name(f".{path.name}.part")
     try:
         with partial.open("w+b") as file:

@@ -38,4 +38,4 @@ def load(spec: str) -> Any:
     finally:
         sys.path.remove(folder)
     names = [name for name in vars(module) if not name.startswith("_")]
-    return getattr(module, _registry.known(f"name in {path}", attribute, names))
+    return getattr(module, _registry.check_name(f"name in {path}", attribute, names))

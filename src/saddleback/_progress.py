@@ -1,7 +1,8 @@
-"""Progress of long work: the fraction that is done, and the phase it is in.
+"""Progress of long computations: the fraction done, and the current phase.
 
-Whoever works reports to a `Progress` that was passed in; the command line draws it. Consecutive
-parts of some work share one by what they are planned to cost, so that the fraction is of all of it.
+A function that works for long reports to a `Progress` passed in; the command line draws it.
+Consecutive parts of a computation share one in proportion to their planned cost, so that the
+fraction always refers to the complete computation.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Is called with the fraction of the work that is done, from 0 to 1, and its phase."""
+    """Called with the fraction of the work that is done, from 0 to 1, and its phase."""
 
     def __call__(self, fraction: float, phase: str = "", /) -> object:
-        """Take note of it."""
+        """Record the fraction done."""
 
 
 def part_of(
     progress: Progress | None, start: float, stop: float, phase: str = ""
 ) -> Progress | None:
-    """Return what a part of some work reports to: its 0 to 1 is ``start`` to ``stop`` of the work.
+    """Return a progress for part of the work: its 0 to 1 maps to ``start`` to ``stop``.
 
     Examples
     --------
@@ -40,37 +41,39 @@ def part_of(
 
 
 def shared_progress(progress: Progress | None, count: int) -> list[Progress | None]:
-    """Return what equal parts report to that run at the same time, in threads.
+    """Return a progress for each of several equal parts that run concurrently, in threads.
 
     Examples
     --------
-    >>> one, other = shared_progress(lambda fraction, phase: print(fraction), 2)
-    >>> other(0.5)
+    >>> first, second = shared_progress(lambda fraction, phase: print(fraction), 2)
+    >>> second(0.5)
     0.25
-    >>> one(1.0)
+    >>> first(1.0)
     0.75
     """
     if progress is None:
         return [None] * count
-    guard, done = threading.Lock(), [0.0] * count
+    lock, fractions = threading.Lock(), [0.0] * count
 
     def reporter(part: int) -> Progress:
         def report(fraction: float, phase: str = "", /) -> None:
-            with guard:
-                done[part] = fraction
-                progress(sum(done) / count, phase)
+            with lock:
+                fractions[part] = fraction
+                progress(sum(fractions) / count, phase)
 
         return report
 
     return [reporter(part) for part in range(count)]
 
 
-def planned(progress: Progress | None, costs: Sequence[tuple[str, float]]) -> list[Progress | None]:
-    """Return for each (phase, planned cost), in order, what it reports to.
+def split_progress(
+    progress: Progress | None, costs: Sequence[tuple[str, float]]
+) -> list[Progress | None]:
+    """Return a progress for each (phase, planned cost), in order.
 
     Examples
     --------
-    >>> first, second = planned(
+    >>> first, second = split_progress(
     ...     lambda fraction, phase: print(fraction, phase), [("reading", 1.0), ("evaluating", 3.0)]
     ... )
     >>> second(0.5)

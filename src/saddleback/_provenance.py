@@ -1,17 +1,29 @@
-"""Versions of what runs: results may depend on them. Loads nothing heavy."""
+"""How a result was made: the command, package versions and the seed. Loads nothing heavy."""
 
 from __future__ import annotations
 
 import platform
 from functools import cache
 from importlib.metadata import version
+from typing import Any
 
 PACKAGES = ("saddleback", "numpy", "scipy", "numba", "pyarrow")
-"""Whose versions are named."""
+"""Packages whose versions are recorded."""
 
-_version = cache(version)  # of what is loaded, whatever is installed meanwhile
+_version = cache(version)  # of the loaded package, even if another is installed meanwhile
 
 
 def versions() -> dict[str, str]:
-    """Versions on which results may depend."""
+    """Return the versions on which results may depend."""
     return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+def provenance(command: str, seed: int) -> dict[str, Any]:
+    """Return command, versions and seed as JSON data.
+
+    Examples
+    --------
+    >>> list(provenance("saddleback evaluate visits.parquet", seed=0))
+    ['command', 'versions', 'seed']
+    """
+    return {"command": command, "versions": versions(), "seed": seed}

@@ -1,4 +1,4 @@
-"""Looking things up by name, with the nearest match when there is none. Loads nothing heavy."""
+"""Look-up by name, with a suggestion when a name is unknown. Loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Built = TypeVar("Built")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the one of ``names`` that was likely meant, whatever its case; None if none is near.
+    """Return the closest match among ``names``, ignoring case; None if none is close.
 
     Examples
     --------
@@ -25,15 +25,17 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
-def known(kind: str, name: Any, names: Iterable[str], where: str = "") -> str:
-    """Return ``name`` if it is one of ``names``; otherwise suggest the nearest.
+def check_name(kind: str, name: Any, names: Iterable[str], where: str = "") -> str:
+    """Return ``name`` if it is one of ``names``; otherwise raise, suggesting the closest match.
 
     Parameters
     ----------
-    kind, name, names
-        What it is a name of, the name, and those there are.
+    kind
+        Kind of thing that is named, for the message.
+    name, names
+        The name, and the valid ones.
     where
-        Where it stands, in words that follow it.
+        Location of the name, appended to it in the message.
     """
     names = list(names)
     if not isinstance(name, str):
@@ -46,7 +48,7 @@ def known(kind: str, name: Any, names: Iterable[str], where: str = "") -> str:
 
 
 def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> None:
-    """Refuse the first of the given parameters that ``owner`` does not take; suggest the nearest.
+    """Refuse the first parameter that ``owner`` does not take; suggest the closest match.
 
     Examples
     --------
@@ -69,15 +71,15 @@ def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> 
 def build(
     kind: str, name: str, table: Mapping[str, Callable[..., Built]], parameters: Mapping[str, Any]
 ) -> Built:
-    """Call the constructor of that name, turning wrong parameters into a complaint of ours."""
-    constructor = table[known(kind, name, table)]
+    """Call the constructor registered under a name; bad parameters raise a `SaddlebackError`."""
+    constructor = table[check_name(kind, name, table)]
     takes = inspect.signature(constructor).parameters
     check_parameters(name, parameters, takes)
     missing = [
-        each.name
-        for each in takes.values()
-        if each.default is each.empty and each.name not in parameters
+        parameter.name
+        for parameter in takes.values()
+        if parameter.default is parameter.empty and parameter.name not in parameters
     ]
     if missing:
-        raise InvalidParameter(f"{name}: give its parameter {missing[0]!r}.")
+        raise InvalidParameter(f"{name}: missing parameter {missing[0]!r}.")
     return constructor(**parameters)

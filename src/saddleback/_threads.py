@@ -1,4 +1,4 @@
-"""Threads that are not waited for when what they work for has failed or was interrupted."""
+"""Thread pools that do not wait for their threads after a failure or an interruption."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Work in so many threads; on an exception what is not begun is dropped, and none waited for.
+    """Provide ``count`` threads; on an exception, cancel pending work and return without waiting.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of arguments, each stated once: what is legal, and how the complaint reads."""
+"""Validation of arguments; each check raises an error that names the argument and its value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from saddleback.errors import (
 )
 
 TOLERANCE = 1e-8
-"""How far a row of probabilities may sum from one before it is refused."""
+"""Largest deviation from 1 of the sum of a row of probabilities."""
 
 
 def unit(owner: str, name: str, value: Any) -> float:
@@ -52,15 +52,15 @@ def number(owner: str, name: str, value: Any) -> float:
 
 
 def flag(owner: str, name: str, value: Any) -> None:
-    """Refuse what is not True or False, such as the text "no"."""
+    """Refuse any value but True or False, such as the text "no"."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidParameter(f"{owner}: {name} must be True or False, got {value!r}.")
 
 
 def count(owner: str, name: str, value: Any) -> int:
     """Return ``value`` if it is a whole number ≥ 1."""
-    whole = isinstance(value, (int, np.integer)) and type(value) is not bool
-    if not whole or value < 1:
+    is_integer = isinstance(value, (int, np.integer)) and type(value) is not bool
+    if not is_integer or value < 1:
         hint = ""
         if isinstance(value, float) and value.is_integer() and value >= 1:
             hint = f" Write {int(value)}."
@@ -76,12 +76,12 @@ def instance(owner: str, name: str, value: Any, kind: type) -> None:
 
 
 def floats(name: str, value: ArrayLike) -> FloatArray:
-    """Return a fresh float64 copy of ``value``, refusing anything that is not real numbers."""
+    """Return a float64 copy of ``value``; refuse anything but real numbers."""
     try:
-        given = np.array(value)
-        if given.dtype.kind not in "fiub":
-            raise ValueError(f"it holds {given.dtype.name}")
-        return given.astype(np.float64)
+        array = np.array(value)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"it holds {array.dtype.name}")
+        return array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidShape(f"{name} must be a rectangular array of numbers: {error}.") from None
 
@@ -89,49 +89,49 @@ def floats(name: str, value: ArrayLike) -> FloatArray:
 def shape(name: str, array: FloatArray, expected: tuple[int | str, ...]) -> None:
     """Refuse an array whose shape differs from ``expected`` (strings stand for any size)."""
     fits = array.ndim == len(expected) and all(
-        isinstance(want, str) or want == have
-        for want, have in zip(expected, array.shape, strict=True)
+        isinstance(size, str) or size == actual
+        for size, actual in zip(expected, array.shape, strict=True)
     )
     if not fits:
-        wanted = ", ".join(map(str, expected))
-        raise InvalidShape(f"{name} must have shape [{wanted}], got {list(array.shape)}.")
+        sizes = ", ".join(map(str, expected))
+        raise InvalidShape(f"{name} must have shape [{sizes}], got {list(array.shape)}.")
 
 
 def finite(name: str, array: FloatArray) -> None:
-    """Refuse NaN and infinities, naming the first place and how many there are."""
+    """Refuse NaN and infinities, naming the first position and their number."""
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        place = f"[{', '.join(map(str, bad[0]))}]" if array.ndim else ""
+        index = f"[{', '.join(map(str, bad[0]))}]" if array.ndim else ""
         more = f" ({len(bad)} such entries)" if len(bad) > 1 else ""
         raise InvalidNumbers(
-            f"{name}{place} is {array[tuple(bad[0])]}{more}; every entry must be finite."
+            f"{name}{index} is {array[tuple(bad[0])]}{more}; every entry must be finite."
         )
 
 
 def stochastic(name: str, rows: FloatArray, used: BoolArray | None = None) -> None:
     """Refuse rows (last axis) that are not probability distributions.
 
-    ``used`` masks leading indices whose rows matter; the others are not looked at.
+    ``used`` masks the leading indices whose rows are checked.
     """
     mask = np.ones(rows.shape[:1], dtype=bool) if used is None else used
     kept = rows[mask] if rows.ndim > 1 else rows
     firsts = np.flatnonzero(mask)
 
-    def place(index: tuple[int, ...]) -> str:
+    def position(index: tuple[int, ...]) -> str:
         return ", ".join(map(str, (firsts[index[0]], *index[1:]) if rows.ndim > 1 else index))
 
-    for wrong, what in ((np.isnan(kept), "NaN"), (kept < 0, "negative")):
-        if wrong.any():
-            at = tuple(int(i) for i in np.argwhere(wrong)[0])
-            value = "" if what == "NaN" else f" ({kept[at]:g})"
+    for invalid, kind in ((np.isnan(kept), "NaN"), (kept < 0, "negative")):
+        if invalid.any():
+            at = tuple(int(i) for i in np.argwhere(invalid)[0])
+            value = "" if kind == "NaN" else f" ({kept[at]:g})"
             raise InvalidProbabilities(
-                f"{name}[{place(at)}] is {what}{value}; probabilities must be >= 0."
+                f"{name}[{position(at)}] is {kind}{value}; probabilities must be >= 0."
             )
     sums = np.atleast_1d(kept.sum(axis=-1))
     off = np.argwhere(~(np.abs(sums - 1.0) <= TOLERANCE))
     if len(off):
         at = tuple(int(i) for i in off[0])
-        where = f"{name}[{place(at)}]" if rows.ndim > 1 else name
+        where = f"{name}[{position(at)}]" if rows.ndim > 1 else name
         raise InvalidProbabilities(
             f"{where} sums to {sums[at]:.12g}, not 1; each row must be a probability distribution "
             f"(to {TOLERANCE:g}: divide it by its sum if it was rounded)."
@@ -139,13 +139,13 @@ def stochastic(name: str, rows: FloatArray, used: BoolArray | None = None) -> No
 
 
 def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | None]:
-    """Return a generator and the seed that made it (None if a generator was passed in)."""
+    """Return a generator and its seed (None if a generator was passed in)."""
     if isinstance(rng, np.random.Generator):
         return rng, None
     if isinstance(rng, np.random.SeedSequence):
         return np.random.default_rng(rng), rng
-    whole = isinstance(rng, (int, np.integer)) and type(rng) is not bool
-    if rng is not None and (not whole or rng < 0):
+    is_integer = isinstance(rng, (int, np.integer)) and type(rng) is not bool
+    if rng is not None and (not is_integer or rng < 0):
         raise InvalidParameter(
             f"rng must be a whole number >= 0, a SeedSequence, a Generator or None, got {rng!r}."
         )
@@ -154,7 +154,7 @@ def generator(rng: RNG) -> tuple[np.random.Generator, np.random.SeedSequence | N
 
 
 def box(owner: str, low: ArrayLike, high: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of a box if each side has a positive, finite length."""
+    """Return the corners of a box if every side has a positive, finite length."""
     lower, upper = floats("low", low), floats("high", high)
     shape("low", lower, ("d",))
     shape("high", upper, (len(lower),))

@@ -1,8 +1,7 @@
-"""Everything a caller can get wrong, as one family of exceptions.
+"""Exceptions for misuse, all derived from `SaddlebackError`.
 
-Misuse raises one of these, with the place, the value and the usual fix in the message. A
-computation that merely turns out badly (a learner that diverges, a singular system) is not
-misuse: it is reported on the result.
+The message names the place, the value and the usual fix. A computation that turns out badly (a
+learner that diverges, a singular system) is not misuse: the result reports it.
 """
 
 __all__ = [
@@ -12,7 +11,7 @@ __all__ = [
 
 
 class SaddlebackError(ValueError):
-    """Base class: catch this to catch every complaint of this package.
+    """Base class of every exception that this package raises on purpose.
 
     Examples
     --------
@@ -26,7 +25,7 @@ class SaddlebackError(ValueError):
 
 
 class InvalidParameter(SaddlebackError):
-    """A number outside its legal range, or an argument that does not fit the others."""
+    """A number outside its valid range, or an argument inconsistent with the others."""
 
 
 class InvalidShape(SaddlebackError):
@@ -34,7 +33,7 @@ class InvalidShape(SaddlebackError):
 
 
 class InvalidNumbers(SaddlebackError):
-    """An array that holds NaN or an infinity."""
+    """An array that contains NaN or an infinity."""
 
 
 class InvalidProbabilities(SaddlebackError):
@@ -46,7 +45,7 @@ class CoverageError(SaddlebackError):
 
 
 class UndefinedRatio(SaddlebackError):
-    """Experience holds an action to which the behaviour policy gives probability zero."""
+    """An action in the experience has probability zero under the behaviour policy."""
 
 
 class RuleMismatch(SaddlebackError):
@@ -54,12 +53,12 @@ class RuleMismatch(SaddlebackError):
 
 
 class Undefined(SaddlebackError):
-    """A quantity that has no value here, such as an error relative to zero."""
+    """A quantity that is undefined here, such as an error relative to zero."""
 
 
 class NeverEnds(Undefined):
-    """An undiscounted or episodic problem that a policy cannot bring to an end."""
+    """An undiscounted or episodic problem that a policy never terminates."""
 
 
 class UnknownName(SaddlebackError):
-    """A rule, problem or experiment that does not exist under this name."""
+    """An unknown name of a rule, problem or experiment."""

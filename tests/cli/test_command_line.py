@@ -1,4 +1,4 @@
-"""The command line: what it says when asked, how soon, how wide, and with which exit status."""
+"""The command line: help, messages, width of lines, start-up time and exit statuses."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import saddleback as sb
 from saddleback.cli.cmd_evaluate import STATUS
 from saddleback.cli.completion import PROBLEMS, RULES
-from saddleback.cli.group import COMMANDS, JOBS, group
+from saddleback.cli.group import COMMANDS, HEADINGS, group
 from saddleback.problems import synthetic_clinic
 
 HEAVY = "numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"
@@ -30,7 +30,7 @@ click.echo = echo
 from saddleback.cli import main
 main()
 """
-"""What is loaded when the first line is printed."""
+"""Prints the heavy modules that are loaded when the first line is printed."""
 
 
 def typed(*words, **environment):
@@ -58,15 +58,17 @@ def sums(tmp_path_factory):
     return folder
 
 
-def test_commands_are_listed_by_job_in_the_order_people_meet_them():
+def test_commands_are_listed_under_their_headings_in_order():
     said = typed("--help", COLUMNS="80").stdout
-    headings = [*JOBS.values()]
+    headings = [*HEADINGS.values()]
     places = [said.index(f"\n{heading}:\n") for heading in headings]
     assert places == sorted(places)
     listed = re.findall(r"^  (\w+) {2,}\w", said, re.MULTILINE)
     assert listed == [*COMMANDS]
-    assert next(iter(JOBS)) == next(iter(COMMANDS)), "what precedes the first heading is lost"
-    assert set(JOBS) <= set(COMMANDS)
+    assert next(iter(HEADINGS)) == next(iter(COMMANDS)), (
+        "commands before the first heading would be lost"
+    )
+    assert set(HEADINGS) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -134,7 +136,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("words", BAD)
-def test_messages_fit_80_columns_and_bad_input_is_2(words, tmp_path, monkeypatch):
+def test_messages_fit_80_columns_and_bad_input_exits_with_2(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run(*words.split())
     assert done.exit_code == 2
@@ -171,19 +173,19 @@ def test_answers_fit_80_columns(tmp_path, monkeypatch):
         assert max(map(len, done.output.splitlines())) <= 80, words
 
 
-def test_a_file_that_cannot_be_written_is_a_sentence(sums, tmp_path):
+def test_a_missing_output_folder_is_reported_in_a_sentence(sums, tmp_path):
     done = run("merge", sums / "day0.stats", "--out", tmp_path / "none" / "all.stats")
     assert done.exit_code == 2
     assert f"there is no folder {tmp_path / 'none'}." in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow
-def test_merge_says_in_json_what_it_wrote(sums, tmp_path):
+def test_merge_summarises_its_output_as_json(sums, tmp_path):
     files = [sums / "day0.stats", sums / "day1.stats"]
     out = tmp_path / "all.stats"
     done = run("merge", *files, "--out", out, "--json")
     assert done.exit_code == 0
-    assert done.stderr == f"adding up {files[0]} and 1 more …\n"
+    assert done.stderr == f"merging {files[0]} and 1 more …\n"
     found = json.loads(done.stdout)
     merged = sb.load_statistics(out)
     assert found["episodes"] == 80 == merged.episodes.sum()
@@ -200,7 +202,7 @@ def test_merge_says_in_json_what_it_wrote(sums, tmp_path):
         ("sweep study.toml --quiet --json", "sweep"), ("sweep study.toml --plan --json", "plan"),
     ],
 )  # fmt: skip
-def test_json_says_what_it_is(words, kind, tmp_path, monkeypatch):
+def test_json_names_its_kind_and_schema(words, kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sb.collect(sb.problems.mountain_car(), episodes=2, rng=0, out="day.parquet")
     Path("study.toml").write_text(
@@ -211,7 +213,7 @@ def test_json_says_what_it_is(words, kind, tmp_path, monkeypatch):
     assert (found["kind"], found["schema"]) == (f"saddleback {kind}", 1)
 
 
-def test_what_is_wrong_with_a_log_is_said_as_typed_in_json_too(tmp_path, monkeypatch):
+def test_findings_in_json_name_options_not_python_arguments(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = synthetic_clinic.clinic(20, rng=0)
     rows["reward"][7] = float("nan")
@@ -226,11 +228,11 @@ def test_what_is_wrong_with_a_log_is_said_as_typed_in_json_too(tmp_path, monkeyp
 def test_a_baseline_is_a_number(number, sums):
     done = run("rank", sums / "day0.stats", f"--baseline={number}")
     assert done.exit_code == 2
-    assert f"--baseline {number}: write logged, or a number to beat." in done.stderr
+    assert f"--baseline {number}: write logged, or a number." in done.stderr
 
 
 def complete(line, shell="bash", **environment):
-    """What a shell is offered at the end of a line."""
+    """Return the completions that a shell is offered at the end of a line."""
     words = line.split(" ")
     asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
     done = typed(_SADDLEBACK_COMPLETE=f"{shell}_complete", **asked)
@@ -239,7 +241,7 @@ def complete(line, shell="bash", **environment):
 
 
 NEAR = ["plain,pi.py", "plain,plots/"]
-"""What is offered of the folder besides words."""
+"""Paths offered besides choices."""
 
 
 @pytest.mark.parametrize(
@@ -272,7 +274,7 @@ def test_completion(line, offered, tmp_path, monkeypatch):
     assert complete(line) == offered
 
 
-def test_completion_knows_the_names_of_the_library():
+def test_completion_offers_the_names_of_the_library():
     assert tuple(sb.problems.NAMED) == PROBLEMS
     assert tuple(sb.rules.NAMED) == RULES
 
@@ -306,7 +308,7 @@ def test_completion_in_a_bash():
     assert done.stdout.strip() == "quickstart", done.stderr
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish; apt install fish")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish; apt install fish")
 def test_completion_in_a_fish(tmp_path):
     (tmp_path / "saddleback").write_text(f'#!/bin/sh\nexec {sys.executable} -m saddleback "$@"\n')
     (tmp_path / "saddleback").chmod(0o755)
@@ -321,7 +323,7 @@ def test_completion_in_a_fish(tmp_path):
     assert done.stdout.split() == ["theorem1", "theory"], done.stderr
 
 
-def test_how_to_complete_is_documented():
+def test_shell_completion_is_documented():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "command-line.md").read_text("utf-8")
     for shell in ("bash", "zsh", "fish"):
         assert f"_SADDLEBACK_COMPLETE={shell}_source saddleback" in page
@@ -348,14 +350,16 @@ HOW = "--target uniform --gamma 0.9"
         (f"evaluate log.parquet {HOW} --features phi.py:f --report phi.py", "phi.py"),
     ],
 )
-def test_what_is_read_is_not_written_over(words, target, tmp_path, monkeypatch):
+def test_inputs_are_never_overwritten(words, target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deep").mkdir()
     for name in ("log.parquet", "pi.py", "phi.py"):
         (tmp_path / name).write_bytes(b"precious")
     done = run(*words.split())
     assert done.exit_code == 2
-    assert f"{target} is what is read: write to another file." in " ".join(done.stderr.split())
+    assert f"{target} is also an input file; choose a different output." in " ".join(
+        done.stderr.split()
+    )
     for name in ("log.parquet", "pi.py", "phi.py"):
         assert (tmp_path / name).read_bytes() == b"precious"
 
@@ -371,13 +375,11 @@ WRITES = ["evaluate log --save", "evaluate log --report", "stats log --out", "me
     [
         ("", "cannot write '.': give the file a name."),
         ("deep", "cannot write deep: it is a folder. Name a file, such as deep/new"),
-        ("no/deeper/x.html", "there is no folder no/deeper. Make it first."),
+        ("no/deeper/x.html", "there is no folder no/deeper. Create it first."),
         ("/dev/null/x.html", "cannot write /dev/null/x.html: "),
     ],
 )
-def test_where_nothing_can_be_written_is_said_before_any_work(
-    words, name, said, tmp_path, monkeypatch
-):
+def test_unwritable_outputs_are_refused_before_any_work(words, name, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deep").mkdir()
     (tmp_path / "log").write_bytes(b"not looked at")
@@ -390,15 +392,15 @@ def test_where_nothing_can_be_written_is_said_before_any_work(
     assert {path.name for path in tmp_path.rglob("*")} == {"deep", "log"}
 
 
-def test_pages_end_in_html_and_two_results_are_two_files(tmp_path, monkeypatch):
+def test_pages_end_in_html_and_two_outputs_need_two_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("manifest.json", "both.html"):
         (tmp_path / name).write_bytes(b"precious")
     for words, said in (
-        ("explorer --out manifest.json", "a page is a file that ends in .html"),
-        (f"evaluate log {HOW} --report manifest.json", "a page is a file that ends in .html"),
-        (f"evaluate log {HOW} --save both.html --report both.html", "named for two things"),
-        (f"evaluate log {HOW} --save both.html --report ./both.html", "named for two things"),
+        ("explorer --out manifest.json", "the name of a page must end in .html"),
+        (f"evaluate log {HOW} --report manifest.json", "the name of a page must end in .html"),
+        (f"evaluate log {HOW} --save both.html --report both.html", "is given for two outputs"),
+        (f"evaluate log {HOW} --save both.html --report ./both.html", "is given for two outputs"),
     ):
         done = run(*words.split())
         assert done.exit_code == 2
@@ -408,9 +410,9 @@ def test_pages_end_in_html_and_two_results_are_two_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["visits.parquet", "policy.py", "result.json", "report.html"])
-def test_a_quickstart_writes_over_nothing_of_others(name, tmp_path):
+def test_a_quickstart_never_overwrites_other_files(name, tmp_path):
     (tmp_path / name).write_bytes(b"precious")
     done = run("quickstart", "--out", tmp_path)
     assert done.exit_code == 2
-    assert f"{name} is not of a quickstart" in " ".join(done.stderr.split())
+    assert f"{name} exists and is not from a quickstart" in " ".join(done.stderr.split())
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"precious"]

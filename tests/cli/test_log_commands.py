@@ -1,4 +1,4 @@
-"""check, stats, merge and evaluate, as one types them."""
+"""The commands check, stats, merge and evaluate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from saddleback.cli.group import group
 
 CAR = sb.problems.mountain_car()
 BOX = ["--features", "tiles:4x2", "--low=-1.2,-0.07", "--high=0.6,0.07"]
-"""Few tiles, where it does not matter which: a command takes a fifth of a second, not two."""
+"""Few tiles, for speed: a command takes a fifth of a second instead of two."""
 
 CAR_BOX = ["--features", "tiles:8x4", *BOX[2:]]
 """The tiles of ``CAR``."""
@@ -38,7 +38,7 @@ def lines(obs):
 
 
 VERDICTS = (0, 3, 4)
-"""Exit statuses of an answer: usable, refused, doubtful."""
+"""Exit statuses of evaluate: usable, refused, doubtful."""
 
 
 def run(*words, status=None):
@@ -51,7 +51,7 @@ def run(*words, status=None):
 
 
 def flat(text):
-    """Text without the breaks of its lines."""
+    """Return text without line breaks."""
     return " ".join(text.split())
 
 
@@ -77,7 +77,7 @@ def test_check_of_a_good_log(place):
     assert lines[-1] == "no warnings. Ready."
 
 
-def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
+def test_check_reports_every_problem_and_exits_with_2(place, tmp_path):
     table = pq.read_table(place / "a.parquet").to_pandas()
     table.loc[5, "reward"] = np.nan
     table.loc[7, "behavior_prob"] = 0.0
@@ -88,7 +88,7 @@ def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
     for code in ("E101 behavior_prob is 0 on 1 row", "E120 reward is NaN in 1 row", "E132 termin"):
         assert code in flat(found.stdout)
     assert "3 errors" in found.stdout
-    assert "Not usable as it is." in found.stdout
+    assert "Fix the errors before use." in found.stdout
     plain = json.loads(run("check", bad, "--json", status=2).stdout)
     assert {each["code"] for each in plain["findings"]} >= {"E101", "E120", "E132"}
     repaired = run("check", bad, "--drop-bad", "--min-prob", 0.01).stdout
@@ -98,7 +98,7 @@ def test_check_says_everything_at_once_and_fails_with_2(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_evaluate_by_a_function_in_a_file(place):
+def test_evaluate_takes_a_function_from_a_file(place):
     said = run(
         "evaluate", place / "a.parquet", "--target", f"{place / 'pol.py'}:probs", "--gamma", 0.99,
         "--features", "tiles:4x4", *BOX[2:], "--path", "--method", "fqe",
@@ -153,7 +153,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
     assert "uniform" in said
     for words in (["--gamma", 0], ["--method", "fqe"], ["--shared"]):
         refused = run("evaluate", tmp_path / "sum.stats", *words, status=2)
-        assert f"{words[0]} is for a log; the statistics have theirs already" in flat(
+        assert f"{words[0]} applies to logs only; it is fixed in a statistics file" in flat(
             refused.stderr
         )
     both = run("evaluate", tmp_path / "one.stats", tmp_path / "two.stats", status=2)
@@ -166,7 +166,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
     ("words", "said"),
     [
         (["evaluate", "{a}", "--target", "{p}:probs"], "no discount: give one, --gamma 0.99"),
-        (["evaluate", "{a}", "--gamma", "0.9"], "Say which policy to evaluate: --target"),
+        (["evaluate", "{a}", "--gamma", "0.9"], "Missing --target: the policy to evaluate"),
         (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "nix.py:f"], "is not a file"),
@@ -184,7 +184,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         ),
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low", "1"],
-            "1 numbers for observations of 2 entries",
+            "1 numbers, but observations have 2 entries",
         ),
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--rule", "GESS:0.5"],
@@ -196,9 +196,9 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         ),
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "a=uniform", "--target", "a=logged"],
-            "the name 'a' is taken already",
+            "the name 'a' is already in use",
         ),
-        (["stats", "{a}", "--gamma", "0.9", "--out", "x"], "Say for which policy: --target"),
+        (["stats", "{a}", "--gamma", "0.9", "--out", "x"], "Missing --target: the policy"),
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low=9,9", "--high=1,1"],
             "low[0] = 9 must be less than high[0] = 1",
@@ -214,7 +214,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         (["merge", "nix.stats", "--out", "x"], "cannot read nix.stats: No such file"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_a_line(words, said, place):
+def test_bad_arguments_are_reported_in_a_sentence(words, said, place):
     filled = [w.format(a=place / "a.parquet", p=place / "pol.py") for w in words]
     found = CliRunner().invoke(group, filled)
     assert found.exit_code == 2
@@ -239,14 +239,14 @@ def test_features_by_name(words, p, place):
     assert f"p = {p}:" in said
 
 
-def test_states_are_told_from_measurements(tmp_path):
+def test_discrete_states_are_recognised(tmp_path):
     problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
     sb.collect(problem, episodes=300, rng=0, out=tmp_path / "finite.parquet")
     said = run("evaluate", tmp_path / "finite.parquet", "--gamma", 0.5, "--target", "logged").stdout
     assert "OneHot(size=6)" in flat(said)
 
 
-def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
+def test_estimated_propensities_are_reported(place, tmp_path):
     bare = pq.read_table(place / "a.parquet").drop(["behavior_prob", "mu_0", "mu_1", "mu_2"])
     pq.write_table(bare, tmp_path / "bare.parquet")
     words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
@@ -260,13 +260,13 @@ def test_missing_propensities_are_estimated_and_said_to_be(place, tmp_path):
     assert plain["propensities"].startswith("estimated: counts")
 
 
-def test_a_log_names_its_own_discount(place, tmp_path):
+def test_the_discount_is_read_from_the_log(place, tmp_path):
     sb.Log(str(place / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
     said = run("evaluate", tmp_path / "named.parquet", "--target", "uniform", *BOX).stdout
     assert "γ = 0.9," in said
 
 
-def test_named_actions_are_said_in_their_order(tmp_path):
+def test_action_names_are_listed_in_their_order(tmp_path):
     rows = sb.collect(CAR, episodes=20, rng=0).data.to_pandas()
     rows["action"] = rows["action"].map({0: "left", 1: "coast", 2: "right"})
     rows.drop(columns=["mu_0", "mu_1", "mu_2"]).to_parquet(tmp_path / "named.parquet")
@@ -281,7 +281,7 @@ def test_named_actions_are_said_in_their_order(tmp_path):
     assert "W149 no row has action 0" in flat(run("check", tmp_path / "from1.parquet").stdout)
 
 
-def test_three_columns_and_three_actions_have_features_of_their_own(tmp_path):
+def test_three_columns_get_hashed_features_by_default(tmp_path):
     rows = sb.collect(CAR, episodes=3, rng=0).data
     rows = rows.append_column("obs_2", rows["obs_0"])
     sb.Log(rows.drop(["next_obs_0", "next_obs_1"])).write(tmp_path / "three.parquet")
@@ -290,7 +290,7 @@ def test_three_columns_and_three_actions_have_features_of_their_own(tmp_path):
     assert "p = 3000:" in said
 
 
-def test_policy_files_may_import_what_lies_beside_them(place):
+def test_policy_files_may_import_neighbouring_modules(place):
     (place / "numbers_beside.py").write_text("SHARE = 0.2\n")
     (place / "uses.py").write_text(
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
@@ -303,14 +303,14 @@ def test_policy_files_may_import_what_lies_beside_them(place):
     assert "uses.py:probs" in run("evaluate", place / "b.parquet", *words).stdout
 
 
-def test_json_is_json_whatever_the_numbers(place):
+def test_json_output_has_no_nan(place):
     said = run("evaluate", place / "b.parquet", "--gamma", 0, "--target", "uniform", *BOX, "--json")
     assert json.loads(said.stdout)["lambda_ceiling"]["uniform"] is None
     found = json.loads(run("check", "nix.parquet", "--json", status=2).stdout)
     assert found["findings"][0]["code"] == "E190"
 
 
-def test_weighted_estimates_come_with_what_they_are_worth(place):
+def test_weighted_estimates_come_with_their_diagnostics(place):
     words = ["--target", "pump:0.8", "--gamma", 0.99, *BOX]
     words += [w for name in ("is", "pdis", "wis", "pdwis", "dr", "wdr") for w in ("--method", name)]
     said = run("evaluate", place / "a.parquet", *words).stdout

@@ -1,4 +1,4 @@
-"""The package itself: what is public, what loads when, what the command line says."""
+"""Public names, import times, and the commands paper and analyse."""
 
 import contextlib
 import inspect
@@ -36,12 +36,12 @@ def saddleback(*arguments, **environment):
 
 
 def flat(text):
-    """Text without the breaks of its lines."""
+    """Return text without line breaks."""
     return " ".join(text.split())
 
 
 def loaded_by(*command):
-    """Top-level packages that a fresh interpreter imports."""
+    """Return the top-level packages that a new interpreter imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", *command], capture_output=True, text=True, check=True
     )
@@ -61,7 +61,7 @@ def test_nothing_heavy_is_loaded(command):
     assert not HEAVY & loaded_by(*command)
 
 
-def test_the_gate_notices_heavy_imports():
+def test_the_check_notices_heavy_imports():
     assert "numpy" in loaded_by("-c", "import saddleback; saddleback.GES")
 
 
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
 
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
-    """All experiments, small, by the command: its folder, and what it printed."""
+    """A quick run of all experiments: its folder and its output."""
     # One run for all workers of the suite, which share the folder above their own.
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -128,8 +128,8 @@ def quick_run(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_experiments_draw_and_repeat(quick_run, tmp_path):
-    """Twice, with one thread and with two: the same pictures and the same numbers, to the bit."""
+def test_experiments_are_bit_reproducible(quick_run, tmp_path):
+    """With one thread and with two, figures and numbers are bit-identical."""
     done = saddleback(
         "paper", "two-state", "--quick", "--threads", "1", "--out", str(tmp_path / "again")
     )
@@ -161,7 +161,7 @@ def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
     broken.write_bytes(broken.read_bytes()[:100])
     done = invoked(*arguments)
     assert done.exit_code == 0
-    assert "paper-rewards-run01.parquet was damaged; set aside and computed again" in flat(
+    assert "paper-rewards-run01.parquet was damaged; moved to damaged/ and recomputed" in flat(
         done.stderr
     )
     assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
@@ -203,7 +203,7 @@ def test_analyse_of_a_saved_system(tmp_path):
     assert (tmp_path / "analyse-some.png").exists()
     done = invoked("analyse", str(path), "--lam", "0.3")
     assert done.exit_code == 2
-    assert "--lam is for a problem" in flat(done.stderr)
+    assert "--lam applies to problems only" in flat(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -214,18 +214,18 @@ def test_analyse_of_a_saved_system(tmp_path):
         ("lam must be a number in [0, 1], got 2.0", ("two_state", "--lam", "2")),
         ("gamma must be", ("two_state", "--gamma", "-1")),
         ("GTD takes no --lam", ("random_walk", "--rule", "GTD", "--lam", "0.1")),
-        ("--seed is for random_mdp", ("two_state", "--seed", "1")),
+        ("--seed applies to random_mdp only", ("two_state", "--seed", "1")),
         ("cannot read none.npz", ("none.npz",)),
         (
-            "GES(0) learns action values, and random_walk has features for state values. Choose "
+            "GES(0) learns action values, but random_walk has features for state values. Choose "
             "another --rule: TD, GTD",
             ("random_walk", "--rule", "GES"),
         ),
         ("Choose another --rule: GES, GQ, ABQ", ("two_state", "--rule", "TD")),
-        (". is a folder: name a problem, two_state, baird", (".",)),
+        (". is a folder: give the name of a problem, two_state", (".",)),
     ],
 )
-def test_bad_questions(message, arguments, tmp_path):
+def test_bad_arguments_of_analyse_are_refused(message, arguments, tmp_path):
     done = invoked("analyse", *arguments, "--out", str(tmp_path))
     assert done.exit_code == 2
     assert message in flat(done.stderr)
@@ -240,7 +240,7 @@ def test_stability(tmp_path):
 
 @pytest.mark.slow
 def test_every_claim_gets_a_verdict(quick_run, tmp_path):
-    """All experiments, small, and the page that is made of them."""
+    """The page of claims from a quick run of all experiments."""
     folder, done = quick_run
     for part in ("MountainCar, λ = 0.99", "Table 1, computed"):
         assert part in done.stdout

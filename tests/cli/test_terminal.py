@@ -1,6 +1,6 @@
 """Every command in a real terminal: wide and narrow, with and without colours, interrupted.
 
-Tests that capture output see no terminal, and so not what only happens in one.
+Tests that capture output have no terminal, and miss effects that need one.
 """
 
 import re
@@ -14,7 +14,7 @@ from helpers.docs_pages import blocks, commands
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are of POSIX")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX pseudo-terminals")
 
 README = Path(__file__).parents[2] / "README.md"
 JUDGED = (0, 3, 4)
@@ -87,14 +87,14 @@ LONGEST = {40: 39, 80: 79, 160: 100}
 """Columns that text may fill, by the width of the terminal."""
 
 QUICK = ("check", "evaluate", "rank", "sweep")
-"""Those that are tried in the quick suite too."""
+"""Cases that are part of the quick suite."""
 
 
 @pytest.mark.parametrize(
     "name",
     [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
 )
-def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
+def test_a_command_succeeds_and_leaves_the_terminal_clean(place, name):
     words, width, environment, statuses = CASES[name]
     session = in_terminal(*words, folder=place, width=width, **environment)
     assert_clean(session, *statuses)
@@ -112,7 +112,7 @@ def test_a_command_ends_well_and_leaves_the_terminal_clean(place, name):
 
 
 def test_every_command_is_tried():
-    """Quickstart is the first command of the README, which is tried as printed."""
+    """The quickstart is run with the commands of the README."""
     assert {words[0] for words, *_ in CASES.values()} >= set(COMMANDS) - {"quickstart"}
 
 
@@ -126,7 +126,7 @@ def test_the_bar_stays_on_one_line(place):
 
 
 @pytest.mark.slow
-def test_the_answer_is_coloured_by_its_outcome(place):
+def test_the_verdict_is_coloured_by_its_outcome(place):
     words = ["explain", "r.json"]
     shown = in_terminal(*words, folder=place)
     first = shown.written.split("\n")[0]
@@ -143,9 +143,9 @@ INTERRUPTED = {
         "resampling", "interrupted.",
     ),
     "stats": (["stats", *LOG, *TARGET, *TILES, "--out", "x.stats"], "━", "interrupted."),
-    "quickstart": (["quickstart", "--out", "q"], "2. What would", "interrupted."),
-    "sweep": (["sweep", "long.toml", "--out", "long"], "━", "what is finished is kept"),
-    "paper": (["paper", "step-size", "--out", "p"], "tasks", "what is finished is kept"),
+    "quickstart": (["quickstart", "--out", "q"], "2. What is", "interrupted."),
+    "sweep": (["sweep", "long.toml", "--out", "long"], "━", "finished tasks are kept"),
+    "paper": (["paper", "step-size", "--out", "p"], "tasks", "finished tasks are kept"),
 }  # fmt: skip
 
 

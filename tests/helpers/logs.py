@@ -1,4 +1,4 @@
-"""Logs to try things on, and what they become."""
+"""Synthetic logs for tests."""
 
 import numpy as np
 
@@ -6,34 +6,34 @@ ENDS = ("terminated", "truncated", "stops")
 
 
 def columns(lengths, ends, *, d=2, actions=3, seed=0, mu=True, following=True, step=True):
-    """Return the columns of a log with episodes of these lengths that end so.
+    """Return the columns of a log with episodes of the given lengths and ends.
 
-    ``following``: whether truncated rows say what was observed next.
+    ``following``: whether truncated rows have the next observation.
     """
     rng = np.random.default_rng(seed)
     n = int(np.sum(lengths))
     last = np.cumsum(lengths) - 1
     how = np.full(n, "", dtype="<U10")
     how[last] = np.broadcast_to(ends, len(lengths))
-    whole = rng.dirichlet(np.ones(actions), n) * 0.7 + 0.3 / actions
-    action = np.array([rng.choice(actions, p=row / row.sum()) for row in whole])
-    found = {"episode_id": np.repeat(np.arange(len(lengths)) + 10, lengths)}
+    probabilities = rng.dirichlet(np.ones(actions), n) * 0.7 + 0.3 / actions
+    action = np.array([rng.choice(actions, p=row / row.sum()) for row in probabilities])
+    data = {"episode_id": np.repeat(np.arange(len(lengths)) + 10, lengths)}
     if step:
-        found["step"] = np.concatenate([np.arange(length) for length in lengths])
-    found |= {f"obs_{j}": rng.normal(size=n) for j in range(d)}
-    found |= {"action": action, "reward": rng.normal(size=n)}
-    found |= {"terminated": how == "terminated", "truncated": how == "truncated"}
+        data["step"] = np.concatenate([np.arange(length) for length in lengths])
+    data |= {f"obs_{j}": rng.normal(size=n) for j in range(d)}
+    data |= {"action": action, "reward": rng.normal(size=n)}
+    data |= {"terminated": how == "terminated", "truncated": how == "truncated"}
     if following:
         for j in range(d):
-            found[f"next_obs_{j}"] = np.where(how == "truncated", rng.normal(size=n), np.nan)
-    found["behavior_prob"] = whole[np.arange(n), action]
+            data[f"next_obs_{j}"] = np.where(how == "truncated", rng.normal(size=n), np.nan)
+    data["behavior_prob"] = probabilities[np.arange(n), action]
     if mu:
-        found |= {f"mu_{a}": whole[:, a] for a in range(actions)}
+        data |= {f"mu_{a}": probabilities[:, a] for a in range(actions)}
         if following:
-            there = rng.dirichlet(np.ones(actions), n)
+            next_mu = rng.dirichlet(np.ones(actions), n)
             for a in range(actions):
-                found[f"next_mu_{a}"] = np.where(how == "truncated", there[:, a], np.nan)
-    return found
+                data[f"next_mu_{a}"] = np.where(how == "truncated", next_mu[:, a], np.nan)
+    return data
 
 
 def mixed(seed=0, **options):

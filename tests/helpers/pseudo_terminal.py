@@ -1,4 +1,4 @@
-"""Commands run as a person would run them: in a terminal, whose screen is read afterwards."""
+"""Commands run in a pseudo-terminal, whose screen is read afterwards."""
 
 import contextlib
 import fcntl
@@ -19,22 +19,22 @@ OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""Makes the pseudo-terminal the one that Ctrl-C is typed into, then becomes the command."""
+"""Makes the pseudo-terminal the controlling one, for Ctrl-C, and executes the command."""
 
 SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 BAR = re.compile(r"━+╺?━* *\d+%")
-"""A bar of progress, with what is done."""
+"""A progress bar with its percentage."""
 
 INTERRUPT = b"\x03"
-"""What Ctrl-C types."""
+"""The character of Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a command wrote to its terminal, and how it ended."""
+    """Output of a command in its terminal, and its exit status."""
 
     status: int
     written: str
@@ -44,12 +44,12 @@ class Session:
 
     @property
     def text(self):
-        """What is on the screen at the end."""
+        """The screen at the end."""
         return "\n".join(self.lines)
 
     @property
     def flat(self):
-        """The same in one line, whatever its width."""
+        """The screen as one line."""
         return " ".join(self.text.split())
 
     @property
@@ -63,7 +63,7 @@ def in_terminal(
 ):
     """Run a command in a pseudo-terminal; type Ctrl-C once ``interrupt`` has been written.
 
-    A variable of the environment that is None is not set.
+    Environment variables that are None are unset.
     """
     near, far = os.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
@@ -109,7 +109,7 @@ def in_terminal(
 
 
 def assert_clean(session, *statuses):
-    """Check that a command ended as it should, and left the terminal as it found it."""
+    """Check the exit status, and that the terminal is left clean."""
     assert session.status in statuses, session.text
     assert "Traceback" not in session.written
     assert not session.cursor_hidden
@@ -118,11 +118,11 @@ def assert_clean(session, *statuses):
     assert not CONTROL.search(rest), repr(CONTROL.search(rest))
     colours = COLOUR.findall(session.written)
     assert not colours or colours[-1] in ("\x1b[0m", "\x1b[m"), "a colour is left on"
-    assert session.lines[-1] == "", "the prompt would not stand on a line of its own"
+    assert session.lines[-1] == "", "the prompt would not start a new line"
 
 
 def example_folder(folder: Path) -> Path:
-    """Write a small log, a policy and a study to try commands on."""
+    """Write a small log, a policy and a study as examples."""
     import saddleback as sb
 
     car = sb.collect(sb.problems.mountain_car(), episodes=60, rng=0)

@@ -1,4 +1,4 @@
-"""Small studies, and how to run them here and in a process of their own."""
+"""Small studies, and functions to run them in this process or another."""
 
 import itertools
 import re
@@ -41,6 +41,25 @@ name = "ExpectedSarsa"
 lam = 0.5
 """
 
+GOOD = """\
+steps = 100
+seed = 1
+runs = 2
+[grid]
+alpha = [0.1, 0.2]
+ratio = [1.0]
+[[problem]]
+name = "two_state"
+[[rule]]
+name = "GES"
+lam = [0.0, 0.5]
+"""
+
+
+def changed(old, new):
+    assert GOOD.count(old) == 1
+    return GOOD.replace(old, new)
+
 
 def written(folder, text=SMALL, name="study.toml"):
     """Write a study file; return its path."""
@@ -50,21 +69,21 @@ def written(folder, text=SMALL, name="study.toml"):
 
 
 def finished(path, out, *, share=None, workers=2):
-    """Run a study here, as the command does; return its rows."""
+    """Run a study in this process, as the command does; return its rows."""
     study = read_study(path) if share is None else read_study(path, share=share)
-    with threads(workers) as place, Store.open(out, study.plain(), "") as store:
-        run_tasks(tasks_of(study, path.parent), store, place)
+    with threads(workers) as executor, Store.open(out, study.as_dict(), "") as store:
+        run_tasks(tasks_of(study, path.parent), store, executor)
         return store.table()
 
 
 def ordered(rows):
-    """Return rows in an order that does not depend on how they were shared out."""
+    """Return rows in an order independent of their division into tasks."""
     keys = ("problem", "rule", "run", "point", "alpha", "beta")
     return rows.sort_by([(key, "ascending") for key in keys])
 
 
 def bits(rows):
-    """Return every column of rows, ordered, to be compared to the bit."""
+    """Return every column of the ordered rows, for bitwise comparison."""
     columns = {name: ordered(rows)[name].to_numpy() for name in rows.column_names}
     return {
         name: column.tolist() if column.dtype == object else column.tobytes()
@@ -73,18 +92,18 @@ def bits(rows):
 
 
 def shards(store):
-    """Return the bytes of every shard of a store, by its name."""
+    """Return the bytes of every shard of a store by name."""
     return {path.name: path.read_bytes() for path in (store / "shards").glob("*.parquet")}
 
 
 def command(*arguments):
-    """Return the command line of `saddleback` in a process of its own."""
+    """Return the command line of `saddleback` in a separate process."""
     return [sys.executable, "-m", "saddleback", *map(str, arguments)]
 
 
 @dataclass
 class Ended:
-    """How a command ended that was run here."""
+    """Outcome of a command that was run in this process."""
 
     exit_code: int
     stdout: str
@@ -92,7 +111,7 @@ class Ended:
 
 
 def invoked(*arguments):
-    """Run `saddleback` here, which spares a second of imports; messages are not broken."""
+    """Run `saddleback` in this process, which saves the imports; messages are unwrapped."""
     done = CliRunner().invoke(group, [str(argument) for argument in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -100,18 +119,18 @@ def invoked(*arguments):
 
 
 def sweep(*arguments):
-    """Run `saddleback sweep` here; messages are not broken into lines."""
+    """Run `saddleback sweep` in this process; messages are unwrapped."""
     return invoked("sweep", *arguments)
 
 
 def unbroken(text):
-    """Return text with lines joined that were broken because the next word did not fit."""
+    """Return text with wrapped lines joined."""
     lines = text.split("\n")
-    found = lines[:1]
+    joined = lines[:1]
     for before, line in itertools.pairwise(lines):
-        goes_on = re.match(r"  (\S+)", line)
-        if goes_on and len(before) + 1 + len(goes_on[1]) > 79:
-            found[-1] += f" {line[2:]}"
+        continuation = re.match(r"  (\S+)", line)
+        if continuation and len(before) + 1 + len(continuation[1]) > 79:
+            joined[-1] += f" {line[2:]}"
         else:
-            found.append(line)
-    return "\n".join(found)
+            joined.append(line)
+    return "\n".join(joined)

@@ -20,7 +20,7 @@ from saddleback.cli.group import group
 from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import page as page_module
 from saddleback.report import read_results, study_html, study_page, write
-from saddleback.sweep import Store, packed, run_study, run_tasks, threads
+from saddleback.sweep import Store, parquet_bytes, run_study, run_tasks, threads
 
 EVIL = "<img src=x onerror='window.hacked=1'>(0.5)"
 RULES = ("GES(0)", "GES(0.9)", EVIL)
@@ -58,9 +58,9 @@ def folder(tmp_path_factory):
     with Store.open(where, STUDY, "saddleback sweep x.toml --out sweep") as store:
         for run in range(RUNS):
             for problem in ("walk", "star & more"):
-                store.put(f"{problem[:4]}-{run}", packed(rows(problem, run)))
+                store.put(f"{problem[:4]}-{run}", parquet_bytes(rows(problem, run)))
         other = pa.table({"rule": ["GES"], "mse": [1.0]})  # of another kind: passed over
-        store.put("beside", packed(other))
+        store.put("beside", parquet_bytes(other))
     return where
 
 
@@ -151,7 +151,7 @@ def test_too_much_is_thinned_and_then_refused(folder, tmp_path, monkeypatch):
         few[k] = row | {"point": k, "updates": k}
     monkeypatch.undo()
     with Store.open(tmp_path / "long", {}, "") as store:
-        store.put("some", packed(pa.Table.from_pylist(few)))
+        store.put("some", parquet_bytes(pa.Table.from_pylist(few)))
     assert len(study_page(read_results(tmp_path / "long"))) < 3.2e6  # thinned until it fits
     monkeypatch.setattr(page_module, "LARGEST", 900_000)
     with pytest.raises(sb.errors.InvalidParameter, match=r"take 0\.9 MB|take 1\.0 MB"):
@@ -215,7 +215,7 @@ def test_rules_may_have_grids_of_their_own(visit, tmp_path):
             row["beta"], row["alpha"] = 0.0, row["alpha"] * (1 + row["beta"])
     table = [row for row in table if row["rule"] != EVIL or row["alpha"] != row["beta"]]
     with Store.open(tmp_path / "s", {}, "") as store:
-        store.put("some", packed(pa.Table.from_pylist(table)))
+        store.put("some", parquet_bytes(pa.Table.from_pylist(table)))
     found = {each.rule: each for each in read_results(tmp_path / "s").learned}
     assert (found["GES(0)"].second, found["GES(0)"].seconds.tolist()) == ("β", [0.0])
     assert found["GES(0.9)"].second == "β/α"
@@ -232,7 +232,7 @@ def odd(changed, tmp_path):
     """A store whose rows a function changed, or left out."""
     table = [row for row in map(changed, rows("walk", 0).to_pylist()) if row is not None]
     with Store.open(tmp_path / "s", {"seed": 1}, "") as store:
-        store.put("some", packed(pa.Table.from_pylist(table)))
+        store.put("some", parquet_bytes(pa.Table.from_pylist(table)))
     return write(study_page(read_results(tmp_path / "s")), tmp_path / "x.html")
 
 
@@ -242,7 +242,7 @@ def test_only_what_a_problem_has_can_be_chosen(visit, folder, tmp_path):
     shutil.copytree(folder, copy)
     table = [row for row in rows("third", 0).to_pylist() if row["rule"] == "GES(0)"]
     with Store.open(copy, STUDY, "") as store:
-        store.put("third", packed(pa.Table.from_pylist(table)))
+        store.put("third", parquet_bytes(pa.Table.from_pylist(table)))
     page = visit(write(study_page(read_results(copy)), tmp_path / "x.html"))
     page.select_option("#lam", "0.9")
     settle(page)
@@ -409,7 +409,7 @@ def test_settings_that_end_at_nothing_count(visit, tmp_path):
     for row in table:
         row["norm"] *= row["alpha"] > 0.01
     with Store.open(tmp_path / "s", {}, "") as store:
-        store.put("some", packed(pa.Table.from_pylist(table)))
+        store.put("some", parquet_bytes(pa.Table.from_pylist(table)))
     page = visit(write(study_page(read_results(tmp_path / "s")), tmp_path / "x.html"))
     page.select_option("#metric", "norm")
     settle(page)
@@ -503,7 +503,7 @@ def test_the_command_writes_beside_the_results_or_where_it_is_told(folder, tmp_p
 
 
 def test_bad_stores(folder, tmp_path):
-    assert "holds no results: there is no such file or folder." in refused(tmp_path / "none")
+    assert "holds no results: no such file or folder." in refused(tmp_path / "none")
     assert "it has no manifest.json, which saddleback sweep" in refused(tmp_path)
     assert f"Did you mean {folder}?" in refused(folder / "shards")
     shutil.copytree(folder, tmp_path / "two" / "one")
@@ -518,15 +518,15 @@ def test_bad_stores(folder, tmp_path):
     for each in (copy / "shards").iterdir():
         each.unlink()
     assert "holds no finished task yet" in refused(copy)
-    Store.load(copy).put("other", packed(pa.table({"square": [1.0]})))
+    Store.load(copy).put("other", parquet_bytes(pa.table({"square": [1.0]})))
     assert "results of another kind, without run, rule, point" in refused(copy)
-    Store.load(copy).put("other", packed(rows("walk", 0).slice(0, 0)))
+    Store.load(copy).put("other", parquet_bytes(rows("walk", 0).slice(0, 0)))
     assert "holds no rows of results" in refused(copy)
     manifest = copy / "manifest.json"
     sound = json.loads(manifest.read_text())
     for broken in ({"study": [1]}, {"study": STUDY | {"cases": 5}}, {"versions": None}):
         manifest.write_text(json.dumps(sound | broken))
-        assert "manifest.json is not the manifest of a store, or is damaged" in refused(copy)
+        assert "manifest.json is damaged, or not the manifest of a store" in refused(copy)
     manifest.write_text(json.dumps(sound | {"schema": 99}))
     assert "schema 99" in refused(copy)
     manifest.write_text("{")
@@ -537,7 +537,7 @@ def test_bad_stores(folder, tmp_path):
 def test_bad_results_and_bad_paths(folder, tmp_path, monkeypatch):
     other = tmp_path / "other.json"
     other.write_text('{"kind": "shopping list"}')
-    assert "holds shopping list: give what saddleback evaluate --save wrote" in refused(other)
+    assert "holds shopping list: give a file written by saddleback evaluate" in refused(other)
     other.write_text("not JSON")
     assert "is not JSON" in refused(other)
     assert "it is a folder" in refused(folder, "--out", tmp_path)

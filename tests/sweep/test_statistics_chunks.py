@@ -1,4 +1,4 @@
-"""Statistics of many files, group by group: the same to the bit, nothing lost, nothing twice."""
+"""Chunked statistics of many files: bit-identical, resumable, without lost or repeated files."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import load_statistics
 from saddleback.features import Polynomial
-from saddleback.sweep import Summing, statistics_chunks, threads
-from saddleback.sweep.statistics_chunks import sum_groups
+from saddleback.sweep import ChunkedStatistics, statistics_chunks, threads
+from saddleback.sweep.statistics_chunks import run_chunks
 from saddleback.sweep.task_progress import TaskProgress
 
 OPTIONS = [
@@ -28,7 +28,7 @@ LINE = Polynomial((-5.0, -5.0), (5.0, 5.0), degree=1)
 
 
 def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
-    """Write a log as files of episodes with these lengths; some of them go on in the next file."""
+    """Write a log as files of episodes with these lengths; some continue in the next file."""
     folder.mkdir(exist_ok=True)
     flat = [n for each in lengths for n in each]
     data = columns(flat, "terminated", actions=2)
@@ -45,13 +45,13 @@ def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
 
 def summing(paths, gamma=0.9):
     log = sb.Log(paths)
-    return Summing(log, (sb.GES(0.5), sb.GES(0.0)), {"even": "uniform"}, LINE, gamma)
+    return ChunkedStatistics(log, (sb.GES(0.5), sb.GES(0.0)), {"even": "uniform"}, LINE, gamma)
 
 
 def together(what, folder, workers=1):
     tasks = what.tasks()
     with threads(workers) as place:
-        return sum_groups(
+        return run_chunks(
             what,
             tasks,
             folder,
@@ -69,8 +69,8 @@ def equal(one, two):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(statistics_chunks, "ROWS", 6)
-    monkeypatch.setattr(statistics_chunks, "BYTES_A_ROW", 10**9)
+    monkeypatch.setattr(statistics_chunks, "MIN_ROWS", 6)
+    monkeypatch.setattr(statistics_chunks, "BYTES_PER_ROW", 10**9)
 
 
 def names(groups):
@@ -78,15 +78,15 @@ def names(groups):
 
 
 @pytest.mark.usefixtures("small")
-def test_groups_are_files_in_order_of_enough_rows(tmp_path):
-    assert names(summing(files(tmp_path / "a")).groups()) == [["0"], ["1", "2"], ["3", "4"]]
+def test_chunks_are_consecutive_files_with_a_minimum_of_rows(tmp_path):
+    assert names(summing(files(tmp_path / "a")).chunks()) == [["0"], ["1", "2"], ["3", "4"]]
 
 
 @pytest.mark.usefixtures("small")
-def test_no_episode_is_cut_between_groups(tmp_path):
+def test_no_episode_is_split_between_chunks(tmp_path):
     paths = files(tmp_path / "a", torn=(0, 2))
     what = summing(paths)
-    assert names(what.groups()) == [["0", "1"], ["2", "3"], ["4"]]
+    assert names(what.chunks()) == [["0", "1"], ["2", "3"], ["4"]]
     whole = together(what, tmp_path / "parts")
     alone = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
     other = together(summing(alone), tmp_path / "other")
@@ -94,37 +94,37 @@ def test_no_episode_is_cut_between_groups(tmp_path):
     np.testing.assert_array_equal(whole.prints, other.prints)
 
 
-def test_large_sums_are_made_of_more_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(statistics_chunks, "ROWS", 1)
+def test_larger_statistics_get_larger_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(statistics_chunks, "MIN_ROWS", 1)
     what = summing(files(tmp_path / "a"))
     p, pairs = 2 * LINE.size, 4
-    monkeypatch.setattr(statistics_chunks, "BYTES_A_ROW", 8 * pairs * 20 * p * p // 9)
-    assert names(what.groups()) == [["0", "1"], ["2"], ["3", "4"]]
+    monkeypatch.setattr(statistics_chunks, "BYTES_PER_ROW", 8 * pairs * 20 * p * p // 9)
+    assert names(what.chunks()) == [["0", "1"], ["2"], ["3", "4"]]
 
 
 @pytest.mark.usefixtures("small")
-def test_the_same_bits_with_any_number_of_workers(tmp_path):
+def test_results_are_bit_identical_for_any_number_of_workers(tmp_path):
     what = summing(files(tmp_path / "a"))
     found = [together(what, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
     for other in found[1:]:
         equal(found[0], other)
     one, two, three = (
-        what.sum_up(sb.Log(list(paths), actions=["0", "1"])) for paths in what.groups()
+        what.compute(sb.Log(list(paths), actions=["0", "1"])) for paths in what.chunks()
     )
     equal(found[0], one.merge(two.merge(three)))
-    whole = what.sum_up(what.log)
+    whole = what.compute(what.log)
     np.testing.assert_allclose(found[0].A, whole.A, atol=1e-12)
     np.testing.assert_array_equal(found[0].steps, whole.steps)
 
 
 @pytest.mark.usefixtures("small")
-def test_only_what_is_missing_or_changed_is_summed_up_again(tmp_path, monkeypatch):
+def test_only_missing_or_changed_chunks_are_computed(tmp_path, monkeypatch):
     paths = files(tmp_path / "a")
     done = []
-    original = Summing.sum_up
+    original = ChunkedStatistics.compute
     monkeypatch.setattr(
-        Summing,
-        "sum_up",
+        ChunkedStatistics,
+        "compute",
         lambda self, log, *rest, **more: (
             done.append(len(log.sources)) or original(self, log, *rest, **more)
         ),
@@ -143,15 +143,15 @@ def test_only_what_is_missing_or_changed_is_summed_up_again(tmp_path, monkeypatc
 
 
 @pytest.mark.usefixtures("small")
-def test_sums_of_something_else_are_not_mixed_in(tmp_path):
+def test_statistics_of_other_settings_are_not_mixed(tmp_path):
     paths = files(tmp_path / "a")
     together(summing(paths), tmp_path / "parts")
-    with pytest.raises(InvalidParameter, match=r"statistics: gamma is 0\.9, here 0\.8"):
+    with pytest.raises(InvalidParameter, match=r"statistics: gamma is 0\.9 there and 0\.8 here"):
         together(summing(paths, gamma=0.8), tmp_path / "parts")
 
 
 @pytest.mark.usefixtures("small")
-def test_a_damaged_part_is_named_and_made_again(tmp_path, caplog):
+def test_a_damaged_chunk_is_reported_and_recomputed(tmp_path, caplog):
     what = summing(files(tmp_path / "a"))
     first = together(what, tmp_path / "parts")
     shard = sorted((tmp_path / "parts" / "shards").glob("*.npz"))[1]
@@ -159,12 +159,12 @@ def test_a_damaged_part_is_named_and_made_again(tmp_path, caplog):
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
     equal(first, together(what, tmp_path / "parts"))
-    assert f"{shard.name} was damaged; set aside and computed again." in caplog.text
+    assert f"{shard.name} was damaged; moved to damaged/ and recomputed." in caplog.text
     assert (tmp_path / "parts" / "damaged" / shard.name).read_bytes() == bytes(content)
 
 
 @pytest.mark.usefixtures("small")
-def test_the_command_keeps_parts_until_all_are_there(tmp_path):
+def test_the_command_keeps_chunks_until_all_are_complete(tmp_path):
     paths = files(tmp_path / "a")
     out = tmp_path / "year.stats"
     broken = pq.read_table(paths[3])
@@ -185,7 +185,7 @@ def test_the_command_keeps_parts_until_all_are_there(tmp_path):
     assert load_statistics(out).steps.sum() == 37
 
 
-def test_few_rows_are_one_pass_and_leave_nothing_behind(tmp_path):
+def test_a_small_log_is_read_in_one_pass_and_leaves_no_folder(tmp_path):
     paths = files(tmp_path / "a")
     out = tmp_path / "x.stats"
     found = CliRunner().invoke(group, ["stats", *paths, *OPTIONS, "--out", str(out)])
@@ -193,7 +193,7 @@ def test_few_rows_are_one_pass_and_leave_nothing_behind(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.stats"]
 
 
-def test_workers_or_a_cluster_not_both(tmp_path):
+def test_workers_and_a_cluster_exclude_each_other(tmp_path):
     paths = files(tmp_path / "a")
     both = ["--workers", "2", "--dask", "tcp://127.0.0.1:1"]
     found = CliRunner().invoke(
@@ -204,44 +204,46 @@ def test_workers_or_a_cluster_not_both(tmp_path):
 
 
 @pytest.mark.usefixtures("small")
-def test_a_target_of_ones_own_is_found_from_any_folder(tmp_path, monkeypatch):
-    from saddleback.cli.cmd_stats import anywhere
+def test_paths_of_custom_targets_are_made_absolute(tmp_path, monkeypatch):
+    from saddleback.cli.target_options import absolute_spec
 
     monkeypatch.chdir(tmp_path)
-    assert anywhere("new.py:probs") == f"{tmp_path}/new.py:probs"
-    assert anywhere("always:1") == "always:1"
-    assert anywhere("uniform") == "uniform"
+    assert absolute_spec("new.py:probs") == f"{tmp_path}/new.py:probs"
+    assert absolute_spec("always:1") == "always:1"
+    assert absolute_spec("uniform") == "uniform"
 
 
 @pytest.mark.usefixtures("small")
-def test_another_column_or_behaviour_is_something_else(tmp_path):
+def test_another_column_or_behaviour_is_another_study(tmp_path):
     paths = files(tmp_path / "a")
     for path in paths:
         table = pq.read_table(path)
         pq.write_table(table.append_column("cost", table["reward"]), path)
     together(summing(paths), tmp_path / "parts")
     other = replace(summing(paths), log=sb.Log(paths, columns={"reward": "cost"}))
-    with pytest.raises(InvalidParameter, match=r"columns: reward is 'reward', here 'cost'"):
+    with pytest.raises(
+        InvalidParameter, match=r"columns: reward is 'reward' there and 'cost' here"
+    ):
         together(other, tmp_path / "parts")
     other = replace(summing(paths), log=sb.Log(paths, behaviour=sb.policies.uniform(2)))
-    with pytest.raises(InvalidParameter, match=r"statistics: behaviour is nothing, here"):
+    with pytest.raises(InvalidParameter, match=r"statistics: behaviour is missing there and"):
         together(other, tmp_path / "parts")
 
 
 @pytest.mark.usefixtures("small")
-def test_an_id_in_two_groups_is_refused_as_in_one_pass(tmp_path):
+def test_an_id_in_two_chunks_is_refused_as_in_one_pass(tmp_path):
     paths = files(tmp_path / "a")
     table = pq.read_table(paths[4])
     first = pq.read_table(paths[0])["episode_id"][0].as_py()
     ids = pa.array(np.repeat([first, 999], 7))
     place = table.column_names.index("episode_id")
     pq.write_table(table.set_column(place, "episode_id", ids), paths[4])
-    with pytest.raises(InvalidParameter, match="1 episode id is in several files"):
+    with pytest.raises(InvalidParameter, match="1 episode id occurs in several files"):
         together(summing(paths), tmp_path / "parts")
 
 
 @pytest.mark.parametrize("names", [None, ["no", "yes"]])
-def test_actions_are_counted_by_their_column_alone(names):
+def test_actions_are_counted_from_the_action_column(names):
     data = columns([3, 5, 4], "terminated", actions=2)
     if names is not None:
         data["action"] = np.array(names)[data["action"]]

@@ -1,7 +1,6 @@
-"""Study files: what is wrong with them is said with its line; what is right is run exactly so."""
+"""Studies: division into tasks, results, summaries, cost estimates and the command."""
 
 import json
-import re
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.studies import SMALL, bits, finished, ordered, sweep, written
+from helpers.studies import SMALL, bits, changed, finished, ordered, sweep, written
 from saddleback import System, learn, problems
-from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
     Study,
-    StudyError,
     cost_estimate,
     plan,
     read_study,
@@ -25,364 +22,8 @@ from saddleback.sweep import (
     tasks_of,
     threads,
 )
-from saddleback.sweep.store import facts_of
+from saddleback.sweep.store import shard_metadata
 from saddleback.sweep.study import Case
-from saddleback.sweep.toml_lines import lines
-
-GOOD = """\
-steps = 100
-seed = 1
-runs = 2
-[grid]
-alpha = [0.1, 0.2]
-ratio = [1.0]
-[[problem]]
-name = "two_state"
-[[rule]]
-name = "GES"
-lam = [0.0, 0.5]
-"""
-
-TOY = """\
-from saddleback import problems
-
-def good(gamma=0.9, **rest):
-    return problems.two_state(gamma=gamma)
-
-def divides():
-    return 1 / 0
-
-def number():
-    return 5
-
-def stream():
-    import numpy as np
-    from saddleback import Stream
-    return Stream.of(phi=np.eye(2), bootstrap=np.eye(2), rewards=[0, 1], discounts=0.9, decay=0.5)
-
-constant = 7
-"""
-
-SHORT = "lists numbers, or in short: { scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0."
-LONG = "say how long to learn: steps = 50_000, or episodes = 500."
-POINTS = "checkpoints must be a whole number from 2 to 100,000, or list steps; got "
-EACH = "each lists values: each = { gamma = [0.9, 0.99] }."
-TWO = 'give name = "two_state", or make = "module.py:function".'
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "toy.py").write_text(TOY)
-    return tmp_path
-
-
-def complaints(folder, text):
-    with pytest.raises(StudyError) as raised:
-        read_study(written(folder, text))
-    start = f"{folder / 'study.toml'}:"
-    said = str(raised.value).split("\n")
-    assert all(line.startswith(start) for line in said)
-    return [line.removeprefix(start) for line in said]
-
-
-def changed(old, new):
-    assert GOOD.count(old) == 1
-    return GOOD.replace(old, new)
-
-
-# Bad input: a line, what it becomes, and what is said of it.
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("seed = 1", "seed = -1", "2: seed must be a whole number from 0 to 1,000,000,000,000, got -1."),
-        ("seed = 1", "seed = 1.5", "2: seed must be a whole number from 0 to 1,000,000,000,000, got 1.5."),
-        ("seed = 1", "seed = true", "2: seed must be a whole number from 0 to 1,000,000,000,000, got True."),
-        ("runs = 2", "runs = 0", "3: runs must be a whole number from 1 to 1,000,000,000,000, got 0."),
-        ("runs = 2", "runs = '2'", "3: runs must be a whole number from 1 to 1,000,000,000,000, got '2'."),
-        ("seed = 1", "sample = 0", "2: sample must be a whole number from 1 to 1,000,000,000,000, got 0."),
-        ("seed = 1", "theta0 = 'a'", "2: theta0 must be a number up to 1e+100, got 'a'."),
-        ("seed = 1", "theta0 = inf", "2: theta0 must be a number up to 1e+100, got inf."),
-        ("seed = 1", "theta0 = -1e308", "2: theta0 must be a number up to 1e+100, got -1e+308."),
-        ("seed = 1", "theta0 = 1" + 400 * "0", "2: theta0 must be a number up to 1e+100, got 1000"),
-        ("seed = 1", "sead = 1", "2: unknown key 'sead'. Did you mean 'seed'? Known: title, seed"),
-        ("seed = 1", "xyzzy = 1", "2: unknown key 'xyzzy'. Known: title, seed"),
-        ("steps = 100", "", "1: " + LONG),
-        ("steps = 100", "steps = 5\nepisodes = 5", "2: give steps or episodes, not both."),
-        ("steps = 100", "steps = 0", "1: steps must be a whole number from 1 to 1,000,000,000,000, got 0."),
-        ("steps = 100", "steps = 1e3", "1: steps must be a whole number from 1 to 1,000,000,000,000, got 1000.0."),
-        ("seed = 1", "metrics = []", "2: metrics must list names, each once, got []."),
-        ("seed = 1", "metrics = 'mse'", "2: metrics must list names, each once, got 'mse'."),
-        ("seed = 1", "metrics = ['mse', 'mse']", "2: metrics must list names, each once, got ['mse', 'mse']."),
-        ("seed = 1", "metrics = ['mspb']", "2: unknown metric 'mspb'. Did you mean 'mspbe'? Known: mspbe, mse, norm."),
-        ("seed = 1", "metrics = [['mse']]", "2: metric must be a name, got ['mse']. Known: mspbe, mse, norm."),
-        ("seed = 1", "checkpoints = 1", f"2: {POINTS}1."),
-        ("seed = 1", "checkpoints = true", f"2: {POINTS}True."),
-        ("seed = 1", "checkpoints = 2.5", f"2: {POINTS}2.5."),
-        ("seed = 1", "checkpoints = 'all'", f"2: {POINTS}'all'."),
-        ("seed = 1", "checkpoints = []", f"2: {POINTS}[]."),
-        ("seed = 1", "checkpoints = [1, 2.5]", f"2: {POINTS}[1, 2.5]."),
-        ("seed = 1", "checkpoints = [[1], [2, 3]]", f"2: {POINTS}[[1], [2, 3]]."),
-        ("seed = 1", "checkpoints = [5, 101]", "2: checkpoints lists 101, but two_state has steps 0 to 100."),
-        ("seed = 1", "checkpoints = [-1]", "2: checkpoints lists -1, but two_state has steps 0 to 100."),
-        ("[grid]", "[[grid]]", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "beta = [0.1]\nxyzzy = 1", "4: the step sizes are missing: [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "alpha = []", "5: alpha must list numbers, each once, got []."),
-        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0.1]", "5: alpha must list numbers, each once, got [0.1, 0.1]."),
-        ("alpha = [0.1, 0.2]", "alpha = ['x']", "5: alpha must list numbers, each once, got ['x']."),
-        ("alpha = [0.1, 0.2]", "alpha = [true]", "5: alpha must list numbers, each once, got [True]."),
-        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0]", "5: alpha must be above 0 and finite, got 0."),
-        ("alpha = [0.1, 0.2]", "alpha = [nan]", "5: alpha must be above 0 and finite, got nan."),
-        ("alpha = [0.1, 0.2]", "alpha = inf", "5: alpha must be above 0 and finite, got inf."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0 }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: powers of alpha must go up, from -1000 at least to 1000 at most, got [1, 0]."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: powers of alpha must go up, from -1000 at least to 1000 at most, got [0, 3000]."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0.0, 1.0] }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = 1" + 400 * "0", "5: alpha must be above 0 and finite, got 1000"),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1" + 400 * "0" + ", powers = [0, 1] }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 'a', powers = [0, 1] }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = -1, powers = [0, 1] }", "5: alpha must be above 0 and finite, got -1.0."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, power = [0, 1] }", "5: unknown key 'power' in alpha. Did you mean 'powers'? Known: scale, powers."),
-        ("ratio = [1.0]", "ratio = [-1.0]", "6: ratio must be above 0 and finite, got -1.0."),
-        ("ratio = [1.0]", "ratio = [1.0]\nbeta = [0.1]", "7: give beta or ratio (β/α), not both."),
-        ("ratio = [1.0]", "", "4: rules with two step sizes need ratio = [1.0, …] (β/α), or beta."),
-        ("ratio = [1.0]", "ratio = 1.0\nschedule = 'invers'", "7: unknown schedule 'invers'. Did you mean 'inverse'?"),
-        ("ratio = [1.0]", "ratio = 1.0\nschedule = ['a']", "7: schedule must be a name, got ['a']."),
-        ("ratio = [1.0]", "ratio = 1.0\nalpa = 1.0", "7: unknown key 'alpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta"),
-        ("[[problem]]", "[problem]", "7: write each problem as a table of its own, [[problem]]."),
-        ('name = "two_state"', "", "7: " + TWO),
-        ('name = "two_state"', 'name = "two_state"\nmake = "toy.py:good"', "7: " + TWO),
-        ('name = "two_state"', 'name = "two_sate"', "8: unknown problem 'two_sate'. Did you mean 'two_state'?"),
-        ('name = "two_state"', "name = 5", "8: problem must be a name, got 5."),
-        ('name = "two_state"', 'name = "two_state"\ngama = 0.5', "9: unknown key 'gama' in [[problem]] two_state. Did you mean 'gamma'? Known: name, make, label, steps, episodes, each, gamma, rewards."),
-        ('name = "two_state"', 'name = "two_state"\ngamma = 2', "9: FiniteMDP: gamma must be a number in [0, 1], got 2."),
-        ('name = "two_state"', 'name = "two_state"\nsteps = 5\nepisodes = 5', "10: give steps or episodes, not both."),
-        ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
-        ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "9: two_state has no episodes; give steps instead."),
-        ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
-        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma lists nothing."),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: 'two_state gamma=0.5' is there twice: give it another label."),
-        ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: 'two_state' is there twice: give it another label."),
-        ('name = "two_state"', 'name = "random_mdp"', "7: random_mdp is drawn at random: say which, rng = 0."),
-        ('name = "two_state"', "make = 5", "8: make = 5: write path/to/module.py:function."),
-        ('name = "two_state"', 'make = "toy.py"', "8: make = 'toy.py': write path/to/module.py:function."),
-        ('name = "two_state"', 'make = "toy.py:goof"', "'goof'. Did you mean 'good'?"),
-        ('name = "two_state"', 'make = "toy.py:divides"', "7: ZeroDivisionError: division by zero."),
-        ('name = "two_state"', 'make = "toy.py:number"', "7: study: problem must be a Problem, got 5."),
-        ('name = "two_state"', 'make = "toy.py:stream"', "7: toy.py:stream is given, 2 steps; a study samples its problems."),
-        ('name = "two_state"', 'make = "toy.py:constant"', "7: TypeError: 'int' object is not callable."),
-        ('name = "two_state"', 'make = "nowhere.py:good"', "nowhere.py: No such file or directory."),
-        ('name = "two_state"', 'make = "toy.py:good"\nday = 2020-01-01', "parameters are numbers, texts, true, false, and lists and tables of them; got {'day': datetime"),
-        ('name = "two_state"', 'make = "toy.py:good"\nfar = inf', "parameters are numbers, texts, true, false, and lists and tables of them; got {'far': inf}."),
-        ("[[rule]]", "[rule]", "9: write each rule as a table of its own, [[rule]]."),
-        ('name = "GES"', "", '9: the rule has no name: name = "GES".'),
-        ('name = "GES"', "name = 3", "10: rule must be a name, got 3."),
-        ('name = "GES"', 'name = "GSE"', "10: unknown rule 'GSE'. Did you mean 'GES'?"),
-        ('name = "GES"', 'name = "TD"', "9: TD(0) on two_state: TD(0) learns state values but the problem's features describe action values"),
-        ('name = "GES"', 'name = "Sarsa"', "9: Sarsa(0) on two_state: Sarsa(0) evaluates the behaviour policy"),
-        ("lam = [0.0, 0.5]", "", "9: GES: give its parameter 'lam'."),
-        ("lam = [0.0, 0.5]", "lam = []", "11: lam lists nothing."),
-        ("lam = [0.0, 0.5]", "lam = 2", "11: Importance: lam must be a number in [0, 1], got 2."),
-        ("lam = [0.0, 0.5]", "lam = 1" + 400 * "0", "11: Importance: lam must be a number in [0, 1], got 1000"),
-        ("lam = [0.0, 0.5]", "lamb = 0", "11: unknown key 'lamb' in [[rule]] GES. Did you mean 'lam'? Known: name, lam."),
-        ("lam = [0.0, 0.5]", "lam = [0.5, 0.5]", "9: GES(0.5) is there twice."),
-        ("lam = [0.0, 0.5]", "lam = 0\n[[rule]]\nname = 'GES'\nlam = 0.0", "12: GES(0) is there twice."),
-        ('"GES"\nlam = [0.0, 0.5]', '"TDRC"\nlam = 0\n[[rule]]\nname = "TDRC"\nlam = 0\neta = 1.0', "12: TDRC(0) is there twice."),
-    ],
-)  # fmt: skip
-def test_bad_studies(folder, old, new, message):
-    assert any(message in line for line in complaints(folder, changed(old, new)))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("steps = 100", "stpes = 100", "1: unknown key 'stpes'. Did you mean 'steps'? Known: title, seed"),
-        ("[grid]", "[gird]", "4: unknown key 'gird'. Did you mean 'grid'? Known: title, seed"),
-        ("alpha = [0.1, 0.2]", "alhpa = [0.1]", "5: unknown key 'alhpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta, ratio, schedule."),
-        ("ratio = [1.0]", "ration = [1.0]", "6: unknown key 'ration' in [grid]. Did you mean 'ratio'?"),
-        ("[[problem]]", "[[problm]]", "7: unknown key 'problm'. Did you mean 'problem'?"),
-        ('name = "two_state"', 'nmae = "two_state"', "8: unknown key 'nmae' in [[problem]]. Did you mean 'name'?"),
-        ('name = "GES"', 'nmae = "GES"', "10: unknown key 'nmae' in [[rule]]. Did you mean 'name'?"),
-        ("lam = [0.0, 0.5]", "lmbda = 0.5", "11: unknown key 'lmbda' in [[rule]] GES."),
-    ],
-)  # fmt: skip
-def test_a_misspelt_key_is_named_and_not_what_is_missing_for_it(folder, old, new, message):
-    (said,) = complaints(folder, changed(old, new))
-    assert said.startswith(message)
-
-
-def test_all_that_is_wrong_is_said_at_once_and_once(folder):
-    text = "runs = 0\n" + changed("seed = 1", "sead = 1").replace("GES", "ges").replace(
-        "runs = 2\n", ""
-    )
-    said = complaints(folder, text)
-    assert [line.split(":")[0] for line in said] == ["1", "3", "10"]
-    assert complaints(folder, "") == [
-        "1: the step sizes are missing: [grid] with alpha = [0.1, …].",
-        "1: there is no problem: add at least one [[problem]].",
-        "1: there is no rule: add at least one [[rule]].",
-    ]  # fmt: skip
-
-
-def test_every_rule_is_tried_on_every_problem(folder):
-    text = changed('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "random_walk"')
-    said = complaints(folder, text)
-    assert [line.split(" learns")[0] for line in said] == [
-        "11: GES(0) on random_walk: GES(0)", "11: GES(0.5) on random_walk: GES(0.5)",
-    ]  # fmt: skip
-
-
-def test_what_cannot_be_measured(folder):
-    text = changed('name = "two_state"', 'name = "mountain_car"')
-    assert read_study(written(folder, text)).metrics == ("mspbe",)
-    (said,) = complaints(folder, "metrics = ['norm', 'mse']\n" + text)  # once, for all rules
-    assert said == (
-        "1: mountain_car: mse cannot be measured there: true values are not known. Leave it out."
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("seed = = 3", "not TOML: Invalid value (at line 1, column 8)."),
-        ("seed = 1\nseed = 2", "not TOML: Cannot overwrite a value"),
-        ("[grid\n", "not TOML: Expected ']' at the end of a table declaration (at line 1"),
-    ],
-)
-def test_what_is_not_toml(tmp_path, text, message):
-    with pytest.raises(StudyError, match=re.escape(f"study.toml: {message}")):
-        read_study(written(tmp_path, text))
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    for path, why in [
-        (tmp_path / "none.toml", "No such file or directory"),
-        (tmp_path, "Is a directory"),
-        (tmp_path / "bytes.toml", "it is not text"),
-    ]:
-        (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(InvalidParameter, match=re.escape(f"cannot read {path}: {why}.")):
-            read_study(path)
-
-
-def test_lines_of_values_that_go_on():
-    text = '''title = """
-[[rule]]
-seed = 3"""
-metrics = [  # with ] and "
-  "mse",
-  "a = [",
-]
-seed = 1
-[[rule]]
-lam = { a = "}" }
-lom = \'\'\'
-seed = 4\'\'\'
-[[ rule ]] # second
-lam = 3
-'''
-    assert lines(text) == {
-        ("title",): 1, ("metrics",): 4, ("seed",): 8, ("rule", 0): 9, ("rule",): 9,
-        ("rule", 0, "lam"): 10, ("rule", 0, "lom"): 11, ("rule", 1): 13, ("rule", 1, "lam"): 14,
-    }  # fmt: skip
-
-
-# Good input.
-
-
-def test_short_forms(folder):
-    text = changed("alpha = [0.1, 0.2]", "alpha = { scale = 0.1, powers = [-2, 1] }")
-    text = text.replace("ratio = [1.0]", "beta = 0.5\nschedule = 'inverse'")
-    study = read_study(written(folder, text))
-    assert study.alphas == (0.025, 0.05, 0.1, 0.2)
-    assert study.betas == (0.5,)
-    assert (study.ratio, study.schedule, study.title) == (False, "inverse", "study")
-    (part,) = study.parts()
-    alpha, beta = study.step_sizes(part)
-    assert alpha.at(4).ravel().tolist() == [a / 4 for a in study.alphas]
-    assert beta.at(4).ravel().tolist() == [0.125] * 4
-
-
-def test_a_ratio_is_of_each_alpha(folder):
-    study = read_study(written(folder, changed("ratio = [1.0]", "ratio = [0.5, 2.0]")))
-    (part,) = study.parts()
-    assert study.step_sizes(part)[1].tolist() == [[0.05, 0.2], [0.1, 0.4]]
-
-
-def test_each_and_lengths_of_their_own(folder):
-    more = """name = "two_state"
-label = "toy"
-steps = 50
-each = { gamma = [0.5, 0.9], rewards = [[[1, 2], [3, 4]]] }
-[[problem]]
-name = "two_state"
-"""
-    study = read_study(written(folder, changed('name = "two_state"\n', more)))
-    said = [(case.label, case.count, case.points[-1]) for case in study.cases]
-    assert said == [
-        ("toy gamma=0.5, rewards=[[1, 2], [3, 4]]", 50, 50),
-        ("toy gamma=0.9, rewards=[[1, 2], [3, 4]]", 50, 50),
-        ("two_state", 100, 100),
-    ]
-    assert study.cases[0].build(folder).mdp.gamma == 0.5
-
-
-@pytest.mark.parametrize(
-    ("given", "points"),
-    [("3", (0, 25, 100)), ("[50, 5, 5]", (5, 50, 100)), ("[0, 100]", (0, 100))],
-)
-def test_checkpoints(folder, given, points):
-    text = changed("seed = 1", f"checkpoints = {given}")
-    assert read_study(written(folder, text)).cases[0].points == points
-
-
-def test_episodes(folder):
-    text = changed('name = "two_state"', 'name = "random_walk"\nepisodes = 20')
-    text = text.replace("GES", "TD").replace("ratio = [1.0]\n", "")
-    study = read_study(written(folder, text))
-    (case,) = study.cases
-    assert (case.unit, case.count) == ("episodes", 20)
-    assert case.length == pytest.approx(9, rel=0.1)  # from the middle of five states
-    rows = finished(folder / "study.toml", folder / "s")
-    assert max(rows["point"].to_pylist()) == 20
-    assert min(rows["updates"].to_pylist()) == 0
-
-
-def test_a_problem_of_ones_own(folder):
-    text = changed('name = "two_state"', 'make = "toy.py:good"\neach = { gamma = [0.5, 0.9] }')
-    study = read_study(written(folder, text))
-    assert [case.label for case in study.cases] == [
-        "toy.py:good gamma=0.5",
-        "toy.py:good gamma=0.9",
-    ]
-    rows = finished(folder / "study.toml", folder / "own")
-    named = changed('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.9] }')
-    same = finished(written(folder, named), folder / "named")
-    mine, theirs = bits(rows), bits(same)
-    assert mine.pop("problem") != theirs.pop("problem")
-    assert mine == theirs
-
-    (folder / "toy.py").write_text(TOY + "\n# another version\n")
-    with pytest.raises(InvalidParameter, match=r"toy\.py has changed since the study was read"):
-        study.cases[0].build(folder)
-    other = read_study(written(folder, text))
-    assert other != study
-    with pytest.raises(InvalidParameter, match=r"there cases: toy\.py:good gamma=0\.5: mark is"):
-        Store.open(folder / "own", other.plain(), "")
-
-
-def test_plain_data_and_back(folder):
-    (folder / "study.toml").write_text(SMALL)
-    study = read_study(folder / "study.toml")
-    assert Study.of(json.loads(json.dumps(study.plain()))) == study
-
-
-# Sharing out.
 
 RULES = st.lists(
     st.sampled_from(
@@ -398,7 +39,7 @@ RULES = st.lists(
     share=st.integers(1, 20_000),
 )  # fmt: skip
 @settings(deadline=None, max_examples=100)
-def test_parts_cover_everything_once(rules, counts, runs, alphas, betas, share):
+def test_tasks_cover_every_run_rule_and_alpha_once(rules, counts, runs, alphas, betas, share):
     cases = tuple(
         Case(f"c{c}", "two_state", None, {}, None, "steps", count, (0, count), 1.0)
         for c, count in enumerate(counts)
@@ -408,33 +49,33 @@ def test_parts_cover_everything_once(rules, counts, runs, alphas, betas, share):
         tuple(2.0**-a for a in range(alphas)), tuple(2.0**-b for b in range(betas)), True,
         "constant", ("norm",), 10, 0.0, share,
     )  # fmt: skip
-    parts = list(study.parts())
+    parts = list(study.task_specs())
     assert len({part.name for part in parts}) == len(parts)
     covered = [
         (part.case, run, rule, alpha)
         for part in parts
-        for run in range(part.run, part.runs)
-        for rule in range(part.rule, part.rules)
-        for alpha in range(part.alpha, part.alphas)
+        for run in range(part.run_start, part.run_stop)
+        for rule in range(part.rule_start, part.rule_stop)
+        for alpha in range(part.alpha_start, part.alpha_stop)
     ]
     wanted = len(counts) * runs * len(rules) * alphas
     assert len(covered) == len(set(covered)) == wanted
     for part in parts:
-        inside = range(part.rule, part.rules)
+        inside = range(part.rule_start, part.rule_stop)
         assert len({study.rule(r).form.has_dual for r in inside}) == 1
-        steps = counts[part.case] * (part.alphas - part.alpha) * (part.runs - part.run)
-        assert part.size == steps * sum(study.width(r) for r in inside)
-        single = (part.runs - part.run, part.rules - part.rule, part.alphas - part.alpha)
-        assert part.size <= share or single == (1, 1, 1)
+        runs_, alphas_ = part.run_stop - part.run_start, part.alpha_stop - part.alpha_start
+        steps = counts[part.case] * alphas_ * runs_
+        assert part.size == steps * sum(study.beta_count(r) for r in inside)
+        assert part.size <= share or (runs_, len(inside), alphas_) == (1, 1, 1)
 
 
-def test_results_do_not_depend_on_shares_or_workers(tmp_path):
+def test_results_do_not_depend_on_task_size_or_workers(tmp_path):
     path = written(tmp_path)
     rows = finished(path, tmp_path / "whole", workers=1)
     assert len(rows) == 3 * 3 * 4 * (2 * 3 * 2 + 3)
     whole = bits(rows)
     study = read_study(path)
-    tasks = [len(list(study.parts()))]
+    tasks = [len(list(study.task_specs()))]
     for share, workers in [(1, 2), (700, 5), (2000, 1)]:
         rows = finished(path, tmp_path / str(share), share=share, workers=workers)
         assert bits(rows) == whole
@@ -442,15 +83,15 @@ def test_results_do_not_depend_on_shares_or_workers(tmp_path):
     assert tasks == [6, 81, 63, 21]
 
 
-def test_one_ratio_with_both_kinds_of_rules(tmp_path):
-    """Semi-gradient rules have no β, also where the others have only one."""
+def test_semi_gradient_rules_have_no_beta_beside_others(tmp_path):
+    """Semi-gradient rules have no β, even if the others have only one."""
     text = SMALL.replace("ratio = [0.5, 1.0]", "ratio = [1.0]")
     rows = finished(written(tmp_path, text), tmp_path / "s").to_pydict()
     for rule, alpha, beta in zip(rows["rule"], rows["alpha"], rows["beta"], strict=True):
         assert np.isnan(beta) if rule.startswith("ExpectedSarsa") else beta == alpha
 
 
-def test_a_run_can_be_done_again_by_hand(tmp_path):
+def test_learn_reproduces_a_run_of_a_study(tmp_path):
     path = written(tmp_path)
     rows = ordered(finished(path, tmp_path / "s"))
     case, run, problem = 2, 1, problems.random_mdp(rng=2)
@@ -475,12 +116,12 @@ def test_a_run_can_be_done_again_by_hand(tmp_path):
         assert [row["point"] for row in mine[:: len(mine) // 4]] == [0, 22, 89, 200]
 
 
-def test_facts_of_a_shard(tmp_path):
+def test_a_shard_records_task_study_and_seeds(tmp_path):
     path = written(tmp_path)
     finished(path, tmp_path / "s")
     study, manifest = read_study(path), json.loads((tmp_path / "s" / "manifest.json").read_text())
-    for part in study.parts():
-        facts = facts_of(tmp_path / "s" / "shards" / f"{part.name}.parquet")
+    for part in study.task_specs():
+        facts = shard_metadata(tmp_path / "s" / "shards" / f"{part.name}.parquet")
         assert facts["task"] == part.name
         assert facts["study"] == manifest["hash"]
         assert facts["entropy"] == 7
@@ -495,7 +136,7 @@ def found(rows):
     return pa.table({n: [row[k] for row in rows] for k, n in enumerate(names)})
 
 
-def test_summary():
+def test_the_summary_selects_the_best_setting_that_never_diverged():
     nan, inf = np.nan, np.inf
     rows = [
         # problem, rule, point, run, alpha, beta, diverged_at, mse
@@ -523,18 +164,18 @@ def test_summary():
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(cost_estimate, "LONG", 0.0)
-    monkeypatch.setattr(cost_estimate, "LEAST", 0.0)
+    monkeypatch.setattr(cost_estimate, "TOTAL_SECONDS", 0.0)
+    monkeypatch.setattr(cost_estimate, "MIN_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("share", [10**9, 700])
-def test_a_plan_is_exact_where_it_can_be(tmp_path, quick, share):
+def test_a_plan_counts_tasks_learners_and_steps_exactly(tmp_path, quick, share):
     path = written(tmp_path)
     study = read_study(path, share=share)
     told = plan(study, tmp_path)
     finished(path, tmp_path / "s", share=share)
     made = list((tmp_path / "s" / "shards").glob("*.parquet"))
-    facts = list(map(facts_of, made))
+    facts = list(map(shard_metadata, made))
     assert told.tasks == len(made)
     assert told.learners == sum(each["learners"] for each in facts)
     assert told.learner_steps == sum(each["learner_steps"] for each in facts)
@@ -545,16 +186,16 @@ def test_a_plan_is_exact_where_it_can_be(tmp_path, quick, share):
     assert told.memory >= rows * cost_estimate.ROW
 
 
-def test_plan_of_episodes(tmp_path, quick):
+def test_a_plan_estimates_the_steps_of_episodes(tmp_path, quick):
     text = changed('name = "two_state"', 'name = "random_walk"\nepisodes = 500')
     path = written(tmp_path, text.replace("GES", "TD").replace("ratio = [1.0]\n", ""))
     told = plan(read_study(path), tmp_path)
     finished(path, tmp_path / "s")
     (made,) = (tmp_path / "s" / "shards").glob("*.parquet")
-    assert told.learner_steps == pytest.approx(facts_of(made)["learner_steps"], rel=0.2)
+    assert told.learner_steps == pytest.approx(shard_metadata(made)["learner_steps"], rel=0.2)
 
 
-def test_the_plan_is_told_and_nothing_is_run(tmp_path, quick, monkeypatch):
+def test_plan_prints_the_cost_and_runs_nothing(tmp_path, quick, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path)
     done = sweep(path, "--plan", "--workers", 3)
@@ -573,7 +214,7 @@ def test_the_plan_is_told_and_nothing_is_run(tmp_path, quick, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml"]
 
 
-def test_results_as_json_and_as_tables(tmp_path, monkeypatch):
+def test_results_are_printed_as_json_or_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = written(tmp_path)
     done = sweep(path, "--json", "--quiet")
@@ -587,20 +228,20 @@ def test_results_as_json_and_as_tables(tmp_path, monkeypatch):
     again = sweep(path, "--quiet")
     assert again.exit_code == 0
     assert "random_mdp rng=2" in again.stdout
-    assert "least mspbe" in again.stdout
+    assert "smallest mspbe" in again.stdout
     assert again.stdout.endswith("results/study/shards/*.parquet\n")
     best = told["best"][0]
     assert f"{best['best']:.3g}" in again.stdout
 
 
-def test_labels_are_printed_as_they_are(tmp_path):
+def test_labels_are_printed_without_markup(tmp_path):
     path = written(tmp_path, changed('name = "two_state"', 'name = "two_state"\nlabel = "[b]x"'))
     done = sweep(path, "--out", tmp_path / "s")
     assert done.stdout.startswith("[b]x ")
     assert "study: 1 task on " in done.stderr
 
 
-def test_bad_studies_on_the_command_line(tmp_path, monkeypatch):
+def test_errors_of_a_study_file_are_printed_with_lines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, changed("seed = 1", "sead = 1").replace("runs = 2", "runs = 0"))
     done = sweep("study.toml")
@@ -614,25 +255,25 @@ def test_bad_studies_on_the_command_line(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml"]
 
 
-def test_help_fits(tmp_path):
+def test_help_fits_80_columns(tmp_path):
     done = sweep("--help")
     assert done.exit_code == 0
     assert "saddleback sweep study.toml --plan" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_a_store_grows_to_the_same_bits_in_any_order(tmp_path):
+def test_results_do_not_depend_on_the_order_of_tasks(tmp_path):
     study = read_study(written(tmp_path), share=2000)
     tasks = tasks_of(study, tmp_path)
     for name, order in (("one", tasks), ("other", tasks[::-1])):
-        with threads(2) as place, Store.open(tmp_path / name, study.plain(), "") as store:
+        with threads(2) as place, Store.open(tmp_path / name, study.as_dict(), "") as store:
             run_tasks(order, store, place)
     one, other = (Store.load(tmp_path / name).table() for name in ("one", "other"))
     assert bits(one) == bits(other)
     assert one["run"] == other["run"]  # shards are read in the order of their names
 
 
-def test_an_empty_address_is_no_cluster(tmp_path):
+def test_an_empty_dask_address_is_refused(tmp_path):
     done = sweep(written(tmp_path), "--dask", "")
     assert done.exit_code == 2
     assert "--dask is empty: give the address of a scheduler" in done.stderr

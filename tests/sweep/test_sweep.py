@@ -1,4 +1,4 @@
-"""A store that survives: whole shards or none, nothing lost, nothing mixed."""
+"""Stores and the task runner: complete shards only, no lost tasks, no mixed studies."""
 
 import json
 import os
@@ -16,7 +16,7 @@ import pytest
 
 from helpers.studies import command, invoked
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, packed, run_tasks, threads
+from saddleback.sweep import Store, Task, parquet_bytes, run_tasks, threads
 from saddleback.sweep.task_runner import Watcher
 
 
@@ -26,7 +26,7 @@ def tasks(count, calls, broken=None):
             calls.append(i)
             if i == broken:
                 raise KeyboardInterrupt
-            return packed(pa.table({"i": [i], "square": [i * i]}))
+            return parquet_bytes(pa.table({"i": [i], "square": [i * i]}))
 
         return act
 
@@ -34,7 +34,7 @@ def tasks(count, calls, broken=None):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_only_what_is_missing_is_done(tmp_path, workers):
+def test_only_missing_tasks_are_run(tmp_path, workers):
     calls = []
     for _ in range(2):
         with Store.open(tmp_path / "s", {"n": 4}, "") as store, threads(workers) as place:
@@ -45,7 +45,7 @@ def test_only_what_is_missing_is_done(tmp_path, workers):
 
 
 class Recorder(Watcher):
-    """Keeps the names of tasks."""
+    """Records the names of tasks."""
 
     def __init__(self):
         self.done = []
@@ -57,7 +57,7 @@ class Recorder(Watcher):
         self.done.append(task.name)
 
 
-def test_an_interruption_keeps_what_is_finished(tmp_path):
+def test_an_interruption_keeps_finished_tasks(tmp_path):
     calls, watcher = [], Recorder()
     store = Store.open(tmp_path / "s", {"n": 4}, "")
     with pytest.raises(KeyboardInterrupt), threads(1) as place:
@@ -73,12 +73,12 @@ def test_an_interruption_keeps_what_is_finished(tmp_path):
 def test_another_study_is_refused(tmp_path):
     Store.open(tmp_path / "s", {"name": "one", "runs": 5}, "").close()
     before = (tmp_path / "s" / "manifest.json").read_bytes()
-    with pytest.raises(InvalidParameter, match=r"there runs is 5, here 2\. Nothing was changed"):
+    with pytest.raises(InvalidParameter, match=r"runs is 5 there and 2 here\. Nothing was changed"):
         Store.open(tmp_path / "s", {"name": "one", "runs": 2}, "")
     assert (tmp_path / "s" / "manifest.json").read_bytes() == before
 
 
-def test_stores_that_cannot_be_used(tmp_path):
+def test_missing_damaged_and_newer_stores_are_refused(tmp_path):
     with pytest.raises(InvalidParameter, match="holds no results"):
         Store.load(tmp_path / "none")
     (tmp_path / "file").write_text("")
@@ -90,30 +90,30 @@ def test_stores_that_cannot_be_used(tmp_path):
     with pytest.raises(InvalidParameter, match="has schema 99"):
         Store.load(tmp_path / "s")
     path.write_text("{")
-    with pytest.raises(InvalidParameter, match="or is damaged"):
+    with pytest.raises(InvalidParameter, match="is damaged, or not"):
         Store.open(tmp_path / "s", {}, "")
 
 
-def test_no_room_on_disk(tmp_path, monkeypatch):
-    """What is finished is kept, and the complaint says what to do."""
+def test_a_full_disk_keeps_finished_tasks(tmp_path, monkeypatch):
+    """Finished tasks are kept, and the message suggests a fix."""
     store = Store.open(tmp_path / "s", {}, "")
-    store.put("t0", packed(pa.table({"i": [0]})))
+    store.put("t0", parquet_bytes(pa.table({"i": [0]})))
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(
-        InvalidParameter, match=r"No space left on device\. What is finished is kept"
+        InvalidParameter, match=r"No space left on device\. Finished tasks are kept"
     ):
-        store.put("t1", packed(pa.table({"i": [1]})))
+        store.put("t1", parquet_bytes(pa.table({"i": [1]})))
     assert store.has("t0")
     assert not store.has("t1")
     store.close()
 
 
 @pytest.mark.slow
-def test_a_killed_run_continues_to_the_same_bits(tmp_path):
+def test_a_killed_run_resumes_to_bit_identical_results(tmp_path):
     words = ("paper", "step-size", "--quick", "--out")
     assert invoked(*words, tmp_path / "whole").exit_code == 0
     process = subprocess.Popen(
@@ -135,15 +135,15 @@ def test_a_killed_run_continues_to_the_same_bits(tmp_path):
         assert (whole / name).read_bytes() == (shards / name).read_bytes()
 
 
-def test_what_is_finished_when_another_task_fails_is_kept(tmp_path):
-    """All of them end together; one raises, and the others are kept."""
+def test_tasks_finished_when_another_one_fails_are_kept(tmp_path):
+    """All tasks end together; one raises, and the others are kept."""
     together = threading.Barrier(4)
 
     def act(i, progress):
         together.wait()
         if i == 0:
             raise ZeroDivisionError
-        return packed(pa.table({"i": [i]}))
+        return parquet_bytes(pa.table({"i": [i]}))
 
     some = [Task(f"t{i}", partial(act, i)) for i in range(4)]
     with (
@@ -156,7 +156,7 @@ def test_what_is_finished_when_another_task_fails_is_kept(tmp_path):
 
 
 class Late:
-    """Hands work on, and gives it time to end before anybody looks."""
+    """Submits work, and waits for it before results are collected."""
 
     def __init__(self, executor):
         self._executor, self._given = executor, []
@@ -168,18 +168,18 @@ class Late:
         return self._given[-1]
 
 
-def test_files_that_are_not_of_the_study_are_not_read(tmp_path):
+def test_files_of_other_studies_are_ignored(tmp_path):
     with Store.open(tmp_path / "s", {}, "") as store:
-        store.put("t0", packed(pa.table({"i": [0]})))
+        store.put("t0", parquet_bytes(pa.table({"i": [0]})))
     shard = store.path("t0")
     shard.with_name("t0 (copy).parquet").write_bytes(shard.read_bytes())
-    shard.with_name("other.parquet").write_bytes(packed(pa.table({"x": ["y"]})))
+    shard.with_name("other.parquet").write_bytes(parquet_bytes(pa.table({"x": ["y"]})))
     assert Store.load(tmp_path / "s").table()["i"].to_pylist() == [0]
 
 
-def test_a_damaged_shard_is_not_read(tmp_path):
+def test_a_damaged_shard_is_refused(tmp_path):
     with Store.open(tmp_path / "s", {}, "") as store:
-        store.put("t0", packed(pa.table({"i": list(range(1000))})))
+        store.put("t0", parquet_bytes(pa.table({"i": list(range(1000))})))
     content = bytearray(store.path("t0").read_bytes())
     content[40] ^= 1
     store.path("t0").write_bytes(content)

@@ -221,8 +221,9 @@ def test_rank_on_a_log_and_on_its_statistics(place):
     assert costs["best"] == "later"
     run("rank", place / "v.stats", "--baseline", 100, status=5)
     for bad, message in (
-        (["--baseline", "best"], "write logged, or a number"), (["--gamma", 0], "is for a log"),
-        (["--lower", 2], "write a chance between 0 and 1"),
+        (["--baseline", "best"], "write logged, or a number"),
+        (["--gamma", 0], "applies to logs only"),
+        (["--lower", 2], "write an error rate between 0 and 1"),
     ):  # fmt: skip
         found = CliRunner().invoke(group, ["rank", str(place / "v.stats"), *map(str, bad)])
         assert found.exit_code == 2
@@ -245,7 +246,7 @@ def test_a_saved_result_is_told_again_word_for_word(place):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not json", "is not JSON"), ("[1]", "holds something else"),
+        ("not json", "is not JSON"), ("[1]", "holds other JSON"),
         ('{"kind": "saddleback ranking"}', "holds saddleback ranking"),
         ('{"kind": "saddleback evaluation", "schema": 9}', "has schema 9"),
     ],
@@ -261,8 +262,8 @@ def test_what_is_no_result_is_not_explained(text, message, tmp_path):
 def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = run("quickstart")
-    for part in ("1. Is the log sound?", "no warnings. Ready.", "Better: difference +",
-                 "; the estimate is reliable.", "3. What it means", "the candidate is",
+    for part in ("1. Is the log valid?", "no warnings. Ready.", "Better: difference +",
+                 "; the estimate is reliable.", "3. Interpretation", "the candidate is",
                  "explain"):  # fmt: skip
         assert part in said
     assert max(map(len, said.splitlines())) <= 80

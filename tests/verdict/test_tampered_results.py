@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
+from saddleback._json import json_text
 from saddleback._npz import pack
-from saddleback._paths import writable
+from saddleback._paths import check_writable
 from saddleback.cli.cmd_explain import read_result
 from saddleback.cli.group import group
-from saddleback.cli.log_options import as_json
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.statistics_io import packed_statistics
 from saddleback.problems import synthetic_clinic
@@ -76,7 +76,7 @@ def result():
     found |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
     found["card"] = log.summary(0.97).as_dict()
     found["verdicts"][0]["spectrum"]["draws"] = 100  # from where on more is told of them
-    return json.loads(as_json(found))
+    return json.loads(json_text(found))
 
 
 def test_the_description_knows_every_field_of_a_result(result):
@@ -109,8 +109,11 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r["verdicts"][0].update(value="x"), "verdicts[0].value is not a number"),
         (lambda r: r["verdicts"][0].update(evidence=None), "verdicts[0].evidence is not an object"),
         (lambda r: r["verdicts"][0]["gates"][1].pop("code"), "verdicts[0].gates[1].code is miss"),
-        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is none of doubtful, refused"),
-        (lambda r: r["verdicts"][0].update(wide=[1.0]), "verdicts[0].wide is not a list of 2"),
+        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is not one of doubtful, refused"),
+        (
+            lambda r: r["verdicts"][0].update(wide=[1.0]),
+            "verdicts[0].wide is not a list of length 2",
+        ),
         (lambda r: r.update(estimates=[]), "estimates is empty"),
         (lambda r: r.update(episodes=True), "episodes is not a whole number"),
         (lambda r: r.update(gamma=10**400), "gamma is not a number"),
@@ -118,8 +121,8 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r.update(schema=0), "its schema is 0, not 1"),
         (lambda r: r.update(schema=True), "its schema is True, not 1"),
         (lambda r: r.update(schema=2), "schema 2, written by a newer saddleback"),
-        (lambda r: r.update(kind="saddleback check"), "holds saddleback check: give what"),
-        (lambda r: r.update(kind=[1]), "holds something else: give what"),
+        (lambda r: r.update(kind="saddleback check"), "holds saddleback check: give a file"),
+        (lambda r: r.update(kind=[1]), "holds other JSON: give a file"),
     ],
 )
 @pytest.mark.parametrize("command", ["explain", "report"])
@@ -138,7 +141,7 @@ def test_a_damaged_result_is_named_with_the_place(
 def test_what_is_not_json_is_said_to_be_none(text, tmp_path):
     path = tmp_path / "r.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give what saddleback evaluate"):
+    with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give a file written"):
         read_result(path)
 
 
@@ -225,12 +228,18 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("check day.stats", "day.stats holds statistics, not a log: saddleback evaluate, rank and"),
+        (
+            "check day.stats",
+            "day.stats holds statistics, not a log: use saddleback evaluate, rank or",
+        ),
         ("stats day.stats --target uniform --gamma 0.9 --out x", "holds statistics, not a log"),
         ("evaluate nix.stats", "cannot read nix.stats: No such file or directory."),
         ("report day.stats", "saddleback evaluate day.stats --report FILE."),
-        ("explain day.stats", "day.stats holds statistics, not a result: saddleback evaluate"),
-        ("report log.parquet", "log.parquet holds a log, not a result: saddleback evaluate log"),
+        ("explain day.stats", "day.stats holds statistics, not a result. Use saddleback evaluate"),
+        (
+            "report log.parquet",
+            "log.parquet holds a log, not a result. Use saddleback evaluate log",
+        ),
         ("merge log.parquet --out x", "log.parquet is not statistics saved by saddleback, or is"),
         ("analyse day.npz", "day.npz is not a system saved by saddleback, or is damaged."),
     ],
@@ -276,6 +285,6 @@ def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
 def test_a_link_to_nothing_yet_is_left_alone(tmp_path):
     link = tmp_path / "link.html"
     link.symlink_to(tmp_path / "new.html")
-    writable(link)
+    check_writable(link)
     assert link.is_symlink()
     assert not (tmp_path / "new.html").exists()

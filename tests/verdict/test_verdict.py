@@ -12,7 +12,7 @@ import pytest
 
 import saddleback as sb
 from helpers.logs import mixed
-from saddleback.cli.log_options import as_json
+from saddleback._json import json_text
 from saddleback.errors import SaddlebackError
 from saddleback.evaluation.sandwich import Interval
 from saddleback.features import Custom, Fourier, OneHot
@@ -422,12 +422,12 @@ def test_lines_fit_a_terminal(results, name):
 @pytest.mark.parametrize("name", RESULTS)
 def test_words_are_the_same_from_a_result_and_from_its_json(results, name):
     live = results[name].as_dict()
-    for saved in (json.loads(json.dumps(live)), json.loads(as_json(live))):
+    for saved in (json.loads(json.dumps(live)), json.loads(json_text(live))):
         assert format_result(saved) == format_result(live)
         assert format_result_verbose(saved) == format_result_verbose(live)
         assert damage(saved) is None
     for plain, verdict in zip(live["verdicts"], results[name].verdicts, strict=True):
-        again = Verdict.from_dict(json.loads(as_json(plain)))
+        again = Verdict.from_dict(json.loads(json_text(plain)))
         assert again.trust == verdict.trust
         assert again.gates == verdict.gates
 
@@ -525,7 +525,7 @@ def test_what_is_not_a_number_is_said_so_in_the_table(results):
 
 
 def test_weights_that_are_all_alike_are_reliable(results):
-    plain = json.loads(as_json(results["the same policy"].as_dict()))
+    plain = json.loads(json_text(results["the same policy"].as_dict()))
     assert "unreliable" not in format_result(plain)
 
 

@@ -1,4 +1,4 @@
-"""The command line's front door: answers --version at once, and hands the rest to click."""
+"""Entry point of the command line: --version without imports, everything else through click."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"saddleback {__version__}")
         return
-    # Commands use threads of their own; those of linear algebra would only get in their way.
+    # Commands use their own threads; those of linear algebra would compete with them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = 130
     try:
@@ -23,22 +23,22 @@ def main() -> None:
 
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="saddleback")  # a terminal without Greek gets its names
+                stream.reconfigure(errors="saddleback")  # spells out Greek if it cannot be encoded
         group(prog_name="saddleback")
-    except KeyboardInterrupt:  # before there was a command to end
+    except KeyboardInterrupt:  # before any command started
         print("interrupted.", file=sys.stderr)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0
-    leave(status)
+    exit_at_once(status)
 
 
-def leave(status: int) -> None:
-    """End the process at once.
+def exit_at_once(status: int) -> None:
+    """End the process without waiting for threads.
 
-    Threads of an interrupted command cannot be stopped and are not waited for, and those of Arrow
-    may abort a process that tidies up behind itself (apache/arrow#34314).
+    Threads of an interrupted command cannot be stopped, and those of Arrow may abort a process
+    during interpreter shutdown (apache/arrow#34314).
     """
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # the reader has gone
+        with contextlib.suppress(OSError, ValueError):  # the reader of the pipe has gone
             stream.flush()
     os._exit(status)

@@ -1,4 +1,4 @@
-"""``saddleback analyse``: what the theory says about a rule on a problem."""
+"""``saddleback analyse``: stability, rate and step sizes of a rule on a problem."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from typing import Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback.cli.completion import PROBLEMS
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.errors import InvalidParameter
 
 KIND = "saddleback analysis"
 
-WORDS = {"source": PROBLEMS}
-"""What a shell may complete."""
+COMPLETIONS = {"source": PROBLEMS}
 
 
 @click.command()
 @click.argument("source", metavar="PROBLEM|FILE.npz")
 @click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 on state values]")
 @click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
-@click.option("--gamma", type=float, help="Discount.  [default: the problem's own]")
+@click.option("--gamma", type=float, help="Discount.  [default: that of the problem]")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")
 @click.option(
     "--steps", default=10_000, show_default=True, type=click.IntRange(min=1),
-    help="Budget for which step sizes are advised.",
+    help="Number of steps for which step sizes are advised.",
 )  # fmt: skip
 @click.option(
     "--out", default="results", show_default=True, type=click.Path(path_type=Path),
-    help="Folder for the picture.",
+    help="Folder for the figure.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, and draw nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; draw no figure.")
 def command(
     source: str,
     rule: str | None,
@@ -42,10 +41,10 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Say whether a rule is stable, how fast, down to what error, and with which step sizes.
+    """Report stability, convergence rate, error floor and step sizes of a rule on a problem.
 
-    PROBLEM is two_state, baird, random_walk, boyan_chain or random_mdp; FILE.npz a system written
-    by saddleback.system.save, which knows its own rule.
+    PROBLEM is two_state, baird, random_walk, boyan_chain or random_mdp. FILE.npz is a system saved
+    by saddleback.system.save, including its rule.
 
     \b
     Examples:
@@ -60,9 +59,11 @@ def command(
     if source.endswith(".npz"):
         from saddleback.system import load
 
-        for name, given in (("--rule", rule), ("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
-            if given is not None:
-                raise click.UsageError(f"{name} is for a problem; the system in {source} is given.")
+        for name, value in (("--rule", rule), ("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
+            if value is not None:
+                raise click.UsageError(
+                    f"{name} applies to problems only; it is fixed in the system {source}."
+                )
         system = load(source)
         title, about = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
@@ -70,18 +71,18 @@ def command(
         title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
     if not as_json:
         prepare(out)
-    found = analyse(*about, steps=steps)
+    analysis = analyse(*about, steps=steps)
     if as_json:
-        click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | found.as_dict()))
+        click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | analysis.as_dict()))
         return
 
     from rich.console import Console
 
     from saddleback import plots
 
-    Console().print(_table(title, found))
+    Console().print(_table(title, analysis))
     with plots.style():
-        paths = plots.save(plots.overview(found, title), out, f"analyse-{Path(source).stem}")
+        paths = plots.save(plots.overview(analysis, title), out, f"analyse-{Path(source).stem}")
     for path in paths:
         click.echo(f"wrote {path}", err=True)
 
@@ -93,22 +94,22 @@ def _named(
     import inspect
 
     from saddleback import problems, rules
-    from saddleback._registry import known
+    from saddleback._registry import check_name
 
     options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
     if source not in problems.NAMED and Path(source).exists():
-        what = "a folder" if Path(source).is_dir() else "a file"
+        kind = "a folder" if Path(source).is_dir() else "a file"
         raise InvalidParameter(
-            f"{source} is {what}: name a problem, {', '.join(problems.NAMED)}, or give a system, "
-            "FILE.npz."
+            f"{source} is {kind}: give the name of a problem, {', '.join(problems.NAMED)}, or a "
+            "system, FILE.npz."
         )
-    known("problem", source, problems.NAMED)
+    check_name("problem", source, problems.NAMED)
     if source == "random_mdp":
         options["rng"] = seed or 0
     elif seed is not None:
-        raise click.UsageError("--seed is for random_mdp.")
+        raise click.UsageError("--seed applies to random_mdp only.")
     rule = rule or ("GTD2" if source in ("random_walk", "boyan_chain") else "GES")
-    known("rule", rule, rules.NAMED)
+    check_name("rule", rule, rules.NAMED)
     takes = inspect.signature(rules.NAMED[rule]).parameters
     name = next((n for n in ("lam", "zeta") if n in takes), None)
     if name is None and lam is not None:
@@ -120,16 +121,16 @@ def _named(
         options["off_policy"] = 0.0
     problem = problems.make(source, **options)
     if chosen.values != problem.values:
-        every = (name for name in rules.NAMED if _values(name) == problem.values)
+        matching = (name for name in rules.NAMED if _values(name) == problem.values)
         raise InvalidParameter(
-            f"{chosen} learns {chosen.values} values, and {source} has features for "
-            f"{problem.values} values. Choose another --rule: {', '.join(every)}."
+            f"{chosen} learns {chosen.values} values, but {source} has features for "
+            f"{problem.values} values. Choose another --rule: {', '.join(matching)}."
         )
     return problem, chosen
 
 
 def _values(name: str) -> str:
-    """Which values a rule learns."""
+    """Return the kind of values that a rule learns, "action" or "state"."""
     import inspect
 
     from saddleback import rules
@@ -138,14 +139,14 @@ def _values(name: str) -> str:
     return rules.make(name, **{n: 0.0 for n in ("lam", "zeta") if n in takes}).values
 
 
-def _table(title: str, found: Any) -> Any:
-    """Say it in a table of two columns."""
+def _table(title: str, analysis: Any) -> Any:
+    """Return the verdicts as a table of two columns."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, box=box.SIMPLE, show_header=False, title_justify="left")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for what, words in found.verdicts:
-        table.add_row(what, words)
+    for name, text in analysis.verdicts:
+        table.add_row(name, text)
     return table

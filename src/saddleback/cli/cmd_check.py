@@ -1,4 +1,4 @@
-"""``saddleback check``: what a log holds, and all that is wrong with it."""
+"""``saddleback check``: summary and validation of a log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._json import json_text
 from saddleback._progress import part_of
-from saddleback.cli.log_options import as_json as json_text
 from saddleback.cli.log_options import log_options, open_log
-from saddleback.cli.message_format import as_typed, tell
+from saddleback.cli.message_format import echo_message, with_options
 from saddleback.cli.progress import display
 from saddleback.cli.terminal import text_width
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @log_options
-@click.option("--gamma", type=float, help="Discount it is meant for, to be checked too.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--gamma", type=float, help="Discount to validate the log against.")
+@click.option("--quiet", is_flag=True, help="Do not show progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Print the data card of a log and every problem found, with its rows and the fix.
+    """Summarise a log and list every problem with row numbers and a fix.
 
-    FILE is Parquet: one row for each decision, with episode_id, step, obs_0 …, action, reward,
+    FILE is Parquet with one row per decision: episode_id, step, obs_0 …, action, reward,
     terminated, truncated, next_obs_0 … where truncated, and behavior_prob. Exit status 2 if there
     are errors.
 
@@ -46,41 +46,46 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     try:
         with display(quiet or as_json) as progress:
             progress(0.0, "reading")
-            card = open_log(options).summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
+            summary = open_log(options).summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise
-        click.echo(json_text(HEAD | {"findings": _plain(error.findings)}))
+        click.echo(json_text(HEADER | {"findings": _as_data(error.findings)}))
         sys.exit(2)
     if as_json:
-        plain = {name: getattr(card, name) for name in card.__dataclass_fields__}
-        plain |= {
-            "low": card.low.tolist(), "high": card.high.tolist(),
-            "findings": _plain(card.findings),
+        data = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
+        data |= {
+            "low": summary.low.tolist(), "high": summary.high.tolist(),
+            "findings": _as_data(summary.findings),
         }  # fmt: skip
-        click.echo(json_text(HEAD | plain))
+        click.echo(json_text(HEADER | data))
     else:
-        for line in card.text.splitlines():
+        for line in summary.text.splitlines():
             click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
-        for each in card.findings:
-            tell(str(each))
-        counts = len(card.errors), len(card.findings) - len(card.errors)
-        said = [f"{n} {what}{'' if n == 1 else 's'}" for n, what in zip(counts, KINDS, strict=True)]
-        if not card.findings:
+        for finding in summary.findings:
+            echo_message(str(finding))
+        errors, warnings = len(summary.errors), len(summary.findings) - len(summary.errors)
+        counts = [_count(errors, "error")] * bool(errors)
+        counts += [_count(warnings, "warning")] * bool(warnings)
+        if not summary.findings:
             click.echo("no warnings. Ready.")
         else:
-            ready = "Not usable as it is." if card.errors else "Ready."
-            click.echo(f"{', '.join(s for s, n in zip(said, counts, strict=True) if n)}. {ready}")
-    if card.errors:
+            ready = "Fix the errors before use." if summary.errors else "Ready."
+            click.echo(f"{', '.join(counts)}. {ready}")
+    if summary.errors:
         sys.exit(2)
 
 
-HEAD = {"kind": "saddleback check", "schema": 1}
-"""With which its JSON begins."""
-
-KINDS = ("error", "warning")
+HEADER = {"kind": "saddleback check", "schema": 1}
+"""First fields of the JSON output."""
 
 
-def _plain(findings: Iterable[Finding]) -> list[dict[str, str]]:
-    """Return findings as plain data, with options as they are typed."""
-    return [{"code": each.code, "message": as_typed(each.message)} for each in findings]
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _as_data(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    """Return findings as JSON data, their messages with command-line options."""
+    return [
+        {"code": finding.code, "message": with_options(finding.message)} for finding in findings
+    ]

@@ -1,4 +1,4 @@
-"""``saddleback evaluate``: the value of a policy, from a log, and whether it can be trusted."""
+"""``saddleback evaluate``: the value of a policy from a log, and whether to trust it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback.cli.cmd_stats import parse_rule
-from saddleback.cli.executor_options import check_outputs
-from saddleback.cli.log_options import (
-    TARGET_OPTIONS,
-    corner,
-    log_options,
-    named,
-    open_log,
-    statistics_in,
-    target_options,
-    threads,
-)
-from saddleback.cli.log_options import as_json as json_text
+from saddleback._json import json_text
+from saddleback._provenance import provenance
+from saddleback.cli.executor_options import command_line
+from saddleback.cli.file_kinds import statistics_files
+from saddleback.cli.log_options import default_threads, log_options, open_log
+from saddleback.cli.output_checks import check_outputs
 from saddleback.cli.progress import display
+from saddleback.cli.target_options import (
+    TARGET_OPTIONS,
+    parse_corner,
+    parse_rule,
+    parse_targets,
+    target_options,
+)
 from saddleback.cli.terminal import echo_lines, text_width
 
 if TYPE_CHECKING:
@@ -29,41 +29,43 @@ if TYPE_CHECKING:
 
 METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
 STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
-"""Exit status for each verdict, the worst first."""
+"""Exit status by verdict, the worst first."""
 
 
 @click.command()
 @log_options
 @target_options
 @click.option(
-    "--rule", metavar="NAME[:λ]", help="Whose fixed point to solve for.  [default: GRetrace:0.5]"
-)
-@click.option(
-    "--method", "methods", multiple=True, type=click.Choice(METHODS), metavar="NAME",
-    help="Estimate in these other ways, again for several: fqe, streamed, svrg, is, pdis, wis, "
-    "pdwis, dr, wdr.  [default: wdr, dr, pdwis, pdis]",
+    "--rule", metavar="NAME[:λ]",
+    help="Rule whose TD fixed point LSTD solves for.  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option(
-    "--learner", metavar="NAME[:λ]", help="Rule that is streamed over the log.  [default: GES:0]"
+    "--method", "methods", multiple=True, type=click.Choice(METHODS), metavar="NAME",
+    help="Additional estimators (repeatable): fqe, streamed, svrg, is, pdis, wis, pdwis, dr, wdr.  "
+    "[default: wdr, dr, pdwis, pdis]",
+)  # fmt: skip
+@click.option(
+    "--learner", metavar="NAME[:λ]", help="Rule of the streamed estimator.  [default: GES:0]"
 )
 @click.option(
-    "--passes", default=1, show_default=True, type=click.IntRange(min=1), help="Its passes."
-)
-@click.option("--ridge", default=0.0, help="Ridge, relative to the size of each feature.")
-@click.option("--path", is_flag=True, help="Show the value along λ and along the ridge.")
+    "--passes", default=1, show_default=True, type=click.IntRange(min=1),
+    help="Passes of the streamed estimator over the log.",
+)  # fmt: skip
+@click.option("--ridge", default=0.0, help="Ridge, relative to the scale of each feature.")
+@click.option("--path", is_flag=True, help="Show the value along a path of λ and of ridges.")
 @click.option(
     "--bootstrap", "draws", type=int, metavar="N",
-    help="How often blocks of episodes are drawn anew.  [default: 20, up to 1000 features]",
+    help="Number of block-bootstrap resamples.  [default: 20, up to 1000 features]",
 )  # fmt: skip
 @click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
 @click.option(
-    "--save", type=click.Path(path_type=Path), metavar="FILE", help="Keep the result, as JSON."
+    "--save", type=click.Path(path_type=Path), metavar="FILE", help="Save the result as JSON."
 )
 @click.option(
     "--report", type=click.Path(path_type=Path), metavar="FILE",
-    help="Write a page for the browser; implies --path.",
+    help="Write an HTML report; implies --path.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Do not show progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     rule: str | None,
@@ -80,11 +82,11 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Estimate the value of target policies from a log, and judge the answer.
+    """Estimate the value of target policies from a log, and whether to trust the estimates.
 
-    FILE is Parquet (see saddleback check), or one file of saddleback stats or merge. Exit status 0
-    if every answer is usable, 3 if one is refused, 4 if one is doubtful or cannot be judged, 2 for
-    bad input.
+    FILE is Parquet (see saddleback check), or one file from saddleback stats or merge. Exit status
+    0 if every estimate is usable, 3 if one is refused, 4 if one is doubtful or cannot be judged, 2
+    for invalid input.
 
     \b
     Examples:
@@ -93,8 +95,8 @@ def command(
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --save car.json
       saddleback evaluate week.stats --json --report week.html
     """
-    own = (*options["targets"], options["features"])
-    check_outputs(save, page=report, read=options["files"], own=own)
+    specs = (*options["targets"], options["features"])
+    check_outputs(save, page=report, inputs=options["files"], specs=specs)
     if report is not None:
         from saddleback.report import ready
 
@@ -104,47 +106,47 @@ def command(
     from saddleback.verdict import of_statistics
 
     chosen = None if rule is None else parse_rule(rule)
-    sums = statistics_in(options["files"])
-    if sums:
-        only_for_logs(len(options["files"]), FOR_STATISTICS)
-        found = of_statistics(
-            load_statistics(sums[0]), chosen, ridge, path, draws=draws,
-            lower_is_better=lower_is_better, threads=threads(),
+    saved = statistics_files(options["files"])
+    if saved:
+        refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
+        result = of_statistics(
+            load_statistics(saved[0]), chosen, ridge, path, draws=draws,
+            lower_is_better=lower_is_better, threads=default_threads(),
         )  # fmt: skip
-        _show(found, save, report, as_json)
+        _output(result, save, report, as_json)
         return
-    found = of_log(
+    result = evaluate_log(
         options, quiet=quiet or as_json, rule=chosen, methods=methods or None, path=path,
         ridge=ridge, passes=passes, draws=draws, lower_is_better=lower_is_better,
         learner=None if learner is None else parse_rule(learner),
     )  # fmt: skip
-    _show(found, save, report, as_json)
+    _output(result, save, report, as_json)
 
 
-def of_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> Evaluation:
+def evaluate_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> Evaluation:
     """Evaluate the log that the options describe."""
-    asked = {name: options.pop(name) for name in TARGET_OPTIONS}
-    if not asked["targets"]:
-        raise click.UsageError("Say which policy to evaluate: --target module.py:function.")
-    with display(quiet) as progress:  # before anything heavy is loaded
+    values = {name: options.pop(name) for name in TARGET_OPTIONS}
+    if not values["targets"]:
+        raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
+    with display(quiet) as progress:  # before the heavy imports
         progress(0.0, "reading")
         from saddleback.verdict import evaluate
 
         log = open_log(options)
-        low, high = (corner(asked[name], log, name) for name in ("low", "high"))
+        low, high = (parse_corner(values[name], log, name) for name in ("low", "high"))
         return evaluate(
-            log, named(asked["targets"]), features=asked["features"], low=low, high=high,
-            gamma=asked["gamma"], shared=asked["shared"],
-            allow_uncovered=asked["allow_uncovered"], threads=threads(), progress=progress,
-            **choices,
+            log, parse_targets(values["targets"]), features=values["features"], low=low, high=high,
+            gamma=values["gamma"], shared=values["shared"],
+            allow_uncovered=values["allow_uncovered"], threads=default_threads(),
+            progress=progress, **choices,
         )  # fmt: skip
 
 
-def only_for_logs(files: int, allowed: tuple[str, ...]) -> None:
-    """Statistics have their setting already: refuse what is said besides."""
+def refuse_log_options(files: int, allowed: tuple[str, ...]) -> None:
+    """Refuse options that are fixed in a statistics file, and several such files."""
     if files > 1:
         raise click.UsageError(
-            "Statistics are evaluated one file at a time: merge them first, saddleback merge."
+            "Only one statistics file can be evaluated: merge them first with saddleback merge."
         )
     context = click.get_current_context()
     for parameter in context.command.params:
@@ -152,25 +154,24 @@ def only_for_logs(files: int, allowed: tuple[str, ...]) -> None:
         given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
         if given and name not in allowed:
             raise click.UsageError(
-                f"{parameter.opts[-1]} is for a log; the statistics have theirs already."
+                f"{parameter.opts[-1]} applies to logs only; it is fixed in a statistics file."
             )
 
 
-FOR_STATISTICS = (
+STATISTICS_OPTIONS = (
     "files", "rule", "ridge", "path", "draws", "lower_is_better", "save", "report", "quiet",
     "as_json",
 )  # fmt: skip
-"""What may be said of statistics."""
+"""Options allowed with a statistics file."""
 
 
-def _show(found: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
-    """Print and keep the result; the exit status says what it is worth."""
-    from saddleback.cli.message_format import as_typed
-    from saddleback.cli.provenance import made
+def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
+    """Print and save the result; exit with the status of the worst verdict."""
+    from saddleback.cli.message_format import with_options
     from saddleback.verdict.text_report import result_lines
 
-    result = found.as_dict() | {"made": made(seed=0)}
-    result["warnings"] = list(dict.fromkeys(map(as_typed, result["warnings"])))
+    result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
+    result["warnings"] = list(dict.fromkeys(map(with_options, result["warnings"])))
     if as_json:
         click.echo(json_text(result))
     else:
@@ -182,5 +183,5 @@ def _show(found: Evaluation, save: Path | None, report: Path | None, as_json: bo
         from saddleback.report import evaluation_page, write
 
         click.echo(f"wrote {write(evaluation_page(result), report)}", err=True)
-    words = {each["trust"] for each in result["verdicts"]}
-    sys.exit(next((STATUS[word] for word in STATUS if word in words), STATUS["doubtful"]))
+    verdicts = {verdict["trust"] for verdict in result["verdicts"]}
+    sys.exit(next((STATUS[trust] for trust in STATUS if trust in verdicts), STATUS["doubtful"]))

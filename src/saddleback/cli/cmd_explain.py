@@ -1,4 +1,4 @@
-"""``saddleback explain``: a saved result, told again."""
+"""``saddleback explain``: a saved result in full."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 
 import click
 
-from saddleback.cli.log_options import announce, kind_of
+from saddleback.cli.file_kinds import file_kind
+from saddleback.cli.log_options import announce
 from saddleback.cli.terminal import echo_lines, text_width
 from saddleback.errors import InvalidParameter
 
 SCHEMA = 1
-"""Version of saved results that is read."""
+"""Schema version of saved results."""
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def command(file: Path) -> None:
-    """Tell a saved result again, with everything that was looked at.
+    """Show a saved result in full, with every check.
 
-    FILE is what saddleback evaluate --save or --json wrote. Nothing is computed anew.
+    FILE was written by saddleback evaluate --save or --json. Nothing is recomputed.
 
     \b
     Examples:
@@ -29,40 +30,40 @@ def command(file: Path) -> None:
       saddleback explain new.json
     """
     announce("reading", [str(file)])
-    found = read_result(file)
+    result = read_result(file)
     from saddleback.verdict.text_report import verbose_lines
 
-    echo_lines(verbose_lines(found, text_width()))
+    echo_lines(verbose_lines(result, text_width()))
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """Return a saved result, or say what the file is instead."""
-    give = "give what saddleback evaluate --save wrote."
-    kind = kind_of(path)
+    """Return a saved result; refuse any other file, naming its kind."""
+    fix = "give a file written by saddleback evaluate --save."
+    kind = file_kind(path)
     if kind is not None:
         raise InvalidParameter(
-            f"{path} holds {kind}, not a result: saddleback evaluate {path} --report FILE."
+            f"{path} holds {kind}, not a result. Use saddleback evaluate {path} --report FILE."
         )
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        result: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidParameter(f"{path} is not JSON ({error}): {give}") from None
-    said = found.get("kind") if isinstance(found, dict) else None
-    if said != "saddleback evaluation":
-        what = said if isinstance(said, str) and len(said) < 80 else "something else"
-        raise InvalidParameter(f"{path} holds {what or 'something else'}: {give}")
-    schema = found.get("schema")
+        raise InvalidParameter(f"{path} is not JSON ({error}): {fix}") from None
+    field = result.get("kind") if isinstance(result, dict) else None
+    if field != "saddleback evaluation":
+        content = field if isinstance(field, str) and field and len(field) < 80 else "other JSON"
+        raise InvalidParameter(f"{path} holds {content}: {fix}")
+    schema = result.get("schema")
     if type(schema) is int and schema > SCHEMA:
         raise InvalidParameter(
-            f"{path} has schema {schema}, written by a newer saddleback; this one reads {SCHEMA}. "
-            "Update it: pip install --upgrade saddleback."
+            f"{path} has schema {schema}, written by a newer saddleback; this version reads "
+            f"{SCHEMA}. Update: pip install --upgrade saddleback."
         )
     from saddleback.verdict.result_schema import damage
 
-    known = type(schema) is int and schema == SCHEMA
-    wrong = damage(found) if known else f"its schema is {schema!r}, not {SCHEMA}"
-    if wrong is not None:
-        raise InvalidParameter(f"{path} is damaged: {wrong}. Evaluate again with --save.")
-    return dict(found)
+    readable = type(schema) is int and schema == SCHEMA
+    reason = damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"
+    if reason is not None:
+        raise InvalidParameter(f"{path} is damaged: {reason}. Evaluate again with --save.")
+    return dict(result)

@@ -1,4 +1,4 @@
-"""``saddleback explorer``: the deadly triad, moved by hand in a browser."""
+"""``saddleback explorer``: an interactive deadly-triad demo."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from pathlib import Path
 
 import click
 
-from saddleback.cli.executor_options import check_outputs
+from saddleback.cli.output_checks import check_outputs
 
 
 @click.command()
 @click.option(
     "--out", default="explorer.html", show_default=True, metavar="FILE",
-    type=click.Path(path_type=Path), help="The page to write.",
+    type=click.Path(path_type=Path), help="Page to write.",
 )  # fmt: skip
 def command(out: Path) -> None:
-    """Write a page on which sliders move the spectrum of A, and the iterates with it.
+    """Write an HTML page with sliders for the deadly triad, the spectrum of A and the iterates.
 
-    One file that opens from disk and needs no network. It shows why off-line Expected Sarsa(λ)
-    diverges and GES(λ) does not, and where even GES does for too large a step.
+    The page is one file and needs no network. It shows why off-line Expected Sarsa(λ) diverges and
+    GES(λ) does not, and where even GES diverges because its step size is too large.
 
     \b
     Examples:

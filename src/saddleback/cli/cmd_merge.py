@@ -1,4 +1,4 @@
-"""``saddleback merge``: statistics of several logs as if of one."""
+"""``saddleback merge``: combined statistics of several logs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback.cli.executor_options import check_outputs
+from saddleback._json import json_text
 from saddleback.cli.log_options import announce
-from saddleback.cli.log_options import as_json as json_text
+from saddleback.cli.output_checks import check_outputs
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Statistics
@@ -21,35 +21,38 @@ if TYPE_CHECKING:
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """Add statistics of several logs up; refused if they differ in setting, or overlap.
+    """Combine statistics from several logs.
+
+    The result equals the statistics of all logs together. Refuses statistics of different settings
+    and logs that share episodes.
 
     \b
     Examples:
       saddleback merge day1.stats day2.stats --out week.stats
       saddleback merge week1.stats week2.stats --out month.stats --json
     """
-    check_outputs(out, read=files)
-    announce("adding up", files)
+    check_outputs(out, inputs=files)
+    announce("merging", files)
     from saddleback.evaluation import load_statistics, save_statistics
 
-    merged = reduce(lambda one, other: one.merge(other), map(load_statistics, files))
+    merged = reduce(lambda first, second: first.merge(second), map(load_statistics, files))
     save_statistics(merged, out)
     if as_json:
-        click.echo(json_text(plainly(merged, out)))
+        click.echo(json_text(statistics_summary(merged, out)))
     else:
         click.echo(f"{merged!r} -> {out}")
 
 
-def plainly(merged: Statistics, out: Path) -> dict[str, Any]:
-    """Return what was written, and of what it is the sum."""
-    setting = merged.setting
+def statistics_summary(statistics: Statistics, out: Path) -> dict[str, Any]:
+    """Return a summary of saved statistics as JSON data."""
+    setting = statistics.setting
     return {
         "kind": "saddleback statistics",
         "schema": 1,
         "file": str(out),
-        "steps": int(merged.steps.sum()),
-        "episodes": int(merged.episodes.sum()),
-        "p": merged.p,
+        "steps": int(statistics.steps.sum()),
+        "episodes": int(statistics.episodes.sum()),
+        "p": statistics.p,
         "gamma": setting.gamma,
         "rules": [str(rule) for rule in setting.rules],
         "targets": list(setting.targets),

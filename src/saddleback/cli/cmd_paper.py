@@ -8,26 +8,25 @@ from pathlib import Path
 
 import click
 
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
 
 EXPERIMENTS = {
     "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
-    "theorem1": "growth of off-line iterates, predicted and counted",
+    "theorem1": "growth of off-line iterates, predicted and observed",
     "two-state": "Expected Sarsa diverges and GES converges, γ = 0.999",
     "baird": "TD(0) diverges and GTD2(0), TDC(0) do not, on Baird's star",
-    "step-size": "constant step sizes against c/√t",
+    "step-size": "constant step sizes and c/√t compared",
     "table1": "rates and fixed points of Table 1, computed",
-    "theory": "Theorem 2, the floor, and the primal-dual gap, measured",
+    "theory": "Theorem 2, the error floor and the primal-dual gap, measured",
     "mountain-car": "MSPBE and MSE over 121 pairs of step sizes",
-    "reproduction": "every claim beside what we found, as a page",
+    "reproduction": "every claim with our result, as a page",
 }
 
-WORDS = {"experiment": (*EXPERIMENTS, "all")}
-"""What a shell may complete."""
+COMPLETIONS = {"experiment": (*EXPERIMENTS, "all")}
 
-COMPARED = ("two-state", "baird", "mountain-car")
+COMPARISONS = ("two-state", "baird", "mountain-car")
 """Experiments that compare rules."""
 
 
@@ -39,18 +38,18 @@ COMPARED = ("two-state", "baird", "mountain-car")
 )
 @click.option(
     "--rule", "rules", multiple=True, metavar="NAME",
-    help="Compare this rule in place of the usual ones; may be repeated.",
+    help="Compare this rule instead of the default ones (repeatable).",
 )  # fmt: skip
 @click.option("--lam", type=float, help="λ of the comparisons.  [default: 0.99]")
 @click.option("--zeta", type=float, help="ABQ's ζ.  [default: 0.99]")
 @click.option(
     "--seed", default=0, type=click.IntRange(min=0), show_default=True,
-    help="Seed from which all runs are spawned.",
+    help="Root seed of all runs.",
 )  # fmt: skip
-@click.option("--quick", is_flag=True, help="Everything small, to see that it works.")
+@click.option("--quick", is_flag=True, help="Tiny smoke-test run.")
 @click.option(
     "--threads", default=2, type=click.IntRange(min=1), show_default=True,
-    help="Runs at a time; results do not depend on it.",
+    help="Number of threads; does not affect results.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path),
@@ -72,26 +71,26 @@ def command(
 ) -> None:
     """Run an experiment of the paper and draw its figures as PNG and PDF.
 
-    Results are kept run by run: interrupted, it continues where it was. Without EXPERIMENT all of
-    them run, at full size, into results/: some minutes on two cores. With --quick figures are PNG
-    only, and numbers and verdicts not to be quoted.
+    Results are stored run by run, and an interrupted command resumes. Without EXPERIMENT all of
+    them run, at full size, into results/: some minutes on two cores. With --quick only PNG figures
+    are drawn, and the numbers and verdicts are not meaningful.
 
     \b
     EXPERIMENT is one of
-      stability     the stable region of off-line Expected Sarsa(λ), exactly
-      theorem1      the criterion of stability, against iterates
-      two-state     diverging Expected Sarsa beside convergent GES
-      baird         diverging TD(0) beside GTD2(0) and TDC(0), γ = .99 and .9
-      step-size     constant steps against c/√t, as printed and fairly
-      table1        each row's fixed point and rate, as printed and measured
-      theory        Theorem 2 and its bound, the noise floor, the gap
+      stability     exact stable region of off-line Expected Sarsa(λ)
+      theorem1      the stability criterion, compared with iterates
+      two-state     Expected Sarsa diverges, GES converges
+      baird         TD(0) diverges, GTD2(0) and TDC(0) converge; γ = .99, .9
+      step-size     constant steps and c/√t, as printed and tuned fairly
+      table1        fixed point and rate of each row, printed and measured
+      theory        Theorem 2 and its bound, the error floor, the gap
       mountain-car  nine rules over 121 pairs of step sizes, MSPBE and MSE
-      reproduction  a page of all claims and verdicts, from those results
+      reproduction  page of all claims and verdicts, from those results
       all           all of them
 
-    With --rule, two-state, baird and mountain-car compare the rules named,
-    with --lam and --zeta filled in, on state-action pairs: any rule of the
-    library, or a name from the tables, such as "GTB corr.".
+    With --rule, two-state, baird and mountain-car compare the named rules,
+    with the given --lam and --zeta, on state-action pairs. Any rule of the
+    library works, and so does a name from the tables, such as "GTB corr.".
 
     \b
     Examples:
@@ -101,21 +100,21 @@ def command(
       saddleback paper baird --runs 30 --seed 7 --out results/baird
       saddleback paper reproduction --json
     """
-    known("experiment", experiment, [*EXPERIMENTS, "all"])
+    check_name("experiment", experiment, [*EXPERIMENTS, "all"])
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
-    if rules and not set(chosen) <= set(COMPARED):
+    if rules and not set(chosen) <= set(COMPARISONS):
         raise InvalidParameter(
-            f"--rule is for the comparisons, {', '.join(COMPARED)}, not for {experiment!r}."
+            f"--rule applies to the comparisons, {', '.join(COMPARISONS)}, not to {experiment!r}."
         )
     if as_json and "reproduction" not in chosen:
         raise InvalidParameter(
-            f"--json prints the claims: it is for reproduction and all, not for {experiment!r}."
+            f"--json prints the claims; it applies to reproduction and all, not to {experiment!r}."
         )
     folder = out or Path("results-quick" if quick else "results")
-    what = f"all {len(chosen)} experiments" if experiment == "all" else experiment
-    click.echo(f"saddleback paper: {what} -> {folder}/", err=True)
+    title = f"all {len(chosen)} experiments" if experiment == "all" else experiment
+    click.echo(f"saddleback paper: {title} -> {folder}/", err=True)
 
-    # One thread for linear algebra: runs are spread over threads already, and bits stay the same.
+    # One thread for linear algebra: runs already use threads, and results stay bit-identical.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
     from saddleback.paper import QUICK, Options, check, prepare, run
@@ -125,7 +124,7 @@ def command(
         if value is not None:
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
-        known("rule", rule, rule_names())
+        check_name("rule", rule, rule_names())
     options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
     prepare(folder)
     check(chosen, options)
@@ -134,7 +133,7 @@ def command(
     console = Console(stderr=as_json)
     with display() as progress:
         for name, tables, paths in run(chosen, replace(options, progress=progress)):
-            with progress.aside():
+            with progress.suspended():
                 click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
                 for table in tables:
                     console.print(table)

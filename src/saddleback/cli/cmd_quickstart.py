@@ -1,4 +1,4 @@
-"""``saddleback quickstart``: from a log to an answer, on a made-up log, in a few seconds."""
+"""``saddleback quickstart``: a guided tour on a synthetic log, in a few seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 
 def earlier(signs):
-    """From signs (hr, bp, lactate) [n, 3] to probabilities of none, low and high [n, 3]."""
+    """Map signs (hr, bp, lactate) [n, 3] to probabilities of none, low and high [n, 3]."""
     sick = (signs[:, 2] > 3.0)[:, None]
     return np.where(sick, [0.15, 0.6, 0.25], [0.4, 0.5, 0.1])
 '''
@@ -25,19 +25,19 @@ def earlier(signs):
 @click.command()
 @click.option(
     "--out", default="saddleback-quickstart", show_default=True, metavar="FOLDER",
-    type=click.Path(path_type=Path), help="Where to write the files.",
+    type=click.Path(path_type=Path), help="Folder for the files.",
 )  # fmt: skip
 def command(out: Path) -> None:
-    """Make a log up, check it, evaluate a policy on it, and tell what it means.
+    """Generate a synthetic log, check it, evaluate a policy on it, and explain the result.
 
-    The log is of a made-up clinic: signs of patients, a dose each hour, and how it ended.
+    The log is of a synthetic clinic: patients' signs, an hourly dose, and the outcome.
 
     \b
     Examples:
       saddleback quickstart
     """
-    click.echo("A made-up clinic: 2,000 patients, and each hour no dose, a low or a high one.")
-    click.echo("The log shows what is done now. Would it be better to treat earlier?\n")
+    click.echo("A synthetic clinic: 2,000 patients who get no, a low or a high dose every hour.")
+    click.echo("The log records present practice. Would earlier treatment be better?\n")
     from saddleback.log import Log
     from saddleback.paper import prepare
     from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
@@ -46,32 +46,34 @@ def command(out: Path) -> None:
     log, policy, result, page = (
         out / name for name in ("visits.parquet", "policy.py", "result.json", "report.html")
     )
-    ours = policy.exists() and policy.read_text(encoding="utf-8", errors="replace") == POLICY
-    for each in (log, policy, result, page):
-        if each.exists() and not ours:
-            raise InvalidParameter(f"{each} is not of a quickstart: choose another folder, --out.")
+    rerun = policy.exists() and policy.read_text(encoding="utf-8", errors="replace") == POLICY
+    for path in (log, policy, result, page):
+        if path.exists() and not rerun:
+            raise InvalidParameter(
+                f"{path} exists and is not from a quickstart: choose another folder with --out."
+            )
     Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES).write(log, gamma=0.97)
     policy.write_text(POLICY, encoding="utf-8")
     obs = ",".join(SIGNS)
-    _run("1. Is the log sound?", "check", str(log), "--obs", obs, "--quiet")
-    pages = _pages()
-    look = ("--report", str(page)) if pages else ()
+    _run("1. Is the log valid?", "check", str(log), "--obs", obs, "--quiet")
+    has_reports = _can_write_pages()
+    report = ("--report", str(page)) if has_reports else ()
     _run(
-        "2. What would the candidate have been worth, and can that be trusted?",
+        "2. What is the value of the candidate, and can the estimate be trusted?",
         "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier", "--features", "rbf:64",
-        "--save", str(result), *look, "--quiet",
+        "--save", str(result), *report, "--quiet",
     )  # fmt: skip
-    click.echo("3. What it means")
+    click.echo("3. Interpretation")
     click.echo(_meaning(result))
-    click.echo(f"\nAgain, with every check:\n$ saddleback explain {result}")
-    if pages:
-        click.echo(f"\nAnd as a page, to open in a browser: {page}")
+    click.echo(f"\nTo see every check:\n$ saddleback explain {result}")
+    if has_reports:
+        click.echo(f"\nThe report, to open in a browser: {page}")
     else:
-        click.echo("\nAnd as a page for the browser, with pip install 'saddleback[report]'.")
+        click.echo("\nFor a report in the browser: pip install 'saddleback[report]'.")
 
 
-def _pages() -> bool:
-    """Whether pages for the browser can be written."""
+def _can_write_pages() -> bool:
+    """Whether the packages for HTML pages are installed."""
     from saddleback.report import ready
 
     try:
@@ -81,39 +83,41 @@ def _pages() -> bool:
     return True
 
 
-def _run(title: str, *words: str) -> None:
-    """Show a command, and run it."""
+def _run(title: str, *arguments: str) -> None:
+    """Print a command, and run it."""
     from saddleback.cli.group import group
 
-    click.echo(f"{title}\n$ saddleback {_broken(words)}\n")
+    click.echo(f"{title}\n$ saddleback {_wrapped(arguments)}\n")
     try:
-        group.main(list(words), prog_name="saddleback", standalone_mode=False)
+        group.main(list(arguments), prog_name="saddleback", standalone_mode=False)
     except SystemExit as status:
         if status.code == INTERRUPTED:
             raise
-        click.echo(f"\n(exit status {status.code}: {MEANS.get(str(status.code), 'bad input')})")
+        click.echo(
+            f"\n(exit status {status.code}: {OUTCOMES.get(str(status.code), 'invalid input')})"
+        )
     click.echo()
 
 
 INTERRUPTED = 130
 """Exit status of a command that was interrupted."""
 
-MEANS = {"0": "usable", "3": "refused", "4": "doubtful"}
+OUTCOMES = {"0": "usable", "3": "refused", "4": "doubtful"}
 
 
-def _broken(words: tuple[str, ...]) -> str:
-    """Return a command as it is typed, in lines that fit."""
-    lines, now = [], ""
-    for word in (each for each in words if each != "--quiet"):
-        if len(now) + len(word) > 60:
-            lines.append(now)
-            now = ""
-        now = f"{now} {word}".strip()
-    return " \\\n    ".join([*lines, now])
+def _wrapped(arguments: tuple[str, ...]) -> str:
+    """Return a command line without --quiet, continued over several lines if it is long."""
+    lines, line = [], ""
+    for argument in (argument for argument in arguments if argument != "--quiet"):
+        if len(line) + len(argument) > 60:
+            lines.append(line)
+            line = ""
+        line = f"{line} {argument}".strip()
+    return " \\\n    ".join([*lines, line])
 
 
 def _meaning(path: Path) -> str:
-    """Tell the verdict in plain sentences."""
+    """Return the verdict in plain sentences."""
     import json
     import textwrap
 
@@ -124,11 +128,11 @@ def _meaning(path: Path) -> str:
     places = decimals(verdict)
     low, high = verdict["wide"]
     text = (
-        f"Patients under the present policy returned {number(improvement['baseline'], places)} on "
-        f"average. Under the candidate they would have returned "
+        f"Under the present policy the average return is "
+        f"{number(improvement['baseline'], places)}. Under the candidate it would be "
         f"{number(verdict['value'], places)} (bias-adjusted 95% CI "
         f"{span(low, high, places)}). The estimate is {verdict['trust']} "
-        f"({verdict['reason']}), and the candidate is {improvement['word']}. It rests on the least "
-        f"data for {verdict['weakest']}."
+        f"({verdict['reason']}), and the candidate is {improvement['word']}. The least data is "
+        f"available for {verdict['weakest']}."
     )
     return "\n".join(textwrap.wrap(text, text_width()))

@@ -1,4 +1,4 @@
-"""``saddleback rank``: many candidate policies against the logged one."""
+"""``saddleback rank``: candidate policies compared with the logged one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from saddleback.cli.cmd_evaluate import of_log, only_for_logs
-from saddleback.cli.cmd_stats import parse_rule
-from saddleback.cli.log_options import as_json as json_text
-from saddleback.cli.log_options import log_options, statistics_in, target_options
+from saddleback._json import json_text
+from saddleback.cli.cmd_evaluate import evaluate_log, refuse_log_options
+from saddleback.cli.file_kinds import statistics_files
+from saddleback.cli.log_options import log_options
+from saddleback.cli.target_options import parse_rule, target_options
 from saddleback.cli.terminal import echo_lines, text_width
 
 
@@ -19,19 +20,20 @@ from saddleback.cli.terminal import echo_lines, text_width
 @log_options
 @target_options
 @click.option(
-    "--rule", metavar="NAME[:λ]", help="Whose fixed point to solve for.  [default: GRetrace:0.5]"
-)
-@click.option("--ridge", default=0.0, help="Ridge, relative to the size of each feature.")
+    "--rule", metavar="NAME[:λ]",
+    help="Rule whose TD fixed point LSTD solves for.  [default: GRetrace:0.5]",
+)  # fmt: skip
+@click.option("--ridge", default=0.0, help="Ridge, relative to the scale of each feature.")
 @click.option(
     "--baseline", default="logged", show_default=True, metavar="logged|NUMBER",
-    help="What a candidate must beat.",
+    help="Value that a candidate must beat.",
 )  # fmt: skip
 @click.option(
     "--lower", "alpha", default=0.05, show_default=True, metavar="ALPHA",
-    help="Chance that any lower bound claims too much.",
+    help="Family-wise error rate of the lower bounds.",
 )  # fmt: skip
 @click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--quiet", is_flag=True, help="Do not show progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     rule: str | None,
@@ -43,11 +45,11 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Rank candidate policies by how much better they are than the logged one, at least.
+    """Rank candidate policies by a lower bound on their improvement over the logged policy.
 
-    The bounds hold for all candidates at once. FILE is Parquet, or one file of saddleback stats or
-    merge. Exit status 0 if a usable candidate beats the baseline, 5 if no usable one does,
-    4 if none is usable but some are doubtful, 3 if all are refused, 2 for bad input.
+    The bounds hold simultaneously for all candidates. FILE is Parquet, or one file from saddleback
+    stats or merge. Exit status 0 if a usable candidate beats the baseline, 5 if no usable one does,
+    4 if none is usable but some are doubtful, 3 if all are refused, 2 for invalid input.
 
     \b
     Examples:
@@ -59,7 +61,9 @@ def command(
     from saddleback.verdict.ranking import rank
 
     if not 0 < alpha < 1:
-        raise click.UsageError(f"--lower {alpha:g}: write a chance between 0 and 1, such as 0.05.")
+        raise click.UsageError(
+            f"--lower {alpha:g}: write an error rate between 0 and 1, such as 0.05."
+        )
     number = None
     if baseline != "logged":
         try:
@@ -67,20 +71,20 @@ def command(
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise click.UsageError(f"--baseline {baseline}: write logged, or a number to beat.")
+            raise click.UsageError(f"--baseline {baseline}: write logged, or a number.")
     chosen = None if rule is None else parse_rule(rule)
-    sums = statistics_in(options["files"])
-    if sums:
-        only_for_logs(len(options["files"]), FOR_STATISTICS)
-        found = of_statistics(
-            load_statistics(sums[0]), chosen, ridge, lower_is_better=lower_is_better
+    saved = statistics_files(options["files"])
+    if saved:
+        refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
+        evaluation = of_statistics(
+            load_statistics(saved[0]), chosen, ridge, lower_is_better=lower_is_better
         )
     else:
-        found = of_log(
+        evaluation = evaluate_log(
             options, quiet=quiet or as_json, rule=chosen, ridge=ridge,
             lower_is_better=lower_is_better,
         )  # fmt: skip
-    ranking = rank(found, alpha=alpha, baseline=number)
+    ranking = rank(evaluation, alpha=alpha, baseline=number)
     if as_json:
         click.echo(json_text(ranking.as_dict()))
     else:
@@ -88,7 +92,7 @@ def command(
     sys.exit(ranking.status)
 
 
-FOR_STATISTICS = (
+STATISTICS_OPTIONS = (
     "files", "rule", "ridge", "baseline", "alpha", "lower_is_better", "quiet", "as_json",
 )  # fmt: skip
-"""What may be said of statistics."""
+"""Options allowed with a statistics file."""

@@ -1,4 +1,4 @@
-"""``saddleback report``: results as a page for the browser."""
+"""``saddleback report``: results as an HTML page."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from pathlib import Path
 
 import click
 
-from saddleback.cli.executor_options import check_outputs
+from saddleback.cli.output_checks import check_outputs
 
 
 @click.command()
 @click.argument("source", metavar="FOLDER|RESULT.json", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="FILE",
-    help="The page to write.  [default: FOLDER/report.html, RESULT.html]",
+    help="Page to write.  [default: FOLDER/report.html, RESULT.html]",
 )  # fmt: skip
 def command(source: Path, out: Path | None) -> None:
-    """Write results as one page that opens in a browser, from disk, without a network.
+    """Write results as one self-contained HTML page, without network access.
 
-    FOLDER is a store of results, of a sweep or of an experiment of the paper that compares rules:
-    learning curves, step-size maps, best settings, where learners diverged. RESULT.json is what
-    saddleback evaluate --save wrote.
+    FOLDER holds the results of a sweep, or of an experiment of the paper that compares rules; the
+    page shows learning curves, step-size maps, best settings and divergence. RESULT.json was
+    written by saddleback evaluate --save.
 
     \b
     Examples:
@@ -30,8 +30,8 @@ def command(source: Path, out: Path | None) -> None:
     """
     is_result = source.is_file()
     target = out or (source.with_suffix(".html") if is_result else source / "report.html")
-    if source.exists():  # else it is what is to be said
-        check_outputs(page=target, read=[source])
+    if source.exists():  # otherwise reading it raises the better error
+        check_outputs(page=target, inputs=[source])
     click.echo(f"saddleback report: {source} -> {target}", err=True)
     from saddleback.report import ready
 

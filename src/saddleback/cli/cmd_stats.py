@@ -1,4 +1,4 @@
-"""``saddleback stats``: sums over a log that add up with those of other logs."""
+"""``saddleback stats``: mergeable statistics of a log."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback._progress import planned
-from saddleback.cli.cmd_merge import plainly
-from saddleback.cli.executor_options import check_outputs, one_place, resumable, typed, work_options
-from saddleback.cli.log_options import as_json as json_text
-from saddleback.cli.log_options import (
-    corner,
-    log_options,
-    named,
-    open_log,
+from saddleback._json import json_text
+from saddleback._progress import split_progress
+from saddleback.cli.cmd_merge import statistics_summary
+from saddleback.cli.executor_options import (
+    check_executor_options,
+    command_line,
+    executor_options,
+    resumable,
+)
+from saddleback.cli.log_options import default_threads, log_options, open_log
+from saddleback.cli.message_format import echo_message
+from saddleback.cli.output_checks import check_outputs
+from saddleback.cli.progress import display
+from saddleback.cli.target_options import (
+    absolute_spec,
+    parse_corner,
+    parse_rule,
+    parse_targets,
     target_options,
 )
-from saddleback.cli.log_options import threads as cores
-from saddleback.cli.message_format import tell
-from saddleback.cli.progress import display
 
 if TYPE_CHECKING:
     from saddleback.evaluation import Statistics
@@ -36,14 +42,14 @@ logger = logging.getLogger(__name__)
 @target_options
 @click.option(
     "--rule", "rules", multiple=True, metavar="NAME[:λ]",
-    help="Rule to sum up for, again for several.  [default: GRetrace:0.5]",
+    help="Rule to compute statistics for (repeatable).  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option(
     "--blocks", default=20, show_default=True, type=click.IntRange(min=1),
-    help="Blocks of episodes in which sums are kept.",
+    help="Blocks of episodes, for confidence intervals.",
 )  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
-@work_options
+@executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     targets: tuple[str, ...],
@@ -62,12 +68,12 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Sum a log up for target policies and rules, in one pass; merge and evaluate later.
+    """Compute mergeable statistics of a log in one pass, to merge and evaluate later.
 
-    Statistics of several days add up if features and all else agree: give the box of the features,
-    --low and --high, since the range of each log differs. A log of many files is summed up in
-    groups of them, in threads or on a cluster that sees the same files; groups that are finished
-    are kept beside --out until all are, so the same command goes on where it was.
+    Statistics of several logs can be merged if their settings agree; fix the box of the features
+    with --low and --high, since the range of each log differs. A log of many files is processed in
+    chunks, in threads or on a cluster that sees the same files. Finished chunks are kept next to
+    --out until all are complete, so an interrupted command can be resumed.
 
     \b
     Examples:
@@ -82,96 +88,74 @@ def command(
     from saddleback.evaluation.feature_spec import boxed, features_of
     from saddleback.log.behaviour_target import check_name_not_reserved
     from saddleback.log.diagnostics import raise_errors
-    from saddleback.sweep import Summing, TaskProgress, cluster, sum_groups, threads
+    from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
     from saddleback.verdict.approximation_gap import without_trace
     from saddleback.verdict.evaluate import discount
 
     if not targets:
-        raise click.UsageError("Say for which policy: --target module.py:function.")
-    check_name_not_reserved(named(targets))
-    one_place(workers, dask)
-    check_outputs(out, read=options["files"], own=(*targets, features))
+        raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
+    check_name_not_reserved(parse_targets(targets))
+    check_executor_options(workers, dask)
+    check_outputs(out, inputs=options["files"], specs=(*targets, features))
     log = open_log(options)
     rate = discount(log, gamma)
-    chosen = [parse_rule(each) for each in rules] or [default_rule()]
+    chosen = [parse_rule(rule) for rule in rules] or [default_rule()]
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
-    corners = corner(low, log, "low"), corner(high, log, "high")
+    corners = parse_corner(low, log, "low"), parse_corner(high, log, "high")
     findings: list[Any] = []
     several = len(log.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
-        reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
+        reading, computing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])
         if features is not None and boxed(features, *corners) and len(log.sources) > 1:
-            chosen_features, summing = features_of(features, log, None, *corners), progress
+            chosen_features, computing = features_of(features, log, None, *corners), progress
         else:
-            card = log.summary(rate, reading)
-            raise_errors(card.findings)
-            findings += card.findings
-            chosen_features = features_of(features, log, card, *corners)
-        own = features if features is not None and ".py:" in features else chosen_features
-        what = Summing(
-            log, tuple(chosen), {name: anywhere(each) for name, each in named(targets).items()},
-            anywhere(own) if isinstance(own, str) else own, rate, shared, blocks, allow_uncovered,
+            summary = log.summary(rate, reading)
+            raise_errors(summary.findings)
+            findings += summary.findings
+            chosen_features = features_of(features, log, summary, *corners)
+        custom = features if features is not None and ".py:" in features else chosen_features
+        job = ChunkedStatistics(
+            log, tuple(chosen),
+            {name: absolute_spec(spec) for name, spec in parse_targets(targets).items()},
+            absolute_spec(custom) if isinstance(custom, str) else custom, rate, shared, blocks,
+            allow_uncovered,
         )  # fmt: skip
-        tasks = what.tasks()
-        most = workers or cores()
+        tasks = job.tasks()
+        count = workers or default_threads()
         if len(tasks) == 1 and dask is None:
-            sums = what.sum_up(log, most, summing)
-            save_statistics(sums, out)
+            statistics = job.compute(log, count, computing)
+            save_statistics(statistics, out)
         else:
-            kept = out.with_name(f"{out.name}.parts")
+            chunks = out.with_name(f"{out.name}.parts")
 
             def finish(merged: Statistics) -> None:
                 save_statistics(merged, out)
-                shutil.rmtree(kept)
+                shutil.rmtree(chunks)
 
-            with threads(most) if dask is None else cluster(dask) as place:
-                many = f"{len(tasks):,} group{'s' if len(tasks) > 1 else ''} of files"
-                logger.info("%s on %s", many, place.words)
-                sums = sum_groups(
-                    what, tasks, kept, place, typed(),
-                    lambda store: TaskProgress("stats", tasks, store, summing, "rows", place.note),
+            with threads(count) if dask is None else cluster(dask) as executor:
+                size = f"{len(tasks):,} chunk{'s' if len(tasks) > 1 else ''} of files"
+                logger.info("%s on %s", size, executor.description)
+                statistics = run_chunks(
+                    job, tasks, chunks, executor, command_line(),
+                    lambda store: TaskProgress(
+                        "stats", tasks, store, computing, "rows", executor.note
+                    ),
                     finish,
                 )  # fmt: skip
-    findings = list(dict.fromkeys((*findings, *sums.findings)))
-    for each in findings[:SHOWN]:
-        tell(str(each), err=True)
-    if len(findings) > SHOWN:
-        tell(f"and {len(findings) - SHOWN:,} more warnings like these.", err=True)
+    findings = list(dict.fromkeys((*findings, *statistics.findings)))
+    for finding in findings[:MAX_WARNINGS]:
+        echo_message(str(finding), err=True)
+    if len(findings) > MAX_WARNINGS:
+        echo_message(f"and {len(findings) - MAX_WARNINGS:,} more warnings.", err=True)
     if hasattr(chosen_features, "low") and low is None:
-        tell(
-            "note: the features' box is the range of this log; statistics of other logs merge with "
-            "it only if --low and --high fix the box.", err=True,
+        echo_message(
+            "note: the box of the features is the range of this log; to merge with statistics of "
+            "other logs, fix it with --low and --high.", err=True,
         )  # fmt: skip
-    click.echo(json_text(plainly(sums, out)) if as_json else f"{sums!r} -> {out}")
+    click.echo(
+        json_text(statistics_summary(statistics, out)) if as_json else f"{statistics!r} -> {out}"
+    )
 
 
-SHOWN = 20
-"""Warnings that are told."""
-
-
-def anywhere(spec: str) -> str:
-    """Return ``module.py:name`` so that it is found from any folder; other words as they are."""
-    path, colon, name = spec.rpartition(":")
-    return f"{Path(path).resolve()}:{name}" if colon and path.endswith(".py") else spec
-
-
-def parse_rule(text: str) -> Any:
-    """Return a rule from NAME or NAME:λ."""
-    import inspect
-
-    from saddleback import rules
-    from saddleback._registry import known
-
-    name, _, number = text.partition(":")
-    known("rule", name, rules.NAMED)
-    takes = inspect.signature(rules.NAMED[name]).parameters
-    parameter = next((n for n in ("lam", "zeta") if n in takes), None)
-    if parameter is None:
-        if number:
-            raise click.UsageError(f"--rule {text}: {name} takes no λ.")
-        return rules.make(name)
-    try:
-        value = float(number or 0.0)
-    except ValueError:
-        raise click.UsageError(f"--rule {text}: {number!r} is not a number.") from None
-    return rules.make(name, **{parameter: value})
+MAX_WARNINGS = 20
+"""Largest number of warnings printed."""

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from saddleback.cli.executor_options import one_place, resumable, typed, work_options
-from saddleback.cli.log_options import as_json as json_text
-from saddleback.cli.progress import display, span
+from saddleback._json import json_text
+from saddleback.cli.executor_options import (
+    check_executor_options,
+    command_line,
+    executor_options,
+    resumable,
+)
+from saddleback.cli.progress import display, format_duration
 
 if TYPE_CHECKING:
     from saddleback.sweep import Plan
@@ -20,10 +25,12 @@ if TYPE_CHECKING:
 @click.argument("study", metavar="STUDY.toml", type=click.Path(path_type=Path))
 @click.option(
     "--out", type=click.Path(path_type=Path),
-    help="Folder of the results.  [default: results/ and the name of the study's file]",
+    help="Folder for the results.  [default: results/NAME, for NAME.toml]",
 )  # fmt: skip
-@click.option("--plan", "only_plan", is_flag=True, help="Say what it will take, and run nothing.")
-@work_options
+@click.option(
+    "--plan", "only_plan", is_flag=True, help="Estimate time, memory and disk; run nothing."
+)
+@executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     study: Path,
@@ -36,9 +43,9 @@ def command(
 ) -> None:
     """Run every rule with every step size on every problem of a study.
 
-    Results are kept task by task in a folder of Parquet files. Interrupted, killed or out of disk,
-    the same command goes on where it was, and does only what is missing. STUDY.toml says what to
-    run; docs/learn/studies.md describes it.
+    Each finished task is stored as a Parquet file. After an interruption, a crash or a full disk,
+    the same command resumes and runs only the missing tasks. docs/learn/studies.md describes
+    the format of STUDY.toml.
 
     \b
     Examples:
@@ -46,7 +53,7 @@ def command(
       saddleback sweep study.toml --workers 4
       saddleback sweep study.toml --dask tcp://10.0.0.5:8786 --out results/big
     """
-    one_place(workers, dask)
+    check_executor_options(workers, dask)
     if not quiet:
         click.echo(f"reading {study} …", err=True)
     from saddleback.sweep import plan, read_study, run_study, summary
@@ -54,13 +61,13 @@ def command(
     chosen = read_study(study)
     threads = workers or os.cpu_count() or 1
     if only_plan:
-        found = plan(chosen, study.parent)
-        click.echo(_plan_json(found, threads) if as_json else _told(found, threads))
+        cost = plan(chosen, study.parent)
+        click.echo(_plan_json(cost, threads) if as_json else _plan_text(cost, threads))
         return
     folder = out or Path("results") / study.stem
     with resumable(), display(quiet) as progress:
         store = run_study(
-            study, folder, workers=threads, dask=dask, command=typed(), progress=progress
+            study, folder, workers=threads, dask=dask, command=command_line(), progress=progress
         )
     rows = summary(store.table(), chosen.metrics)
     if as_json:
@@ -72,51 +79,53 @@ def command(
     for case in chosen.cases:
         Console().print(_table([row for row in rows if row["problem"] == case.label]))
     click.echo("Mean over runs and the last tenth of the checkpoints; settings that diverged in")
-    click.echo("some run do not count.")
+    click.echo("any run are excluded.")
     click.echo(f"{folder}/shards/*.parquet")
 
 
-def _plan_json(found: Plan, workers: int) -> str:
+def _plan_json(cost: Plan, workers: int) -> str:
     from dataclasses import asdict
 
     head = {"kind": "saddleback plan", "schema": 1}
-    return json_text(head | asdict(found) | {"workers": workers})
+    return json_text(head | asdict(cost) | {"workers": workers})
 
 
-def _told(found: Plan, workers: int) -> str:
-    """Say what a study will take."""
-    from saddleback.sweep.task_progress import short
+def _plan_text(cost: Plan, workers: int) -> str:
+    """Return the estimated cost of a study as text."""
+    from saddleback.sweep.task_progress import si_number
 
-    wall = max(found.seconds / workers, found.longest)
-    each = span(found.seconds / found.tasks) if found.seconds >= found.tasks else "under a second"
+    wall = max(cost.seconds / workers, cost.longest)
+    mean = cost.seconds / cost.tasks
+    per_task = format_duration(mean) if mean >= 1 else "under a second"
     return "\n".join(
         [
-            f"learners       {found.learners:,}",
-            f"learner-steps  {short(found.learner_steps)}",
-            f"tasks          {found.tasks:,}, {each} each, the longest {span(found.longest)}",
-            f"time           about {span(wall)} in {workers} thread{'s' if workers > 1 else ''}, "
-            f"at {short(found.rate)} learner-steps/s each",
-            f"memory         about {short(found.memory)}B for each thread, and "
-            f"{short(found.shared)}B for all",
-            f"disk           about {short(found.disk)}B",
+            f"learners       {cost.learners:,}",
+            f"learner-steps  {si_number(cost.learner_steps)}",
+            f"tasks          {cost.tasks:,}, {per_task} each, the longest "
+            f"{format_duration(cost.longest)}",
+            f"time           about {format_duration(wall)} in {workers} "
+            f"thread{'s' if workers > 1 else ''}, at {si_number(cost.rate)} learner-steps/s each",
+            f"memory         about {si_number(cost.memory)}B per thread, plus "
+            f"{si_number(cost.shared)}B shared",
+            f"disk           about {si_number(cost.disk)}B",
         ]
     )
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:
-    """Tabulate the best setting of each rule."""
+    """Return a table of the best setting of each rule."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=escape(rows[0]["problem"]), box=box.SIMPLE, title_justify="left")
     table.add_column("rule")
-    for heading in ("diverged", f"least {rows[0]['metric']}", "± error", "α", "β"):
+    for heading in ("diverged", f"smallest {rows[0]['metric']}", "± s.e.", "α", "β"):
         table.add_column(heading, justify="right")
     for row in rows:
         numbers = (_short(row[name]) for name in ("best", "error", "alpha", "beta"))
-        gone = f"{row['diverged']} of {row['settings']}"
-        table.add_row(row["rule"], gone, *numbers)
+        diverged = f"{row['diverged']} of {row['settings']}"
+        table.add_row(row["rule"], diverged, *numbers)
     return table
 
 

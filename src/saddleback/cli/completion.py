@@ -1,4 +1,4 @@
-"""What a shell may complete besides commands, options and files: words, by parameter."""
+"""Shell completion of parameter values, besides commands, options and files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 PROBLEMS = ("two_state", "baird", "random_walk", "boyan_chain", "random_mdp")
-"""Names of `saddleback.problems.NAMED`, which would load NumPy; a test holds them together."""
+"""Names of `saddleback.problems.NAMED`, which would load NumPy; a test keeps them in sync."""
 
 RULES = (
     "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "Sarsa", "TD", "GTD", "GTD2", "TDC",
@@ -19,40 +19,42 @@ RULES = (
 )  # fmt: skip
 """Names of `saddleback.rules.NAMED`, likewise."""
 
-WORDS: dict[str, Iterable[str]] = {
+CHOICES: dict[str, Iterable[str]] = {
     "rule": RULES,
     "rules": RULES,
     "learner": RULES,
     "targets": ("uniform", "logged", "columns", "always:", "pump:"),
     "features": ("tiles:", "hash:", "rbf:", "fourier:", "polynomial:", "states", "given"),
 }
-FILES = {"source": ".npz", "targets": ".py", "features": ".py"}
-"""Parameters that may also be files, and what those end in."""
+"""Values offered for each parameter."""
+
+FILE_SUFFIXES = {"source": ".npz", "targets": ".py", "features": ".py"}
+"""Parameters that may also be files, and the suffix of those."""
 
 
-def offer(
-    known: Iterable[str], ending: str | None, context: click.Context, begun: str
+def complete(
+    choices: Iterable[str], suffix: str | None, context: click.Context, prefix: str
 ) -> list[CompletionItem]:
-    """Return those of the known words that begin so, and files.
+    """Return the choices and files that begin with a prefix.
 
-    A shell that is told to look for files itself forgets the words: beside words we look.
+    A shell that completes files itself drops the choices, so files are listed here.
     """
-    found = [word for word in known if word.startswith(begun)]
-    if ending is None:
-        return [CompletionItem(word) for word in found]
-    if not found:
-        return [CompletionItem(begun, type="file")]
-    near = sorted(glob.glob(f"{glob.escape(begun)}*"))
-    found += [name for name in near if name.endswith(ending)]
-    found += [f"{name}/" for name in near if os.path.isdir(name)]
-    return [CompletionItem(word) for word in found]
+    matches = [choice for choice in choices if choice.startswith(prefix)]
+    if suffix is None:
+        return [CompletionItem(match) for match in matches]
+    if not matches:
+        return [CompletionItem(prefix, type="file")]
+    paths = sorted(glob.glob(f"{glob.escape(prefix)}*"))
+    matches += [path for path in paths if path.endswith(suffix)]
+    matches += [f"{path}/" for path in paths if os.path.isdir(path)]
+    return [CompletionItem(match) for match in matches]
 
 
-def completed(command: click.Command, **more: Iterable[str]) -> click.Command:
-    """Return a command whose parameters offer words to a shell; ``more`` of them by name."""
+def add_completion(command: click.Command, **more: Iterable[str]) -> click.Command:
+    """Add shell completion to a command's parameters; ``more`` are further choices by name."""
     for parameter in command.params:
-        known = (WORDS | more).get(str(parameter.name))
-        if known:
-            ask = partial(offer, known, FILES.get(str(parameter.name)))
-            parameter.shell_complete = ask  # type: ignore[method-assign]
+        choices = (CHOICES | more).get(str(parameter.name))
+        if choices:
+            suffix = FILE_SUFFIXES.get(str(parameter.name))
+            parameter.shell_complete = partial(complete, choices, suffix)  # type: ignore[method-assign]
     return command

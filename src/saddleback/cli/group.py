@@ -1,4 +1,4 @@
-"""The commands, by a static table, so that ``--help`` loads none of them."""
+"""The command group: a static table of commands, so that ``--help`` imports none of them."""
 
 from __future__ import annotations
 
@@ -10,94 +10,94 @@ from typing import Any
 import click
 
 from saddleback import __version__
-from saddleback._registry import known
-from saddleback.cli.completion import completed
+from saddleback._registry import check_name
+from saddleback.cli.completion import add_completion
 from saddleback.cli.progress import messages_shown
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
-    "quickstart": "From a log to an answer, on a made-up log, in seconds.",
-    "check": "What a log holds, and all that is wrong with it.",
-    "evaluate": "The value of a policy, from a log, and whether to trust it.",
-    "explain": "Tell a saved result again.",
-    "rank": "Many policies against the logged one, from a log.",
-    "stats": "Sum a log up, to merge and evaluate later.",
-    "merge": "Add the statistics of several logs up.",
-    "analyse": "Is a rule stable on a problem, and with which step sizes?",
-    "sweep": "A study: rules, problems, step sizes, runs; kept and resumed.",
-    "report": "Results as a page for the browser.",
-    "explorer": "The deadly triad, moved by hand in a browser.",
-    "paper": "Run the paper's experiments; figures and tables.",
+    "quickstart": "Guided tour on a synthetic log, in seconds.",
+    "check": "Summarise and validate a log.",
+    "evaluate": "Estimate a policy's value, and whether to trust the estimate.",
+    "explain": "Show a saved result, with every check.",
+    "rank": "Rank policies against the logged one.",
+    "stats": "Precompute mergeable statistics of a log.",
+    "merge": "Combine statistics from several logs.",
+    "analyse": "Stability, rate and step sizes of a rule on a problem.",
+    "sweep": "Run a resumable study of rules, problems and step sizes.",
+    "report": "Write results as an HTML page.",
+    "explorer": "Write an interactive deadly-triad demo (HTML).",
+    "paper": "Reproduce the experiments of the GES paper.",
 }
-"""Name and one-line help of each command, in the order people meet them."""
+"""Name and one-line help of each command, in the order of the list."""
 
-JOBS = {
-    "quickstart": "First",
-    "check": "You have a log and a candidate policy",
-    "stats": "Logs that grow, larger than memory",
-    "analyse": "Rules on problems you know",
+HEADINGS = {
+    "quickstart": "Getting started",
+    "check": "Evaluation of a policy from a log",
+    "stats": "Large or growing logs",
+    "analyse": "Analysis of known problems",
 }
-"""Headings of the list of commands, each before the command that it names."""
+"""Headings of the list of commands, by the first command under each."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of the same name, loaded when called."""
+    """A group whose commands are imported from ``cmd_NAME`` modules when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the table."""
+        """Return the names in the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command's module."""
+        """Import a command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"saddleback.cli.cmd_{cmd_name}")
-        module.command.short_help = COMMANDS[cmd_name]  # what a shell shows beside the name
-        return completed(module.command, **getattr(module, "WORDS", {}))
+        module.command.short_help = COMMANDS[cmd_name]  # shown by shell completion
+        return add_completion(module.command, **getattr(module, "COMPLETIONS", {}))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or suggest the nearest."""
+        """Find the command, or suggest the closest name."""
         try:
-            known("command", args[0], COMMANDS)
+            check_name("command", args[0], COMMANDS)
         except UnknownName as error:
             raise click.UsageError(str(error), ctx) from None
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table, job by job, without loading anything."""
-        jobs: list[tuple[str, list[tuple[str, str]]]] = []
+        """Write the table under its headings, without importing any command."""
+        sections: list[tuple[str, list[tuple[str, str]]]] = []
         for name, help_line in COMMANDS.items():
-            if name in JOBS:
-                jobs.append((JOBS[name], []))
-            jobs[-1][1].append((name, help_line))
+            if name in HEADINGS:
+                sections.append((HEADINGS[name], []))
+            sections[-1][1].append((name, help_line))
         width = max(map(len, COMMANDS))
-        for job, rows in jobs:
-            with formatter.section(job):
+        for heading, rows in sections:
+            with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), line) for name, line in rows])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; bad input is a sentence and exit status 2, Ctrl-C is 130."""
-        from saddleback.cli.message_format import fitted, tell
+        """Run a command; bad input prints one sentence and exits with 2, Ctrl-C with 130."""
+        from saddleback.cli.message_format import echo_message, wrap_message
 
         try:
             with messages_shown():
                 return super().invoke(ctx)
         except click.UsageError as error:
-            said = fitted(error.format_message(), first=len("Error: "))
-            raise click.UsageError(said, error.ctx) from None
+            message = wrap_message(error.format_message(), first=len("Error: "))
+            raise click.UsageError(message, error.ctx) from None
         except SaddlebackError as error:
-            tell(f"error: {error}", err=True)
+            echo_message(f"error: {error}", err=True)
             sys.exit(2)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader has gone: click knows what to do
+            if error.errno == errno.EPIPE:  # the reader of the pipe has gone: click handles it
                 raise
-            place = f"{error.filename}: " if error.filename else ""
-            tell(f"error: {place}{error.strerror or error}.", err=True)
+            path = f"{error.filename}: " if error.filename else ""
+            echo_message(f"error: {path}{error.strerror or error}.", err=True)
             sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
-            kept = "; what is finished is kept" if ctx.invoked_subcommand == "paper" else ""
+            kept = "; finished tasks are kept" if ctx.invoked_subcommand == "paper" else ""
             click.echo(f"interrupted{kept}.", err=True)
             sys.exit(130)
 
@@ -105,7 +105,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="saddleback %(version)s")
 def group() -> None:
-    """Off-policy evaluation: how good is a policy, judged by another's data?
+    """Estimate a policy's value from data logged under another policy.
 
     \b
     Examples:
@@ -118,12 +118,13 @@ def group() -> None:
 
     \b
     Exit status:
-      0    done; of evaluate: usable; of rank: a candidate beats the baseline
-      2    bad usage, bad data, or a file that cannot be read or written
-      3    evaluate: an answer is refused; rank: all are
-      4    evaluate: an answer is doubtful; rank: none is usable
+      0    success; evaluate: all estimates usable; rank: a candidate beats
+           the baseline
+      2    invalid usage or data, or a file that cannot be read or written
+      3    evaluate: an estimate is refused; rank: all are refused
+      4    evaluate: an estimate is doubtful; rank: none is usable
       5    rank: some are usable, but none beats the baseline
       130  interrupted
 
-    Each command has its own help: saddleback evaluate --help.
+    Help for a command: saddleback evaluate --help.
     """

@@ -1,4 +1,4 @@
-"""What a message of the library says in Python, as it is typed on the command line."""
+"""Messages of the library as the command line prints them: options for arguments, wrapped."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 
 from saddleback.cli.terminal import text_width
 
-TYPED = (
-    (r"pass min_prob=…", "pass --min-prob …"),
+OPTION_PATTERNS = (
+    (r"\bmin_prob=…", "--min-prob …"),
     (r'drop_bad="episode"', "--drop-bad"),
-    (r"pass drop_autoreset=True", "pass --drop-autoreset"),
+    (r"\bdrop_autoreset=True", "--drop-autoreset"),
     (r'time_limit="(\w+)"', r"--time-limit \1"),
     (r"columns=\{'(\w+)': …\}", r"--column \1=NAME"),
     (r"observations=\[…\]", "--obs …"),
@@ -22,37 +22,41 @@ TYPED = (
     (r"give one, gamma=", "give one, --gamma "),
     (r"\(blocks=(\d+)\)", r"(--blocks \1)"),
     (r"method 'svrg'", "--method svrg"),
+    (r"hoose another output folder", "hoose another folder with --out"),
+    (r"choose another output file", "choose another --out"),
+    (r"in threads of this machine", "with --workers"),
     (r"Log\(…, behaviour=function\)", "Log(…, behaviour=function) in Python"),
 )
+"""Patterns of Python arguments in messages, and the corresponding options."""
 
 
-def as_typed(message: str) -> str:
-    """Return a message with options in place of arguments.
+def with_options(message: str) -> str:
+    """Return a message with command-line options in place of Python arguments.
 
     Examples
     --------
-    >>> as_typed("E101 … Fix the log or pass min_prob=…")
+    >>> with_options("E101 … Fix the log or pass min_prob=…")
     'E101 … Fix the log or pass --min-prob …'
     """
-    for python, typed in TYPED:
-        message = re.sub(python, typed, message)
+    for pattern, option in OPTION_PATTERNS:
+        message = re.sub(pattern, option, message)
     return message
 
 
-def fitted(message: str, first: int = 0) -> str:
-    """Return a message as it would be typed, each of its lines broken so that it fits a terminal.
+def wrap_message(message: str, first: int = 0) -> str:
+    """Return a message with options, its lines wrapped to the width of the terminal.
 
-    ``first`` columns are taken already in the first line.
+    ``first`` columns of the first line are already in use.
 
     Examples
     --------
-    >>> print(fitted("a log that is good\\n" + "word " * 20))
+    >>> print(wrap_message("a log that is good\\n" + "word " * 20))
     a log that is good
     word word word word word word word word word word word word word word word word
       word word word word
     """
-    lines = (" " * first + as_typed(message)).split("\n")
-    broken = (
+    lines = (" " * first + with_options(message)).split("\n")
+    wrapped = (
         textwrap.fill(
             line,
             text_width(),
@@ -62,9 +66,9 @@ def fitted(message: str, first: int = 0) -> str:
         )
         for line in lines
     )
-    return "\n".join(broken)[first:]
+    return "\n".join(wrapped)[first:]
 
 
-def tell(message: str, err: bool = False) -> None:
-    """Print a message as it would be typed, in lines that fit a terminal."""
-    click.echo(fitted(message), err=err)
+def echo_message(message: str, err: bool = False) -> None:
+    """Print a message with options, wrapped to the width of the terminal."""
+    click.echo(wrap_message(message), err=err)

@@ -1,4 +1,4 @@
-"""One progress display for a command: a bar on a terminal, else a plain line every ten seconds."""
+"""Progress display of a command: a bar on a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -14,68 +14,68 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-EVERY = 10.0
-"""Seconds between two lines where there is no terminal."""
+LINE_INTERVAL = 10.0
+"""Seconds between two lines without a terminal."""
 
-ECHOED = 4
-"""Columns that are left free: a terminal echoes ^C there, and must not break the line for it."""
+MARGIN = 4
+"""Columns left free, so that the ^C that a terminal echoes does not wrap the line."""
 
-LEFT = 9
-"""Columns of the time left."""
+TIME_WIDTH = 9
+"""Columns of the remaining time."""
 
 NARROW = 60
-"""Columns below which the bar is short."""
+"""Terminal width below which the bar is short."""
 
 
 class Clock:
-    """How long is left, by the fraction of the planned work that is done.
+    """Remaining time, from the fraction of the planned work that is done.
 
-    Between two reports the time left counts down; only a report can revise it.
+    Between two reports the remaining time counts down; only a report revises it.
 
     Examples
     --------
     >>> clock = Clock(now=100.0)
     >>> clock.report(0.25, now=110.0)
-    >>> clock.left(now=120.0)
+    >>> clock.remaining(now=120.0)
     20.0
     """
 
     def __init__(self, now: float) -> None:
-        self.begun = now
+        self.start = now
         self._end: float | None = None
 
     def report(self, fraction: float, now: float) -> None:
-        """Take note of the fraction that is done by now."""
+        """Record the fraction that is done by now."""
         if 0.0 < fraction <= 1.0:
-            self._end = self.begun + (now - self.begun) / fraction
+            self._end = self.start + (now - self.start) / fraction
 
-    def left(self, now: float) -> float | None:
-        """Seconds left, None as long as nothing is known."""
+    def remaining(self, now: float) -> float | None:
+        """Return the remaining seconds, None before the first report."""
         return None if self._end is None else max(0.0, self._end - now)
 
 
 class Display:
-    """Where a command reports its progress; nothing is shown if it is quiet."""
+    """Progress of a command; this base class shows nothing."""
 
     def __init__(self) -> None:
         self.fraction, self.phase = 0.0, ""
         self.clock = Clock(time.monotonic())
 
     def __call__(self, fraction: float, phase: str = "", /) -> None:
-        """Take note of the fraction of the work that is done, and show it."""
+        """Record the fraction of the work that is done, and show it."""
         self.fraction, self.phase = min(1.0, fraction), phase
         self.clock.report(self.fraction, time.monotonic())
         self.show()
 
     def show(self) -> None:
-        """Show it."""
+        """Show the current fraction."""
 
     def write(self, message: str) -> None:
         """Write a line to standard error."""
         click.echo(message, err=True)
 
-    def aside(self) -> AbstractContextManager[Any]:
-        """Step aside while something else is written to the terminal."""
+    def suspended(self) -> AbstractContextManager[Any]:
+        """Hide the display while something else is written to the terminal."""
         return nullcontext()
 
 
@@ -84,20 +84,20 @@ class Lines(Display):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown = self.clock.begun
+        self._last = self.clock.start
 
     def show(self) -> None:
-        """Write a line, if it is time."""
+        """Write a line, if enough time has passed."""
         now = time.monotonic()
-        if now - self._shown >= EVERY:
-            self._shown = now
-            left = self.clock.left(now)
-            ahead = "" if left is None else f", {span(left)} left"
-            click.echo(f"{self.phase}: {self.fraction:.0%} done{ahead}", err=True)
+        if now - self._last >= LINE_INTERVAL:
+            self._last = now
+            seconds = self.clock.remaining(now)
+            left = "" if seconds is None else f", {format_duration(seconds)} left"
+            click.echo(f"{self.phase}: {self.fraction:.0%} done{left}", err=True)
 
 
 class Bar(Display):
-    """A bar on the terminal, which is gone when the work is done."""
+    """A bar on the terminal, removed when the work is done."""
 
     def __init__(self, progress: RichProgress, clock: Clock) -> None:
         super().__init__()
@@ -113,8 +113,8 @@ class Bar(Display):
         self._progress.console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Take the bar away while something else is written."""
+    def suspended(self) -> Iterator[None]:
+        """Hide the bar while something else is written."""
         self._progress.stop()
         try:
             yield
@@ -122,21 +122,21 @@ class Bar(Display):
             self._progress.start()
 
 
-_shown: Display = Display()
+_active: Display = Display()
 
 
-class _Messages(logging.Handler):
-    """Shows what the library logs as plain lines on standard error."""
+class _MessageHandler(logging.Handler):
+    """Writes log messages as plain lines to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show one line, above the bar if there is one."""
-        _shown.write(record.getMessage())
+        """Write one line, above the bar if there is one."""
+        _active.write(record.getMessage())
 
 
 @contextmanager
 def messages_shown() -> Iterator[None]:
-    """Show what the library logs, while a command runs."""
-    logger, handler = logging.getLogger("saddleback"), _Messages()
+    """Show log messages of the library while a command runs."""
+    logger, handler = logging.getLogger("saddleback"), _MessageHandler()
     logger.addHandler(handler)
     try:
         with _level(logging.INFO):
@@ -147,7 +147,7 @@ def messages_shown() -> Iterator[None]:
 
 @contextmanager
 def _level(level: int) -> Iterator[None]:
-    """Log messages of this level and above."""
+    """Set the level of the logger temporarily."""
     logger = logging.getLogger("saddleback")
     before = logger.level
     logger.setLevel(level)
@@ -159,21 +159,21 @@ def _level(level: int) -> Iterator[None]:
 
 @contextmanager
 def display(quiet: bool = False) -> Iterator[Display]:
-    """Show the progress of a command on standard error; if it is quiet, warnings alone."""
-    global _shown
+    """Show the progress of a command on standard error; with ``quiet`` only warnings."""
+    global _active
     if quiet:
         with _level(logging.WARNING):
             yield Display()
         return
-    with _bar() if drawable() else nullcontext(Lines()) as shown:
-        _shown = shown
+    with _bar() if can_draw_bar() else nullcontext(Lines()) as shown:
+        _active = shown
         try:
             yield shown
         finally:
-            _shown = Display()
+            _active = Display()
 
 
-def drawable() -> bool:
+def can_draw_bar() -> bool:
     """Whether standard error is a terminal on which a bar can be drawn."""
     from rich.console import Console
 
@@ -188,21 +188,21 @@ def _bar() -> Iterator[Bar]:
     from rich.text import Text
 
     class TimeLeft(ProgressColumn):
-        """The time left, by the clock of the display."""
+        """The remaining time, from the clock of the display."""
 
         def render(self, task: Any) -> Text:
-            left = clock.left(time.monotonic())
-            return Text("" if left is None else f"{span(left)} left")
+            seconds = clock.remaining(time.monotonic())
+            return Text("" if seconds is None else f"{format_duration(seconds)} left")
 
     console, clock = Console(stderr=True), Clock(time.monotonic())
-    console.width -= ECHOED
+    console.width -= MARGIN
     columns = (
         BarColumn(
             8 if console.width < NARROW else 24,
             table_column=Column(min_width=8 if console.width < NARROW else 24),
         ),
         TaskProgressColumn(table_column=Column(no_wrap=True, min_width=4)),
-        TimeLeft(table_column=Column(no_wrap=True, min_width=LEFT)),
+        TimeLeft(table_column=Column(no_wrap=True, min_width=TIME_WIDTH)),
         TextColumn(
             "{task.description}",
             markup=False,
@@ -213,13 +213,13 @@ def _bar() -> Iterator[Bar]:
         yield Bar(progress, clock)
 
 
-def span(seconds: float) -> str:
-    """Return a time in words.
+def format_duration(seconds: float) -> str:
+    """Return a duration in its two largest units.
 
     Examples
     --------
-    >>> span(42.3), span(125), span(3 * 3600 + 60), span(2.5 * 86400)
-    ('42 s', '2 min 5 s', '3 h 1 min', '2 d 12 h')
+    >>> [format_duration(seconds) for seconds in (42.3, 125, 3 * 3600 + 60, 2.5 * 86400)]
+    ['42 s', '2 min 5 s', '3 h 1 min', '2 d 12 h']
     """
     rounded = round(seconds)
     for size, name, smaller, inner in (

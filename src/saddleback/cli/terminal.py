@@ -1,4 +1,4 @@
-"""The terminal that a command writes to: how wide it is, and whether it shows colours."""
+"""The terminal: its width, whether it shows colours, and characters it cannot encode."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import click
 if TYPE_CHECKING:
     from saddleback.verdict.text_report import Line
 
-NARROWEST, USUAL, WIDEST = 20, 79, 100
-"""Columns of text: at least, where there is no terminal, and at most."""
+MIN_WIDTH, DEFAULT_WIDTH, MAX_WIDTH = 20, 79, 100
+"""Columns of text: smallest, without a terminal, and largest."""
 
 COLOURS = {
     "better": "green", "worse": "red", "inconclusive": "yellow", "doubtful": "yellow",
     "refused": "red", "unjudged": "yellow",
 }  # fmt: skip
-"""The colour of an answer, by its outcome."""
+"""Colour of a line by the outcome of its verdict."""
 
 ASCII = {
     "−": "-", "–": "-", "…": "...", "←": "<-", "→": "->", "≤": "<=", "≥": ">=", "×": "x", "·": "*",
@@ -29,28 +29,30 @@ ASCII = {
     "κ": "kappa", "λ": "lambda", "μ": "mu", "π": "pi", "ρ": "rho", "φ": "phi", "ω": "omega",
     "Â": "A^", "√": "sqrt",
 }  # fmt: skip
-"""What is written where the terminal has no such character: a lost minus sign would be a lie."""
+"""Replacements for characters that a terminal cannot encode; a minus sign must not be lost."""
 
 
-def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Replace what cannot be encoded by what can."""
+def _to_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that cannot be encoded."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end]
     return "".join(ASCII.get(letter, "?") for letter in text), error.end
 
 
-codecs.register_error("saddleback", _in_ascii)
+codecs.register_error("saddleback", _to_ascii)
 
 
 def text_width() -> int:
-    """Return how many columns text may have: those of the terminal, up to 100."""
+    """Return the width of text: that of the terminal, up to 100 columns."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
-        return USUAL
-    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size((USUAL + 1, 24)).columns - 1))
+        return DEFAULT_WIDTH
+    return max(
+        MIN_WIDTH, min(MAX_WIDTH, shutil.get_terminal_size((DEFAULT_WIDTH + 1, 24)).columns - 1)
+    )
 
 
-def coloured() -> bool:
-    """Whether standard output shows colours; NO_COLOR and FORCE_COLOR decide if they are set."""
+def shows_colours() -> bool:
+    """Whether standard output shows colours; NO_COLOR and FORCE_COLOR take precedence."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -59,8 +61,8 @@ def coloured() -> bool:
 
 
 def echo_lines(lines: Iterable[Line]) -> None:
-    """Write lines to standard output, answers in the colour of their outcome."""
-    shown = coloured()
+    """Write lines to standard output, coloured by their outcome."""
+    colours = shows_colours()
     for text, outcome in lines:
         style = {"fg": COLOURS[outcome], "bold": True} if outcome else {}
-        click.echo(click.style(text, **style) if style else text, color=shown)  # type: ignore[arg-type]
+        click.echo(click.style(text, **style) if style else text, color=colours)  # type: ignore[arg-type]

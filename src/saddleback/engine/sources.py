@@ -144,7 +144,7 @@ class Simulation:
     one_at_a_time: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _registry.known("values", self.values, ("action", "state"))
+        _registry.check_name("values", self.values, ("action", "state"))
         if not (hasattr(self.features, "encode") and hasattr(self.features, "size")):
             raise InvalidParameter(
                 f"{self.name}: features must be Tiles, Fourier, … or Custom(function, size), got "

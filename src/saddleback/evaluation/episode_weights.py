@@ -122,7 +122,7 @@ class Trajectories:
         For IS, PDIS and DR these are independent. For WIS, PDWIS and WDR they are the estimate
         plus the scores ψ_i of the delta method.
         """
-        _registry.known("estimator", name, self.names)
+        _registry.check_name("estimator", name, self.names)
         if name in ("PDIS", "DR"):
             return self.totals
         if name == "IS":
@@ -135,7 +135,7 @@ class Trajectories:
 
     def value(self, name: str) -> float:
         """Return an estimate: "IS", "PDIS", "WIS", "PDWIS", or "DR", "WDR"."""
-        _registry.known("estimator", name, self.names)
+        _registry.check_name("estimator", name, self.names)
         if name in MEANS:
             with np.errstate(invalid="ignore"):
                 return float(self.numbers(name).mean())

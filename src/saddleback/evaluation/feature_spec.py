@@ -49,7 +49,7 @@ def features_of(
     kind, _, rest = words.partition(":")
     if kind.endswith(".py"):
         return own_features(words, log)
-    _registry.known("features", kind, NAMES)
+    _registry.check_name("features", kind, NAMES)
     if kind == "given":
         return Identity(log.dimensions)
     if kind == "states":

@@ -1,4 +1,4 @@
-"""Running rules: on-line, off-line, and in expectation."""
+"""Run rules: on-line, off-line, and in expectation."""
 
 from saddleback.learning.best_setting import Best
 from saddleback.learning.iterate import iterate

@@ -1,4 +1,4 @@
-"""The best setting of a run, and what "best" means wherever step sizes are compared."""
+"""The best setting of a run, and the definition of "best" in all comparisons of step sizes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import numpy as np
 from saddleback._typing import FloatArray
 
 TAIL = 0.1
-"""Share of the recorded points that are the end of a run."""
+"""Fraction of the recorded points that counts as the end of a run."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """The setting that ends with the least value of a metric.
+    """The setting with the smallest final value of a metric.
 
     Attributes
     ----------
     metric
-        What was compared.
+        Name of the metric.
     value
-        Its mean over runs and the last tenth of the recorded points.
+        Mean of the metric over runs and the last tenth of the recorded points.
     error
-        Standard error of that over runs; None for a single run.
+        Standard error of that mean, over runs; None for a single run.
     index
-        Where the setting is among the step sizes: ``run.alpha[best.index]``.
+        Index of the setting among the step sizes: ``run.alpha[best.index]``.
     alpha, beta
-        Its step sizes; β is None where the rule moves no ω.
+        Its step sizes; β is None if the rule has no ω.
 
     Examples
     --------
@@ -48,25 +48,25 @@ class Best:
     beta: float | None
 
 
-def tail(points: int) -> int:
-    """Return how many of so many recorded points are the end of a run: a tenth, at least one.
+def tail_length(points: int) -> int:
+    """Return the number of recorded points at the end of a run: a tenth of them, at least one.
 
     Examples
     --------
-    >>> tail(101), tail(3)
+    >>> tail_length(101), tail_length(3)
     (11, 1)
     """
     return max(1, math.ceil(TAIL * points))
 
 
-def least(final: FloatArray) -> tuple[int, ...] | None:
-    """Return the index of the least finite value; None if there is none.
+def argmin_finite(final: FloatArray) -> tuple[int, ...] | None:
+    """Return the index of the smallest finite value; None if no value is finite.
 
     Examples
     --------
-    >>> least(np.array([[np.nan, 2.0], [1.0, np.inf]])), least(np.array([np.inf]))
+    >>> argmin_finite(np.array([[np.nan, 2.0], [1.0, np.inf]])), argmin_finite(np.array([np.inf]))
     ((1, 0), None)
     """
-    known = np.where(np.isfinite(final), final, np.inf)
-    place = np.unravel_index(int(np.argmin(known)), known.shape)
-    return tuple(map(int, place)) if np.isfinite(known[place]) else None
+    finite = np.where(np.isfinite(final), final, np.inf)
+    index = np.unravel_index(int(np.argmin(finite)), finite.shape)
+    return tuple(map(int, index)) if np.isfinite(finite[index]) else None

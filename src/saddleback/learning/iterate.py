@@ -1,4 +1,4 @@
-"""The expected (deterministic) iteration of a rule: its update with A, b and M for samples."""
+"""The expected (deterministic) iteration of a rule: its update with A, b and M in expectation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike
 from saddleback.engine import ExpectedLearners, StepSize, record_points
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import Batch, Metric, Run, follow
+from saddleback.learning.run import Batch, Metric, Run, run_batches
 from saddleback.system import System
 from saddleback.theory import step_sizes
 
@@ -31,7 +31,7 @@ def iterate(
         ω ← ω + β (dual·(Aθ+b) − gram·Mω − shrink·ω)
 
     with the coefficients of the rule's form, C = E[γ'x eᵀ] (= Aᵀ + M without emphasis), and both
-    lines using the old θ and ω. For `ExpectedSarsa` it is the expected off-line update of the
+    lines using the old θ and ω. For `ExpectedSarsa` this is the expected off-line update of the
     paper, for `GES` its primal-dual iteration.
 
     Parameters
@@ -39,11 +39,11 @@ def iterate(
     system
         A system with its rule, e.g. ``System.exact(problem, rule)``.
     alpha, beta
-        As in `learn`; without either, the pair with which this iteration converges fastest.
+        As in `learn`; by default the pair with the fastest convergence.
     theta0, omega0, record, metrics
         As in `learn`.
     bound
-        As in `learn`, but judged on the weights θ and ω themselves.
+        As in `learn`, but applied to the weights θ and ω themselves.
     steps
         Number of iterations.
 
@@ -61,7 +61,7 @@ def iterate(
     _validate.count("iterate", "steps", steps)
     if alpha is None:
         if beta is not None:
-            raise InvalidParameter("iterate: give alpha too, or neither alpha nor beta.")
+            raise InvalidParameter("iterate: give alpha as well, or neither alpha nor beta.")
         advice = step_sizes(system, method="mean")
         alpha, beta = advice.alpha, advice.beta
     batch = Batch(system.rule, system.p, alpha, beta, theta0, omega0, bound, system.fixed_point)
@@ -69,6 +69,5 @@ def iterate(
         (system.A, system.b, system.M, system.C), system.rule.form, batch.alpha, batch.beta,
         batch.theta, batch.omega, batch.bound,
     )  # fmt: skip
-    measured = system.objectives if metrics is None else metrics
-    watched = batch.watch(learners, measured)
-    return follow([watched], record_points(steps, record), learners.advance)[0]
+    batch.attach(learners, system.objectives if metrics is None else metrics)
+    return run_batches([batch], record_points(steps, record), learners.advance)[0]

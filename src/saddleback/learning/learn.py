@@ -1,4 +1,4 @@
-"""Running rules on-line, on experience of the behaviour policy."""
+"""`learn`: run rules on-line, on experience of the behaviour policy."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from saddleback.engine import (
     record_points,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import Batch, Metric, Run, follow, stack
+from saddleback.learning.run import Batch, Metric, Run, run_batches, stack
 from saddleback.problem import Problem
 from saddleback.rules import Rule, as_rules
 from saddleback.system import System
 from saddleback.theory import step_sizes
 
-SAMPLE, MOST_FEATURES = 100_000, 16
-"""Steps behind the advice on step sizes where there is no finite problem, and most features."""
+SAMPLE, MAX_FEATURES = 100_000, 16
+"""Sampled steps for advice on step sizes without a finite problem, and the most features."""
 
 
 @overload
@@ -100,9 +100,9 @@ def learn(
     dtype: npt.DTypeLike = np.float64,
     progress: Progress | None = None,
 ) -> Run | list[Run]:
-    """Run one rule or several on-line, on experience of the behaviour policy.
+    """Run one or several rules on-line, on experience of the behaviour policy.
 
-    At each step, for every setting of the step sizes, from the old θ and ω,
+    At each step, for every setting of the step sizes, and from the old θ and ω,
 
         θ ← θ + Δθ(α, δ_t, e_t, ω)        ω ← ω + Δω(β, δ_t, e_t, ω)
 
@@ -111,40 +111,40 @@ def learn(
     Parameters
     ----------
     rule
-        What to run. Several rules learn from the same experience, simulated once.
+        The rule, or a list of rules, which learn from the same experience, simulated once.
     problem
-        Where: a finite problem, a simulation such as ``problems.mountain_car()``, or a `Stream`.
+        A finite problem, a simulation such as ``problems.mountain_car()``, or a `Stream`.
     alpha, beta
         Step sizes of θ and ω: numbers, arrays that broadcast together, or schedules
         (`inverse_sqrt`, `inverse`). Every setting learns from the same experience. A rule without
-        ω (semi-gradient) makes no use of beta. Without either, what `step_sizes` advises for so
-        many steps from weights of 0, on a finite problem or from a sample of few features.
+        ω (semi-gradient) ignores beta. By default the advice of `step_sizes` for this number of
+        steps from weights of 0, on a finite problem or from a sample with few features.
     steps, episodes, rng
-        How many steps or whole episodes to sample, and from which seed or generator; `Run.seed`
-        keeps the seed. A `Stream` is learned from whole.
+        Number of steps or complete episodes to sample, and the seed or generator; `Run.seed`
+        records the seed. A `Stream` is always used in full.
     runs
-        Repeat it all so many times with seeds spawned from ``rng``; results get an axis for them.
+        Number of independent runs, with seeds spawned from ``rng``; adds an axis to the results.
     experience
-        Given experience, in place of sampling.
+        Experience to learn from, instead of sampling.
     theta0, omega0
-        First weights, broadcast to (settings, p).
+        Initial weights, broadcast to (settings, p).
     record
-        When to measure: every so many updates, or at the update counts listed. About a hundred
-        times, evenly, if not given; always at the end. Counted in episodes if those are given.
+        When to record metrics: every n-th update, or at the update counts listed. By default about
+        a hundred times, evenly spaced; always at the end. Counted in episodes with ``episodes``.
     metrics
-        Functions of θ [..., p] by name, one value (or array) for each setting; or a function that
-        returns them for each rule. The MSPBE and absolute MSE of the rule's own exact system if not
-        given and the problem is finite.
+        Functions of θ [..., p] by name, each returning one value (or array) per setting; or a
+        function that returns them for a rule. By default, on a finite problem, the MSPBE and
+        absolute MSE of the rule's own exact system.
     bound
-        A learner with |δ| + |φᵀω| + |αu|, or αδ or βδ, beyond this has diverged; it is frozen as
-        it was before that update and the rest go on. If not given, a million times the largest
-        of 1, |θ_0| and, on a finite problem, the weights of the rule's exact fixed point.
+        A learner has diverged when |δ| + |φᵀω| + |αu|, or αδ or βδ, exceeds this bound; its weights
+        stay as they were before that update, and the others continue. By default a million times
+        the largest of 1, |θ_0| and, on a finite problem, the weights of the exact fixed point.
     threads
-        Over how many threads to spread runs, rules and settings; the result is the same to the bit.
+        Number of threads for runs, rules and settings; results are bit-identical.
     dtype
         float64, or float32 to halve the memory of many settings with many features.
     progress
-        Called with the fraction of the work that is done, whenever something is recorded.
+        Called with the fraction of the work that is done, whenever metrics are recorded.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def learn(
     ExpectedSarsa(0) diverged at step 630 False
     GES(0) ok True
 
-    Two rules on the same experience, three times over:
+    Two rules on the same experience, in three runs:
 
     >>> small = problems.two_state(gamma=0.9)
     >>> options = dict(alpha=[0.05, 0.1], beta=0.1, steps=200, theta0=1.0)
@@ -169,10 +169,10 @@ def learn(
     """
     rules = as_rules(rule)
     source = _source(problem, experience)
-    source.streamer(rules)  # refuses rules that do not fit
+    source.streamer(rules)  # refuses rules that do not apply
     if source.steps is not None and (steps, episodes, rng, runs) != (None,) * 4:
         raise InvalidParameter(
-            "learn: what is given is learned from whole, and nothing is sampled: leave out steps, "
+            "learn: the given experience is used in full and nothing is sampled; omit steps, "
             "episodes, rng and runs."
         )
     total, cut = _length(source, steps, episodes)
@@ -197,37 +197,38 @@ def learn(
             learners = Learners(
                 r.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound, threads
             )
-            own = {} if system is None else system.objectives
-            asked = metrics(r) if callable(metrics) else metrics
-            batches.append(batch.watch(learners, own if asked is None else asked))
+            objectives = {} if system is None else system.objectives
+            chosen = metrics(r) if callable(metrics) else metrics
+            batch.attach(learners, objectives if chosen is None else chosen)
+            batches.append(batch)
             groups.append(learners)
         workers, streams = Workers(groups, threads), source.streamer(rules)
         pieces = Chunker(source.sampler(generator))
-        return follow(
+        return run_batches(
             batches, points, lambda count: workers.advance(map(streams, cut(pieces, count))), seed,
             progress,
         )  # fmt: skip
 
     generator, seed = _validate.generator(rng)
     if source.steps is not None:
-        found = single(generator, None, threads)
+        results = single(generator, None, threads)
     elif runs is None:
-        found = single(generator, seed, threads)
+        results = single(generator, seed, threads)
     else:
         generators = _spawn(generator, seed, _validate.count("learn", "runs", runs))
-        alone = getattr(source, "one_at_a_time", False)
-        at_once = 1 if alone else min(runs, threads)
-        with thread_pool(at_once) as pool:
+        sequential = getattr(source, "one_at_a_time", False)
+        concurrent = 1 if sequential else min(runs, threads)
+        with thread_pool(concurrent) as pool:
             parts = shared_progress(progress, runs)
-            each = pool.map(
-                lambda g, part: single(g, None, threads // at_once, part), generators, parts
+            by_run = pool.map(
+                lambda g, part: single(g, None, threads // concurrent, part), generators, parts
             )
-            found = [stack(same, seed) for same in zip(*each, strict=True)]
-    return found[0] if isinstance(rule, Rule) else found
+            results = [stack(of_rule, seed) for of_rule in zip(*by_run, strict=True)]
+    return results[0] if isinstance(rule, Rule) else results
 
 
 def _source(problem: Problem | Source, experience: Experience | None) -> Source:
-    """Return what to learn from, refusing experience that does not fit."""
+    """Return the source of experience; refuse experience inconsistent with the problem."""
     if experience is None:
         return as_source("learn", problem)
     _validate.instance("learn", "experience", experience, Experience)
@@ -244,38 +245,38 @@ def _advised(
     total: int,
     in_episodes: bool,
 ) -> list[tuple[StepSize, StepSize | None]]:
-    """Return the step sizes that are advised where none are given."""
+    """Return the step sizes advised for each rule."""
     if beta is not None:
-        raise InvalidParameter("learn: give alpha too, or neither alpha nor beta.")
+        raise InvalidParameter("learn: give alpha as well, or neither alpha nor beta.")
     if isinstance(problem, Problem):
         if in_episodes:
             ends = (problem.mdp.P * problem.mdp.ends).sum(axis=2)
             total = max(1, round(total / float((problem.pair_visits * ends).sum())))
-        known: Sequence[Any] = [problem] * len(rules)
-    elif in_episodes or problem.p > MOST_FEATURES:
+        bases: Sequence[Any] = [problem] * len(rules)
+    elif in_episodes or problem.p > MAX_FEATURES:
         raise InvalidParameter(
-            f"learn: give {rules[0]} a step size, alpha=…; without a finite problem one is found "
-            f"for you (step_sizes) only for a number of steps and up to {MOST_FEATURES} features, "
-            f"here {problem.p}."
+            f"learn: {rules[0]} needs a step size, alpha=…; without a finite problem it is chosen "
+            f"automatically (step_sizes) only with steps=… and up to {MAX_FEATURES} features, got "
+            f"{problem.p}."
         )
-    else:  # from a sample, the given one or one of its own
+    else:  # from the given sample or a new one
         steps = problem.steps or SAMPLE
         options: dict[str, Any] = {} if problem.steps else {"rng": 0}
-        known = System.estimate(
+        bases = System.estimate(
             problem, rules, steps=steps, batches=min(200, steps), keep_batches=True, **options
         )
-    advice = [step_sizes(one, r, steps=total) for one, r in zip(known, rules, strict=True)]
-    return [(each.alpha, each.beta) for each in advice]
+    advice = [step_sizes(base, r, steps=total) for base, r in zip(bases, rules, strict=True)]
+    return [(sizes.alpha, sizes.beta) for sizes in advice]
 
 
 def _length(
     source: Source, steps: int | None, episodes: int | None
 ) -> tuple[int, Callable[[Chunker, int], Iterator[Any]]]:
-    """Return how much to learn from, and in what it is counted."""
+    """Return the length of learning, and the function that cuts experience in its unit."""
     if source.steps is not None:
         return source.steps, Chunker.steps
     if (steps is None) == (episodes is None):
-        raise InvalidParameter("learn: say how many to sample, either steps=… or episodes=…")
+        raise InvalidParameter("learn: give the number to sample, either steps=… or episodes=…")
     if steps is not None:
         return _validate.count("learn", "steps", steps), Chunker.steps
     if isinstance(source, FiniteSource) and not source.problem.mdp.episodic:
@@ -286,7 +287,7 @@ def _length(
 def _spawn(
     generator: np.random.Generator, seed: np.random.SeedSequence | None, runs: int
 ) -> list[np.random.Generator]:
-    """Return one generator for each run; the same seed gives the same ones, again and again."""
+    """Return one generator per run; the same seed always gives the same ones."""
     if seed is None:
         return generator.spawn(runs)
     fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)

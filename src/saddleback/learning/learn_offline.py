@@ -1,4 +1,4 @@
-"""The off-line update of the paper: whole λ-returns, with θ held fixed within each target."""
+"""The off-line update of the paper: full λ-returns, with θ fixed within each target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import CHUNK, Chunker, OfflineLearners, Sampler, StepSize, record_points
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.learning.run import Batch, Metric, Run, follow
+from saddleback.learning.run import Batch, Metric, Run, run_batches
 from saddleback.problem import Problem
 from saddleback.rules import Rule, SemiGradient, terms
 from saddleback.system import System
@@ -30,7 +30,7 @@ def learn_offline(
     metrics: Mapping[str, Metric] | None = None,
     bound: float | None = None,
 ) -> Run:
-    """Run the off-line update, whose target is the whole λ-return with θ held fixed at θ_t.
+    """Run the off-line update, whose target is the full λ-return with θ fixed at θ_t.
 
         θ_{t+1} = θ_t + α (Σ_{k≥t} (γλ)^{k−t} ρ_{t+1}…ρ_k δ_k(θ_t)) φ_t
 
@@ -44,13 +44,13 @@ def learn_offline(
     problem, alpha, rng, theta0, metrics
         As in `learn`, on a finite problem.
     bound
-        As in `learn`, but judged on the weights θ themselves.
+        As in `learn`, but applied to the weights θ themselves.
     episodes
-        Learn from so many whole episodes.
+        Number of complete episodes to learn from.
     steps
-        Or make so many updates; this needs a horizon.
+        Number of updates, instead of episodes; requires a horizon.
     horizon
-        Cut each λ-return off after so many steps. A continuing problem needs this.
+        Truncate each λ-return after this number of steps; required for a continuing problem.
     record
         When to measure, as in `learn`; counted in episodes if those are given.
 
@@ -94,7 +94,7 @@ def learn_offline(
         total = _validate.count("learn_offline", "steps", steps)
         if horizon is None:
             raise InvalidParameter(
-                "learn_offline: with steps, say how far the λ-return looks ahead, horizon=…"
+                "learn_offline: steps need a horizon, the length of the λ-return: horizon=…"
             )
         ahead = sampler.take(horizon - 1)
 
@@ -102,10 +102,9 @@ def learn_offline(
             nonlocal ahead
             for begin in range(0, count, CHUNK):
                 size = min(CHUNK, count - begin)
-                known = ahead + sampler.take(size)
-                learners.advance(known, size, horizon)
-                ahead = known[size:]
+                experience = ahead + sampler.take(size)
+                learners.advance(experience, size, horizon)
+                ahead = experience[size:]
 
-    measured = system.objectives if metrics is None else metrics
-    watched = batch.watch(learners, measured)
-    return follow([watched], record_points(total, record), advance, seed)[0]
+    batch.attach(learners, system.objectives if metrics is None else metrics)
+    return run_batches([batch], record_points(total, record), advance, seed)[0]

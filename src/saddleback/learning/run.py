@@ -1,10 +1,10 @@
-"""What a run returns, and the bookkeeping every way of running shares."""
+"""`Run`, the result of running a rule, and the bookkeeping shared by all ways of running."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,17 @@ from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
-from saddleback.learning.best_setting import Best, least, tail
+from saddleback.learning.best_setting import Best, argmin_finite, tail_length
 from saddleback.rules import Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BOUND = 1e6
-"""How far beyond where it starts and where it should end a learner may go before it diverged."""
+"""Factor over initial and fixed-point weights beyond which a learner has diverged."""
 
-MOST_METRICS = 8
-"""Most metrics of which a ``repr`` has a line."""
+MAX_METRICS = 8
+"""Largest number of metrics in a ``repr``."""
 
 Scalar = TypeVar("Scalar", np.float64, np.int64)
 Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
@@ -33,35 +33,35 @@ Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Tabular):
-    """The outcome of running one rule with one or many step sizes.
+    """The result of running one rule with one or many step sizes.
 
-    ``…`` stands for the common shape of the step sizes, () for a single one; where several runs
-    were asked for, θ, ω, curves and outcomes have an axis for them before it.
+    ``…`` stands for the common shape of the step sizes, () for a single one; with ``runs``, θ, ω,
+    curves and outcomes have an axis for them before it.
 
-    `to_pandas` and `to_polars` have a row for each recorded point, run and setting, with the
-    columns ``rule``, ``recorded``, ``updates``, ``run``, ``setting``, ``alpha``, ``beta`` (NaN
-    where the rule moves no ω), ``diverged_at``, and one for each metric.
+    `to_pandas` and `to_polars` have one row per recorded point, run and setting, with the columns
+    ``rule``, ``recorded``, ``updates``, ``run``, ``setting``, ``alpha``, ``beta`` (NaN if the rule
+    has no ω), ``diverged_at``, and one per metric.
 
     Attributes
     ----------
     rule
-        What was run.
+        The rule.
     theta, omega
-        Final weights […, p]. Of a diverged learner, those before the update that passed the bound.
+        Final weights […, p]; of a diverged learner, those before it exceeded the bound.
     alpha, beta
         The step sizes (scales of the schedules), broadcast together, […].
     recorded
-        When curves were recorded, in steps, or in episodes if those were counted, [n].
+        Points at which curves were recorded, in steps, or in episodes, [n].
     updates
-        How many updates had been made by then, [n], or [n, runs].
+        Number of updates at those points, [n], or [n, runs].
     curves
-        For each metric its values [n, …]; infinity from the update at which a learner diverged.
+        Values of each metric, [n, …]; infinity after a learner diverged.
     diverged_at
-        The update at which a learner passed the bound, −1 if it never did, […].
+        Update at which a learner exceeded the bound, −1 if it never did, […].
     bound
-        That bound.
+        The bound.
     seed
-        Seed of the experience: ``rng=run.seed`` runs it again, also where none was given. None if
+        Seed of the experience: ``rng=run.seed`` repeats the run, even if no seed was given. None if
         a generator was passed in or nothing was sampled.
 
     Examples
@@ -93,30 +93,31 @@ class Run(Tabular):
 
     @property
     def ok(self) -> BoolArray:
-        """Which settings stayed within the bound, […]."""
+        """Settings that stayed within the bound, […]."""
         return np.asarray(self.diverged_at < 0)
 
     @property
     def outcome(self) -> Any:
         """``"ok"`` or ``"diverged at step t"``; for many settings an array […] of such strings."""
-        said = ["ok" if t < 0 else f"diverged at step {t}" for t in self.diverged_at.flat]
-        return np.array(said).reshape(self.diverged_at.shape) if self.diverged_at.ndim else said[0]
+        shape = self.diverged_at.shape
+        texts = ["ok" if t < 0 else f"diverged at step {t}" for t in self.diverged_at.flat]
+        return np.array(texts).reshape(shape) if shape else texts[0]
 
     @property
     def runs(self) -> int | None:
-        """How many independent runs there are; None if no axis stands for them."""
+        """Number of independent runs; None if the results have no axis for them."""
         return len(self.diverged_at) if self.diverged_at.ndim > self.alpha.ndim else None
 
     def best(self, metric: str | None = None) -> Best:
-        """Return the setting whose metric is least at the end, such as ``run.best("mspbe")``.
+        """Return the setting with the smallest final metric, such as ``run.best("mspbe")``.
 
-        The end is the last tenth of the recorded points, and the mean is taken over them and over
-        runs. A setting that diverged in some run is never the best.
+        The final metric is the mean over runs and the last tenth of the recorded points. Settings
+        that diverged in any run are excluded.
 
         Parameters
         ----------
         metric
-            Name of a curve; the first if not given.
+            Name of a curve; by default the first.
 
         Examples
         --------
@@ -129,40 +130,38 @@ class Run(Tabular):
         """
         name = self._metric(metric)
         values = self.curve(name)
-        final = values[-tail(len(values)) :].mean(axis=0)
-        gone = self.diverged_at.reshape(final.shape) >= 0
-        place = least(np.where(gone.any(axis=0), np.inf, final.mean(axis=0)))
-        if place is None:
-            diverged = int(gone.any(axis=0).sum())
+        final = values[-tail_length(len(values)) :].mean(axis=0)
+        diverged = self.diverged_at.reshape(final.shape) >= 0
+        index = argmin_finite(np.where(diverged.any(axis=0), np.inf, final.mean(axis=0)))
+        if index is None:
+            count = int(diverged.any(axis=0).sum())
             raise Undefined(
                 f"no setting of {self.rule.display_name} has a finite {name!r} at the end: "
-                f"{diverged} of {self.alpha.size} diverged. Use smaller step sizes. The metrics "
+                f"{count} of {self.alpha.size} diverged. Use smaller step sizes. The metrics "
                 f"are {', '.join(self.curves)}."
             )
-        ends = final[:, *place]
+        ends = final[:, *index]
         error = float(ends.std(ddof=1) / np.sqrt(len(ends))) if len(ends) > 1 else None
-        beta = float(self.beta[place]) if self.rule.form.has_dual else None
-        return Best(name, float(ends.mean()), error, place, float(self.alpha[place]), beta)
+        beta = float(self.beta[index]) if self.rule.form.has_dual else None
+        return Best(name, float(ends.mean()), error, index, float(self.alpha[index]), beta)
 
     def curve(self, metric: str | None = None) -> FloatArray:
-        """Values of a metric with an axis for runs even of a single one, [n, runs, …]."""
+        """Return the values of a metric, always with an axis for runs, [n, runs, …]."""
         name = self._metric(metric)
         full = (len(self.recorded), self.runs or 1, *self.alpha.shape)
         if self.curves[name].size != np.prod(full):
             raise InvalidParameter(
-                f"metric {name!r} has several values for each setting; use run.curves[{name!r}]."
+                f"metric {name!r} has several values per setting; use run.curves[{name!r}]."
             )
         return self.curves[name].reshape(full)
 
     def _metric(self, name: str | None) -> str:
         if not self.curves:
-            raise Undefined(
-                "nothing was measured: say what to measure, metrics={name: function of θ}."
-            )
+            raise Undefined("no metrics were recorded: pass metrics={name: function of θ}.")
         return (
             next(iter(self.curves))
             if name is None
-            else _registry.known("metric", name, self.curves)
+            else _registry.check_name("metric", name, self.curves)
         )
 
     def plot(
@@ -172,16 +171,16 @@ class Run(Tabular):
         index: int | tuple[int, ...] | None = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """Draw the learning curve of the best setting; of several runs median and quartiles.
+        """Draw the learning curve of the best setting; of several runs, median and quartiles.
 
         Parameters
         ----------
         metric
-            Name of a curve; the first if not given.
+            Name of a curve; by default the first.
         index
-            Which setting to draw instead: its index among the step sizes.
+            Index of another setting to draw, among the step sizes.
         ax
-            Where to draw; a new figure if not given. Draw several runs into one to compare them.
+            Axes to draw into; by default a new figure. Draw several runs into one to compare them.
 
         Examples
         --------
@@ -194,7 +193,7 @@ class Run(Tabular):
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['GES(0.3), α = 0.01, β = 0.02', 'GQ(0.3), α = 0.01, β = 0.02']
         """
-        from saddleback.plots.result_plots import learning_curve  # matplotlib is loaded to draw
+        from saddleback.plots.result_plots import learning_curve  # imports matplotlib
 
         return learning_curve(self, self._metric(metric), index, ax)
 
@@ -224,16 +223,16 @@ class Run(Tabular):
         return table
 
     def _bests(self) -> list[Best | str]:
-        """The best setting by each metric that has one value for each, or that there is none."""
-        found: list[Best | str] = []
+        """Return the best setting by each scalar metric, or the metric's name if there is none."""
+        bests: list[Best | str] = []
         for name in self.curves:
             try:
-                found.append(self.best(name))
+                bests.append(self.best(name))
             except Undefined:
-                found.append(name)
+                bests.append(name)
             except InvalidParameter:
                 continue
-        return found
+        return bests
 
     def __repr__(self) -> str:
         updates = int(self.updates[-1].sum())
@@ -242,7 +241,7 @@ class Run(Tabular):
             f"Run({self.rule.display_name}, updates={updates}, {runs}settings={self.alpha.shape}, "
             f"p={self.theta.shape[-1]}, diverged={int((~self.ok).sum())} of {self.ok.size})"
         ]
-        for best in self._bests()[:MOST_METRICS]:
+        for best in self._bests()[:MAX_METRICS]:
             if isinstance(best, str):
                 lines.append(f"  best {best}: none, all diverged")
             else:
@@ -271,21 +270,21 @@ class Run(Tabular):
         return card_html(f"Run of {self.rule.display_name}", facts, table)
 
 
-class Followed(Protocol):
-    """What a batch asks of learners while it follows them."""
+class LearnersProtocol(Protocol):
+    """The part of learners that a batch uses to record metrics."""
 
     done: int
 
     @property
     def diverged_at(self) -> IntArray:
-        """For each learner the update at which it diverged, or −1."""
+        """Update at which each learner diverged, or −1."""
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """θ and ω, [K, p]."""
 
 
 class Batch:
-    """Step sizes, first weights and curves of a run, with the settings in one flat axis."""
+    """Step sizes, initial weights and curves of a run, with the settings in one flat axis."""
 
     def __init__(
         self,
@@ -303,7 +302,7 @@ class Batch:
             raise InvalidParameter(f"dtype must be float64 or float32, got {dtype!r}.")
         self.dtype = np.dtype(dtype)
         if beta is None and rule.form.has_dual:
-            raise InvalidParameter(f"{rule} moves a dual variable ω: give its step size, beta=…")
+            raise InvalidParameter(f"{rule} has a dual variable ω: give its step size, beta=…")
         steps = [as_schedule("alpha", alpha), as_schedule("beta", 0.0 if beta is None else beta)]
         try:
             scales = np.broadcast_arrays(*(s.scale for s in steps))
@@ -324,50 +323,49 @@ class Batch:
         if self.bound > float(np.finfo(self.dtype).max):
             raise InvalidParameter(f"bound {self.bound:g} is beyond the range of {self.dtype}.")
 
-    def _weights(self, name: str, given: ArrayLike, p: int) -> FloatArray:
-        first = _validate.floats(name, given)
-        _validate.finite(name, first)
+    def _weights(self, name: str, value: ArrayLike, p: int) -> FloatArray:
+        initial = _validate.floats(name, value)
+        _validate.finite(name, initial)
         try:
-            full = np.broadcast_to(first, (*self.shape, p))
+            full = np.broadcast_to(initial, (*self.shape, p))
         except ValueError:
             raise InvalidShape(
                 f"{name} must broadcast to {[*self.shape, p]} (settings, features), "
-                f"got {list(first.shape)}."
+                f"got {list(initial.shape)}."
             ) from None
         return full.reshape(-1, p).astype(self.dtype)
 
     def shaped(self, flat: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-        """Give an array [K, …] the shape of the settings again."""
+        """Return an array [K, …] in the shape of the settings."""
         return flat.reshape(self.shape + flat.shape[1:])
 
-    def watch(self, learners: Followed, metrics: Mapping[str, Metric]) -> Self:
-        """Say whom to measure, and what."""
+    def attach(self, learners: LearnersProtocol, metrics: Mapping[str, Metric]) -> None:
+        """Set the learners and the metrics to record."""
         _check_metrics(metrics)
         self._learners, self._metrics = learners, metrics
         self._curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
         self._updates: list[int] = []
-        return self
 
-    def measure(self) -> None:
+    def record(self) -> None:
         """Add a point to every curve."""
         self._updates.append(self._learners.done)
         if not self._metrics:
             return
         theta = self.shaped(self._learners.weights()[0])
         theta.flags.writeable = False
-        gone = self.shaped(self._learners.diverged_at) >= 0
+        diverged = self.shaped(self._learners.diverged_at) >= 0
         for name, metric in self._metrics.items():
             value = np.array(metric(theta), dtype=np.float64)
-            if value.shape[: gone.ndim] != gone.shape:
+            if value.shape[: diverged.ndim] != diverged.shape:
                 raise InvalidShape(
                     f"metric {name!r} must return an array whose shape begins with "
-                    f"{list(gone.shape)}, one entry for each setting; got {list(value.shape)}."
+                    f"{list(diverged.shape)}, one entry per setting; got {list(value.shape)}."
                 )
-            value[gone] = np.inf
+            value[diverged] = np.inf
             self._curves[name].append(value)
 
     def run(self, points: IntArray, seed: np.random.SeedSequence | None = None) -> Run:
-        """Return what came of it, measured at ``points``."""
+        """Return the result, with metrics recorded at ``points``."""
         theta, omega = (self.shaped(weights).copy() for weights in self._learners.weights())
         return Run(
             rule=self.rule,
@@ -385,31 +383,31 @@ class Batch:
 
 
 def _check_metrics(metrics: object) -> None:
-    """Refuse anything but functions by name."""
+    """Refuse anything but a mapping from names to functions."""
     if not isinstance(metrics, Mapping) or not all(callable(m) for m in metrics.values()):
         raise InvalidParameter(f"metrics must map names to functions of θ, got {metrics!r}.")
 
 
-def follow(
+def run_batches(
     batches: Sequence[Batch],
     points: IntArray,
     advance: Callable[[int], object],
     seed: np.random.SeedSequence | None = None,
     progress: Progress | None = None,
 ) -> list[Run]:
-    """Advance from point to point, and measure every batch at each."""
+    """Advance from point to point, and record the metrics of every batch at each."""
     for before, point in zip(np.concatenate([[0], points[:-1]]), points, strict=True):
         if point > before:
             advance(int(point - before))
         for batch in batches:
-            batch.measure()
+            batch.record()
         if progress is not None:
             progress(float(point / points[-1]))
     return [batch.run(points, seed) for batch in batches]
 
 
 def stack(runs: Sequence[Run], seed: np.random.SeedSequence | None) -> Run:
-    """Return independent runs of the same settings as one, with an axis for them."""
+    """Return independent runs of the same settings as one, with a new axis."""
     return replace(
         runs[0],
         theta=np.stack([run.theta for run in runs]),

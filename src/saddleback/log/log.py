@@ -105,9 +105,9 @@ class Log:
     segment: int = SEGMENT
 
     def __post_init__(self) -> None:
-        _registry.known("time_limit", self.time_limit, ("artifact", "task"))
+        _registry.check_name("time_limit", self.time_limit, ("artifact", "task"))
         if self.drop_bad is not None:
-            _registry.known("drop_bad", self.drop_bad, ("episode",))
+            _registry.check_name("drop_bad", self.drop_bad, ("episode",))
         if self.min_prob is not None:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)

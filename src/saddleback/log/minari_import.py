@@ -75,7 +75,7 @@ def from_minari(
     Log(rows=448, observation=2, actions=3)
     """
     minari = import_minari("from_minari")
-    _registry.known("prob_align", prob_align, ("auto", "t", "t+1"))
+    _registry.check_name("prob_align", prob_align, ("auto", "t", "t+1"))
     try:
         loaded = minari.load_dataset(dataset) if isinstance(dataset, str) else dataset
     except FileNotFoundError:

@@ -97,7 +97,7 @@ def estimate_behaviour(
     >>> behaviour.log
     Log(rows=6,142, observation=2, actions=3, propensities estimated)
     """
-    _registry.known("method", method, ("counts", "logistic"))
+    _registry.check_name("method", method, ("counts", "logistic"))
     _validate.instance("estimate_behaviour", "log", log, Log)
     bare = log.with_options(
         behaviour=None, estimated=None, ignore_propensities=True, actions=log.action_names

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saddleback._paths import matching, within
+from saddleback._paths import expand_pattern, parquet_files
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.schema import ColumnRoles, resolve
@@ -119,11 +119,11 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
     errors: list[Finding] = []
     paths: list[str] = []
     for name in names:
-        matches = matching(name)
+        matches = expand_pattern(name)
         if not matches:
             errors.append(Finding("E190", f"no file matches {name!r}."))
         for match in matches:
-            files = within(match)
+            files = parquet_files(match)
             if not files:
                 errors.append(Finding("E190", f"the folder {match} contains no *.parquet files."))
             paths += files

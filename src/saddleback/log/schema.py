@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback.log.diagnostics import Finding
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
@@ -85,7 +85,7 @@ def resolve(
 ) -> tuple[ColumnRoles | None, list[Finding]]:
     """Identify the columns of an Arrow schema; None and the errors if that fails."""
     for name in columns:
-        known("standard column", name, [*REQUIRED, *OPTIONAL])
+        check_name("standard column", name, [*REQUIRED, *OPTIONAL])
     available = list(schema.names)
     errors: list[Finding] = []
     names = _standard_columns(available, columns, errors)

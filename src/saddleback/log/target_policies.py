@@ -158,7 +158,7 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
         digest = fingerprint(function, Path(kind).read_text(encoding="utf-8"))
         policy = with_columns(function, log.observation_names)
         return Target(name, f"{Path(kind).name}:{rest} {digest}", policy)
-    _registry.known("target policy", kind, BUILT_IN)
+    _registry.check_name("target policy", kind, BUILT_IN)
     if kind == "uniform":
         return Target(name, spec, policies.uniform(log.n_actions))
     if kind == "logged":
@@ -191,7 +191,7 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
             )
         return Target(name, f"columns {prefix}", table=prefix)
     if kind == "always":
-        action = _registry.known("action", rest, log.action_names)
+        action = _registry.check_name("action", rest, log.action_names)
         index = log.action_names.index(action)
         return Target(name, spec, policies.always(index, log.n_actions))
     try:

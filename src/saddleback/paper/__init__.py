@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.table import Table
 
-from saddleback._progress import Progress, part_of, planned
+from saddleback._progress import Progress, part_of, split_progress
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
 
@@ -118,7 +118,7 @@ def _memory() -> float:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A computation that several tasks depend on, and its planned cost."""
+    """A computation that several tasks depend on, and its split_progress cost."""
 
     work: Callable[[], object]
     size: int
@@ -145,7 +145,7 @@ def execute(
         needed = preparations if missing else ()
         sizes = [sum(item.size for item in group) for group in (needed, missing)]
         phases = [(f"{name}, reference values", float(sizes[0])), (name, float(sizes[1]))]
-        preparing, running = planned(options.progress, phases)
+        preparing, running = split_progress(options.progress, phases)
         futures = [handle.executor.submit(preparation.work) for preparation in needed]
         for done, future in enumerate(as_completed(futures), 1):
             future.result()
@@ -183,7 +183,7 @@ COMPUTED = 0.85
 
 
 def planned_seconds(name: str, options: Options) -> float:
-    """Return the planned time of an experiment with these options."""
+    """Return the split_progress time of an experiment with these options."""
     seconds = SECONDS[name]
     if options.runs is not None and name not in ("stability", "theorem1", "reproduction"):
         seconds *= options.runs / (5 if name == "mountain-car" else 10)
@@ -195,7 +195,7 @@ def planned_seconds(name: str, options: Options) -> float:
 def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Table], list[Path]]]:
     """Run experiments in turn; yield the name, tables and figures of each."""
     costs = [(name, planned_seconds(name, options)) for name in names]
-    for name, progress in zip(names, planned(options.progress, costs), strict=True):
+    for name, progress in zip(names, split_progress(options.progress, costs), strict=True):
         if progress is not None:
             progress(0.0, name)
         inner = part_of(progress, 0.0, COMPUTED, name)

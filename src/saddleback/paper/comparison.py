@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._progress import Progress
-from saddleback._registry import known
+from saddleback._registry import check_name
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.engine import Source, as_source
 from saddleback.learning import learn
-from saddleback.learning.best_setting import least, tail
+from saddleback.learning.best_setting import argmin_finite, tail_length
 from saddleback.problem import Problem
 from saddleback.rules import (
     NAMED,
@@ -37,7 +37,7 @@ from saddleback.rules import (
     TreeBackup,
     make,
 )
-from saddleback.sweep import Store, Task, packed, rows_of
+from saddleback.sweep import Store, Task, parquet_bytes, run_table
 
 Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
@@ -143,10 +143,10 @@ class Comparison:
             record=np.array(self.points), metrics=self.metrics, theta0=self.theta0,
             progress=progress,
         )  # type: ignore[call-overload]  # fmt: skip
-        return packed(
+        return parquet_bytes(
             pa.concat_tables(
                 [
-                    rows_of(result, {"run": run, "rule": name})
+                    run_table(result, {"run": run, "rule": name})
                     for name, result in zip(self.rules, results, strict=True)
                 ]
             )
@@ -184,7 +184,7 @@ class ComparisonResults:
     def final(self, index: int, metric: str) -> FloatArray:
         """Mean over runs and the last tenth of the points, [α, β/α]."""
         values = self.rule(index, metric)
-        return np.asarray(values[:, -tail(values.shape[1]) :].mean(axis=(0, 1)))
+        return np.asarray(values[:, -tail_length(values.shape[1]) :].mean(axis=(0, 1)))
 
     def median(self, index: int, metric: str) -> FloatArray:
         """Median over runs at the last point, [α, β/α]."""
@@ -192,7 +192,7 @@ class ComparisonResults:
 
     def best(self, index: int, metric: str) -> tuple[int, int]:
         """Return the setting with the smallest final metric; the first one if all diverged."""
-        setting = least(self.final(index, metric))
+        setting = argmin_finite(self.final(index, metric))
         return (0, 0) if setting is None else (setting[0], setting[1])
 
     def curve(self, index: int, metric: str) -> FloatArray:
@@ -222,7 +222,7 @@ def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rul
     predefined = defaults | regularised(lam, zeta)
     rules = {}
     for name in names or defaults:
-        known("rule", name, rule_names())
+        check_name("rule", name, rule_names())
         if name in predefined:
             rule = predefined[name]
         else:

@@ -31,7 +31,7 @@ from saddleback.paper.mountain_car_reference import (
 )
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.rules import GES, GTB, GRetrace
-from saddleback.sweep import Store, Task, packed
+from saddleback.sweep import Store, Task, parquet_bytes
 from saddleback.system import System
 
 LEARNERS = 100
@@ -181,11 +181,11 @@ def fixed_point_tasks(config: MountainCarConfig, seed: int) -> list[Task]:
     def least_squares(number: int, progress: Progress | None) -> bytes:
         rng = np.random.SeedSequence([seed, 97, number])
         systems = (from_experience(car, rule, config.metric_steps, rng) for rule in rules)
-        return packed(_errors(f"least squares, seed {number}", systems, truth.values))
+        return parquet_bytes(_errors(f"least squares, seed {number}", systems, truth.values))
 
     def exact(progress: Progress | None) -> bytes:
         systems = (truth.system(rule.trace) for rule in rules)
-        return packed(_errors("trusted", systems, truth.values))
+        return parquet_bytes(_errors("trusted", systems, truth.values))
 
     size = LEARNERS * len(rules) * config.metric_steps
     return [

@@ -14,6 +14,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from saddleback._paths import atomic_write
 from saddleback.paper import QUICK, Options, results_of, table1
 from saddleback.paper.claims import NO, PART, YES, Section
 from saddleback.paper.claims.comparisons import (
@@ -26,7 +27,6 @@ from saddleback.paper.claims.comparisons import (
 from saddleback.paper.claims.exact import exact_claims
 from saddleback.paper.claims.rates import TABLE_HEADINGS, rate_claims, table_claims
 from saddleback.paper.table1 import Table1Config, matrices
-from saddleback.sweep.store import write_whole
 
 EXPERIMENTS = (
     "stability", "theorem1", "two-state", "baird", "step-size", "theory", "mountain-car",
@@ -88,9 +88,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     parts = sections(options)
     page_path, json_path = options.out / "reproduction.md", options.out / "reproduction.json"
     lines = page(parts, options) + table_of_matrices(table1.config_from(options))
-    write_whole(page_path, "\n".join(lines).encode())
+    atomic_write(page_path, "\n".join(lines).encode())
     content = json.dumps(claims_as_dict(parts, options), indent=1, ensure_ascii=False)
-    write_whole(json_path, content.encode())
+    atomic_write(json_path, content.encode())
     table = Table(
         title="The paper's claims" + " (quick run)" * options.quick,
         box=box.SIMPLE,

@@ -26,7 +26,7 @@ from saddleback.paper import Options, execute
 from saddleback.problem import Problem
 from saddleback.problems import random_mdp, two_state
 from saddleback.rules import GES, GTB, GTD, GTD2, TD, TDC, Rule, Sarsa
-from saddleback.sweep import Store, Task, packed
+from saddleback.sweep import Store, Task, parquet_bytes
 from saddleback.system import System
 from saddleback.theory import MeanStability
 
@@ -175,7 +175,9 @@ def _measure(
         )  # fmt: skip
         errors, points = run.curves["error"].mean(axis=1), run.recorded
     scale, step = np.broadcast_arrays(scales, points[:, None])
-    return packed(pa.table({"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()}))
+    return parquet_bytes(
+        pa.table({"scale": scale.ravel(), "step": step.ravel(), "error": errors.ravel()})
+    )
 
 
 def _blocks(

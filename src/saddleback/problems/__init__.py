@@ -1,4 +1,4 @@
-"""Problems with known answers, each a page: dynamics, features, π and μ."""
+"""Standard problems with known solutions: dynamics, features, π and μ."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NAMED: dict[str, Callable[..., Problem]] = {
     constructor.__name__: constructor
     for constructor in (two_state, baird, random_walk, boyan_chain, random_mdp)
 }
-"""Every problem by its name."""
+"""Finite problems by name."""
 
 
 def make(name: str, **parameters: Any) -> Problem:
-    """Build a problem from its name, as a command line or a study file would.
+    """Build a problem from its name, as the command line and study files do.
 
     Examples
     --------

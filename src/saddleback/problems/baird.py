@@ -1,4 +1,4 @@
-"""Baird's star (1995), in the two versions that share its name."""
+"""Baird's star (1995), in its two common versions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def baird(
     gamma
         Discount.
     rewards
-        R[s, a] over states × (dashed, solid); zero if not given.
+        R[s, a] over states × (dashed, solid); zero by default.
     features
         ``"paper"``: action values, φ[s, a] of 16 entries as printed in the GES paper. The 14×16
-        matrix has rank 14, so it is tabular in disguise and no counterexample.
+        matrix has rank 14, so it is equivalent to a tabular representation and is not a
+        counterexample.
         ``"classic"``: state values, x_i = 2e_i + e_8 for i ≤ 6 and x_7 = e_7 + 2e_8 as in Sutton &
         Barto §11.2, where off-policy TD(0) diverges.
 
@@ -44,7 +45,7 @@ def baird(
     >>> int(np.linalg.matrix_rank(baird().Phi))
     14
     """
-    _registry.known("features", features, FEATURES)
+    _registry.check_name("features", features, FEATURES)
     P = np.zeros((7, 2, 7))
     P[:, DASHED, :6] = 1 / 6
     P[:, SOLID, 6] = 1.0

@@ -1,4 +1,4 @@
-"""Boyan's chain (2002): a problem whose values the features can represent exactly."""
+"""Boyan's chain (2002), whose values the features represent exactly."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def boyan_chain(
     target_skip: float = 0.5,
     behaviour_skip: float = 0.5,
 ) -> Problem:
-    """Walk down a chain to its end, one place (*step*) or two (*skip*) at a time.
+    """A walk along a chain to its end, one state (*step*) or two (*skip*) at a time.
 
     The state value is interpolated between every fourth state. With the classic choices, both
-    actions equally likely and γ = 1, v(n) = −2n for the state n places from the end, and the
+    actions equally likely and γ = 1, v(n) = −2n for the state n steps from the end, and the
     weights are (−24, −16, −8, 0), as published.
 
     Parameters
@@ -31,7 +31,7 @@ def boyan_chain(
     gamma
         Discount.
     rewards
-        Reward of an ordinary move, and of the move from the last state but one.
+        Reward of an ordinary move, and of the move from the second-to-last state.
     states
         Length of the chain, 4k + 1; the last state is terminal.
     target_skip, behaviour_skip

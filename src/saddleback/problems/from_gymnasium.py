@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with discrete actions as a source of experience, at its own speed."""
+"""Gymnasium environments with discrete actions as sources of experience."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def from_gymnasium(
     values: Literal["action", "state"] = "action",
     shared: bool = False,
 ) -> Simulation:
-    """Learn from an environment: μ acts in it, π is evaluated.
+    """Return a Gymnasium environment as a simulation, in which μ acts and π is evaluated.
 
     Parameters
     ----------
     env
         A Gymnasium environment with a discrete action space and vectors (or numbers) as
-        observations. Termination ends an episode; truncation only cuts its trace.
+        observations. Termination ends an episode; truncation only resets the trace.
     features
         Features of an observation.
     target, behaviour
@@ -72,7 +72,7 @@ def from_gymnasium(
     placeholder = np.full((1, actions), 1.0 / actions)
     return Environment(
         name=getattr(getattr(env, "spec", None), "id", None) or type(env).__name__,
-        simulator=lambda rng: Steps(env, int(first), pi, mu, discount, rng),
+        simulator=lambda rng: EnvironmentSampler(env, int(first), pi, mu, discount, rng),
         features=features,
         target=placeholder,
         behaviour=placeholder,
@@ -84,24 +84,24 @@ def from_gymnasium(
 
 
 class Environment(Simulation):
-    """A simulation whose policies are known only where it has been."""
+    """A simulation whose policies are known only at visited observations."""
 
     one_at_a_time: ClassVar[bool] = True
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Any], Any]:
-        """Refuse traces that need to know the policies everywhere."""
+        """Refuse traces that depend on the policies at all states."""
         for rule in rules:
             if not rule.trace.pointwise:
                 raise RuleMismatch(
-                    f"{rule} needs the extrema of the policies over all states, which an "
-                    "environment does not tell: declare them, e.g. "
+                    f"{rule} needs the extrema of the policies over all states, which are unknown "
+                    "for an environment: declare them, e.g. "
                     "ActionDependent(zeta, extrema=(0.1, 0.9))."
                 )
         return super().streamer(rules)
 
 
-class Steps:
-    """Endless experience of μ in an environment, which one of these at a time may step."""
+class EnvironmentSampler:
+    """Unlimited experience of μ in an environment; only one sampler may step it at a time."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class Steps:
         rows = []
         for _ in range(steps):
             observation, action, start = self._observation, self._action, self._start
-            seen, reward, terminated, truncated, _ = self._env.step(self._first + action)
-            following = _vector(seen)
+            result, reward, terminated, truncated, _ = self._env.step(self._first + action)
+            following = _vector(result)
             bootstrap = self._choose(following)
             self._start = bool(terminated or truncated)
             if self._start:
@@ -140,15 +140,15 @@ class Steps:
                 self._observation, self._action = following, bootstrap
             discount = 0.0 if terminated else self._gamma
             rows.append((observation, following, action, bootstrap, float(reward), discount, start))
-        here, there, actions, nexts, rewards, discounts, starts = zip(*rows, strict=True)
-        observations, next_observations = np.array(here), np.array(there)
+        current, following_, actions, nexts, rewards, discounts, starts = zip(*rows, strict=True)
+        observations, next_observations = np.array(current), np.array(following_)
         _validate.finite("rewards", np.array(rewards))
         _validate.finite("observations", observations)
         _validate.finite("next observations", next_observations)
         both = np.concatenate([observations, next_observations])
         pi, mu = (np.asarray(f(both), dtype=np.float64) for f in (self._pi, self._mu))
-        matters = np.concatenate([np.ones(steps, dtype=bool), np.array(discounts) > 0])
-        for n, a in np.argwhere((pi > 0) & (mu == 0) & matters[:, None])[:1]:
+        used = np.concatenate([np.ones(steps, dtype=bool), np.array(discounts) > 0])
+        for n, a in np.argwhere((pi > 0) & (mu == 0) & used[:, None])[:1]:
             raise CoverageError(
                 f"the target policy takes action {a} at observation {both[n].tolist()}, which the "
                 "behaviour policy never takes there."
@@ -173,7 +173,7 @@ def _vector(observation: Any) -> FloatArray:
 
 
 def _checked(name: str, policy: Policy, actions: int) -> Policy:
-    """Return the policy with its answers checked."""
+    """Return the policy with validation of its probabilities."""
     if not callable(policy):
         raise InvalidParameter(f"{name} must be a function of observations, got {policy!r}.")
 

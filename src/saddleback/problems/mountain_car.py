@@ -4,8 +4,8 @@ Position x in [−1.2, 0.6] and velocity v in [−0.07, 0.07]; actions push left
 
     v ← clip(v + 0.001(a − 1) − 0.0025 cos 3x)        x ← clip(x + v),  v = 0 at the left wall
 
-Reward −1 a step; an episode begins at rest, x uniform in [−0.6, −0.4], and ends at x ≥ 0.5 with
-v ≥ 0. There is no time limit.
+The reward is −1 per step; an episode begins at rest, x uniform in [−0.6, −0.4], and ends at x ≥ 0.5
+with v ≥ 0. There is no time limit.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def mountain_car(
         Discount.
     features
         Features of (position, velocity), such as ``Tiles(LOW, HIGH, …)``; 4 tilings of 8×8 tiles
-        (9×9 with displacement) if not given, so p = 972 for action values.
+        (9×9 with displacement) by default, so p = 972 for action values.
     target, behaviour
-        π and μ as two rows over (left, coast, right): for velocity ≤ 0, and for velocity > 0. The
-        paper's if not given.
+        π and μ as two rows over (left, coast, right): for velocity ≤ 0, and for velocity > 0; by
+        default those of the paper.
     values, shared
-        Learn action values or state values. For action values each feature comes once for each
-        action, and with ``shared`` once more for all of them together.
+        Learn action values or state values. For action values there is a copy of each feature per
+        action, and with ``shared`` one more that all actions share.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def mountain_car(
 
 
 class MountainCar:
-    """Endless MountainCar under a policy; every step uses two uniform numbers, in order."""
+    """Unlimited experience of MountainCar; every step uses two uniform numbers, in order."""
 
     def __init__(self, policy: FloatArray, gamma: float, rng: np.random.Generator) -> None:
         self._rng, self._gamma = rng, gamma
@@ -86,24 +86,30 @@ class MountainCar:
         position, choice = rng.random(2)
         x = START[0] + (START[1] - START[0]) * position
         action = int(np.searchsorted(self._cumulative[0], choice, side="right"))
-        self._now = np.array([x, 0.0, action, 1.0])
+        self._state = np.array([x, 0.0, action, 1.0])
 
     def take(self, steps: int) -> Trajectory:
         """Return the next ``steps`` steps."""
-        whole = np.empty((4, steps), dtype=np.int64)
-        piece = Trajectory(
+        integers = np.empty((4, steps), dtype=np.int64)
+        trajectory = Trajectory(
             observations=np.empty((steps, 2)),
             next_observations=np.empty((steps, 2)),
-            kinds=whole[0],
-            next_kinds=whole[1],
-            actions=whole[2],
-            next_actions=whole[3],
+            kinds=integers[0],
+            next_kinds=integers[1],
+            actions=integers[2],
+            next_actions=integers[3],
             rewards=np.full(steps, -1.0),
             discounts=np.empty(steps),
             starts=np.empty(steps, dtype=np.bool_),
         )
-        _drive(self._rng.random((steps, 2)), self._cumulative, self._gamma, self._now, *piece[:9])
-        return piece
+        _drive(
+            self._rng.random((steps, 2)),
+            self._cumulative,
+            self._gamma,
+            self._state,
+            *trajectory[:9],
+        )
+        return trajectory
 
 
 @part
@@ -123,7 +129,7 @@ def _drive(
     uniforms: FloatArray,
     cumulative: FloatArray,
     gamma: float,
-    now: FloatArray,
+    state: FloatArray,
     observations: FloatArray,
     next_observations: FloatArray,
     kinds: IntArray,
@@ -134,8 +140,8 @@ def _drive(
     discounts: FloatArray,
     starts: BoolArray,
 ) -> None:
-    """Follow the policy from ``now`` = (x, v, action, is it a start), filling the columns."""
-    x, v, a, first = now[0], now[1], int(now[2]), now[3]
+    """Follow the policy from ``state`` = (x, v, action, is it a start), filling the columns."""
+    x, v, a, first = state[0], state[1], int(state[2]), state[3]
     for t in range(len(uniforms)):
         observations[t, 0], observations[t, 1] = x, v
         kinds[t], actions[t], starts[t] = 1 if v > 0 else 0, a, first == 1.0
@@ -152,4 +158,4 @@ def _drive(
             a += 1
         next_actions[t] = a
         first = 1.0 if over else 0.0
-    now[0], now[1], now[2], now[3] = x, v, a, first
+    state[0], state[1], state[2], state[3] = x, v, a, first

@@ -1,7 +1,7 @@
-"""Rollouts of a policy on MountainCar from any state and first action: the truth, by simulation.
+"""Monte Carlo rollouts of a policy on MountainCar from any state and first action.
 
-Every rollout has a generator of its own, seeded by one number, so it can be run twice: once to
-learn its length, once to keep its steps.
+Every rollout has its own generator, seeded by one number, so it can be run twice: once to count
+its steps, once to record them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from saddleback.problems.mountain_car import GOAL, move
 def rollouts(
     policy: FloatArray, states: FloatArray, actions: IntArray, gamma: float, rng: RNG
 ) -> Trajectory:
-    """Follow a policy to the end from given states [n, 2] and first actions [n], one by one."""
+    """Return complete episodes of a policy from given states [n, 2] and first actions [n]."""
     generator = _validate.generator(rng)[0]
     cumulative = np.cumsum(policy, axis=1)
     cumulative /= cumulative[:, -1:]
@@ -26,20 +26,21 @@ def rollouts(
     lengths = np.zeros(len(states), dtype=np.int64)
     _returns(states, actions, cumulative, gamma, seeds, lengths, np.zeros(len(states)))
     steps = int(lengths.sum())
-    whole = np.empty((4, steps), dtype=np.int64)
-    piece = Trajectory(
-        observations=np.empty((steps, 2)), next_observations=np.empty((steps, 2)), kinds=whole[0],
-        next_kinds=whole[1], actions=whole[2], next_actions=whole[3], rewards=np.full(steps, -1.0),
-        discounts=np.empty(steps), starts=np.empty(steps, dtype=np.bool_),
+    integers = np.empty((4, steps), dtype=np.int64)
+    trajectory = Trajectory(
+        observations=np.empty((steps, 2)), next_observations=np.empty((steps, 2)),
+        kinds=integers[0], next_kinds=integers[1], actions=integers[2], next_actions=integers[3],
+        rewards=np.full(steps, -1.0), discounts=np.empty(steps),
+        starts=np.empty(steps, dtype=np.bool_),
     )  # fmt: skip
-    _follow(states, actions, cumulative, gamma, seeds, *piece[:9])
-    return piece
+    _follow(states, actions, cumulative, gamma, seeds, *trajectory[:9])
+    return trajectory
 
 
 def returns(
     policy: FloatArray, states: FloatArray, actions: IntArray, gamma: float, rng: RNG
 ) -> FloatArray:
-    """Discounted return of one rollout of a policy from each state [n, 2] and first action [n].
+    """Return the discounted return of one rollout from each state [n, 2] and first action [n].
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Random problems, for tests and for statements about problems in general."""
+"""Random problems, for tests and for general statements."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def random_mdp(
     values
         Whether the features describe action values [s, a, p] or state values [s, p].
     off_policy
-        How far π is from μ: 0 makes them equal, 1 independent. μ takes every action with
+        Distance between π and μ: at 0 they are equal, at 1 independent. μ takes every action with
         probability at least 1/(2A).
     termination
-        If positive, an episodic problem in which every step ends the episode with this
-        probability, beginning anew anywhere.
+        If positive, the problem is episodic: every step ends the episode with this probability,
+        and the next one starts in a random state.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def random_mdp(
     """
     for name, size in (("states", states), ("actions", actions), ("features", features)):
         _validate.count("random_mdp", name, size)
-    _registry.known("values", values, VALUES)
+    _registry.check_name("values", values, VALUES)
     _validate.unit("random_mdp", "off_policy", off_policy)
     if _validate.unit("random_mdp", "termination", termination) == 1:
         raise InvalidParameter(f"random_mdp: termination must be < 1, got {termination!r}.")

@@ -25,32 +25,32 @@ def random_walk(
     target_right: float = 0.5,
     behaviour_right: float = 0.5,
 ) -> Problem:
-    """A corridor walked left and right from its middle until it is left at either end.
+    """A random walk from the middle of a corridor, until it exits at either end.
 
     Parameters
     ----------
     gamma
         Discount.
     rewards
-        Rewards for leaving on the left and on the right.
+        Rewards for exiting on the left and on the right.
     states
-        Length of the corridor (odd); two terminal states stand beyond its ends.
+        Length of the corridor (odd); a terminal state follows at each end.
     features
-        State values, with rows of unit length. ``"tabular"``: a feature for each state.
-        ``"inverted"``: every feature but the state's own, as misleading as a full-rank set can be.
-        ``"dependent"``: (states + 1)/2 features, of which a state near the middle shows all.
+        State values, with rows of unit length. ``"tabular"``: one feature per state.
+        ``"inverted"``: all features except the state's own, which generalise badly at full rank.
+        ``"dependent"``: (states + 1)/2 features, all of them active in the middle state.
     target_right, behaviour_right
         Probability of a step to the right under π and μ; ½ each is the classic walk.
 
     Examples
     --------
-    With fair steps the value is the chance of leaving on the right:
+    With fair steps the value is the probability of exiting on the right:
 
     >>> problem = random_walk()
     >>> problem.truth[:5] * 6
     array([1., 2., 3., 4., 5.])
     """
-    _registry.known("features", features, FEATURES)
+    _registry.check_name("features", features, FEATURES)
     if _validate.count("random_walk", "states", states) % 2 == 0 or states < 3:
         raise InvalidParameter(f"random_walk: states must be odd and >= 3, got {states}.")
     ends = {"left": states, "right": states + 1}

@@ -1,8 +1,8 @@
-"""A made-up clinic, to try things on: signs of a patient, a dose each hour, discharge or not.
+"""A synthetic clinic for examples: patients' signs, an hourly dose, discharge or intensive care.
 
-Lactate rises by itself in the sick and falls with a dose; a high dose strains the heart. A patient
-is discharged when lactate is low, which is good, or taken to intensive care when it is very high,
-which is not. Nothing here is medicine.
+Lactate rises without treatment and falls with a dose; a high dose strains the heart. A patient is
+discharged when lactate is low (a positive reward), or moved to intensive care when it is very high
+(a negative one). This is not a medical model.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ DOSES = ("none", "low", "high")
 """Actions, in this order."""
 
 LONGEST = 48
-"""Hours after which observation ends: truncated, not over."""
+"""Hours after which an episode is truncated."""
 
 
 def usual(signs: FloatArray) -> FloatArray:
-    """What the clinic does: careful with doses, more of them the higher the lactate, [n, 3].
+    """The behaviour policy of the clinic: cautious, with more doses at higher lactate, [n, 3].
 
     With h = 1/(1 + exp(5 − lactate)),
 
@@ -43,7 +43,7 @@ def usual(signs: FloatArray) -> FloatArray:
 
 
 def earlier(signs: FloatArray) -> FloatArray:
-    """A candidate: treat earlier, with low doses, [n, 3].
+    """A candidate policy that treats earlier, with low doses, [n, 3].
 
         π = (0.15, 0.6, 0.25) if lactate > 3, else (0.4, 0.5, 0.1)
 
@@ -60,22 +60,22 @@ def earlier(signs: FloatArray) -> FloatArray:
 def clinic(patients: int = 2000, *, rng: RNG = None, policy: Any = usual) -> dict[str, Any]:
     """Simulate patients under a policy; return the columns of a log.
 
-    An hour changes lactate, with ε normal of deviation 0.35, and pays
+    Every hour, with normal noise ε of standard deviation 0.35,
 
         lactate' = lactate + 0.12(lactate − 3) − (0, 0.45, 0.7)[dose] + 0.1 + ε
         reward = −0.1 − 0.1·[dose is high] + 2·[lactate' < 1.5] − 4·[lactate' > 9]
 
-    and either of the last two ends the episode; after 48 hours it is truncated. Heart rate and
+    Either of the last two events ends the episode; after 48 hours it is truncated. Heart rate and
     blood pressure follow lactate, with noise.
 
     Parameters
     ----------
     patients
-        How many.
+        Number of patients.
     rng
         Seed or generator.
     policy
-        From signs [n, 3] to probabilities of the doses [n, 3].
+        Function from signs [n, 3] to probabilities of the doses [n, 3].
 
     Examples
     --------
@@ -92,30 +92,30 @@ def clinic(patients: int = 2000, *, rng: RNG = None, policy: Any = usual) -> dic
     signs = np.column_stack(
         [generator.normal(80 + 5 * lactate, 5), generator.normal(110 - 4 * lactate, 5), lactate]
     )
-    there: IntArray = np.arange(count)
+    active: IntArray = np.arange(count)
     rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for hour in range(LONGEST):
         probability = policy(signs)
-        draw = generator.random((len(there), 1))
+        draw = generator.random((len(active), 1))
         dose = (probability.cumsum(axis=1) < draw).sum(axis=1).clip(0, 2)
         after = _hour(signs, dose, generator)
         well, ill = after[:, 2] < 1.5, after[:, 2] > 9.0
         reward = -0.1 - 0.1 * (dose == 2) + 2.0 * well - 4.0 * ill
         over = well | ill
         last = ~over & (hour == LONGEST - 1)
-        then = np.where(last[:, None], after, np.nan)
+        next_signs = np.where(last[:, None], after, np.nan)
         parts = (
-            there, np.full(len(there), hour), *signs.T, np.array(DOSES)[dose], reward, over, last,
-            probability[np.arange(len(there)), dose], *then.T,
+            active, np.full(len(active), hour), *signs.T, np.array(DOSES)[dose], reward, over, last,
+            probability[np.arange(len(active)), dose], *next_signs.T,
         )  # fmt: skip
         for name, part in zip(COLUMNS, parts, strict=True):
             rows[name].append(part)
-        signs, there = after[~over], there[~over]
-        if not len(there):
+        signs, active = after[~over], active[~over]
+        if not len(active):
             break
-    found = {name: np.concatenate(parts) for name, parts in rows.items()}
-    order = np.lexsort((found["step"], found["episode_id"]))
-    return {name: column[order] for name, column in found.items()}
+    columns = {name: np.concatenate(parts) for name, parts in rows.items()}
+    order = np.lexsort((columns["step"], columns["episode_id"]))
+    return {name: column[order] for name, column in columns.items()}
 
 
 COLUMNS = (
@@ -125,7 +125,7 @@ COLUMNS = (
 
 
 def _hour(signs: FloatArray, dose: IntArray, generator: np.random.Generator) -> FloatArray:
-    """Signs an hour later, [n, 3]."""
+    """Return the signs one hour later, [n, 3]."""
     n = len(signs)
     drift = 0.12 * (signs[:, 2] - 3.0) - np.array([0.0, 0.45, 0.7])[dose]
     lactate = np.clip(signs[:, 2] + drift + generator.normal(0.1, 0.35, n), 0.5, 12.0)

@@ -12,10 +12,10 @@ RIGHT, LEFT = 0, 1
 
 
 def two_state(gamma: float = 0.99, rewards: ArrayLike | None = None) -> Problem:
-    """Two states; *right* leads to the second, *left* to the first, from anywhere.
+    """Two states; *right* leads to the second, *left* to the first, from either state.
 
-    π always goes right, μ tosses a coin. Features φ(s₁,right) = (1,0), φ(s₂,right) = (2,0),
-    φ(s₁,left) = (0,1), φ(s₂,left) = (0,2), so the pairs are equally likely and
+    π always goes right, μ goes either way with probability ½. The features are φ(s₁,right) = (1,0),
+    φ(s₂,right) = (2,0), φ(s₁,left) = (0,1), φ(s₂,left) = (0,2). All pairs are equally likely, and
 
         A₁₁ = (6γ − γλ − 5) / (4(1 − γλ))        A₂₂ = −5/4        A₁₂ = 0
 
@@ -26,7 +26,7 @@ def two_state(gamma: float = 0.99, rewards: ArrayLike | None = None) -> Problem:
     gamma
         Discount.
     rewards
-        R[s, a] over states × (right, left); zero as in the paper if not given.
+        R[s, a] over states × (right, left); zero by default, as in the paper.
 
     Examples
     --------

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from saddleback import __version__
-from saddleback._json import plain
-from saddleback._paths import writable
+from saddleback._json import json_ready
+from saddleback._paths import check_writable
 from saddleback.errors import InvalidParameter
 
 ASSETS = Path(__file__).parent / "assets"
@@ -101,7 +101,7 @@ def in_json(data: Any) -> str:
     >>> print(in_json({"name": "</script>"}))
     {"name":"\u003c/script>"}
     """
-    text = json.dumps(plain(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(json_ready(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
@@ -115,7 +115,7 @@ def write(text: str, path: Path) -> Path:
     ...     write("<!doctype html>", Path(folder) / "page.html").name
     'page.html'
     """
-    writable(path, ".html")
+    check_writable(path, ".html")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -42,13 +42,13 @@ def study_page(study: Results, name: str = "") -> str:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from saddleback.report import read_results
-    >>> from saddleback.sweep import Store, packed
+    >>> from saddleback.sweep import Store, parquet_bytes
     >>> import pyarrow as pa
     >>> rows = {"run": [0, 0], "rule": ["GES(0.5)"] * 2, "point": [0, 9], "alpha": [0.1] * 2,
     ...         "beta": [0.1] * 2, "diverged_at": [-1, -1], "mspbe": [1.0, 0.2]}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store.open(Path(folder) / "s", {"seed": 0}, command="") as store:
-    ...         store.put("walk-run00", packed(pa.table(rows)))
+    ...         store.put("walk-run00", parquet_bytes(pa.table(rows)))
     ...     text = study_page(read_results(Path(folder) / "s"))
     >>> "GES(0.5)" in text
     True

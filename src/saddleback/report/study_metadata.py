@@ -16,9 +16,9 @@ def whole_of(study: Mapping[str, Any], names: list[str]) -> tuple[int, int, dict
     As far as a study says: a sweep does, and a comparison of the paper has a task for each run.
     """
     if "cases" in study:
-        whole = Study.of(study)
+        whole = Study.from_dict(study)
         rules = [whole.rule(k).display_name for k in range(len(whole.rules))]
-        tasks = sum(1 for _ in whole.parts())
+        tasks = sum(1 for _ in whole.task_specs())
         return len(names), tasks, {case.label: rules for case in whole.cases}
     cases = {
         name: each for name, each in study.items()

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
-from saddleback.learning.best_setting import least, tail
+from saddleback.learning.best_setting import argmin_finite, tail_length
 from saddleback.report.study_metadata import alone, case_of, lam_of, rule_said, whole_of
 from saddleback.sweep import Store
 
@@ -67,7 +67,7 @@ class Learned:
 
     def final(self, metric: str) -> FloatArray:
         """Mean over the last tenth of the points, [run, α, second]."""
-        return np.asarray(self.values[metric][:, -tail(len(self.points)) :].mean(axis=1))
+        return np.asarray(self.values[metric][:, -tail_length(len(self.points)) :].mean(axis=1))
 
     def mean_final(self, metric: str) -> FloatArray:
         """Mean of that over runs, [α, second]; infinite where a run diverged, NaN where not run."""
@@ -75,7 +75,7 @@ class Learned:
 
     def best(self, metric: str) -> tuple[int, int] | None:
         """The setting with the least mean at the end, None if all diverged."""
-        place = least(self.mean_final(metric))
+        place = argmin_finite(self.mean_final(metric))
         return None if place is None else (place[0], place[1])
 
     @property

@@ -1,17 +1,17 @@
-"""Piles of independent tasks, and a store of their results that survives interruption."""
+"""Parameter sweeps: execution of independent tasks, and a crash-safe store of their results."""
 
 from saddleback.sweep.best_settings import summary
 from saddleback.sweep.cost_estimate import Plan, plan
 from saddleback.sweep.executors import cluster as cluster
 from saddleback.sweep.executors import threads as threads
 from saddleback.sweep.run_study import run_study
-from saddleback.sweep.statistics_chunks import Summing as Summing
-from saddleback.sweep.statistics_chunks import sum_groups as sum_groups
+from saddleback.sweep.statistics_chunks import ChunkedStatistics as ChunkedStatistics
+from saddleback.sweep.statistics_chunks import run_chunks as run_chunks
 from saddleback.sweep.store import Store
-from saddleback.sweep.store import packed as packed
+from saddleback.sweep.store import parquet_bytes as parquet_bytes
 from saddleback.sweep.study import Case, Study
 from saddleback.sweep.study_file import StudyError, read_study
-from saddleback.sweep.task import rows_of as rows_of
+from saddleback.sweep.task import run_table as run_table
 from saddleback.sweep.task import tasks_of as tasks_of
 from saddleback.sweep.task_progress import TaskProgress as TaskProgress
 from saddleback.sweep.task_runner import Task as Task

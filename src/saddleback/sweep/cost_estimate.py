@@ -1,4 +1,4 @@
-"""What a study will take: learner-steps, time, memory and disk, from a short calibration."""
+"""Cost of a study: learner-steps, time, memory and disk, from a short calibration."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
-from saddleback.sweep.store import packed
-from saddleback.sweep.study import Part, Study, measures
-from saddleback.sweep.task import work
+from saddleback.sweep.store import parquet_bytes
+from saddleback.sweep.study import Study, TaskSpec, study_metrics
+from saddleback.sweep.task import run_task
 
-LONG, LEAST = 0.5, 0.05
-"""Seconds that a calibration takes for all kinds of tasks together, and at least for each."""
+TOTAL_SECONDS, MIN_SECONDS = 0.5, 0.05
+"""Seconds of calibration over all kinds of tasks, and at least per kind."""
 
 LEARNER = 4 * 8
-"""Bytes of a learner for each feature: θ and ω, and copies while they are measured."""
+"""Bytes per learner and feature: θ and ω, and copies while metrics are computed."""
 
 ROW = 120
-"""Bytes of a row of results in memory."""
+"""Bytes per row of results in memory."""
 
 SAMPLE = 2000
-"""Steps behind estimated metrics while calibrating: they take as long to measure."""
+"""Steps for estimated metrics while calibrating; computing the metrics takes as long."""
 
 PROCESS, SYSTEM = 320_000_000, 4
-"""Bytes of the process itself; and matrices of p² numbers for each rule, to measure with."""
+"""Bytes of the process itself; and matrices of p² numbers per rule, for the metrics."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study will take.
+    """Estimated cost of a study.
 
     Attributes
     ----------
     learners, learner_steps
-        Settings times runs, and all their steps.
+        Settings times runs, and their total number of steps.
     tasks
-        Shards.
+        Number of tasks, which is that of shards.
     seconds
-        Of one thread.
+        Total time on one thread.
     longest
-        Seconds of the longest task, on one thread.
+        Seconds of the longest task.
     rate
-        Learner-steps in a second of one thread.
+        Learner-steps per second and thread.
     memory, shared
-        Bytes for each thread; and for all together, the process itself among them.
+        Bytes per thread, and bytes shared by all threads, including the process itself.
     disk
         Bytes of the store.
 
@@ -75,97 +75,98 @@ class Plan:
 
 
 def plan(study: Study, folder: Path) -> Plan:
-    """Calibrate each kind of task for a moment, and add up.
+    """Estimate the cost of a study by running each kind of task briefly.
 
     Parameters
     ----------
     study
         The study, as `read_study` returns it.
     folder
-        From which paths in it are meant: where its file is.
+        Folder of the study file, to which paths in it are relative.
 
     Examples
     --------
     >>> from saddleback.sweep.study import EXAMPLE
-    >>> found = plan(EXAMPLE, Path())
-    >>> found.learners, found.learner_steps, found.tasks
+    >>> cost = plan(EXAMPLE, Path())
+    >>> cost.learners, cost.learner_steps, cost.tasks
     (12, 12000, 1)
     """
-    parts = list(study.parts())
+    specs = list(study.task_specs())
     sizes = [as_source("study", case.build(folder)).p for case in study.cases]
-    kinds = [_kind(study, part, sizes[part.case]) for part in parts]
-    enough = max(LEAST, LONG / len(set(kinds)))
-    known: dict[Kind, tuple[float, float, float, float]] = {}
+    kinds = [_kind(study, spec, sizes[spec.case]) for spec in specs]
+    duration = max(MIN_SECONDS, TOTAL_SECONDS / len(set(kinds)))
+    calibrations: dict[Kind, tuple[float, float, float, float]] = {}
     learners = steps = disk = memory = all_rows = 0
     seconds = longest = 0.0
-    for part, kind in zip(parts, kinds, strict=True):
-        if kind not in known:
-            known[kind] = _calibrate(study, part, folder, enough)
-        slope, fixed, empty, row = known[kind]
-        case, p = study.cases[part.case], sizes[part.case]
-        betas = sum(study.width(r) for r in range(part.rule, part.rules))
-        settings = betas * (part.alphas - part.alpha)
-        rows = settings * len(case.points) * (part.runs - part.run)
-        learners += settings * (part.runs - part.run)
-        steps += part.size
-        disk += int(empty + rows * row)
-        long = part.size * slope + (part.runs - part.run) * fixed
-        seconds += long
-        longest = max(longest, long)
+    for spec, kind in zip(specs, kinds, strict=True):
+        if kind not in calibrations:
+            calibrations[kind] = _calibrate(study, spec, folder, duration)
+        per_step, per_run, empty_bytes, row_bytes = calibrations[kind]
+        case, p = study.cases[spec.case], sizes[spec.case]
+        runs = spec.run_stop - spec.run_start
+        betas = sum(study.beta_count(r) for r in range(spec.rule_start, spec.rule_stop))
+        settings = betas * (spec.alpha_stop - spec.alpha_start)
+        rows = settings * len(case.points) * runs
+        learners += settings * runs
+        steps += spec.size
+        disk += int(empty_bytes + rows * row_bytes)
+        task_seconds = spec.size * per_step + runs * per_run
+        seconds += task_seconds
+        longest = max(longest, task_seconds)
         memory = max(memory, settings * p * LEARNER + rows * ROW)
         all_rows += rows
     shared = PROCESS + all_rows * ROW + 8 * SYSTEM * len(study.rules) * sum(p * p for p in sizes)
     return Plan(
-        learners, steps, len(parts), seconds, longest, steps / seconds, memory, disk, shared
+        learners, steps, len(specs), seconds, longest, steps / seconds, memory, disk, shared
     )
 
 
 Kind = tuple[str | None, str | None, str, int, bool]
 
 
-def _kind(study: Study, part: Part, p: int) -> Kind:
-    """Return what the pace of a part depends on."""
-    case = study.cases[part.case]
-    return case.name, case.make, case.unit, p, study.rule(part.rule).form.has_dual
+def _kind(study: Study, spec: TaskSpec, p: int) -> Kind:
+    """Return the properties that determine the speed of a task."""
+    case = study.cases[spec.case]
+    return case.name, case.make, case.unit, p, study.rule(spec.rule_start).form.has_dual
 
 
 def _calibrate(
-    study: Study, part: Part, folder: Path, enough: float
+    study: Study, spec: TaskSpec, folder: Path, duration: float
 ) -> tuple[float, float, float, float]:
-    """Return seconds of a learner-step and of a run, bytes of an empty shard and of each row."""
-    case = study.cases[part.case]
+    """Return seconds per learner-step and per run, and bytes per empty shard and per row."""
+    case = study.cases[spec.case]
     problem, sample = case.build(folder), min(study.sample, SAMPLE)
-    chosen = {
-        rule: measures(problem, rule, study.metrics, sample, study.seed)
-        for rule in map(study.rule, range(part.rule, part.rules))
+    metrics = {
+        rule: study_metrics(problem, rule, study.metrics, sample, study.seed)
+        for rule in map(study.rule, range(spec.rule_start, spec.rule_stop))
     }
-    least = len(case.points)  # so that measuring takes as long each time
-    count = min(case.count, max(least, 1 if case.unit == "episodes" else 200))
-    part = replace(part, case=0, run=0, runs=1)
-    before: tuple[int, float] | None = None
+    smallest = len(case.points)  # so that the metrics take the same time in every trial
+    count = min(case.count, max(smallest, 1 if case.unit == "episodes" else 200))
+    spec = replace(spec, case=0, run_start=0, run_stop=1)
+    previous: tuple[int, float] | None = None
     warm = False
     while True:
         points = np.unique(np.linspace(0, count, len(case.points)).astype(int))
-        small = replace(case, count=count, points=tuple(points.tolist()))
-        only = replace(study, cases=(small,))
+        short_case = replace(case, count=count, points=tuple(points.tolist()))
+        trial = replace(study, cases=(short_case,))
         if not warm:
-            work(only, part, problem, chosen)  # kernels are compiled
+            run_task(trial, spec, problem, metrics)  # compiles the kernels
             warm = True
-        taken = np.inf
-        for _ in range(2):  # the better of two: others use this machine too
-            begun = time.perf_counter()
-            content = work(only, part, problem, chosen)
-            taken = min(taken, time.perf_counter() - begun)
+        seconds = np.inf
+        for _ in range(2):  # the faster of two: the machine may be busy
+            start = time.perf_counter()
+            content = run_task(trial, spec, problem, metrics)
+            seconds = min(seconds, time.perf_counter() - start)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]
-        long = before is not None and taken - before[1] >= enough
-        if long or count >= case.count:
-            slope, fixed = taken / steps, 0.0
-            if before is not None and count < case.count:
-                # What takes the same however long it learns, as measuring does, is paid once.
-                slope = (taken - before[1]) / (steps - before[0])
-                fixed = max(0.0, taken - slope * steps)
-            empty = len(packed(rows.slice(0, 0)))
-            return slope, fixed, empty, (len(content) - empty) / len(rows)
-        before = (steps, taken)
+        long_enough = previous is not None and seconds - previous[1] >= duration
+        if long_enough or count >= case.count:
+            per_step, per_run = seconds / steps, 0.0
+            if previous is not None and count < case.count:
+                # Costs independent of the number of steps, such as metrics, occur once per run.
+                per_step = (seconds - previous[1]) / (steps - previous[0])
+                per_run = max(0.0, seconds - per_step * steps)
+            empty_bytes = len(parquet_bytes(rows.slice(0, 0)))
+            return per_step, per_run, empty_bytes, (len(content) - empty_bytes) / len(rows)
+        previous = (steps, seconds)
         count = min(case.count, 8 * count)

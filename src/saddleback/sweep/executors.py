@@ -1,4 +1,4 @@
-"""Where work is done: threads here, or the workers of a Dask cluster."""
+"""Executors of tasks: threads of this process, or the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -13,51 +13,53 @@ from typing import Any
 from saddleback._threads import thread_pool
 from saddleback.errors import InvalidParameter
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds within which a scheduler must answer."""
 
-AHEAD = 2
-"""Tasks sent to each thread of a cluster, so that none waits for the next."""
+PREFETCH = 2
+"""Tasks sent to each thread of a cluster, so that no thread idles between two tasks."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where work is done.
+class ExecutorHandle:
+    """An executor of tasks, and how to use it.
 
     Attributes
     ----------
     executor
-        To which it is handed.
-    width
-        How many tasks to hand out at a time, asked again and again since workers come and go.
-    words
-        What it is, to be told.
+        Where tasks are submitted.
+    capacity
+        Returns the number of tasks to have submitted at a time; called repeatedly, since workers
+        come and go.
+    description
+        Short description, for messages.
     local
-        Whether it is this process, so that tasks can report their progress.
-    watching
-        Turns what goes wrong there with a task into a complaint of ours.
+        Whether tasks run in this process, and can report their progress.
+    translate_errors
+        Context manager, by the name of a task, that turns errors of the executor into a
+        `SaddlebackError`.
     note
-        What is to be said of it now, if anything.
+        Returns a remark on the present state to show with the progress, if any.
     """
 
     executor: Executor
-    width: Callable[[], int]
-    words: str
+    capacity: Callable[[], int]
+    description: str
     local: bool = True
-    watching: Callable[[str], AbstractContextManager[Any]] = nullcontext
+    translate_errors: Callable[[str], AbstractContextManager[Any]] = nullcontext
     note: Callable[[], str] = str
 
 
 @contextmanager
-def threads(count: int) -> Iterator[Place]:
-    """Work in so many threads of this process."""
+def threads(count: int) -> Iterator[ExecutorHandle]:
+    """Execute tasks in ``count`` threads of this process."""
     with thread_pool(count) as pool:
-        yield Place(pool, lambda: count, _threads(count))
+        yield ExecutorHandle(pool, lambda: count, _thread_count(count))
 
 
 @contextmanager
-def cluster(address: str) -> Iterator[Place]:
-    """Work on the cluster of a Dask scheduler, whose workers have saddleback installed too."""
+def cluster(address: str) -> Iterator[ExecutorHandle]:
+    """Execute tasks on a Dask cluster whose workers have saddleback installed, too."""
     try:
         import distributed
     except ImportError:
@@ -65,11 +67,11 @@ def cluster(address: str) -> Iterator[Place]:
             "a Dask cluster needs dask.distributed: pip install 'saddleback[dask]'."
         ) from None
     for name in list(logging.root.manager.loggerDict):
-        if name.partition(".")[0] == "distributed":  # what matters we say ourselves
+        if name.partition(".")[0] == "distributed":  # we report problems ourselves
             logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         distributed.comm.get_address_host_port(address)
-        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+        client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InvalidParameter(
             f"no Dask scheduler answers at {address} ({type(error).__name__}). Start one: dask "
@@ -78,63 +80,65 @@ def cluster(address: str) -> Iterator[Place]:
 
     def count() -> int:
         if client.status != "running":
-            raise _gone(address)
+            raise _scheduler_lost(address)
         try:
             return sum(client.nthreads().values())
         except OSError:
-            raise _gone(address) from None
+            raise _scheduler_lost(address) from None
 
     @contextmanager
-    def watching(name: str) -> Iterator[None]:
+    def translate_errors(name: str) -> Iterator[None]:
         try:
             yield
         except distributed.KilledWorker as error:
             raise InvalidParameter(
-                f"{name} ended worker after worker, the last {error.last_worker.address}: out of "
-                "memory? Give workers more, or the study fewer settings at a time."
+                f"{name} killed several workers, most recently {error.last_worker.address}; "
+                "probably out of memory. Give workers more memory, or use fewer settings per "
+                "study."
             ) from None
         except CancelledError:
-            raise _gone(address) from None
+            raise _scheduler_lost(address) from None
 
     try:
-        _same_everywhere(client)
-        there = _threads(count()) if count() else "no workers yet"
-        yield Place(
+        _check_worker_versions(client)
+        size = _thread_count(count()) if count() else "no workers yet"
+        yield ExecutorHandle(
             client.get_executor(pure=False),
-            lambda: max(1, AHEAD * count()),
-            f"Dask cluster at {address} ({there}){_dashboard(client)}",
+            lambda: max(1, PREFETCH * count()),
+            f"Dask cluster at {address} ({size}){_dashboard(client)}",
             False,
-            watching,
-            lambda: "" if count() else f", no workers: start some, dask worker {address}",
+            translate_errors,
+            lambda: "" if count() else f", no workers; start one: dask worker {address}",
         )
     finally:
         client.close(timeout=1)
 
 
 def _dashboard(client: Any) -> str:
-    """Say where the dashboard is, if there is one."""
-    there = client.scheduler_info()["services"].get("dashboard")
-    return f"\n  dashboard {client.dashboard_link}" if there else ""
+    """Return a line with the address of the dashboard, if there is one."""
+    running = client.scheduler_info()["services"].get("dashboard")
+    return f"\n  dashboard {client.dashboard_link}" if running else ""
 
 
-def _threads(count: int) -> str:
+def _thread_count(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
 
 
-def _same_everywhere(client: Any) -> None:
-    """Refuse workers without saddleback, which would end as soon as they are sent work."""
-    wanted = version("saddleback")
-    for worker, found in client.run(version, "saddleback", on_error="return").items():
-        if isinstance(found, PackageNotFoundError) or (isinstance(found, str) and found != wanted):
-            there = f"saddleback {found}" if isinstance(found, str) else "no saddleback"
+def _check_worker_versions(client: Any) -> None:
+    """Refuse workers without this version of saddleback, which would fail on their first task."""
+    required = version("saddleback")
+    for worker, result in client.run(version, "saddleback", on_error="return").items():
+        installed = isinstance(result, str)
+        if isinstance(result, PackageNotFoundError) or (installed and result != required):
+            actual = f"saddleback {result}" if installed else "no saddleback"
             raise InvalidParameter(
-                f"the Dask worker at {worker} has {there}, and {wanted} is wanted. Install it on "
+                f"the Dask worker at {worker} has {actual}; {required} is required. Install it on "
                 "every worker and on the scheduler."
             )
 
 
-def _gone(address: str) -> InvalidParameter:
+def _scheduler_lost(address: str) -> InvalidParameter:
     return InvalidParameter(
-        f"the Dask scheduler at {address} is gone. What is finished is kept; run the same command "
-        "again when it is back, or with --workers."
+        f"lost the Dask scheduler at {address}. Finished tasks are kept; run again when it is "
+        "back, or in threads of this machine."
     )

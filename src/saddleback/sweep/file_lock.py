@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the system takes back whenever and however a process ends."""
+"""A lock on a folder that the operating system releases however its process ends."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from saddleback.errors import InvalidParameter
 
 
 @dataclass
-class Lock:
-    """The right to write into a folder.
+class FileLock:
+    """The exclusive right to write into a folder.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lock = Lock.take(Path(folder))
-    ...     lock.give_back()
-    ...     Lock.take(Path(folder)).give_back()
+    ...     lock = FileLock.acquire(Path(folder))
+    ...     lock.release()
+    ...     FileLock.acquire(Path(folder)).release()
     """
 
     file: TextIO
 
     @classmethod
-    def take(cls, folder: Path) -> Self:
-        """Take it, or say who has it."""
+    def acquire(cls, folder: Path) -> Self:
+        """Acquire the lock, or raise an error that names its owner."""
         try:
             import fcntl
         except ImportError:
             raise InvalidParameter(
-                "results can be written on Linux and macOS only: this system has no locks that "
-                "end with their process."
+                "results can be written on Linux and macOS only: this system has no file locks "
+                "that end with their process."
             ) from None
         file = (folder / ".lock").open("a+", encoding="utf-8")
         try:
@@ -46,17 +46,17 @@ class Lock:
             owner = file.read().strip() or "another process"
             file.close()
             raise InvalidParameter(
-                f"{folder} is being written by {owner}. Wait for it to end, or choose another "
-                "folder with --out."
+                f"{folder} is being written by {owner}. Wait for it to finish, or choose another "
+                "output folder."
             ) from None
-        said = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}"
+        owner = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}"
         file.truncate(0)
-        with suppress(OSError):  # on a full disk it is held without a name
-            os.write(file.fileno(), said.encode())
+        with suppress(OSError):  # on a full disk the lock is held without a name
+            os.write(file.fileno(), owner.encode())
         return cls(file)
 
-    def give_back(self) -> None:
-        """Let others take it."""
+    def release(self) -> None:
+        """Release the lock."""
         if not self.file.closed:
             self.file.truncate(0)
             self.file.close()

@@ -1,4 +1,4 @@
-"""A study from its file to its results."""
+"""`run_study`: from a study file to its results."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def run_study(
     progress: Progress | None = None,
     command: str = "",
 ) -> Store:
-    """Run what is missing of a study; return its store, to be read.
+    """Run the missing tasks of a study, and return its store.
 
     Parameters
     ----------
     study
         The TOML file; see docs/learn/studies.md.
     out
-        Folder of the results. If there are some, what is missing is added.
+        Folder of the results. Results that exist already are kept, and missing ones added.
     workers, dask
-        In so many threads, or on the cluster of the Dask scheduler at this address.
+        Number of threads, or the address of a Dask scheduler whose cluster is used instead.
     progress
-        Called with the fraction of the missing work that is done, and with a line about it. What
-        happens besides is logged by the logger ``saddleback``.
+        Called with the fraction of the missing work that is done, and a line of text. Other
+        messages go to the logger ``saddleback``.
     command
-        Kept with the results: how they were made.
+        Command line to record in the manifest.
 
     Examples
     --------
@@ -63,20 +63,22 @@ def run_study(
     21 [['GES', {'lam': 0.5}]]
     """
     path, folder = Path(study), Path(out)
-    chosen = read_study(path)
-    tasks = tasks_of(chosen, path.parent)
+    settings = read_study(path)
+    tasks = tasks_of(settings, path.parent)
     with (
-        threads(workers) if dask is None else cluster(dask) as place,
-        Store.open(folder, chosen.plain(), command) as store,
+        threads(workers) if dask is None else cluster(dask) as executor,
+        Store.open(folder, settings.as_dict(), command) as store,
     ):
-        for name, (then, now) in store.strangers.items():
+        for name, (stored, current) in store.version_mismatches.items():
             logger.info(
-                "note: %s was begun with %s %s, this is %s: the last bits of what is added may "
-                "differ.", folder, name, then, now,
+                "note: %s was started with %s %s; this is %s, so the last bits of new results may "
+                "differ.", folder, name, stored, current,
             )  # fmt: skip
         plural = "s" if len(tasks) > 1 else ""
-        logger.info("%s: %s task%s on %s", chosen.title, f"{len(tasks):,}", plural, place.words)
-        watcher = TaskProgress("sweep", tasks, store, progress, "learner-steps", place.note)
-        if not run_tasks(tasks, store, place, watcher):
-            logger.info("nothing was left to do: %s has them all.", folder)
+        logger.info(
+            "%s: %s task%s on %s", settings.title, f"{len(tasks):,}", plural, executor.description
+        )
+        watcher = TaskProgress("sweep", tasks, store, progress, "learner-steps", executor.note)
+        if not run_tasks(tasks, store, executor, watcher):
+            logger.info("all tasks are already complete in %s.", folder)
     return store

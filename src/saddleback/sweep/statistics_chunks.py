@@ -1,8 +1,8 @@
-"""Statistics of a log of many files: summed up group by group, wherever there is room.
+"""Statistics of a log of many files, computed in chunks by threads or a cluster.
 
-A group is as many files, one after the other, as make a task of seconds; no episode is cut between
-two of them. The groups follow from the files alone, and their sums are merged in order: so the
-result is the same to the bit, whoever sums them up.
+A chunk is a run of consecutive files that takes a few seconds; no episode is split between two
+chunks. The chunks depend only on the files, and their statistics are merged in order, so the result
+is bit-identical however they are computed.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.rules import Rule
 from saddleback.rules.serialization import rule_to_dict
-from saddleback.sweep.executors import Place
-from saddleback.sweep.store import Store, same_versions
+from saddleback.sweep.executors import ExecutorHandle
+from saddleback.sweep.store import Store, check_versions
 from saddleback.sweep.task_runner import Task, Watcher, run_tasks
 
-ROWS = 2_000_000
-"""Rows of a group, at least, where there are as many."""
+MIN_ROWS = 2_000_000
+"""Smallest number of rows in a chunk, if the log has that many."""
 
-BYTES_A_ROW = 300
-"""Bytes of sums that a row is worth: large sums are made of more rows, so that few are sent."""
+BYTES_PER_ROW = 300
+"""Bytes of statistics that justify one more row: large statistics get larger chunks."""
 
-GROUPS = 1000
-"""Groups, at most about."""
+MAX_CHUNKS = 1000
+"""Approximate largest number of chunks."""
 
 
 @dataclass(frozen=True, eq=False)
-class Summing:
-    """What to sum up, as it is sent to where that is done.
+class ChunkedStatistics:
+    """The statistics to compute from a log, in a form that can be sent to a worker.
 
     Attributes
     ----------
     log
-        The whole log, made of files.
+        The complete log, read from files.
     rules, targets
         As for `Statistics.of`; the logged policy is added to the targets.
     features
-        Features of ours, or ``module.py:name`` of one's own.
+        Built-in features, or ``module.py:name`` of custom ones.
     gamma, shared, blocks, allow_uncovered
         As for `Statistics.of`.
     """
@@ -73,63 +73,64 @@ class Summing:
     blocks: int = 20
     allow_uncovered: bool = False
 
-    def known(self, log: Log) -> Features:
-        """Return the features; those of one's own are tried on a log."""
+    def resolve_features(self, log: Log) -> Features:
+        """Return the features; custom ones are loaded and checked against a log."""
         return own_features(self.features, log) if isinstance(self.features, str) else self.features
 
     def setting(self) -> Setting:
-        """Say what will be summed up, refusing what does not fit."""
-        policies = [as_target(given, self.log, name) for name, given in self.targets.items()]
+        """Return the setting of the statistics; refuse inconsistent arguments."""
+        policies = [as_target(policy, self.log, name) for name, policy in self.targets.items()]
         return Setting.of(
             self.log,
             self.rules,
             policies,
-            self.known(self.log),
+            self.resolve_features(self.log),
             self.gamma,
             self.shared,
             self.blocks,
         )
 
-    def groups(self) -> list[tuple[str, ...]]:
-        """Return the files of each group."""
+    def chunks(self) -> list[tuple[str, ...]]:
+        """Return the files of each chunk."""
         setting = self.setting()
         pairs = len(self.rules) * (len(self.targets) + 1)
         size = 8 * pairs * self.blocks * setting.p**2
-        least = max(ROWS, size // BYTES_A_ROW, self.log.rows // GROUPS)
+        smallest = max(MIN_ROWS, size // BYTES_PER_ROW, self.log.rows // MAX_CHUNKS)
         column = self.log.roles.names["episode_id"]
-        found: list[list[str]] = [[]]
+        chunks: list[list[str]] = [[]]
         rows = 0
         for part in self.log.sources:
-            if rows >= least and not _goes_on(found[-1][-1], part.name, column):
-                found.append([])
+            if rows >= smallest and not _episode_continues(chunks[-1][-1], part.name, column):
+                chunks.append([])
                 rows = 0
-            found[-1].append(os.path.abspath(part.name))
+            chunks[-1].append(os.path.abspath(part.name))
             rows += part.rows
-        return [tuple(each) for each in found]
+        return [tuple(files) for files in chunks]
 
-    def sum_up(self, log: Log, threads: int = 1, progress: Progress | None = None) -> Statistics:
-        """Sum a part of the log up, or all of it."""
+    def compute(self, log: Log, threads: int = 1, progress: Progress | None = None) -> Statistics:
+        """Compute the statistics of the log or a part of it."""
         return Statistics.of(
             log, self.rules,
             {**self.targets, NAME: BehaviourTarget.from_counts(action_counts(log))},
-            features=self.known(log), gamma=self.gamma, shared=self.shared, blocks=self.blocks,
-            allow_uncovered=self.allow_uncovered, threads=threads, progress=progress,
+            features=self.resolve_features(log), gamma=self.gamma, shared=self.shared,
+            blocks=self.blocks, allow_uncovered=self.allow_uncovered, threads=threads,
+            progress=progress,
         )  # fmt: skip
 
     def tasks(self) -> list[Task]:
-        """Return a task for each group; each is sent with the files of its group alone."""
+        """Return one task per chunk, each with only the files of its chunk."""
         rows = {os.path.abspath(part.name): part.rows for part in self.log.sources}
         names = self.log.action_names
-        found = []
-        for group in self.groups():
-            mine = replace(self, log=self.log.with_options(data=list(group), actions=names))
-            name = f"files-{hashlib.sha256(_words(group).encode()).hexdigest()[:16]}"
-            size = sum(rows[each] for each in group)
-            found.append(Task(name, partial(summed, mine, versions()), size))
-        return found
+        tasks = []
+        for files in self.chunks():
+            chunk = replace(self, log=self.log.with_options(data=list(files), actions=names))
+            name = f"files-{hashlib.sha256(_file_states(files).encode()).hexdigest()[:16]}"
+            size = sum(rows[file] for file in files)
+            tasks.append(Task(name, partial(compute_chunk, chunk, versions()), size))
+        return tasks
 
     def study(self) -> dict[str, Any]:
-        """Say what the sums are of, so that no others are added to them."""
+        """Return the settings as JSON data, for the manifest of the store."""
         setting, log = self.setting(), self.log
         behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
         return asdict(setting) | {
@@ -139,72 +140,76 @@ class Summing:
         }  # fmt: skip
 
 
-def summed(what: Summing, wanted: Mapping[str, str], progress: Progress | None) -> bytes:
-    """Sum one group up; return its statistics as the content of a file."""
-    same_versions(wanted)
-    return packed_statistics(what.sum_up(what.log, progress=progress))
+def compute_chunk(
+    chunk: ChunkedStatistics, required: Mapping[str, str], progress: Progress | None
+) -> bytes:
+    """Compute the statistics of one chunk; return them as the content of a file."""
+    check_versions(required)
+    return packed_statistics(chunk.compute(chunk.log, progress=progress))
 
 
-def sum_groups(
-    what: Summing,
+def run_chunks(
+    job: ChunkedStatistics,
     tasks: Sequence[Task],
     folder: Path,
-    place: Place,
+    executor: ExecutorHandle,
     command: str,
     watcher: Callable[[Store], Watcher],
     finish: Callable[[Statistics], object] = lambda merged: None,
 ) -> Statistics:
-    """Sum all groups up, keeping each in a folder; return the merged sums.
+    """Compute all chunks, keeping each in a folder; return the merged statistics.
 
-    ``finish`` is told of them while nobody else may write there, to keep them and remove the rest.
+    ``finish`` is called with them while the folder is still locked, to save them and to remove the
+    chunks.
     """
-    study = {"statistics": what.study()}
-    fix = f"Remove {folder}, or name another --out."
+    study = {"statistics": job.study()}
+    fix = f"Remove {folder}, or choose another output file."
     with Store.open(folder, study, command, ".npz", fix) as store:
-        run_tasks(tasks, store, place, watcher(store))
-        merged = _merged([store.path(task.name) for task in tasks])
-        _once(merged.ids)
+        run_tasks(tasks, store, executor, watcher(store))
+        merged = _merge([store.path(task.name) for task in tasks])
+        _check_unique(merged.ids)
         finish(merged)
     return merged
 
 
-def _merged(paths: Sequence[Path]) -> Statistics:
-    """Merge statistics, halves by halves: each is read once, and few are held."""
+def _merge(paths: Sequence[Path]) -> Statistics:
+    """Merge saved statistics pairwise: each file is read once, and few are in memory at a time."""
     if len(paths) == 1:
         return load_statistics(paths[0])
     middle = len(paths) // 2
-    return _merged(paths[:middle]).merge(_merged(paths[middle:]))
+    return _merge(paths[:middle]).merge(_merge(paths[middle:]))
 
 
-def _once(ids: OffsetArray) -> None:
-    """Refuse a log that has an episode's id twice, as it is refused where it is read in one go."""
-    twice = len(ids) - len(np.unique(ids))
-    if twice:
+def _check_unique(ids: OffsetArray) -> None:
+    """Refuse duplicate episode ids, as when the log is read in one pass."""
+    duplicates = len(ids) - len(np.unique(ids))
+    if duplicates:
         raise InvalidParameter(
-            f"{twice:,} episode id{'s are' if twice > 1 else ' is'} in several files: the same "
-            "episodes twice, or numbered anew in each file? Give different episodes different ids."
+            f"{duplicates:,} episode id{'s occur' if duplicates > 1 else ' occurs'} in several "
+            "files: duplicated episodes, or ids that restart in each file? Give different episodes "
+            "different ids."
         )
 
 
 def action_counts(log: Log) -> FloatArray:
-    """Return how often each action is in the rows of a log, [K], reading nothing else."""
+    """Return the number of rows with each action, [K], reading only the action column."""
     column, names = log.roles.names["action"], log.action_names
-    found = np.zeros(len(names))
+    counts = np.zeros(len(names))
     for part in log.sources:
         for batch in part.batches([column]):
-            for each in pc.value_counts(
+            for count in pc.value_counts(
                 decode_dictionary(batch.column(column)).drop_null()
             ).to_pylist():
-                value = each["values"]
-                at = names.index(value) if log.has_text_actions else int(value)
-                if 0 <= at < len(found):
-                    found[at] += each["counts"]
-    return found
+                value = count["values"]
+                index = names.index(value) if log.has_text_actions else int(value)
+                if 0 <= index < len(counts):
+                    counts[index] += count["counts"]
+    return counts
 
 
-def _goes_on(one: str, other: str, column: str) -> bool:
-    """Whether the last episode of a file goes on in the next."""
-    with pq.ParquetFile(one) as last, pq.ParquetFile(other) as first:
+def _episode_continues(file: str, following: str, column: str) -> bool:
+    """Whether the last episode of a file continues in the following one."""
+    with pq.ParquetFile(file) as last, pq.ParquetFile(following) as first:
         if not last.metadata.num_rows or not first.metadata.num_rows:
             return True
         ending = last.read_row_group(last.num_row_groups - 1, columns=[column])[column]
@@ -212,10 +217,10 @@ def _goes_on(one: str, other: str, column: str) -> bool:
         return bool(ending[-1] == beginning[0])
 
 
-def _words(group: Sequence[str]) -> str:
-    """Name the files of a group, and what tells their content from another."""
-    said = []
-    for name in group:
+def _file_states(files: Sequence[str]) -> str:
+    """Return path, size and modification time of each file, which identify its content."""
+    states = []
+    for name in files:
         state = os.stat(name)
-        said.append(f"{os.path.abspath(name)} {state.st_size} {state.st_mtime_ns}")
-    return "\n".join(said)
+        states.append(f"{os.path.abspath(name)} {state.st_size} {state.st_mtime_ns}")
+    return "\n".join(states)

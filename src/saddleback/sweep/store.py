@@ -1,15 +1,15 @@
-"""A folder of results: one file for each finished task, whole or absent.
+"""A folder of results: one file per finished task, complete or absent.
 
-    store/manifest.json        what study this is: its choices, their hash, versions, command
-    store/shards/NAME.parquet  what one task found
-    store/SHA256SUMS           the hash of every shard, as ``sha256sum -c`` reads them
-    store/damaged/             shards that were not what was written, if there were any
-    store/.lock                held by the process that writes here, as long as it lives
+    store/manifest.json        the study, its hash, package versions and the command
+    store/shards/NAME.parquet  the rows of one task
+    store/SHA256SUMS           the hash of every shard, in the format of ``sha256sum -c``
+    store/damaged/             shards that do not match their hash, if any
+    store/.lock                held by the process that writes here, for as long as it lives
 
-A shard is written aside, flushed to disk and renamed, so it is there whole or not at all; running
-again does only what is missing. A shard that is not what was written is set aside and said so, and
-its task is done again. Reading needs nothing of ours: the shards of a sweep are plain Parquet, and
-nothing else is among them.
+A shard is written to a temporary file, flushed to disk and renamed, so it exists complete or not at
+all; a second run computes only the missing tasks. A shard that does not match its hash is moved to
+``damaged/`` with a warning, and its task is computed again. The shards of a sweep are plain Parquet
+files, readable without this package.
 """
 
 from __future__ import annotations
@@ -25,12 +25,20 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from saddleback._paths import atomic_write
 from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
-from saddleback.sweep.file_lock import Lock
-from saddleback.sweep.manifest import absent, new_manifest, read_manifest, same_study
+from saddleback.sweep.file_lock import FileLock
 
 SUMS = "SHA256SUMS"
+
+SCHEMA = 2
+"""Version of the layout of a store."""
+
+MANIFEST_FIELDS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
+"""Required fields of a manifest, besides its schema."""
+
+ANOTHER_FOLDER = "Choose another output folder."
 
 
 class Store:
@@ -42,24 +50,26 @@ class Store:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store.open(Path(folder) / "s", {"name": "squares", "n": 2}, command="") as store:
     ...         for i in range(2):
-    ...             store.put(f"task-{i}", packed(pa.table({"i": [i], "square": [i * i]})))
+    ...             store.put(f"task-{i}", parquet_bytes(pa.table({"i": [i], "square": [i * i]})))
     ...         store.has("task-1"), store.table()["square"].to_pylist()
     (True, [0, 1])
     """
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], lock: Lock | None = None) -> None:
+    def __init__(
+        self, folder: Path, manifest: Mapping[str, Any], lock: FileLock | None = None
+    ) -> None:
         self.folder, self.manifest = folder, manifest
-        self.set_aside: list[str] = []
+        self.damaged: list[str] = []
         # Shards are listed before hashes are read: another process may be adding both.
-        found = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
+        shards = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
         self._lock, self._sums = lock, _read_sums(folder / SUMS)
-        if found and not any(name in self._sums for name in found):
+        if shards and not any(name in self._sums for name in shards):
             self.close()
             raise InvalidParameter(
-                f"{folder / SUMS} is missing or damaged: nothing says whether the {len(found):,} "
-                "shards are whole. If you trust them, write it again: cd "
-                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}; else choose another "
-                "folder."
+                f"{folder / SUMS} is missing or damaged, so the {len(shards):,} shards cannot be "
+                "verified. If you trust them, recreate it: cd "
+                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}; otherwise choose "
+                "another folder."
             )
 
     @classmethod
@@ -69,41 +79,41 @@ class Store:
         study: Mapping[str, Any],
         command: str,
         suffix: str = ".parquet",
-        fix: str = "Choose another folder with --out.",
+        fix: str = ANOTHER_FOLDER,
     ) -> Self:
-        """Open the store of a study to write, making it if there is none.
+        """Open the store of a study for writing; create it if it does not exist.
 
-        Refused are that of another study, and one that another process is writing to.
+        Refuses the store of a different study, and one that another process is writing to.
         """
-        wanted = json.loads(json.dumps(study))
+        study = json.loads(json.dumps(study))
         try:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
-            lock = Lock.take(folder)
+            lock = FileLock.acquire(folder)
             try:
-                manifest = cls._begin(folder, wanted, command, suffix, fix)
+                manifest = cls._open_manifest(folder, study, command, suffix, fix)
             except BaseException:
-                lock.give_back()
+                lock.release()
                 raise
         except OSError as error:
             raise InvalidParameter(
-                f"cannot write into {folder}: {error.strerror}. Choose another folder with --out."
+                f"cannot write into {folder}: {error.strerror}. {ANOTHER_FOLDER}"
             ) from None
         return cls(folder, manifest, lock)
 
     @classmethod
-    def _begin(
+    def _open_manifest(
         cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: str
     ) -> dict[str, Any]:
-        """Return the manifest, which is written if there is none."""
+        """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
         if path.exists():
             manifest = read_manifest(path)
-            same_study(folder, manifest["study"], study, fix)
+            check_same_study(folder, manifest["study"], study, fix)
         else:
             manifest = new_manifest(study, command, suffix)
-            write_whole(path, (json.dumps(manifest, indent=1) + "\n").encode())
-        for part in (folder / "shards").glob(".*.part"):  # what a dead process left
-            part.unlink()
+            atomic_write(path, (json.dumps(manifest, indent=1) + "\n").encode())
+        for leftover in (folder / "shards").glob(".*.part"):  # of a process that was killed
+            leftover.unlink()
         return manifest
 
     @classmethod
@@ -112,7 +122,7 @@ class Store:
         try:
             return cls(folder, read_manifest(folder / "manifest.json"))
         except FileNotFoundError:
-            raise InvalidParameter(f"{folder} holds no results: {absent(folder)}") from None
+            raise InvalidParameter(f"{folder} holds no results: {_why_no_store(folder)}") from None
         except OSError as error:
             raise InvalidParameter(f"{folder} holds no results: {error.strerror}.") from None
 
@@ -123,36 +133,38 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let others write here."""
+        """Release the lock."""
         if self._lock is not None:
-            self._lock.give_back()
+            self._lock.release()
 
     @property
-    def strangers(self) -> dict[str, tuple[str, str]]:
-        """Packages whose versions are not those the store was begun with: then and now."""
-        then, now = self.manifest["versions"], versions()
+    def version_mismatches(self) -> dict[str, tuple[str, str]]:
+        """Packages whose version differs from that in the manifest: (manifest, current)."""
+        stored, current = self.manifest["versions"], versions()
         return {
-            name: (then.get(name, "none"), now[name]) for name in now if then.get(name) != now[name]
+            name: (stored.get(name, "none"), current[name])
+            for name in current
+            if stored.get(name) != current[name]
         }
 
     def expect(self, part: str, study: Mapping[str, Any]) -> None:
-        """Refuse results whose study differs from this in a part."""
-        same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
+        """Refuse results whose study differs from this one in the given part."""
+        check_same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
 
     def path(self, name: str) -> Path:
-        """Where the shard of a task is, or will be."""
+        """Return the path of the shard of a task, whether it exists or not."""
         return self.folder / "shards" / f"{name}{self.manifest['suffix']}"
 
     def has(self, name: str) -> bool:
-        """Whether a task is finished; a damaged shard is set aside, and counts as not."""
+        """Whether a task is finished; a damaged shard is moved aside and counts as missing."""
         path = self.path(name)
         try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
         except FileNotFoundError:
             return False
         except OSError as error:
             raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-        if found == self._sums.get(path.name):
+        if digest == self._sums.get(path.name):
             return True
         aside = self.folder / "damaged" / path.name
         aside.parent.mkdir(exist_ok=True)
@@ -161,31 +173,31 @@ class Store:
             count += 1
             aside = aside.with_name(f"{path.name}-{count}")
         path.replace(aside)
-        self.set_aside.append(path.name)
+        self.damaged.append(path.name)
         return False
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep what a finished task found."""
-        path, found = self.path(name), hashlib.sha256(content).hexdigest()
+        """Write the shard of a finished task."""
+        path, digest = self.path(name), hashlib.sha256(content).hexdigest()
         try:
-            # The hash comes first: a shard that is there has one, whenever we are stopped.
-            _append(self.folder / SUMS, f"{found}  shards/{path.name}\n")
-            write_whole(path, content)
+            # The hash is written first: every shard on disk has one, whenever we are stopped.
+            _append(self.folder / SUMS, f"{digest}  shards/{path.name}\n")
+            atomic_write(path, content)
         except OSError as error:
             raise InvalidParameter(
-                f"cannot write {path}: {error.strerror}. What is finished is kept; make room and "
-                "run again."
+                f"cannot write {path}: {error.strerror}. Finished tasks are kept; free some space "
+                "and run again."
             ) from None
-        self._sums[path.name] = found
+        self._sums[path.name] = digest
 
     def names(self) -> list[str]:
-        """Return the names of all finished tasks, in order; other files are not looked at."""
+        """Return the names of all finished tasks, sorted; other files are ignored."""
         suffix = self.manifest["suffix"]
-        found = (name.removesuffix(suffix) for name in self._sums if name.endswith(suffix))
-        return sorted(name for name in found if self.path(name).exists())
+        names = (name.removesuffix(suffix) for name in self._sums if name.endswith(suffix))
+        return sorted(name for name in names if self.path(name).exists())
 
     def shard(self, name: str) -> pa.Table:
-        """Return the rows of one finished task, refusing what is not what was written."""
+        """Return the rows of one finished task; refuse a shard that does not match its hash."""
         path = self.path(name)
         try:
             content = path.read_bytes()
@@ -193,8 +205,8 @@ class Store:
             raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
         if hashlib.sha256(content).hexdigest() != self._sums.get(path.name):
             raise InvalidParameter(
-                f"{path} is damaged. Run the study again: what is whole is kept, and this done "
-                "anew."
+                f"{path} is damaged. Run the study again: intact shards are kept, and this one is "
+                "recomputed."
             )
         return pq.read_table(pa.BufferReader(content), use_threads=False)
 
@@ -203,63 +215,139 @@ class Store:
         return pa.concat_tables([self.shard(name) for name in self.names()])
 
 
-def packed(rows: pa.Table, facts: Mapping[str, Any] | None = None) -> bytes:
-    """Return rows as a Parquet file, with facts about them in its metadata as JSON."""
-    if facts is not None:
-        rows = rows.replace_schema_metadata({"saddleback": json.dumps(facts)})
+def parquet_bytes(rows: pa.Table, metadata: Mapping[str, Any] | None = None) -> bytes:
+    """Return rows as the content of a Parquet file, with metadata in its schema as JSON."""
+    if metadata is not None:
+        rows = rows.replace_schema_metadata({"saddleback": json.dumps(metadata)})
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def facts_of(path: Path) -> dict[str, Any]:
-    """Return the facts that a shard says of itself."""
-    found: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"saddleback"])
-    return found
+def shard_metadata(path: Path) -> dict[str, Any]:
+    """Return the metadata in the schema of a shard."""
+    metadata: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"saddleback"])
+    return metadata
 
 
-def same_versions(wanted: Mapping[str, str]) -> None:
-    """Refuse to work here with other versions than are wanted."""
-    here = versions()
-    for name, version_ in wanted.items():
-        if here[name] != version_:
+def check_versions(required: Mapping[str, str]) -> None:
+    """Refuse to compute with other package versions than required."""
+    installed = versions()
+    for name, version_ in required.items():
+        if installed[name] != version_:
             raise InvalidParameter(
-                f"a worker has {name} {here[name]}, and {version_} is wanted: results would not be "
-                "the same to the bit. Install the same versions everywhere."
+                f"a worker has {name} {installed[name]} instead of {version_}; results would not "
+                "be bit-identical. Install the same versions everywhere."
             )
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    aside = path.with_name(f".{path.name}.part")
+def new_manifest(study: Mapping[str, Any], command: str, suffix: str) -> dict[str, Any]:
+    """Return the manifest of a new store."""
+    return {
+        "schema": SCHEMA, "study": study, "hash": study_hash(study), "suffix": suffix,
+        "command": command, "versions": versions(),
+    }  # fmt: skip
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read a manifest; refuse one that is damaged or of another schema version."""
     try:
-        with aside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the name is on disk too
-    finally:
-        os.close(folder)
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        schema = int(manifest["schema"])
+        intact = schema != SCHEMA or (
+            all(isinstance(manifest[name], kind) for name, kind in MANIFEST_FIELDS.items())
+            and manifest["hash"] == study_hash(manifest["study"])
+        )
+    except (ValueError, KeyError, TypeError):
+        intact = False
+    if not intact:
+        raise InvalidParameter(
+            f"{path} is damaged, or not the manifest of a store. Choose another folder."
+        )
+    if schema > SCHEMA:
+        raise InvalidParameter(
+            f"{path} has schema {schema}, written by a newer saddleback; this version reads "
+            f"{SCHEMA}. Update: pip install --upgrade saddleback."
+        )
+    if schema < SCHEMA:
+        raise InvalidParameter(
+            f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
+            "into another folder."
+        )
+    return manifest
+
+
+def study_hash(study: Mapping[str, Any]) -> str:
+    """Return a hash of the settings of a study; its title is not part of it."""
+    settings = {name: value for name, value in study.items() if name != "title"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_same_study(
+    folder: Path,
+    stored: Mapping[str, Any],
+    study: Mapping[str, Any],
+    fix: str = ANOTHER_FOLDER,
+) -> None:
+    """Refuse to mix studies, naming the first setting in which they differ."""
+    no_title = {"title": None}
+    difference = _difference({**stored, **no_title}, json.loads(json.dumps({**study, **no_title})))
+    if difference is not None:
+        name, old, new = difference
+        raise InvalidParameter(
+            f"{folder} holds another study: {name} is {old} there and {new} here. Nothing was "
+            f"changed. {fix}"
+        )
+
+
+def _difference(stored: Any, study: Any) -> tuple[str, str, str] | None:
+    """Return the first setting in which two studies differ, and its two values."""
+    for name in sorted(set(stored) | set(study)):
+        old, new = _by_label(stored.get(name)), _by_label(study.get(name))
+        if isinstance(old, dict) and isinstance(new, dict):
+            inner = _difference(old, new)
+            if inner is not None:
+                return f"{name}: {inner[0]}", *inner[1:]
+            if isinstance(stored.get(name), list) and list(old) != list(new):
+                return f"the order of {name}", _format_value(list(old)), _format_value(list(new))
+        elif old != new:
+            return name, _format_value(old), _format_value(new)
+    return None
+
+
+def _by_label(value: Any) -> Any:
+    """Return a list of tables as a dictionary by label or position; other values unchanged."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return {str(table.get("label", k)): table for k, table in enumerate(value)}
+    return value
+
+
+def _format_value(value: Any) -> str:
+    text = repr(value)
+    return "missing" if value is None else text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _why_no_store(folder: Path) -> str:
+    """Explain why a folder is not a store, and suggest its parent if that is one."""
+    if not folder.exists():
+        return "no such file or folder."
+    reason = "it has no manifest.json, which saddleback sweep and saddleback paper write."
+    hint = f" Did you mean {folder.parent}?" if (folder.parent / "manifest.json").exists() else ""
+    return reason + hint
 
 
 def _append(path: Path, line: str) -> None:
-    """Add a line to a file; one that was cut off by the end of a process is ended first."""
+    """Append a line to a file, after ending a line that a killed process left incomplete."""
     with path.open("ab+") as file:
         file.seek(max(0, file.tell() - 1))
-        torn = file.read(1) not in (b"", b"\n")
-        file.write(("\n" if torn else "").encode() + line.encode())
+        incomplete = file.read(1) not in (b"", b"\n")
+        file.write(("\n" if incomplete else "").encode() + line.encode())
         file.flush()
         os.fsync(file.fileno())
 
 
 def _read_sums(path: Path) -> dict[str, str]:
-    """Return the last hash of each shard by its name; lines that are none are passed over."""
+    """Return the last hash of each shard by file name; malformed lines are skipped."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

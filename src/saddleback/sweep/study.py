@@ -1,4 +1,4 @@
-"""`Study`: problems × rules × step sizes × runs, as plain data that a file or a wire can carry."""
+"""`Study`: problems × rules × step sizes × runs, as data that converts to and from JSON."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from saddleback.rules import Rule, make
 from saddleback.system import System
 
 METRICS = ("mspbe", "mse", "norm")
-"""What can be measured: the rule's own MSPBE, the absolute MSE, and ‖θ‖."""
+"""Metrics by name: the rule's own MSPBE, the absolute MSE, and ‖θ‖."""
 
 SCHEDULES: dict[str, Callable[[FloatArray], Any]] = {
     "constant": np.asarray, "inverse_sqrt": inverse_sqrt, "inverse": inverse,
 }  # fmt: skip
-"""How step sizes go down, by name."""
+"""Step-size schedules by name."""
 
 PROBLEMS: dict[str, Callable[..., Problem | Source]] = {
     **problems.NAMED,
@@ -34,7 +34,7 @@ PROBLEMS: dict[str, Callable[..., Problem | Source]] = {
 """Problems by name."""
 
 PROBE = 5000
-"""Steps by which it is judged how long episodes are."""
+"""Steps sampled to estimate the mean episode length."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class Case:
     Attributes
     ----------
     label
-        What it is called in the results.
+        Name in the results.
     name, make
-        A problem of ours, or ``module.py:function`` that returns one.
+        Name of a built-in problem, or ``module.py:function`` that returns one.
     parameters
-        What it is called with.
+        Arguments of the problem.
     mark
-        Hash of the file of ``make``, so that another version of it is another study.
+        Hash of the file of ``make``; a changed file makes a different study.
     unit, count, points
-        How many steps or episodes, and at which of them metrics are taken.
+        "steps" or "episodes", their number, and the checkpoints at which metrics are recorded.
     length
-        Steps of one unit, on average.
+        Mean number of steps per unit.
 
     Examples
     --------
@@ -73,47 +73,47 @@ class Case:
     length: float
 
     def build(self, folder: Path) -> Problem | Source:
-        """Return the problem; ``make`` is a path from the folder."""
+        """Return the problem; the path in ``make`` is relative to the folder."""
         if self.make is None:
             assert self.name is not None
             return _registry.build("problem", self.name, PROBLEMS, self.parameters)
         path, _, attribute = self.make.rpartition(":")
-        where = folder / path
-        if self.mark is not None and file_mark(where) != self.mark:
-            raise InvalidParameter(f"{where} has changed since the study was read.")
-        return load(f"{where}:{attribute}")(**self.parameters)  # type: ignore[no-any-return]
+        module = folder / path
+        if self.mark is not None and file_hash(module) != self.mark:
+            raise InvalidParameter(f"{module} has changed since the study was read.")
+        return load(f"{module}:{attribute}")(**self.parameters)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class Study:
-    """What to run: every rule with every step size on every problem, several times over.
+    """A parameter sweep: every rule with every step size on every problem, in several runs.
 
     Attributes
     ----------
     title
-        What it is about.
+        Title, for display.
     seed, runs
-        Entropy of all randomness; the stream of run r of problem c has spawn key (c, r).
+        Root seed, and runs per setting; run r of problem c uses the spawn key (c, r).
     cases
         The problems.
     rules
-        Name and parameters of each.
+        Name and parameters of each rule.
     alphas, betas, ratio
-        Step sizes; betas are those of ω, or with ``ratio`` β/α. Semi-gradient rules have no β.
+        Step sizes; ``betas`` are those of ω, or β/α with ``ratio``. Semi-gradient rules have no β.
     schedule
-        How they go down.
+        Name of the step-size schedule.
     metrics, sample
-        What is measured; and steps of μ behind the MSPBE where there is no exact system.
+        Metrics to record; and steps under μ for an estimated MSPBE where there is no exact system.
     theta0
-        First weights.
+        Initial weights.
     share
-        Learner-steps of a task, about.
+        Approximate number of learner-steps per task.
 
     Examples
     --------
-    >>> [(part.name, part.size) for part in EXAMPLE.parts()]
+    >>> [(spec.name, spec.size) for spec in EXAMPLE.task_specs()]
     [('p000-0000-run00000', 12000)]
-    >>> Study.of(EXAMPLE.plain()) == EXAMPLE
+    >>> Study.from_dict(EXAMPLE.as_dict()) == EXAMPLE
     True
     """
 
@@ -131,100 +131,102 @@ class Study:
     theta0: float
     share: int
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the study as JSON data."""
         return asdict(self)
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Study:
-        """Return it from plain data."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Study:
+        """Return the study that `as_dict` describes."""
         lists: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in plain.items()
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        cases = tuple(Case(**(each | {"points": tuple(each["points"])})) for each in plain["cases"])
-        rules = tuple((name, parameters) for name, parameters in plain["rules"])
+        cases = tuple(Case(**(case | {"points": tuple(case["points"])})) for case in data["cases"])
+        rules = tuple((name, parameters) for name, parameters in data["rules"])
         return cls(**({"title": ""} | lists | {"cases": cases, "rules": rules}))
 
     def rule(self, index: int) -> Rule:
-        """Return one of the rules."""
+        """Return the rule at an index."""
         name, parameters = self.rules[index]
         return make(name, **parameters)
 
-    def width(self, index: int) -> int:
-        """How many β a rule is run with for each α."""
-        return len(self.betas) if self._dual(index) else 1
+    def beta_count(self, index: int) -> int:
+        """Return the number of β per α with which a rule is run."""
+        return len(self.betas) if self._has_dual(index) else 1
 
-    def _dual(self, index: int) -> bool:
+    def _has_dual(self, index: int) -> bool:
         return self.rule(index).form.has_dual
 
-    def parts(self) -> Iterator[Part]:
-        """Return the pieces of work, each of about the same size."""
+    def task_specs(self) -> Iterator[TaskSpec]:
+        """Return the tasks, each of about the same size."""
         for c, case in enumerate(self.cases):
-            row = [case.count * case.length * self.width(r) for r in range(len(self.rules))]
-            for k, piece in enumerate(self._pieces(row)):
-                size = sum(row[r] for r in range(*piece[:2])) * (piece[3] - piece[2])
+            costs = [case.count * case.length * self.beta_count(r) for r in range(len(self.rules))]
+            for k, block in enumerate(self._grid_blocks(costs)):
+                size = sum(costs[r] for r in range(*block[:2])) * (block[3] - block[2])
                 runs = max(1, int(self.share // size))
                 for first in range(0, self.runs, runs):
                     last = min(self.runs, first + runs)
                     name = f"p{c:03d}-{k:04d}-run{first:05d}"
-                    yield Part(name, c, first, last, *piece, int(size) * (last - first))
+                    yield TaskSpec(name, c, first, last, *block, int(size) * (last - first))
 
-    def _pieces(self, row: list[float]) -> Iterator[tuple[int, int, int, int]]:
-        """Return whole rules in groups, or one rule in parts of its α: r0, r1, a0, a1."""
+    def _grid_blocks(self, costs: list[float]) -> Iterator[tuple[int, int, int, int]]:
+        """Return blocks of several rules with all α, or one rule with some α: r0, r1, a0, a1.
+
+        ``costs`` are the learner-steps of one α of each rule.
+        """
         count = len(self.alphas)
         first = 0
-        while first < len(row):
-            last, size = first + 1, row[first] * count
-            dual = self._dual(first)  # their step sizes are given together
+        while first < len(costs):
+            last, size = first + 1, costs[first] * count
+            has_dual = self._has_dual(first)  # rules of a block share their step sizes
             while (
-                last < len(row)
-                and self._dual(last) == dual
-                and size + row[last] * count <= self.share
+                last < len(costs)
+                and self._has_dual(last) == has_dual
+                and size + costs[last] * count <= self.share
             ):
-                size += row[last] * count
+                size += costs[last] * count
                 last += 1
-            rows = max(1, min(count, int(self.share // row[first])))
+            alphas = max(1, min(count, int(self.share // costs[first])))
             if last > first + 1:
-                rows = count
-            for a in range(0, count, rows):
-                yield first, last, a, min(count, a + rows)
+                alphas = count
+            for a in range(0, count, alphas):
+                yield first, last, a, min(count, a + alphas)
             first = last
 
-    def step_sizes(self, part: Part) -> tuple[Any, Any]:
-        """Return α and β of a part of the grid, [α, β]."""
-        shape = SCHEDULES[self.schedule]
-        alpha = np.array(self.alphas)[part.alpha : part.alphas, None]
-        if not self._dual(part.rule):
-            return shape(alpha), None
+    def step_sizes(self, spec: TaskSpec) -> tuple[Any, Any]:
+        """Return α and β of a task, [α, β]."""
+        schedule = SCHEDULES[self.schedule]
+        alpha = np.array(self.alphas)[spec.alpha_start : spec.alpha_stop, None]
+        if not self._has_dual(spec.rule_start):
+            return schedule(alpha), None
         beta = np.array(self.betas)[None, :] * (alpha if self.ratio else np.ones_like(alpha))
-        return shape(alpha), shape(beta)
+        return schedule(alpha), schedule(beta)
 
 
 @dataclass(frozen=True)
-class Part:
-    """A piece of work of a study: runs of some rules with some α and all β on one problem.
+class TaskSpec:
+    """One task of a study: some runs of some rules with some α and all β on one problem.
 
     Attributes
     ----------
     name
-        Of its shard.
+        Name of its shard.
     case
-        Which problem.
-    run, runs, rule, rules, alpha, alphas
-        The first run and the one after the last; likewise the rules, and the α.
+        Index of the problem.
+    run_start, run_stop, rule_start, rule_stop, alpha_start, alpha_stop
+        Half-open ranges of runs, rules and α.
     size
-        Learner-steps, about.
+        Approximate number of learner-steps.
     """
 
     name: str
     case: int
-    run: int
-    runs: int
-    rule: int
-    rules: int
-    alpha: int
-    alphas: int
+    run_start: int
+    run_stop: int
+    rule_start: int
+    rule_stop: int
+    alpha_start: int
+    alpha_stop: int
     size: int
 
 
@@ -232,35 +234,38 @@ Metrics = Mapping[str, Callable[[FloatArray], ArrayLike]]
 
 
 class Unmeasurable(InvalidParameter):
-    """A metric that a problem does not have, whatever the rule."""
+    """A metric that is not available on a problem, whatever the rule."""
 
 
-def measures(
+def study_metrics(
     problem: Problem | Source, rule: Rule, names: tuple[str, ...], sample: int, seed: int
 ) -> Metrics:
     """Return the metrics of a rule on a problem, by name."""
-    found: dict[str, Callable[[FloatArray], ArrayLike]] = {
+    metrics: dict[str, Callable[[FloatArray], ArrayLike]] = {
         "norm": lambda theta: np.linalg.norm(theta, axis=-1)
     }
     if isinstance(problem, Problem) and {"mspbe", "mse"} & set(names):
-        own = dict(System.exact(problem, rule).objectives)
-        found |= {"mse" if name == "mse_absolute" else name: each for name, each in own.items()}
+        objectives = System.exact(problem, rule).objectives
+        metrics |= {
+            "mse" if name == "mse_absolute" else name: objective
+            for name, objective in objectives.items()
+        }
     elif "mspbe" in names:
         rng = np.random.SeedSequence(seed, spawn_key=(SAMPLED,))
-        found["mspbe"] = System.estimate(problem, rule, steps=sample, rng=rng).mspbe
-    missing = [name for name in names if name not in found]
+        metrics["mspbe"] = System.estimate(problem, rule, steps=sample, rng=rng).mspbe
+    missing = [name for name in names if name not in metrics]
     if missing:
         raise Unmeasurable(
-            f"{missing[0]} cannot be measured there: true values are not known. Leave it out."
+            f"{missing[0]} is not available: the true values are unknown. Remove it."
         )
-    return {name: found[name] for name in names}
+    return {name: metrics[name] for name in names}
 
 
 SAMPLED = 2**32 - 1
-"""Spawn key of the sample behind estimated metrics; no run has it."""
+"""Spawn key of the sample for estimated metrics; no run uses it."""
 
 
-def file_mark(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """Return a hash of a file."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -269,9 +274,9 @@ def file_mark(path: Path) -> str:
 
 
 def mean_length(problem: Problem | Source) -> float:
-    """Return how many steps an episode has, about; the same for the same problem."""
-    piece = as_source("study", problem).sampler(np.random.default_rng(0)).take(PROBE)
-    return PROBE / max(1, int(np.sum(piece.starts)))
+    """Return the approximate mean episode length; deterministic for a given problem."""
+    sample = as_source("study", problem).sampler(np.random.default_rng(0)).take(PROBE)
+    return PROBE / max(1, int(np.sum(sample.starts)))
 
 
 EXAMPLE = Study(
@@ -282,4 +287,4 @@ EXAMPLE = Study(
     rules=(("GES", {"lam": 0.0}), ("GES", {"lam": 0.5})), alphas=(0.05, 0.1), betas=(1.0,),
     ratio=True, schedule="constant", metrics=("mspbe",), sample=1000, theta0=1.0, share=10**6,
 )  # fmt: skip
-"""A small study, to show what one is."""
+"""A small study, for examples."""

@@ -1,4 +1,4 @@
-"""The work of a study: one part of it, from plain data to the rows of a shard, on any machine."""
+"""One task of a study: from plain data to the rows of a shard, on any machine."""
 
 from __future__ import annotations
 
@@ -19,112 +19,113 @@ from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.rules import Rule
-from saddleback.sweep.manifest import digest
-from saddleback.sweep.store import packed, same_versions
-from saddleback.sweep.study import Metrics, Part, Study, measures
+from saddleback.sweep.store import check_versions, parquet_bytes, study_hash
+from saddleback.sweep.study import Metrics, Study, TaskSpec, study_metrics
 from saddleback.sweep.task_runner import Task
 
 
 def tasks_of(study: Study, folder: Path) -> list[Task]:
-    """Return the tasks of a study; ``make`` of its problems is a path from the folder."""
-    plain, where, wanted = json.dumps(study.plain()), str(folder.resolve()), versions()
+    """Return the tasks of a study; paths in ``make`` are relative to the folder."""
+    data, directory, required = json.dumps(study.as_dict()), str(folder.resolve()), versions()
     return [
-        Task(part.name, partial(compute, plain, part, where, wanted), part.size)
-        for part in study.parts()
+        Task(spec.name, partial(compute, data, spec, directory, required), spec.size)
+        for spec in study.task_specs()
     ]
 
 
 def compute(
-    plain: str, part: Part, folder: str, wanted: Mapping[str, str], progress: Progress | None
+    data: str, spec: TaskSpec, folder: str, required: Mapping[str, str], progress: Progress | None
 ) -> bytes:
-    """Do one part of a study; return the content of its shard."""
-    same_versions(wanted)
-    study = _study(plain)
+    """Run one task of a study given as JSON; return the content of its shard."""
+    check_versions(required)
+    study = _study(data)
     with _LOCK:  # files are imported, and systems solved, once
-        problem = _problem(plain, part.case, folder)
-        chosen = {
-            study.rule(r): _metrics(plain, part.case, folder, r)
-            for r in range(part.rule, part.rules)
+        problem = _problem(data, spec.case, folder)
+        metrics = {
+            study.rule(r): _metrics(data, spec.case, folder, r)
+            for r in range(spec.rule_start, spec.rule_stop)
         }
-    return work(study, part, problem, chosen, progress)
+    return run_task(study, spec, problem, metrics, progress)
 
 
-def work(
+def run_task(
     study: Study,
-    part: Part,
+    spec: TaskSpec,
     problem: Problem | Source,
-    chosen: Mapping[Rule, Metrics],
+    metrics: Mapping[Rule, Metrics],
     progress: Progress | None = None,
 ) -> bytes:
-    """Do one part of a study, with its problem, rules and metrics at hand."""
-    case = study.cases[part.case]
-    alpha, beta = study.step_sizes(part)
+    """Run one task of a study, given its problem and the metrics of each of its rules."""
+    case = study.cases[spec.case]
+    alpha, beta = study.step_sizes(spec)
     tables = []
     learners = steps = diverged = 0
-    count = part.runs - part.run
-    for done, run in enumerate(range(part.run, part.runs)):
-        found = learn(
-            list(chosen), problem, alpha=alpha, beta=beta, **{case.unit: case.count},
-            rng=np.random.SeedSequence(study.seed, spawn_key=(part.case, run)),
-            record=np.array(case.points), metrics=lambda rule: chosen[rule], theta0=study.theta0,
+    count = spec.run_stop - spec.run_start
+    for done, run in enumerate(range(spec.run_start, spec.run_stop)):
+        results = learn(
+            list(metrics), problem, alpha=alpha, beta=beta, **{case.unit: case.count},
+            rng=np.random.SeedSequence(study.seed, spawn_key=(spec.case, run)),
+            record=np.array(case.points), metrics=lambda rule: metrics[rule], theta0=study.theta0,
             progress=part_of(progress, done / count, (done + 1) / count),
         )  # type: ignore[call-overload]  # fmt: skip
-        for index, each in enumerate(found, part.rule):
+        for index, result in enumerate(results, spec.rule_start):
             name, parameters = study.rules[index]
-            said = {
-                "problem": case.label, "rule": each.rule.display_name, "name": name,
+            labels = {
+                "problem": case.label, "rule": result.rule.display_name, "name": name,
                 "lam": float(parameters.get("lam", parameters.get("zeta", np.nan))), "run": run,
             }  # fmt: skip
-            none = beta is None
-            tables.append(rows_of(replace(each, beta=np.full((), np.nan)) if none else each, said))
-            learners += each.ok.size
-            steps += each.ok.size * int(each.updates[-1])
-            diverged += int((~each.ok).sum())
-    facts = {
-        "study": digest(study.plain()), "task": part.name, "entropy": study.seed,
-        "spawn_keys": [[part.case, run] for run in range(part.run, part.runs)],
+            no_beta = beta is None
+            tables.append(
+                run_table(replace(result, beta=np.full((), np.nan)) if no_beta else result, labels)
+            )
+            learners += result.ok.size
+            steps += result.ok.size * int(result.updates[-1])
+            diverged += int((~result.ok).sum())
+    metadata = {
+        "study": study_hash(study.as_dict()), "task": spec.name, "entropy": study.seed,
+        "spawn_keys": [[spec.case, run] for run in range(spec.run_start, spec.run_stop)],
         "learners": learners, "learner_steps": steps, "diverged": diverged,
     }  # fmt: skip
-    return packed(pa.concat_tables(tables), facts)
+    return parquet_bytes(pa.concat_tables(tables), metadata)
 
 
-def rows_of(found: Run, said: Mapping[str, Any]) -> pa.Table:
-    """Lay a run of one rule out in rows: points, then α, then β; with the same said of each."""
-    full = (len(found.recorded), *found.diverged_at.shape)
+def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
+    """Return a run of one rule in long form, by point, α and β; labels are constant columns."""
+    full = (len(run.recorded), *run.diverged_at.shape)
     size = int(np.prod(full))
 
     def column(values: Any, dtype: Any) -> Any:
         return np.broadcast_to(values, full).astype(dtype).ravel()
 
-    def same(value: Any) -> Any:
+    def constant(value: Any) -> Any:
         return [value] * size if isinstance(value, str) else np.full(size, value)
 
-    table = {name: same(value) for name, value in said.items()}
+    table = {name: constant(value) for name, value in labels.items()}
     table |= {
-        "point": column(found.recorded[:, None, None], np.int64),
-        "updates": column(found.updates[:, None, None], np.int64),
-        "alpha": column(found.alpha, np.float64),
-        "beta": column(found.beta, np.float64),
-        "diverged_at": column(found.diverged_at, np.int64),
+        "point": column(run.recorded[:, None, None], np.int64),
+        "updates": column(run.updates[:, None, None], np.int64),
+        "alpha": column(run.alpha, np.float64),
+        "beta": column(run.beta, np.float64),
+        "diverged_at": column(run.diverged_at, np.int64),
     }
-    return pa.table(table | {n: np.ravel(curve) for n, curve in found.curves.items()})
+    return pa.table(table | {n: np.ravel(curve) for n, curve in run.curves.items()})
 
 
 _LOCK = Lock()
 
 
 @lru_cache(8)
-def _study(plain: str) -> Study:
-    return Study.of(json.loads(plain))
+def _study(data: str) -> Study:
+    return Study.from_dict(json.loads(data))
 
 
 @lru_cache(32)
-def _problem(plain: str, case: int, folder: str) -> Problem | Source:
-    return _study(plain).cases[case].build(Path(folder))
+def _problem(data: str, case: int, folder: str) -> Problem | Source:
+    return _study(data).cases[case].build(Path(folder))
 
 
 @lru_cache(256)
-def _metrics(plain: str, case: int, folder: str, index: int) -> Metrics:
-    study = _study(plain)
-    problem = _problem(plain, case, folder)
-    return measures(problem, study.rule(index), study.metrics, study.sample, study.seed)
+def _metrics(data: str, case: int, folder: str, index: int) -> Metrics:
+    study = _study(data)
+    problem = _problem(data, case, folder)
+    return study_metrics(problem, study.rule(index), study.metrics, study.sample, study.seed)

@@ -1,4 +1,4 @@
-"""Running tasks: what is missing, a few at a time, each kept as soon as it is done."""
+"""Execution of the tasks that a store is missing; each result is written as soon as it is done."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 
 from saddleback._progress import Progress
 from saddleback.errors import InvalidParameter, SaddlebackError
-from saddleback.sweep.executors import Place
+from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of work that depends on nothing but itself.
+    """An independent piece of work.
 
     Attributes
     ----------
     name
         Name of its shard.
     work
-        Returns the content of the shard. Sent to where it is done, so a function of some module
-        with plain arguments (`functools.partial`) if that may be elsewhere. Called with what it
-        reports its progress to, None if it is elsewhere.
+        Returns the content of the shard. For a cluster it must be picklable: a module-level
+        function with plain arguments (`functools.partial`). Called with the `Progress` to report
+        to, or None on a cluster.
     size
-        How much work it is planned to be, in any unit that the tasks have in common.
+        Planned amount of work, in a unit common to all tasks.
     """
 
     name: str
@@ -38,42 +38,45 @@ class Task:
 
 
 class Watcher:
-    """Follows tasks as they are run; this one ignores them."""
+    """Observer of tasks as they run; this base class ignores every event."""
 
     def begin(self, missing: Sequence[Task]) -> None:
         """Start, with the tasks that are missing."""
 
-    def moved(self, task: Task, fraction: float) -> None:
-        """A task has come so far; called by the thread it runs in."""
+    def advanced(self, task: Task, fraction: float) -> None:
+        """Record the fraction of a task that is done; called from the task's thread."""
 
     def finished(self, task: Task) -> None:
-        """A task is done, and its result kept."""
+        """Record that a task is done and its result written."""
 
     def waiting(self) -> None:
-        """All are waited for; called every second."""
+        """Refresh while tasks are running; called every second."""
 
 
 def run_tasks(
     tasks: Iterable[Task],
     store: Store,
-    place: Place,
+    executor: ExecutorHandle,
     watcher: Watcher | None = None,
 ) -> int:
-    """Do the tasks a store is missing; results do not depend on where and how many at a time.
+    """Run the tasks that a store is missing, and return their number.
 
-    Returns how many they were. Whatever ends this, nothing new begins, and what is finished is
-    kept.
+    Results do not depend on the executor. On any exception no new task starts, and finished ones
+    are kept.
 
     Examples
     --------
     >>> import tempfile
+    >>> from functools import partial
     >>> from pathlib import Path
     >>> import pyarrow as pa
-    >>> from saddleback.sweep import packed, threads
-    >>> tasks = [Task(f"t{i}", lambda _, i=i: packed(pa.table({"i": [i]}))) for i in range(3)]
-    >>> with tempfile.TemporaryDirectory() as folder, threads(2) as place:
+    >>> from saddleback.sweep import parquet_bytes, threads
+    >>> def work(progress, i):
+    ...     return parquet_bytes(pa.table({"i": [i]}))
+    >>> tasks = [Task(f"t{i}", partial(work, i=i)) for i in range(3)]
+    >>> with tempfile.TemporaryDirectory() as folder, threads(2) as executor:
     ...     with Store.open(Path(folder) / "s", {"n": 3}, command="") as store:
-    ...         run_tasks(tasks, store, place), store.table()["i"].to_pylist()
+    ...         run_tasks(tasks, store, executor), store.table()["i"].to_pylist()
     (3, [0, 1, 2])
     """
     watcher = watcher or Watcher()
@@ -83,17 +86,17 @@ def run_tasks(
     queue = iter(missing)
     try:
         while True:
-            for task in itertools.islice(queue, max(0, place.width() - len(running))):
-                report = _reporter(watcher, task) if place.local else None
-                running[place.executor.submit(task.work, report)] = task
+            for task in itertools.islice(queue, max(0, executor.capacity() - len(running))):
+                report = _reporter(watcher, task) if executor.local else None
+                running[executor.executor.submit(task.work, report)] = task
             if not running:
                 return len(missing)
             ended = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
             if not ended:
                 watcher.waiting()
-            for future in sorted(ended, key=_failed):  # what is finished is kept first
+            for future in sorted(ended, key=_failed):  # successes are written first
                 task = running.pop(future)
-                store.put(task.name, _result(task, future, place))
+                store.put(task.name, _result(task, future, executor))
                 watcher.finished(task)
     finally:
         for future in running:
@@ -101,19 +104,18 @@ def run_tasks(
 
 
 def _reporter(watcher: Watcher, task: Task) -> Progress:
-    """Return what a task reports its progress to."""
-    return lambda fraction, phase="": watcher.moved(task, fraction)
+    """Return the progress of a task, which forwards to the watcher."""
+    return lambda fraction, phase="": watcher.advanced(task, fraction)
 
 
 def _failed(future: Future[Any]) -> bool:
-    """Whether a task came to nothing."""
     return future.cancelled() or future.exception() is not None
 
 
-def _result(task: Task, future: Future[Any], place: Place) -> bytes:
-    """Return what a task found; what went wrong in it is told in one line."""
+def _result(task: Task, future: Future[Any], executor: ExecutorHandle) -> bytes:
+    """Return the result of a task; an unexpected error becomes a one-line `InvalidParameter`."""
     try:
-        with place.watching(task.name):
+        with executor.translate_errors(task.name):
             return future.result()  # type: ignore[no-any-return]
     except SaddlebackError:
         raise
@@ -121,5 +123,5 @@ def _result(task: Task, future: Future[Any], place: Place) -> bytes:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise InvalidParameter(
             f"{task.name} failed: {type(error).__name__}: {error} ({Path(last.filename).name}, "
-            f"line {last.lineno}). What is finished is kept."
+            f"line {last.lineno}). Finished tasks are kept."
         ) from error

@@ -1,4 +1,4 @@
-"""What is wrong with a study file, each with its line, written down while reading goes on."""
+"""Validation of the values of a study file; errors are collected with their line numbers."""
 
 from __future__ import annotations
 
@@ -10,148 +10,157 @@ from typing import Any, TypeGuard
 
 from saddleback import _registry
 from saddleback.errors import SaddlebackError, UnknownName
-from saddleback.sweep.toml_lines import Place, lines
+from saddleback.sweep.toml_lines import KeyPath, key_lines
 
-MOST = 10**12
-"""Largest count that is taken seriously."""
+MAX_COUNT = 10**12
+"""Largest count accepted."""
 
-LARGEST = 1e100
-"""Largest number, whose square is one, too."""
+MAX_NUMBER = 1e100
+"""Largest number accepted; its square is finite."""
 
-POWER = 1000
+MAX_POWER = 1000
 """Largest power of two in a grid."""
 
 
-class Complaints:
-    """Values of a TOML file by the places they stand in, checked; what is wrong is collected."""
+class ValidationErrors:
+    """Checks values of a TOML file, and collects the errors with their lines."""
 
     def __init__(self, text: str) -> None:
-        self._lines = lines(text)
-        self._wrong: list[tuple[int, str]] = []
+        self._lines = key_lines(text)
+        self._errors: list[tuple[int, str]] = []
 
     @property
-    def found(self) -> list[tuple[int, str]]:
-        """Lines and complaints, in the order of the file, each once."""
-        return sorted(set(self._wrong))
+    def errors(self) -> list[tuple[int, str]]:
+        """Line numbers and messages, in the order of the file, without duplicates."""
+        return sorted(set(self._errors))
 
-    def say(self, place: Place, what: str) -> None:
-        """Complain of what is at a place, or within it where it has no line of its own."""
-        while place and place not in self._lines:
-            place = place[:-1]
-        self._wrong.append((self._lines.get(place, 1), what))
+    def add(self, path: KeyPath, message: str) -> None:
+        """Record an error at a key, or at the nearest enclosing key that has a line."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        self._errors.append((self._lines.get(path, 1), message))
 
-    def keys(
-        self, place: Place, table: Mapping[str, Any], known: Iterable[str], where: str
+    def check_keys(
+        self, path: KeyPath, table: Mapping[str, Any], known: Iterable[str], where: str
     ) -> set[str]:
-        """Complain of keys that are not known; return what was meant by them.
+        """Record unknown keys; return the keys that were probably meant.
 
-        What is missing because its key is misspelt is not complained of once more.
+        A key that is missing because it is misspelt is not reported a second time.
         """
         known, meant = list(dict.fromkeys(known)), set()
         for key in table:
             if key not in known:
-                self.attempt((*place, key), _registry.known, "key", key, known, where)
+                self.attempt((*path, key), _registry.check_name, "key", key, known, where)
                 meant.add(_registry.nearest(key, known) or key)
         return meant
 
-    def attempt(self, place: Place, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Return what it returns; None if it complains, which is written down.
+    def attempt(
+        self, path: KeyPath, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function and return its result; record an error it raises and return None.
 
-        The line is that of the key which the complaint names, if it names one.
+        The line is that of the key that the error message names, if it names one.
         """
         try:
-            return act(*given, **named)
+            return function(*args, **kwargs)
         except SaddlebackError as error:
-            keys = [str(each[-1]) for each in self._lines if each[:-1] == place]
+            keys = [str(line_path[-1]) for line_path in self._lines if line_path[:-1] == path]
             blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
             blamed = ["name"] if isinstance(error, UnknownName) else blamed
-            self.say((*place, *blamed[:1]), str(error))
-        except Exception as error:  # of a function that is not ours
-            self.say(place, f"{type(error).__name__}: {error}.")
+            self.add((*path, *blamed[:1]), str(error))
+        except Exception as error:  # raised by user code
+            self.add(path, f"{type(error).__name__}: {error}.")
         return None
 
-    def whole(self, place: Place, value: Any, least: int) -> int:
-        """Return a whole number from ``least`` on."""
-        if is_whole(value) and least <= value <= MOST:
+    def integer(self, path: KeyPath, value: Any, smallest: int) -> int:
+        """Return a whole number that is at least ``smallest``."""
+        if is_integer(value) and smallest <= value <= MAX_COUNT:
             return value
-        self.say(
-            place, f"{place[-1]} must be a whole number from {least} to {MOST:,}, got {value!r}."
+        self.add(
+            path,
+            f"{path[-1]} must be a whole number from {smallest} to {MAX_COUNT:,}, got {value!r}.",
         )
-        return least
+        return smallest
 
-    def number(self, place: Place, value: Any) -> float:
-        """Return a number whose square is one, too."""
-        if is_number(value) and abs(value) <= LARGEST:
+    def number(self, path: KeyPath, value: Any) -> float:
+        """Return a number whose square is finite."""
+        if is_number(value) and abs(value) <= MAX_NUMBER:
             return float(value)
-        self.say(place, f"{place[-1]} must be a number up to {LARGEST:g}, got {brief(value)}.")
+        self.add(
+            path, f"{path[-1]} must be a number up to {MAX_NUMBER:g}, got {abbreviate(value)}."
+        )
         return 0.0
 
-    def own_keys(
+    def check_parameters(
         self,
-        place: Place,
+        path: KeyPath,
         table: Mapping[str, Any],
         name: Any,
-        makers: Mapping[str, Callable[..., Any]],
+        constructors: Mapping[str, Callable[..., Any]],
         keys: tuple[str, ...],
         where: str,
     ) -> set[str]:
-        """Complain of keys that the rule or problem does not have; return what was meant."""
-        if name is not None and not (isinstance(name, str) and name in makers):
-            return set()  # said later, and who knows what it would take
-        these = makers.values() if name is None else [makers[name]]
-        takes = [key for each in these for key in inspect.signature(each).parameters]
-        said = f" in {where}" + ("" if name is None else f" {name}")
-        return self.keys(place, table, [*keys, *takes], said)
+        """Record keys that a rule or problem does not take; return the keys that were meant."""
+        if name is not None and not (isinstance(name, str) and name in constructors):
+            return set()  # the unknown name is reported later
+        candidates = constructors.values() if name is None else [constructors[name]]
+        takes = [key for function in candidates for key in inspect.signature(function).parameters]
+        location = f" in {where}" + ("" if name is None else f" {name}")
+        return self.check_keys(path, table, [*keys, *takes], location)
 
-    def none_empty(self, place: Place, lists: Mapping[str, Any]) -> None:
-        """Complain of empty lists."""
+    def reject_empty_lists(self, path: KeyPath, lists: Mapping[str, Any]) -> None:
+        """Record empty lists."""
         for key, value in lists.items():
             if value == []:
-                self.say((*place, key), f"{key} lists nothing.")
+                self.add((*path, key), f"{key} is an empty list.")
 
-    def sizes(self, place: Place, given: Any) -> tuple[float, ...]:
-        """Numbers listed, or scale · 2^j for j between two powers."""
-        if isinstance(given, dict):
-            if self.keys(place, given, ("scale", "powers"), f" in {place[-1]}"):
+    def step_sizes(self, path: KeyPath, value: Any) -> tuple[float, ...]:
+        """Return step sizes given as a list, or as scale · 2^j for j between two powers."""
+        if isinstance(value, dict):
+            if self.check_keys(path, value, ("scale", "powers"), f" in {path[-1]}"):
                 return ()
-            scale, powers = given.get("scale"), given.get("powers")
+            scale, powers = value.get("scale"), value.get("powers")
             if not (
                 is_number(scale)
-                and abs(scale) <= LARGEST
+                and abs(scale) <= MAX_NUMBER
                 and isinstance(powers, list)
                 and len(powers) == 2
-                and all(map(is_whole, powers))
+                and all(map(is_integer, powers))
             ):
-                said = "{ scale = 0.1, powers = [-10, 0] } is 0.1·2^-10 … 0.1·2^0"
-                self.say(place, f"{place[-1]} lists numbers, or in short: {said}.")
+                example = "{ scale = 0.1, powers = [-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0"
+                self.add(path, f"{path[-1]} must be a list of numbers, or {example}.")
                 return ()
-            if not -POWER <= powers[0] <= powers[1] <= POWER:
-                where = f"go up, from -{POWER} at least to {POWER} at most"
-                self.say(place, f"powers of {place[-1]} must {where}, got {brief(powers)}.")
+            if not -MAX_POWER <= powers[0] <= powers[1] <= MAX_POWER:
+                bounds = f"ascend, between -{MAX_POWER} and {MAX_POWER}"
+                self.add(path, f"powers of {path[-1]} must {bounds}; got {abbreviate(powers)}.")
                 return ()
-            given = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
-        listed = given if isinstance(given, list) else [given]
-        if not listed or not all(map(is_number, listed)) or len(set(listed)) < len(listed):
-            self.say(place, f"{place[-1]} must list numbers, each once, got {brief(given)}.")
+            value = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
+        sizes = value if isinstance(value, list) else [value]
+        if not sizes or not all(map(is_number, sizes)) or len(set(sizes)) < len(sizes):
+            self.add(
+                path,
+                f"{path[-1]} must be a list of numbers without duplicates, got "
+                f"{abbreviate(value)}.",
+            )
             return ()
-        for each in listed:
-            if not 0 < each <= sys.float_info.max:
-                self.say(place, f"{place[-1]} must be above 0 and finite, got {brief(each)}.")
+        for size in sizes:
+            if not 0 < size <= sys.float_info.max:
+                self.add(path, f"{path[-1]} must be above 0 and finite, got {abbreviate(size)}.")
                 return ()
-        return tuple(map(float, listed))
+        return tuple(map(float, sizes))
 
 
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, and not true or false."""
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number, excluding booleans."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it is a number, and not true or false."""
+    """Whether a value is a number, excluding booleans."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def brief(value: Any) -> str:
-    """Return how it is written, cut where that is long."""
-    said = repr(value)
-    return said if len(said) <= 60 else f"{said[:57]}..."
+def abbreviate(value: Any) -> str:
+    """Return the repr of a value, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -66,7 +66,7 @@ def lambda_operator(
     >>> np.allclose(*forms)
     True
     """
-    _registry.known("form", form, ("resolvent", "series"))
+    _registry.check_name("form", form, ("resolvent", "series"))
     y = _rows(problem, values)
     kappa = terms(rule, problem).kappa
     delta = _pair_errors(problem, y)

@@ -100,7 +100,7 @@ def step_sizes(
     >>> f"{advice.alpha:.2g} {advice.beta:.2g} {advice.error:.2g}"
     '0.0074 0.0056 0.0055'
     """
-    _registry.known("method", method, METHODS)
+    _registry.check_name("method", method, METHODS)
     if steps is not None:
         _validate.count("step_sizes", "steps", steps)
     system = as_system("step_sizes", source, rule)

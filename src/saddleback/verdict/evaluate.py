@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, _validate
-from saddleback._progress import Progress, part_of, planned
+from saddleback._progress import Progress, part_of, split_progress
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
@@ -257,7 +257,7 @@ def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, 
             f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
         )
     for method in methods:
-        _registry.known("method", method, METHODS)
+        _registry.check_name("method", method, METHODS)
         if method in (*PLAIN, *ROBUST) and not log.propensity:
             raise InvalidParameter(
                 f"method {method!r} weighs episodes by ratios, and the log has no probabilities of "
@@ -285,7 +285,7 @@ def _walks(
     """Weigh the episodes, plainly if asked, and with a Q for the verdict if it can be done."""
     jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
     if log.propensity and sums.setting.values == "action":
-        parts = planned(phases.folds, [("", 1.0)] * len(named))
+        parts = split_progress(phases.folds, [("", 1.0)] * len(named))
         fits = [CrossFitted(sums, t, features, RIDGE, FOLDS, part) for t, part in enumerate(parts)]
         jobs += helped(log, named, fits, gamma)
     return walk(log, jobs, gamma, allow_uncovered, phases.weights) if jobs else []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from saddleback._progress import Progress, part_of, planned
+from saddleback._progress import Progress, part_of, split_progress
 from saddleback._typing import FloatArray
 from saddleback.evaluation.episode_weights import Trajectories
 from saddleback.evaluation.policy_counts import Portrait
@@ -75,7 +75,7 @@ def diagnose(
     span = sums.span
     found = []
     each = zip(policies, every, portraits, samples, residuals, strict=False)
-    checks = planned(part_of(progress, 0.5, 1.0), [("", 1.0)] * len(policies))
+    checks = split_progress(part_of(progress, 0.5, 1.0), [("", 1.0)] * len(policies))
     for (policy, scored, portrait, sample_of, residual), check in zip(each, checks, strict=True):
         if check is not None:
             check(0.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from saddleback._progress import Progress, planned
+from saddleback._progress import Progress, split_progress
 from saddleback._threads import thread_pool
 from saddleback.evaluation.log_counts import Tally
 from saddleback.evaluation.policy_counts import Portrait
@@ -111,7 +111,7 @@ def begin_spectra(
     often = resamples(len(sums.span.active), draws)
     if int((sums.steps > 0).sum()) < 2 or not often:
         return {}
-    parts = planned(progress, [("", 1.0)] * len(targets))
+    parts = split_progress(progress, [("", 1.0)] * len(targets))
     return {
         name: spectrum(sums, rule, name, pool, ridge=ridge, draws=often, progress=part)
         for name, part in zip(targets, parts, strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from saddleback._progress import Progress, part_of, planned
+from saddleback._progress import Progress, part_of, split_progress
 
 READING = 0.06
 """Share of reading and checking the log, which comes before the features are known."""
@@ -87,4 +87,4 @@ def plan_phases(
         ("streaming", STREAMED * rows * targets * passes * row),
         ("SVRG", SVRG * rows * targets * epochs * row),
     ]
-    return Phases(*planned(part_of(progress, READING, 1.0), costs))
+    return Phases(*split_progress(part_of(progress, READING, 1.0), costs))

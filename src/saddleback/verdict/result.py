@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddleback._display import Tabular, card_html, html_table, shorten
-from saddleback._json import plain as finite
+from saddleback._json import json_ready as finite
 from saddleback._typing import FloatArray
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding, LogSummary

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from saddleback._json_schema import COUNT, FLAG, NUMBER, POSITIVE, TEXT, WHOLE, Maybe, wrong
+from saddleback._json_schema import (
+    COUNT,
+    FLAG,
+    INTEGER,
+    NUMBER,
+    POSITIVE,
+    TEXT,
+    Maybe,
+    first_violation,
+)
 
 MAYBE = Maybe(NUMBER)
 ENDS = {"low": MAYBE, "high": MAYBE}
@@ -25,21 +34,21 @@ GATE = {
 
 IMPROVEMENT = ENDS | {
     "baseline": MAYBE, "baseline_low": MAYBE, "baseline_high": MAYBE, "difference": MAYBE,
-    "error": MAYBE, "n": WHOLE, "lower_is_better": FLAG,
+    "error": MAYBE, "n": INTEGER, "lower_is_better": FLAG,
     "word": frozenset(("better", "worse", "undecided")),
 }  # fmt: skip
 
-PART = {"column": TEXT, "where": TEXT, "share": NUMBER, "coverage": NUMBER, "rows": WHOLE}
+PART = {"column": TEXT, "where": TEXT, "share": NUMBER, "coverage": NUMBER, "rows": INTEGER}
 
 SUPPORT = {
     "coverage": NUMBER, "unmet": NUMBER, "rows": NUMBER, "action": TEXT, "where": TEXT,
-    "taken": WHOLE, "share": NUMBER, "parts": [PART],
+    "taken": INTEGER, "share": NUMBER, "parts": [PART],
 }  # fmt: skip
 
 EIGENVALUE = (NUMBER, NUMBER)
 
 SPECTRUM = {
-    "word": frozenset(("stable", "unstable", "undecidable")), "stable": WHOLE, "draws": WHOLE,
+    "word": frozenset(("stable", "unstable", "undecidable")), "stable": INTEGER, "draws": INTEGER,
     "values": [EIGENVALUE, ...], "cloud": [[EIGENVALUE, ...], ...], "drawn": [MAYBE],
     "bootstrap": (MAYBE, MAYBE),
 }  # fmt: skip
@@ -50,25 +59,26 @@ VERDICT = ENDS | {
     "improvement": Maybe(IMPROVEMENT), "evidence": {"coverage": NUMBER, "notes": {...: TEXT}},
     "policy": {"mass": {...: NUMBER}, "entropy": NUMBER, "greedy": NUMBER},
     "support": Maybe(SUPPORT), "gap_parts": {...: MAYBE}, "spectrum": Maybe(SPECTRUM),
-    "condition": MAYBE, "rank": WHOLE,
+    "condition": MAYBE, "rank": INTEGER,
 }  # fmt: skip
 
 LOGGED = ENDS | {"value": MAYBE, "estimand": TEXT, "pipeline": MAYBE, "off": MAYBE, "error": MAYBE}
 
 CARD = {
-    "rows": WHOLE, "episodes": WHOLE, "terminated": WHOLE, "truncated": WHOLE, "stops": WHOLE,
-    "with_next": WHOLE, "lost": WHOLE, "reward": (NUMBER, NUMBER, NUMBER), "low": [NUMBER],
+    "rows": INTEGER, "episodes": INTEGER, "terminated": INTEGER,
+    "truncated": INTEGER, "stops": INTEGER,
+    "with_next": INTEGER, "lost": INTEGER, "reward": (NUMBER, NUMBER, NUMBER), "low": [NUMBER],
     "high": [NUMBER], "propensity": Maybe((NUMBER, NUMBER)), "mean_return": MAYBE,
-    "taken": [WHOLE], "estimated": Maybe(TEXT), "text": TEXT,
+    "taken": [INTEGER], "estimated": Maybe(TEXT), "text": TEXT,
 }  # fmt: skip
 
 RESULT = {
-    "gamma": NUMBER, "features": TEXT, "p": WHOLE, "rule": TEXT, "actions": [TEXT],
+    "gamma": NUMBER, "features": TEXT, "p": INTEGER, "rule": TEXT, "actions": [TEXT],
     "observations?": [TEXT], "steps": COUNT, "episodes": COUNT, "fingerprint?": TEXT,
     "propensities": TEXT, "lambda_ceiling": {...: MAYBE}, "estimates": [ESTIMATE, ...],
     "paths": {...: {...: [(NUMBER, MAYBE)]}}, "warnings": [TEXT], "logged?": Maybe(LOGGED),
     "verdicts": [VERDICT], "ess_by_step?": {...: [NUMBER]}, "tails?": {...: [(NUMBER, POSITIVE)]},
-    "made?": Maybe({"command": TEXT, "versions": {...: TEXT}, "seed": WHOLE}),
+    "made?": Maybe({"command": TEXT, "versions": {...: TEXT}, "seed": INTEGER}),
     "card?": Maybe(CARD),
 }  # fmt: skip
 
@@ -81,7 +91,7 @@ def damage(result: dict[str, Any]) -> str | None:
     >>> damage({"gamma": "high"})
     'gamma is not a number'
     """
-    found = wrong(result, RESULT)
+    found = first_violation(result, RESULT)
     if found is not None:
         return found
     for k, each in enumerate(result["verdicts"]):

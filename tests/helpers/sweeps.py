@@ -1,0 +1,165 @@
+"""A study of many slow tasks, sweeps in other processes, and a Dask cluster for them."""
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from helpers.studies import (
+    command,
+    shards,
+)
+
+TOY = """\
+import os
+import threading
+import time
+
+from saddleback import problems
+
+
+def elsewhere():
+    return threading.current_thread() is not threading.main_thread()
+
+
+def slow(k):
+    "A problem that is slow in a worker, but not where the study is read."
+    if elsewhere():
+        time.sleep(float(os.environ.get("NAP", "0")))
+    return problems.two_state(gamma=1 - 1 / (k + 2), rewards=[[1.0, 2.0], [3.0, 4.0]])
+
+
+def failing(k):
+    return problems.two_state(gamma=0.5 / (3 - k if elsewhere() else 1))
+"""
+
+MANY = 40
+
+SLOW = f"""\
+title = "slow"
+seed = 5
+steps = 100
+checkpoints = 3
+theta0 = 1.0
+
+[grid]
+alpha = [0.1, 0.2]
+ratio = [1.0]
+
+[[problem]]
+make = "toy.py:slow"
+each = {{ k = {list(range(MANY))} }}
+
+[[rule]]
+name = "GES"
+lam = 0.5
+"""
+
+
+def started(*arguments, nap=0.1, **options):
+    """Start `saddleback` in a separate process, whose tasks take ``nap`` seconds each."""
+    # A process that ignores Ctrl-C passes this on to its children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"NAP": str(nap)}, **options,
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ended(process):
+    """Kill a process if it still runs; return its output."""
+    process.kill()
+    return process.communicate()
+
+
+def until(condition, seconds=60.0):
+    """Wait for a condition to become true, and return its value."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.005)
+    return value
+
+
+def begun(process):
+    """Wait until a sweep announces its start."""
+    first, line = process.stderr.readline(), process.stderr.readline()
+    assert first == "reading study.toml …\n"
+    assert f"slow: {MANY} tasks on " in line, line + process.stderr.read()
+    return line + (process.stderr.readline() if "Dask" in line else "")
+
+
+def grown(out, count):
+    """Whether a store has more than ``count`` shards."""
+    return len(shards(out)) > count
+
+
+def sums(out):
+    """Return the hashes in a store by the names of shards."""
+    pairs = [line.split("  shards/") for line in (out / "SHA256SUMS").read_text().splitlines()]
+    return {name: digest for digest, name in pairs}
+
+
+def intact(out):
+    """Return the names of shards, after checking their hashes and that no other file is there."""
+    found = shards(out)
+    assert {name: hashlib.sha256(b).hexdigest() for name, b in found.items()}.items() <= (
+        sums(out).items()
+    )
+    assert {path.name for path in (out / "shards").iterdir()} == set(found)
+    return set(found)
+
+
+class Dask:
+    """A scheduler and workers in separate processes."""
+
+    def __init__(self, folder, nap=0.0):
+        self.folder, self.nap, self.processes = folder, nap, []
+        file = folder / "scheduler.json"
+        self.scheduler = self._start(
+            "scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0",
+            "--scheduler-file", file,
+        )  # fmt: skip
+        self.address = until(lambda: self._read_address(file))
+
+    @staticmethod
+    def _read_address(file):
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads(file.read_text())["address"]
+
+    def _start(self, kind, *arguments, **environment):
+        log = (self.folder / f"{kind}-{len(self.processes)}.log").open("wb")
+        with log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{kind}", "--host", "127.0.0.1",
+                 *map(str, arguments)],
+                stdout=log, stderr=log, cwd=self.folder,
+                env=os.environ | {"NAP": str(self.nap)} | environment,
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def worker(self, **environment):
+        """Start a worker, and wait until it has registered."""
+        log = self.folder / f"worker-{len(self.processes)}.log"
+        process = self._start(
+            "worker", self.address, "--no-nanny", "--no-dashboard", "--nthreads", "1",
+            "--memory-limit", "0", "--local-directory", self.folder, **environment,
+        )  # fmt: skip
+        until(lambda: b"Registered to" in log.read_bytes())
+        return process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()

@@ -1,0 +1,238 @@
+"""Damaged shards are recomputed; stores of other studies or versions are refused unchanged."""
+
+import json
+import re
+import subprocess
+import sys
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from helpers.studies import (
+    SMALL,
+    bits,
+    shards,
+    sweep,
+    written,
+)
+from saddleback.cli.group import group
+from saddleback.sweep import (
+    Store,
+    task,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
+
+
+def flipped(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0x10
+    path.write_bytes(content)
+
+
+def forget(path):
+    """Remove the hash of a shard."""
+    file = path.parent.parent / "SHA256SUMS"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if path.name not in line))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: flipped(path, 0),
+        lambda path: flipped(path, path.stat().st_size // 2),
+        lambda path: flipped(path, -1),
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(path.read_bytes()[:100]),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.with_name("p000-0000-run00000.parquet").read_bytes()),
+        forget,
+    ],
+)
+def test_damaged_shards_are_moved_aside_and_recomputed(store, damage):
+    path, whole, out = store
+    name = "p001-0000-run00000.parquet"
+    damage(out / "shards" / name)
+    damaged = (out / "shards" / name).read_bytes()
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 0, done.stderr
+    assert f"{name} was damaged; moved to damaged/ and recomputed.\n" in done.stderr
+    assert done.stderr.count("was damaged") == 1
+    assert (out / "damaged" / name).read_bytes() == damaged
+    assert shards(out) == shards(whole)
+    assert bits(Store.load(out).table()) == bits(Store.load(whole).table())
+    assert "was damaged" not in sweep(path, "--out", out).stderr
+    damage(out / "shards" / name)
+    assert sweep(path, "--out", out, "--quiet").exit_code == 0
+    assert {path.name for path in (out / "damaged").iterdir()} == {name, f"{name}-2"}
+
+
+@pytest.mark.parametrize("cut", [1, 10, 40, 80, 92])
+def test_an_incomplete_last_hash_costs_at_most_one_shard(store, cut):
+    path, whole, out = store
+    file = out / "SHA256SUMS"
+    last = file.read_text().splitlines()[-1].split("/")[1]
+    file.write_bytes(file.read_bytes()[:-cut])
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 0
+    named = re.findall(r"(\S+) was damaged", done.stderr)
+    assert named == ([] if cut == 1 else [last])  # only the end of the line was missing
+    assert shards(out) == shards(whole)
+    assert "was damaged" not in sweep(path, "--out", out).stderr
+
+
+@pytest.mark.parametrize("text", [None, "", "gone\n"])
+@pytest.mark.parametrize("command", ["sweep", "report"])
+def test_shards_are_kept_when_their_hashes_are_missing(store, command, text):
+    path, whole, out = store
+    (out / "SHA256SUMS").unlink() if text is None else (out / "SHA256SUMS").write_text(text)
+    words = (path, "--out", out) if command == "sweep" else (out,)
+    done = CliRunner().invoke(group, [command, *map(str, words)])
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert f"error: {out}/SHA256SUMS is missing or damaged" in said
+    assert shards(out) == shards(whole)
+    fix = re.search(r"recreate it: (.*); otherwise", said)[1]
+    subprocess.run(["bash", "-c", fix], check=True)
+    assert "all tasks are already complete in" in sweep(path, "--out", out).stderr
+
+
+def test_damage_is_reported_even_if_the_run_fails(store, monkeypatch):
+    path, _, out = store
+    flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("as it were")
+
+    monkeypatch.setattr(task, "learn", broken)
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert "p001-0000-run00000.parquet was damaged; moved to damaged/" in done.stderr
+    assert re.search(
+        r"error: p001-0000-run00000 failed: ZeroDivisionError: as it were \(test_damaged_stores\.py, line "
+        r"\d+\)\. Finished tasks are kept\.\n\Z",
+        done.stderr,
+    )
+
+
+def test_an_unreadable_shard_is_reported(store):
+    path, _, out = store
+    shard = out / "shards" / "p001-0000-run00000.parquet"
+    shard.unlink()
+    shard.mkdir()
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"error: cannot read {shard}: Is a directory.\n")
+
+
+def manifest(out, **changes):
+    path = out / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def files(out):
+    """Return the content of all files in a folder except the lock."""
+    return {
+        path.relative_to(out): path.read_bytes()
+        for path in out.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (3, "has schema 3, written by a newer saddleback; this version reads 2. Update: pip"),
+        (1, "has schema 1; this version reads 2. Run the study again into another folder."),
+    ],
+)
+def test_stores_of_other_schema_versions_are_refused(store, schema, message):
+    path, _, out = store
+    manifest(out, schema=schema)
+    before = files(out)
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert f"error: {out}/manifest.json {message}" in done.stderr
+    assert files(out) == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', '{"schema": "x"}', "\x00"])
+def test_a_damaged_manifest_is_refused(store, text):
+    path, _, out = store
+    (out / "manifest.json").write_text(text)
+    before = files(out)
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        f"error: {out}/manifest.json is damaged, or not the manifest of a store. Choose another "
+        "folder.\n"
+    )
+    assert files(out) == before
+
+
+PROBLEMS = SMALL[SMALL.index("[[problem]]") : SMALL.index("[[rule]]")]
+FIRST, SECOND = PROBLEMS.split("\n\n")[:2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "difference"),
+    [
+        ("seed = 7", "seed = 8", "seed is 7 there and 8 here"),
+        ("alpha = [0.05,", "alpha = [0.04,", "alphas is [0.05, 0.1, 0.2] there and [0.04, 0.1, 0.2] here"),
+        ("gamma = 0.9", "gamma = 0.8", "cases: two_state: parameters: gamma is 0.9 there and 0.8 here"),
+        ("rng = [1, 2]", "rng = [1]", "cases: random_mdp rng=2 is {'label': 'random_mdp rng=2'"),
+        ("steps = 200", "steps = 201", "cases: random_mdp rng=1: count is 200 there and 201 here"),
+        ("lam = 0.5", "lam = 0.6", "rules is [['GES', {'lam': 0.0}], ['GES', {'lam': 0.5}]"),
+        ("rng = [1, 2]", "rng = [2, 1]", "the order of cases is ['two_state', 'random_mdp rng=1', 'random_mdp rng=2'] there and"),
+        (PROBLEMS, f"{SECOND}\n\n{FIRST}\n\n", "the order of cases is ['two_state', "),
+    ],
+)  # fmt: skip
+def test_another_study_is_refused(store, old, new, difference):
+    path, _, out = store
+    assert SMALL.count(old) == 1
+    (out / "shards" / "p002-0001-run00000.parquet").unlink()
+    before = files(out)
+    done = sweep(written(path.parent, SMALL.replace(old, new)), "--out", out)
+    assert done.exit_code == 2
+    assert f"error: {out} holds another study: {difference}" in done.stderr
+    assert done.stderr.endswith("Nothing was changed. Choose another folder with --out.\n")
+    assert files(out) == before
+
+
+def test_other_package_versions_are_reported(store):
+    path, whole, out = store
+    then = json.loads((out / "manifest.json").read_text())["versions"]
+    manifest(out, versions=then | {"numba": "0.1"})
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 0
+    assert (
+        f"note: {out} was started with numba 0.1; this is {then['numba']}, so the last"
+        in done.stderr
+    )
+    assert shards(out) == shards(whole)
+
+
+def test_duckdb_polars_and_pandas_read_the_shards(store):
+    path, whole, out = store
+    flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
+    assert sweep(path, "--out", out, "--quiet").exit_code == 0
+    rows = bits(Store.load(whole).table())
+    assert bits(duckdb.sql(f"FROM '{out}/shards/*.parquet'").to_arrow_table()) == rows
+    assert bits(pl.read_parquet(f"{out}/shards/*.parquet").to_arrow()) == rows
+    frame = pd.read_parquet(f"{out}/shards")
+    assert {name: frame[name].dtype.kind for name in ("run", "alpha")} == {"run": "i", "alpha": "f"}
+    assert len(frame) == len(rows["problem"])
+    keys = ["problem", "rule", "run", "point", "alpha", "beta"]
+    assert frame.sort_values(keys)["mspbe"].to_numpy().tobytes() == rows["mspbe"]
+
+
+def test_another_title_is_the_same_study(store):
+    path, whole, out = store
+    path.write_text(path.read_text().replace('title = "small"', 'title = "renamed"'))
+    (out / "shards" / "p001-0000-run00000.parquet").unlink()
+    assert sweep(path, "--out", out).exit_code == 0
+    assert shards(out) == shards(whole)
