@@ -1,0 +1,28 @@
+"""Fixtures of the study pages."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from helpers.study_store import RUNS, STUDY, rows
+from saddleback.report import read_results, study_page, write
+from saddleback.sweep import Store, packed
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A store as a sweep leaves it."""
+    where = tmp_path_factory.mktemp("study") / "sweep"
+    with Store.open(where, STUDY, "saddleback sweep x.toml --out sweep") as store:
+        for run in range(RUNS):
+            for problem in ("walk", "star & more"):
+                store.put(f"{problem[:4]}-{run}", packed(rows(problem, run)))
+        other = pa.table({"rule": ["GES"], "mse": [1.0]})  # of another kind: passed over
+        store.put("beside", packed(other))
+    return where
+
+
+@pytest.fixture(scope="module")
+def path(folder):
+    return write(study_page(read_results(folder)), folder.parent / "study.html")
