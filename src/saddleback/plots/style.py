@@ -16,17 +16,11 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from saddleback._palette import CATEGORICAL, LIGHT
 from saddleback.errors import InvalidParameter
 
-COLOURS = {
-    "blue": "#0072B2",
-    "orange": "#D55E00",
-    "green": "#009E73",
-    "pink": "#CC79A7",
-    "purple": "#AA4499",
-    "black": "#222222",
-}
-"""Colours with at least 3:1 contrast on white that stay apart without red-green vision."""
+COLOURS = {name: LIGHT[name] for name in (*CATEGORICAL, "black")} | {"pink": "#CC79A7"}
+"""Colours by name: those of the pages, and one more."""
 
 WIDTH = 3.5
 """Inches of one column of print: figures of the paper are made at the size they are read at."""
