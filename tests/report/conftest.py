@@ -13,14 +13,14 @@ from saddleback.sweep import Store, packed
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A store as a sweep leaves it."""
-    where = tmp_path_factory.mktemp("study") / "sweep"
-    with Store.open(where, STUDY, "saddleback sweep x.toml --out sweep") as store:
+    path = tmp_path_factory.mktemp("study") / "sweep"
+    with Store.open(path, STUDY, "saddleback sweep x.toml --out sweep") as store:
         for run in range(RUNS):
             for problem in ("walk", "star & more"):
                 store.put(f"{problem[:4]}-{run}", packed(rows(problem, run)))
-        other = pa.table({"rule": ["GES"], "mse": [1.0]})  # of another kind: passed over
-        store.put("beside", packed(other))
-    return where
+        other = pa.table({"rule": ["GES"], "mse": [1.0]})  # another kind, which is ignored
+        store.put("other", packed(other))
+    return path
 
 
 @pytest.fixture(scope="module")

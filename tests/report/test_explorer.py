@@ -21,13 +21,13 @@ MAKE = {
 }
 
 SYSTEM = """([problem, rule, gamma, lam]) => {
-  const { system, eigenvalues, held } = window.explorer;
+  const { system, eigenvalues, pageData: held } = window.explorer;
   const found = system(held.problems[problem], held.rules[rule], gamma, lam);
   return { ...found, spectrum: eigenvalues(found.A) };
 }"""
 
 RUN = """([problem, rule, gamma, lam, alpha, beta, steps]) => {
-  const { system, generator, update, iterate, held } = window.explorer;
+  const { system, generator, update, iterate, pageData: held } = window.explorer;
   const { theta0, inverse } = held.problems[problem], { form } = held.rules[rule];
   const found = system(held.problems[problem], held.rules[rule], gamma, lam);
   const { radius, limit } = update(generator(found, form), theta0.length, alpha, beta);
@@ -227,7 +227,7 @@ def test_words_hold_for_what_is_set(visit, path):
     put(page, alpha=1e-4)
     system = sb.System.exact(MAKE["baird"](0.99), sb.TD(0.0))
     off = float(MeanStability(system).radius(1e-4)) - 1
-    assert f"multiplied by 1 + {off:.1e}".replace("e-0", "e−") in page.inner_text("#step-one")
+    assert f"multiplied by 1 + {off / 1e-5:.2g}·10⁻⁵ " in page.inner_text("#step-one")
 
 
 def test_the_code_that_is_shown_prints_the_numbers_that_are_shown(visit, path, capsys):

@@ -15,7 +15,7 @@ from saddleback.sweep import Store, packed
 
 
 def run(*arguments):
-    return CliRunner().invoke(group, [str(each) for each in arguments])
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
 
 
 def refused(*arguments):
@@ -24,7 +24,7 @@ def refused(*arguments):
     return " ".join(done.stderr.split())
 
 
-def test_the_command_writes_beside_the_results_or_where_it_is_told(folder, tmp_path):
+def test_the_page_is_written_into_the_folder_or_to_the_path_given(folder, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     done = run("report", copy)
@@ -34,7 +34,7 @@ def test_the_command_writes_beside_the_results_or_where_it_is_told(folder, tmp_p
     assert (tmp_path / "x.html").exists()
 
 
-def test_bad_stores(folder, tmp_path):
+def test_stores_that_are_missing_damaged_or_of_another_kind_are_refused(folder, tmp_path):
     assert "holds no results: there is no such file or folder." in refused(tmp_path / "none")
     assert "it has no manifest.json, which saddleback sweep" in refused(tmp_path)
     assert f"Did you mean {folder}?" in refused(folder / "shards")
@@ -47,26 +47,26 @@ def test_bad_stores(folder, tmp_path):
     shard = sorted((copy / "shards").iterdir())[0]
     shard.write_bytes(shard.read_bytes()[:200])
     assert "is damaged. Run the study again" in refused(copy)
-    for each in (copy / "shards").iterdir():
-        each.unlink()
-    assert "holds no finished task yet" in refused(copy)
+    for shard in (copy / "shards").iterdir():
+        shard.unlink()
+    assert "has no finished task yet" in refused(copy)
     Store.load(copy).put("other", packed(pa.table({"square": [1.0]})))
     assert "results of another kind, without run, rule, point" in refused(copy)
     Store.load(copy).put("other", packed(rows("walk", 0).slice(0, 0)))
-    assert "holds no rows of results" in refused(copy)
+    assert "has no rows of results" in refused(copy)
     manifest = copy / "manifest.json"
-    sound = json.loads(manifest.read_text())
+    intact = json.loads(manifest.read_text())
     for broken in ({"study": [1]}, {"study": STUDY | {"cases": 5}}, {"versions": None}):
-        manifest.write_text(json.dumps(sound | broken))
+        manifest.write_text(json.dumps(intact | broken))
         assert "manifest.json is not the manifest of a store, or is damaged" in refused(copy)
-    manifest.write_text(json.dumps(sound | {"schema": 99}))
+    manifest.write_text(json.dumps(intact | {"schema": 99}))
     assert "schema 99" in refused(copy)
     manifest.write_text("{")
     assert "damaged" in refused(copy)
     assert not (copy / "report.html").exists()
 
 
-def test_bad_results_and_bad_paths(folder, tmp_path, monkeypatch):
+def test_other_files_bad_paths_and_a_missing_extra_are_refused(folder, tmp_path, monkeypatch):
     other = tmp_path / "other.json"
     other.write_text('{"kind": "shopping list"}')
     assert "holds shopping list: give what saddleback evaluate --save wrote" in refused(other)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from saddleback.report.theme import COLOURS, INK, chart
+from saddleback.report.theme import COLOURS, INK
+from saddleback.report.vega import chart
 
 RULE_SCALE = {"domain": ["one", "two"], "range": [COLOURS[1], COLOURS[0]]}
 RULE_SHAPE = {"domain": ["one", "two"], "range": ["diamond", "circle"]}

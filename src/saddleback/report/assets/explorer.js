@@ -2,7 +2,7 @@
 const names = ["gamma", "lam", "alpha", "beta"];
 const state = { rules: {} };
 const loci = new Map();
-window.explorer = { state, system, eigenvalues, iterate, update, generator, held };
+window.explorer = { state, system, eigenvalues, iterate, update, generator, pageData };
 
 function value(name) {
   const x = Number(byId(name).value);
@@ -11,8 +11,8 @@ function value(name) {
 
 // Only rules for the values that the problem's features describe.
 function listRules() {
-  const values = held.problems[byId("problem").value].values;
-  const fitting = Object.values(held.rules).filter((rule) => rule.values === values);
+  const values = pageData.problems[byId("problem").value].values;
+  const fitting = Object.values(pageData.rules).filter((rule) => rule.values === values);
   for (const [k, name] of ["one", "two"].entries()) {
     const list = byId(name),
       before = list.value;
@@ -26,7 +26,7 @@ function listRules() {
     );
     list.value = fitting.some((rule) => rule.name === before) ? before : fitting[k].name;
   }
-  byId("problem-words").textContent = held.problems[byId("problem").value].words;
+  byId("problem-words").textContent = pageData.problems[byId("problem").value].words;
 }
 
 // Where the eigenvalues of A are for every γ.
@@ -34,12 +34,12 @@ function locus(name, rule, lam) {
   const key = `${name} ${rule.name} ${lam}`;
   if (!loci.has(key)) {
     if (loci.size > 40) loci.clear();
-    const count = held.problems[name].phi[0].length > 8 ? 24 : 60;
+    const count = pageData.problems[name].phi[0].length > 8 ? 24 : 60;
     loci.set(
       key,
       range(count + 1).flatMap((k) => {
         const gamma = (0.999 * k) / count;
-        return eigenvalues(system(held.problems[name], rule, gamma, lam).A).map(([re, im]) => ({
+        return eigenvalues(system(pageData.problems[name], rule, gamma, lam).A).map(([re, im]) => ({
           gamma,
           re,
           im,
@@ -53,11 +53,11 @@ function locus(name, rule, lam) {
 function compute() {
   const [gamma, lam, alpha, beta] = names.map(value),
     name = byId("problem").value;
-  const problem = held.problems[name],
+  const problem = pageData.problems[name],
     steps = Number(byId("steps").value);
   Object.assign(state, { problem: name, gamma, lam, alpha, beta, steps });
   for (const place of ["one", "two"]) {
-    const rule = held.rules[byId(place).value],
+    const rule = pageData.rules[byId(place).value],
       found = system(problem, rule, gamma, lam);
     const A = eigenvalues(found.A),
       p = found.b.length;
@@ -131,7 +131,7 @@ function showIterates(both) {
     .signal("low", Math.max(1e-16 * first, Math.min(first, ...seen) / 2))
     .signal("high", 2 * Math.min(1e6 * first, Math.max(...seen)));
   views.errors.data("iterates", rows);
-  const problem = held.problems[state.problem],
+  const problem = pageData.problems[state.problem],
     [i, j] = problem.shown;
   const at = (theta) => {
     const w = weights(problem, theta);
@@ -175,47 +175,47 @@ function showIterates(both) {
 }
 
 let drawing = null,
-  again = false;
+  stale = false;
 
 async function refresh() {
   for (const name of names) {
-    byId(`${name}-said`).textContent = short(value(name), 3);
-    byId(name).setAttribute("aria-valuetext", short(value(name), 3));
+    byId(`${name}-said`).textContent = formatNumber(value(name), 3);
+    byId(name).setAttribute("aria-valuetext", formatNumber(value(name), 3));
   }
   if (drawing) {
-    again = true;
+    stale = true;
     return drawing;
   }
   drawing = (async () => {
     do {
-      again = false;
+      stale = false;
       compute();
       say("one");
       say("two");
       showNumbers();
       await showCharts();
-    } while (again);
+    } while (stale);
     drawing = null;
   })();
   return drawing;
 }
 
-function follow(step) {
-  const set = held.tour[step].set;
+function showStep(step) {
+  const set = pageData.tour[step].set;
   byId("problem").value = set.problem;
   listRules();
   for (const name of ["one", "two", "gamma", "lam", "steps"]) byId(name).value = set[name];
   for (const name of ["alpha", "beta"]) byId(name).value = Math.log10(set[name]);
-  byId("tour-words").textContent = held.tour[step].words;
+  byId("tour-words").textContent = pageData.tour[step].words;
   for (const [k, button] of document.querySelectorAll(".step").entries())
     button.setAttribute("aria-pressed", String(k === step));
   return refresh();
 }
 
-async function begin() {
-  for (const name of Object.keys(held.charts)) await draw(name, held.charts[name]);
+async function start() {
+  for (const name of Object.keys(pageData.charts)) await draw(name, pageData.charts[name]);
   for (const [k, button] of document.querySelectorAll(".step").entries())
-    button.addEventListener("click", () => follow(k));
+    button.addEventListener("click", () => showStep(k));
   byId("problem").addEventListener("input", listRules);
   for (const name of ["problem", "one", "two", "steps", ...names]) {
     byId(name).addEventListener("input", () => {
@@ -227,10 +227,10 @@ async function begin() {
   }
   for (const button of document.querySelectorAll("[data-csv]")) {
     const name = button.dataset.csv;
-    button.addEventListener("click", () => download(`${name}.csv`, asCsv(tables[name]())));
+    button.addEventListener("click", () => download(`${name}.csv`, toCsv(tables[name]())));
   }
-  await follow(1);
+  await showStep(1);
   document.body.dataset.ready = "yes";
 }
 
-begin();
+start();

@@ -1,6 +1,6 @@
 // What the explorer says of its numbers, and how they are taken away.
 function title(rule, lam) {
-  return rule.traced ? `${rule.title}(${short(lam, 3)})` : `${rule.title}(0)`;
+  return rule.traced ? `${rule.title}(${formatNumber(lam, 3)})` : `${rule.title}(0)`;
 }
 
 function say(place) {
@@ -16,22 +16,22 @@ function say(place) {
     mended = form.dual && lead >= 0 ? "; ω, the second weights, mends that" : "";
   byId(`a-${place}`).textContent =
     lead < 0
-      ? `Rightmost eigenvalue of A: ${short(lead)}. Off-line updates${would} converge for α < ${short(offline)}.`
-      : `Rightmost eigenvalue of A: +${short(lead)}. Off-line updates${would} diverge for every α${mended}.`;
+      ? `Rightmost eigenvalue of A: ${formatNumber(lead)}. Off-line updates${would} converge for α < ${formatNumber(offline)}.`
+      : `Rightmost eigenvalue of A: +${formatNumber(lead)}. Off-line updates${would} diverge for every α${mended}.`;
   const end = iterates[iterates.length - 1],
     ratio = form.dual ? " at this β/α" : "";
   byId(`step-${place}`).textContent =
     `An error is multiplied by ${factor(radius)} a step in the end; ` +
-    `${limit > 0 ? `it converges${ratio} for α < ${short(limit)}` : `no α helps${ratio}`}. ` +
-    `MSPBE after ${end.step.toLocaleString("en")} steps: ${short(end.mspbe, 3)}.` +
+    `${limit > 0 ? `it converges${ratio} for α < ${formatNumber(limit)}` : `no α helps${ratio}`}. ` +
+    `MSPBE after ${end.step.toLocaleString("en")} steps: ${formatNumber(end.mspbe, 3)}.` +
     (!works && end.mspbe < iterates[0].mspbe ? " So far it is ω that leaves." : "");
 }
 
 // A number close to 1 by how far it is from it.
 function factor(x) {
   const off = x - 1;
-  if (off === 0 || Math.abs(off) >= 1e-3) return short(x, 5);
-  return `1 ${off < 0 ? "−" : "+"} ${short(Math.abs(off), 3)}`;
+  if (off === 0 || Math.abs(off) >= 1e-3) return formatNumber(x, 5);
+  return `1 ${off < 0 ? "−" : "+"} ${formatNumber(Math.abs(off), 3)}`;
 }
 
 function eachRule(rows) {
@@ -56,7 +56,7 @@ const tables = {
   iterates: () =>
     eachRule((each) =>
       each.iterates.map(({ step, mspbe, theta }) => {
-        const all = weights(held.problems[state.problem], theta);
+        const all = weights(pageData.problems[state.problem], theta);
         return { step, mspbe, ...Object.fromEntries(all.map((x, k) => [`θ_${k + 1}`, x])) };
       }),
     ),
@@ -82,7 +82,7 @@ function python() {
     random_mdp: "random_mdp(γ, rng=1)",
   }[name].replace("γ", String(state.gamma));
   const rule = (each) =>
-    held.rules[each.rule].traced ? `sb.${each.rule}(${state.lam})` : `sb.${each.rule}()`;
+    pageData.rules[each.rule].traced ? `sb.${each.rule}(${state.lam})` : `sb.${each.rule}()`;
   return [
     "import saddleback as sb",
     "",
