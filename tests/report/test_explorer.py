@@ -1,4 +1,4 @@
-"""The explorer computes in the browser what the library computes, and describes it correctly."""
+"""The explorer in a browser: controls, sentences, links, downloads and the code it shows."""
 
 from __future__ import annotations
 
@@ -9,58 +9,11 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from saddleback import problems
+from helpers import browser as checks
+from helpers.explorer import MAKE, fitting, named_rule
 from saddleback.report import explorer_html, explorer_page, write
 from saddleback.report.explorer_html import interpolated
 from saddleback.theory import MeanStability
-
-MAKE = {
-    "two_state": lambda g: problems.two_state(g, rewards=[[1.0, -1.0], [0.5, 2.0]]),
-    "baird": lambda g: problems.baird(g, features="classic"),
-    "baird_paper": problems.baird,
-    "random_walk": lambda g: problems.random_walk(g, features="dependent", target_right=0.9),
-    "random_mdp": lambda g: problems.random_mdp(g, rng=1),
-}
-
-SYSTEM = """([problem, rule, x, y, gamma, lam]) => {
-  const { interpolate, system, eigenvalues, pageData } = window.explorer;
-  const between = interpolate(pageData.problems[problem], x, y);
-  const linear = system(between, pageData.rules[rule], gamma, lam);
-  const { basis, d, theta0, outside } = between;
-  return { ...linear, spectrum: eigenvalues(linear.A), basis, d, theta0, outside };
-}"""
-
-RUN = """([problem, rule, x, y, gamma, lam, alpha, beta, steps]) => {
-  const { interpolate, system, update, iterate, pageData } = window.explorer;
-  const between = interpolate(pageData.problems[problem], x, y);
-  const { theta0, inverse, basis, outside } = between, { form } = pageData.rules[rule];
-  const linear = system(between, pageData.rules[rule], gamma, lam);
-  const { radius, limit } = update(between, linear, form, alpha, beta);
-  const options = { alpha, beta, steps, theta0, inverse };
-  return { radius, limit, basis, outside, iterates: iterate(linear, form, options) };
-}"""
-
-SAMPLED = """([problem, rule, x, y, gamma, lam, alpha, beta, steps, seed]) => {
-  const { interpolate, system, sampleExperience, learnFrom, pageData } = window.explorer;
-  const between = interpolate(pageData.problems[problem], x, y);
-  const experience = sampleExperience(between, gamma, steps, seed);
-  const one = pageData.rules[rule], linear = system(between, one, gamma, lam);
-  return { experience, run: learnFrom(experience, between, one, lam, linear, { alpha, beta }) };
-}"""
-
-
-def named_rule(rule, lam):
-    return sb.GTD() if rule == "GTD" else sb.rules.NAMED[rule](lam)
-
-
-def fitting(problem):
-    kind = MAKE[problem](0.5).values
-    return [
-        name for name in explorer_html.RULES if explorer_html.rule_table(name)["values"] == kind
-    ]
-
-
-CASES = [(problem, rule) for problem in MAKE for rule in fitting(problem)]
 
 
 @pytest.fixture(scope="module")
@@ -75,154 +28,6 @@ def test_the_page_holds_these_problems_and_is_small():
     assert len(explorer_page().encode()) < 4e6
 
 
-@pytest.mark.parametrize("name", MAKE)
-def test_interpolation_ends_at_on_policy_tabular_and_at_the_problem_itself(name):
-    problem = MAKE[name](0.9)
-    same = interpolated(problem)
-    assert np.array_equal(same.behaviour, problem.behaviour)
-    assert np.array_equal(same.features, problem.features)
-    end = interpolated(problem, off_policy=0.0, shared=0.0)
-    assert end.on_policy
-    per_state = 1 if problem.values == "state" else problem.mdp.n_actions
-    acting = np.repeat(problem.mdp.acting, per_state)
-    table = end.Phi[:, : acting.sum()]
-    assert np.array_equal(table, np.eye(len(acting))[:, acting])
-    assert not end.Phi[:, acting.sum() :].any()
-    half = interpolated(problem, off_policy=0.25, shared=0.5)
-    assert np.allclose(half.behaviour, 0.75 * problem.target + 0.25 * problem.behaviour)
-    assert np.allclose(half.Phi[:, : problem.p] - end.Phi[:, : problem.p] / 2, problem.Phi / 2)
-
-
-SETTINGS = [
-    (0.0, 0.0, 1.0, 1.0), (0.85, 0.4, 1.0, 1.0), (0.99, 0.9, 1.0, 1.0), (0.999, 1.0, 1.0, 1.0),
-    (0.9, 0.5, 0.0, 1.0), (0.95, 0.7, 0.35, 1.0), (0.95, 0.3, 1.0, 0.0), (0.99, 0.5, 1.0, 0.6),
-    (0.9, 0.9, 0.5, 0.5), (0.99, 1.0, 0.01, 0.99), (0.8, 0.2, 0.0, 0.0),
-]  # fmt: skip
-"""γ, λ, x, y."""
-
-
-@pytest.mark.parametrize(("gamma", "lam", "x", "y"), SETTINGS)
-def test_systems_are_those_of_the_library(visit, path, gamma, lam, x, y):
-    page = visit(path)
-    for name, rule in CASES:
-        problem = interpolated(MAKE[name](gamma), x, y)
-        exact = sb.System.exact(problem, named_rule(rule, lam))
-        shown = page.evaluate(SYSTEM, [name, rule, x, y, gamma, lam])
-        assert np.allclose(shown["d"], problem.visits, rtol=1e-9, atol=1e-12), (name, rule)
-        U = np.array(shown["basis"])
-        seen = problem.Phi[problem.weights > 0]
-        assert U.shape == (problem.p, np.linalg.matrix_rank(seen, tol=1e-9))
-        assert np.allclose(U.T @ U, np.eye(U.shape[1]), atol=1e-10)
-        assert np.allclose(seen @ U @ U.T, seen, atol=1e-9)
-        scale = max(1.0, np.abs(exact.A).max())
-        for part in "AMC":
-            matrix = U.T @ getattr(exact, part) @ U
-            assert np.allclose(shown[part], matrix, rtol=0, atol=1e-10 * scale), (name, rule, part)
-        assert np.allclose(shown["b"], U.T @ exact.b, rtol=0, atol=1e-10 * scale)
-        assert np.allclose(U @ shown["theta0"] + shown["outside"], 1.0)
-        spectrum = np.array([complex(*z) for z in shown["spectrum"]])
-        exact_spectrum = list(np.linalg.eigvals(U.T @ exact.A @ U))
-        size = np.abs(exact_spectrum).max()
-        assert len(spectrum) == len(exact_spectrum) == U.shape[1]
-        for z in spectrum:  # pair them up; those that coincide are accurate to few digits
-            nearest = int(np.argmin(np.abs(np.array(exact_spectrum) - z)))
-            assert abs(exact_spectrum.pop(nearest) - z) < 1e-5 * size, (name, rule)
-
-
-@pytest.mark.parametrize(
-    ("gamma", "lam", "alpha", "beta", "x", "y"),
-    [
-        (0.8, 0.3, 0.1, 0.2, 1.0, 1.0), (0.99, 0.5, 0.5, 0.1, 1.0, 1.0),
-        (0.95, 0.5, 0.2, 0.2, 0.4, 1.0), (0.95, 0.5, 0.2, 0.4, 1.0, 0.5),
-        (0.9, 0.7, 0.3, 0.3, 0.2, 0.0),
-    ],
-)  # fmt: skip
-def test_iterates_and_limits_are_those_of_the_library(visit, path, gamma, lam, alpha, beta, x, y):
-    page = visit(path)
-    for name, rule in CASES:
-        system = sb.System.exact(interpolated(MAKE[name](gamma), x, y), named_rule(rule, lam))
-        shown = page.evaluate(RUN, [name, rule, x, y, gamma, lam, alpha, beta, 150])
-        mean = MeanStability(system)
-        dual = system.rule.form.has_dual
-        radius = float(mean.radius(alpha, beta))
-        assert shown["radius"] == pytest.approx(radius, abs=1e-6), (name, rule)
-        limit = mean.max_step_size(beta / alpha if dual else 1.0)
-        assert shown["limit"] == pytest.approx(limit, rel=1e-5, abs=1e-9), (name, rule)
-        steps = [point["step"] for point in shown["iterates"]]
-        run = sb.iterate(
-            system, alpha=alpha, **({"beta": beta} if dual else {}), steps=steps[-1] or 1,
-            theta0=1.0, record=steps, metrics={"mspbe": system.mspbe}, bound=1e290,
-        )  # fmt: skip
-        errors = [point["mspbe"] for point in shown["iterates"]]
-        assert np.allclose(errors, run.curves["mspbe"], rtol=1e-7, atol=1e-20), (name, rule)
-        theta = shown["outside"] + np.array(shown["basis"]) @ shown["iterates"][-1]["theta"]
-        assert np.allclose(theta, run.theta, rtol=1e-7, atol=1e-9)
-
-
-def as_experience(steps):
-    columns = ("state", "action", "reward", "nextState", "nextAction", "discount", "start")
-    return sb.Experience(*(np.array([step[name] for step in steps]) for name in columns))
-
-
-@pytest.mark.parametrize(("x", "y"), [(1.0, 1.0), (0.5, 0.5), (0.0, 0.0)])
-def test_a_sampled_run_is_the_run_of_the_library_on_the_same_transitions(visit, path, x, y):
-    page = visit(path)
-    alpha, beta, gamma, lam = 0.02, 0.05, 0.9, 0.6
-    for name, rule in CASES:
-        problem = interpolated(MAKE[name](gamma), x, y)
-        shown = page.evaluate(SAMPLED, [name, rule, x, y, gamma, lam, alpha, beta, 300, 3])
-        experience = as_experience(shown["experience"])
-        experience.check(problem)
-        dual = named_rule(rule, lam).form.has_dual
-        steps = [point["step"] for point in shown["run"]]
-        system = sb.System.exact(problem, named_rule(rule, lam))
-        run = sb.learn(
-            named_rule(rule, lam), problem, experience=experience, alpha=alpha,
-            **({"beta": beta} if dual else {}), theta0=1.0, record=steps, bound=1e290,
-            metrics={"mspbe": system.mspbe},
-        )  # fmt: skip
-        assert steps[-1] == 300
-        assert np.allclose(shown["run"][-1]["theta"], run.theta, rtol=1e-7, atol=1e-10), (
-            name,
-            rule,
-        )
-        errors = [point["mspbe"] for point in shown["run"]]
-        curve = run.curves["mspbe"].ravel()
-        assert np.allclose(errors, curve, rtol=1e-5, atol=1e-9), (name, rule)
-
-
-@pytest.mark.parametrize("name", MAKE)
-def test_transitions_are_drawn_from_the_problem(visit, path, name):
-    """Frequencies of pairs and of next states, within five standard errors of an upper bound."""
-    page = visit(path)
-    problem = interpolated(MAKE[name](0.9), 0.6, 1.0)
-    rule = fitting(name)[0]
-    steps = 40_000
-    shown = page.evaluate(SAMPLED, [name, rule, 0.6, 1.0, 0.9, 0.0, 0.01, 0.01, steps, 11])
-    experience = as_experience(shown["experience"])
-    experience.check(problem)
-    pairs = np.zeros_like(problem.pair_visits)
-    np.add.at(pairs, (experience.states, experience.actions), 1)
-    assert np.abs(pairs / steps - problem.pair_visits).max() < 0.02
-    for s, a in np.argwhere(pairs > 1000):
-        here = (experience.states == s) & (experience.actions == a)
-        counts = np.bincount(experience.next_states[here], minlength=problem.mdp.n_states)
-        p = problem.mdp.P[s, a]
-        error = np.sqrt(p * (1 - p) / here.sum())
-        assert (np.abs(counts / here.sum() - p) <= 5 * error + 1e-12).all()
-        taken = pairs[s, a] / pairs[s].sum()
-        mu = problem.behaviour[s, a]
-        assert abs(taken - mu) <= 5 * np.sqrt(mu * (1 - mu) / pairs[s].sum()) + 1e-12
-
-
-def test_a_seed_gives_one_sampled_run(visit, path):
-    page = visit(path)
-    arguments = ["two_state", "GES", 1.0, 1.0, 0.9, 0.5, 0.05, 0.05, 200]
-    first, other, again = (page.evaluate(SAMPLED, [*arguments, seed]) for seed in (5, 6, 5))
-    assert first == again
-    assert first["experience"] != other["experience"]
-
-
 def redrawn(page):
     page.wait_for_timeout(150)
 
@@ -235,7 +40,7 @@ def test_the_tour_shows_the_three_legs(visit, path):
         page.wait_for_function(f"document.querySelectorAll('.step')[{k}].ariaPressed === 'true'")
         redrawn(page)
         outcomes[k] = [page.inner_text(f"#outcome-{place}")[2:] for place in ("one", "two")]
-    yes, no = "converges", "diverges"
+    yes, no = "converges in expectation", "diverges"
     assert outcomes == {
         0: [yes, yes], 1: [no, yes], 2: [yes, yes], 3: [yes, yes], 4: [no, no], 5: [no, yes],
     }  # fmt: skip
@@ -273,7 +78,7 @@ def test_no_card_contradicts_its_verdict(visit, path):
     assert page.inner_text("#rate-two").startswith("Errors grow by a factor ")
     page.locator(".step").nth(1).click()
     redrawn(page)
-    assert page.inner_text("#outcome-two") == "✓ converges"
+    assert page.inner_text("#outcome-two") == "✓ converges in expectation"
     assert page.inner_text("#offline-two").endswith(stabilised)
     assert page.inner_text("#rate-two").startswith("Errors shrink by a factor ")
     page.locator(".step").nth(5).click()
@@ -444,6 +249,34 @@ def test_a_sampled_run_can_be_laid_over_the_expected_one(visit, path):
     redrawn(page)
     assert page.evaluate("window.explorer.state.rules.two.sampled.at(-1)") != shown
     assert "seed 9" in page.inner_text("#sampled-two")
+
+
+@pytest.mark.parametrize("theme", checks.THEMES)
+def test_the_page_with_a_sampled_run_is_readable_and_accessible(visit, path, theme):
+    page = visit(path, theme)
+    page.check("#sampled")
+    page.wait_for_function("document.querySelectorAll('#path .mark-line path').length === 4")
+    violations, undecided = checks.axe(page)
+    assert violations == {}
+    assert set(undecided) <= checks.REVIEWED
+    limits = {"text": 4.5, "line": 3.0}
+    faint = [mark for mark in checks.contrasts(page) if mark["ratio"] < limits[mark["kind"]]]
+    assert faint == []
+
+
+def test_a_sampled_run_that_grows_is_explained(visit, path):
+    """GES converges in expectation, but not in mean square: its sampled run grows."""
+    page = visit(path)
+    page.select_option("#problem", "baird_paper")
+    page.select_option("#steps", "10000")
+    put(page, gamma=0.9, y=0.5, alpha=0.1, beta=0.2)
+    page.fill("#seed", "4")
+    page.check("#sampled")
+    page.wait_for_function("window.explorer.state.rules.two.sampled?.at(-1).step > 100")
+    redrawn(page)
+    assert page.inner_text("#outcome-two") == "✓ converges in expectation"
+    assert "can diverge although its mean converges." in page.inner_text("#sampled-two")
+    assert "although" not in page.inner_text("#sampled-one")
 
 
 def test_a_setting_can_be_linked_to(visit, path, browser):

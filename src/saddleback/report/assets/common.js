@@ -56,7 +56,9 @@ function formatNumber(x, digits = 4) {
   if (x === null || !Number.isFinite(x))
     return x === -Infinity ? "−∞" : x === Infinity ? "∞" : "none";
   if (Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4)) return powerOfTen(x, digits - 1);
-  return String(Number.isInteger(x) ? x : Number(x.toPrecision(digits))).replaceAll("-", "−");
+  const rounded = Number.isInteger(x) ? x : Number(x.toPrecision(digits)),
+    text = Math.abs(x) >= 1e4 ? rounded.toLocaleString("en") : String(rounded);
+  return text.replaceAll("-", "−");
 }
 
 // Ticks of a logarithmic axis: powers of ten; where these are few, also twice and five times.

@@ -8,7 +8,7 @@ function showCard(place) {
     converges = radius < 1;
   byId(`name-${place}`).textContent = name;
   byId(`card-${place}`).className = `card ${converges ? "good" : "bad"}`;
-  byId(`outcome-${place}`).textContent = converges ? "✓ converges" : "✕ diverges";
+  byId(`outcome-${place}`).textContent = converges ? "✓ converges in expectation" : "✕ diverges";
   byId(`offline-${place}`).textContent = offlineText(state.rules[place]);
   byId(`rate-${place}`).textContent = rateText(state.rules[place]);
   byId(`sampled-${place}`).textContent = sampledText(state.rules[place]);
@@ -34,24 +34,27 @@ function offlineText({ spectrum, offline, radius, limit, form }) {
 function rateText({ radius, limit, form, iterates }) {
   const ratio = form.dual ? " at this β/α" : "",
     verb = radius < 1 ? "shrink" : "grow",
-    range_ = limit > 0 ? `stable${ratio} for α < ${formatNumber(limit)}` : `no α is stable${ratio}`,
+    stable = limit > 0 ? `stable${ratio} for α < ${formatNumber(limit)}` : `no α is stable${ratio}`,
     end = iterates.at(-1);
   return (
-    `Errors ${verb} by a factor ${factor(radius)} per step; ${range_}. ` +
+    `Errors ${verb} by a factor ${factor(radius)} per step; ${stable}. ` +
     `MSPBE after ${end.step.toLocaleString("en")} steps: ${formatNumber(end.mspbe, 3)}.` +
     (radius >= 1 && end.mspbe < iterates[0].mspbe
-      ? " So far only a component that the MSPBE hardly shows grows."
+      ? " So far the growing component is small."
       : "")
   );
 }
 
-function sampledText({ sampled }) {
+function sampledText({ sampled, radius }) {
   if (!sampled) return "";
   const end = sampled.at(-1),
-    steps = end.step.toLocaleString("en");
-  return end.step < state.steps
-    ? `One sampled run (seed ${state.seed}) diverged before step ${state.steps.toLocaleString("en")}: MSPBE ${formatNumber(end.mspbe, 3)} at step ${steps}.`
-    : `One sampled run (seed ${state.seed}): MSPBE ${formatNumber(end.mspbe, 3)} after ${steps} steps.`;
+    stopped = end.step < state.steps ? " (stopped: it diverged)" : "",
+    grew = radius < 1 && !(end.mspbe < sampled[0].mspbe);
+  return (
+    `One sampled run (seed ${state.seed}): MSPBE ${formatNumber(end.mspbe, 3)} after ` +
+    `${end.step.toLocaleString("en")} steps${stopped}.` +
+    (grew ? " A single run can diverge although its mean converges." : "")
+  );
 }
 
 // A number close to 1 as its distance from 1.

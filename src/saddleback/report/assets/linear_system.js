@@ -133,8 +133,8 @@ function interpolate(problem, x, y) {
 function terms(problem, rule, lam) {
   const { pi, mu, phi, actions, acting } = problem,
     isActing = pi.map((_, i) => acting[Math.floor(i / actions)]),
-    some = (table) => table.filter((_, i) => isActing[i]),
-    kappas = TRACES[rule.trace](lam, some(pi), some(mu));
+    onActing = (table) => table.filter((_, i) => isActing[i]),
+    kappas = TRACES[rule.trace](lam, onActing(pi), onActing(mu));
   let k = 0;
   const kappa = isActing.map((yes) => (yes ? kappas[k++] : 0)),
     rho = pi.map((p, i) => (mu[i] > 0 ? p / mu[i] : 0)),
