@@ -125,7 +125,7 @@ def test_too_much_is_thinned_and_then_refused(folder, tmp_path, monkeypatch):
     assert stride > 1
     assert table["points"][-1] == POINTS[-1]
     assert np.diff(table["points"]).max() == 10 * stride
-    assert f"Every {stride}th point is shown." in study_page(study)
+    assert f"One point in {stride} is shown." in study_page(study)
     few = rows("walk", 0).to_pylist()[:1] * 30_000
     for k, row in enumerate(few):
         few[k] = row | {"point": k, "updates": k}
