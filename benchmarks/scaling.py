@@ -215,7 +215,8 @@ def projected(study, log):
         f"a log of {rows:,} rows (p = {log['p']}, {log['pairs']} pairs of rule and target, "
         f"{log['blocks']} blocks):",
         f"  work {format_duration(rows / log['rate'])} of one core, "
-        f"{format_duration(rows / log['rate'] / threads_)} on {threads_} cores; {groups} groups of {format_duration(seconds)}",
+        f"{format_duration(rows / log['rate'] / threads_)} on {threads_} cores; "
+        f"{groups} groups of {format_duration(seconds)}",
         f"  log of {si_number(rows * log['row_bytes'])}B, read by {threads_} cores at "
         f"{si_number(threads_ * log['rate'] * log['row_bytes'])}B/s in all",
         f"  statistics of {si_number(log['sum_bytes'])}B per group, "

@@ -133,7 +133,7 @@ NO_EQUATION = {
     "policies.table",
     "problems.Simulation",
     "problems.from_gymnasium", "problems.make", "problems.random_mdp", "problems.random_walk",
-    "report.Learned", "report.Results", "report.evaluation_page", "report.explorer_page",
+    "report.RuleResults", "report.StudyResults", "report.evaluation_page", "report.explorer_page",
     "report.read_results", "report.study_page", "report.write", "rules.as_rules",
     "rules.require_rule", "rules.make", "rules.tabulate",
     "sweep.Case", "sweep.Plan", "sweep.Store", "sweep.Study", "sweep.plan", "sweep.read_study",

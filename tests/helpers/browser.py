@@ -1,4 +1,4 @@
-"""What is asked of a page in a browser: accessibility, contrast, and work by keyboard."""
+"""Checks of a page in a browser: accessibility, contrast, and use by keyboard."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ THEMES = ("light", "dark")
 WIDTHS = {"phone": 390, "desktop": 1280}
 
 REVIEWED = {"color-contrast"}
-"""Rules of axe that may end undecided: of text in SVG it cannot tell, and `contrasts` does."""
+"""Rules of axe that may stay undecided: it cannot measure text in SVG, which `contrasts` does."""
 
 CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
 
 
 def contrasts(page):
-    """Contrast of each text and each line of the charts against what they stand on."""
+    """Contrast of each text and each line of the charts with its background."""
     return page.evaluate(CONTRASTS)
 
 
 def axe(page):
-    """What axe-core objects to, and what it cannot decide, by the name of its rule."""
+    """Violations that axe-core reports, and what it cannot decide, by the name of the rule."""
     script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     page.evaluate(script)
-    found = page.evaluate("axe.run({resultTypes: ['violations', 'incomplete']})")
+    report = page.evaluate("axe.run({resultTypes: ['violations', 'incomplete']})")
     return [
         {
-            each["id"]: [
-                node["html"][:200] + " " + node["failureSummary"] for node in each["nodes"]
+            rule["id"]: [
+                node["html"][:200] + " " + node["failureSummary"] for node in rule["nodes"]
             ]
-            for each in found[kind]
+            for rule in report[kind]
         }
         for kind in ("violations", "incomplete")
     ]
@@ -37,15 +37,15 @@ def axe(page):
 
 STOPS = """() => [...document.querySelectorAll(
   "button, select, input, textarea, summary, a[href], [tabindex='0']")]
-  .filter((each) => each.checkVisibility() && !each.disabled)
-  .map((each, k) => {
-    each.dataset.stop = String(k);
-    return each.id || each.textContent.slice(0, 40);
+  .filter((control) => control.checkVisibility() && !control.disabled)
+  .map((control, k) => {
+    control.dataset.stop = String(k);
+    return control.id || control.textContent.slice(0, 40);
   })"""
 
 
 def tab_walk(page):
-    """Names of what could be operated but is not reached by the key Tab, and how many are."""
+    """Names of controls that the Tab key does not reach, and the number of those it does."""
     names = page.evaluate(STOPS)
     page.evaluate("() => { document.activeElement.blur(); window.scrollTo(0, 0); }")
     reached = set()

@@ -1,11 +1,11 @@
-"""Every page, opened from disk in a real browser: drawn, quiet, readable, worked by keyboard."""
+"""Every page, opened from disk in a browser: drawn, silent, readable, usable by keyboard."""
 
 from __future__ import annotations
 
 import pytest
 
 import saddleback as sb
-from helpers import browser as looks
+from helpers import browser as checks
 from helpers import logs
 from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import evaluation_page, explorer_page, read_results, study_page, write
@@ -17,71 +17,74 @@ PAGES = ("explorer", "evaluation", "study")
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    made = {"explorer": explorer_page(), "evaluation": evaluation_page(evaluation())}
-    made["study"] = study_page(compared(folder / "store"))
-    return {name: write(text, folder / f"{name}.html") for name, text in made.items()}
+    texts = {"explorer": explorer_page(), "evaluation": evaluation_page(evaluation())}
+    texts["study"] = study_page(comparison(folder / "store"))
+    return {name: write(text, folder / f"{name}.html") for name, text in texts.items()}
 
 
 def evaluation():
-    """Two policies: one usable, and one refused, since its log has but eight episodes."""
+    """Two policies: one usable, and one refused, since its log has only eight episodes."""
     centres = sb.features.RBF([-3.0, -3.0], [3.0, 3.0], centres=3)
 
     def of(episodes, target):
         log = sb.Log(logs.columns([6] * episodes, "terminated", seed=3, following=False))
         return sb.evaluate(log, target, features=centres, gamma=0.9, path=True).as_dict()
 
-    found, few = of(300, {"uniform": "uniform", "first": "always:0"}), of(8, {"first": "always:0"})
-    found["verdicts"][1] = few["verdicts"][0]
-    assert [each["trust"] for each in found["verdicts"]] == ["usable", "refused"]
-    return found
+    result = of(300, {"uniform": "uniform", "first": "always:0"})
+    result["verdicts"][1] = of(8, {"first": "always:0"})["verdicts"][0]
+    assert [verdict["trust"] for verdict in result["verdicts"]] == ["usable", "refused"]
+    return result
 
 
-def compared(folder):
+def comparison(folder):
     """Three rules on the two-state problem over a grid of step sizes, some of which diverge."""
     problem = sb.problems.two_state(0.99, rewards=[[1, -1], [0.5, 2]])
     rules = {str(rule): rule for rule in (sb.GES(0.5), sb.GQ(0.5), sb.ExpectedSarsa(0.5))}
     sizes = tuple(0.1 * 2.0**j for j in range(-5, 6))
-    made = Comparison(
+    compared = Comparison(
         "two-state", lambda: problem, rules, Grid(sizes, sizes), 500, "steps",
         (0, 50, 100, 200, 300, 400, 500), 3, 0, 0.0,
         lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
     )  # fmt: skip
-    study = {"two-state": made.study()}
-    with Store.open(folder, study, "saddleback paper two-state") as store, threads(1) as place:
-        run_tasks(made.tasks(), store, place)
+    study = {"two-state": compared.study()}
+    with Store.open(folder, study, "saddleback paper two-state") as store, threads(1) as executor:
+        run_tasks(compared.tasks(), store, executor)
     return read_results(folder)
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("theme", looks.THEMES)
-@pytest.mark.parametrize("device", looks.WIDTHS)
-def test_looks(visit, pages, name, theme, device):
-    page = visit(pages[name], theme, looks.WIDTHS[device])
+@pytest.mark.parametrize("theme", checks.THEMES)
+@pytest.mark.parametrize("device", checks.WIDTHS)
+def test_charts_are_drawn_and_the_page_is_readable_and_accessible(
+    visit, pages, name, theme, device
+):
+    page = visit(pages[name], theme, checks.WIDTHS[device])
     assert page.evaluate("document.documentElement.dataset.theme") == theme
-    assert page.evaluate("document.documentElement.scrollWidth") <= looks.WIDTHS[device]
+    assert page.evaluate("document.documentElement.scrollWidth") <= checks.WIDTHS[device]
     for chart in page.locator(".chart").all():
         if chart.is_visible():
             assert chart.locator("svg [class*=mark-] > *").count() > 0, chart.get_attribute("id")
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    violations, undecided = looks.axe(page)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    violations, undecided = checks.axe(page)
     assert violations == {}
-    assert set(undecided) <= looks.REVIEWED
-    found = looks.contrasts(page)
-    assert {each["kind"] for each in found} == {"text", "line"}
-    faint = [each for each in found if each["ratio"] < {"text": 4.5, "line": 3.0}[each["kind"]]]
+    assert set(undecided) <= checks.REVIEWED
+    contrasts = checks.contrasts(page)
+    assert {mark["kind"] for mark in contrasts} == {"text", "line"}
+    limits = {"text": 4.5, "line": 3.0}
+    faint = [mark for mark in contrasts if mark["ratio"] < limits[mark["kind"]]]
     assert faint == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_keyboard_reaches_everything(visit, pages, name):
     page = visit(pages[name])
-    missed, reached = looks.tab_walk(page)
+    missed, reached = checks.tab_walk(page)
     assert missed == []
     assert reached > 5
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_theme_is_changed_by_key_and_paper_is_light(visit, pages, name):
+def test_the_theme_changes_by_keyboard_and_print_is_light(visit, pages, name):
     page = visit(pages[name], "dark")
     page.focus("#theme")
     page.keyboard.press("Enter")
@@ -92,41 +95,41 @@ def test_the_theme_is_changed_by_key_and_paper_is_light(visit, pages, name):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("#theme").is_visible()
     assert page.locator(".chart svg").first.is_visible()
-    if name == "study":  # without controls, but with what tells the lines apart
+    if name == "study":  # without controls, but with the legend
         assert page.locator(".rule").first.is_visible()
         assert not page.locator("#metric").is_visible()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_are_small_and_ask_for_nothing(pages, name):
+def test_pages_are_small_and_load_nothing(pages, name):
     text = pages[name].read_text(encoding="utf-8")
     assert 8e5 < len(text.encode()) < 4e6
     assert " src=" not in text.partition("<script")[0]
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_page_forbids_itself_requests_and_strange_scripts(browser, pages, name):
+def test_the_page_blocks_requests_and_injected_scripts(browser, pages, name):
     page = browser.new_page()
     page.goto(pages[name].as_uri())
     page.evaluate("""() => {
-      window.refused = [];
-      document.addEventListener("securitypolicyviolation", (each) => {
-        window.refused.push(each.effectiveDirective);
+      window.blocked = [];
+      document.addEventListener("securitypolicyviolation", (event) => {
+        window.blocked.push(event.effectiveDirective);
       });
       const add = (tag, set) => {
         document.body.append(Object.assign(document.createElement(tag), set));
       };
-      add("script", { textContent: "window.strange = 1" });
+      add("script", { textContent: "window.injected = 1" });
       add("img", { src: "http://127.0.0.1:9/x.png" });
       fetch("http://127.0.0.1:9/").catch(() => {});
     }""")
-    page.wait_for_function("window.refused.length >= 3")
-    assert set(page.evaluate("window.refused")) == {"script-src-elem", "img-src", "connect-src"}
-    assert page.evaluate("window.strange") is None
+    page.wait_for_function("window.blocked.length >= 3")
+    assert set(page.evaluate("window.blocked")) == {"script-src-elem", "img-src", "connect-src"}
+    assert page.evaluate("window.injected") is None
     page.close()
 
 
-def test_the_looks_notice_what_is_wrong(browser, tmp_path):
+def test_the_checks_detect_faults(browser, tmp_path):
     """The tests above can fail: a page with grey text, an unnamed control, one out of reach."""
     path = tmp_path / "bad.html"
     path.write_text(
@@ -137,8 +140,8 @@ def test_the_looks_notice_what_is_wrong(browser, tmp_path):
     )
     page = browser.new_page()
     page.goto(path.as_uri())
-    violations, _ = looks.axe(page)
+    violations, _ = checks.axe(page)
     assert {"label", "html-has-lang"} <= set(violations)
-    assert [round(each["ratio"], 1) for each in looks.contrasts(page)] == [1.4, 1.2]
-    assert looks.tab_walk(page)[0] == ["b"]
+    assert [round(mark["ratio"], 1) for mark in checks.contrasts(page)] == [1.4, 1.2]
+    assert checks.tab_walk(page)[0] == ["b"]
     page.close()

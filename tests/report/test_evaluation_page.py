@@ -1,4 +1,4 @@
-"""The page of an evaluation says what terminal and JSON say, and shows what it rests on."""
+"""The page of an evaluation agrees with terminal and JSON, and shows the evidence."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def text_of(page):
 
 
 def evil_log():
-    """A log whose columns and actions are called like HTML."""
+    """A log whose columns and actions have HTML for names."""
     frame = logs.columns([6] * 150, "terminated", d=2, seed=3)
     frame[EVIL], frame[SCRIPT] = frame.pop("obs_0"), frame.pop("obs_1")
-    for name in [each for each in frame if each.startswith(("next_", "mu_"))]:
+    for name in [name for name in frame if name.startswith(("next_", "mu_"))]:
         del frame[name]
     return sb.Log(frame, observations=[EVIL, SCRIPT], actions=[SCRIPT, "low", EVIL])
 
@@ -76,7 +76,7 @@ def results():
     centres = sb.features.RBF([-3.0, -3.0], [3.0, 3.0], centres=3)
     bare = logs.columns([6] * 150, "terminated", mu=False)
     del bare["behavior_prob"]
-    found = {
+    evaluations = {
         "good": sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True),
         "several": sb.evaluate(few, both, features=car.features, gamma=0.99, path=True),
         "evil": sb.evaluate(evil, {EVIL: "uniform"}, features=centres, gamma=0.9, path=True),
@@ -84,14 +84,14 @@ def results():
             sb.Log(bare), "uniform", features=centres, gamma=0.9, rule=sb.GES(0.0)
         ),
     }
-    return {name: each.as_dict() for name, each in found.items()}
+    return {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
 
 
 NAMES = ("good", "several", "evil", "without ratios")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_terminal_json_and_page_say_the_same(results, name):
+def test_terminal_json_and_page_agree(results, name):
     live = results[name]
     saved = json.loads(json.dumps(live))
     assert saved == live
@@ -118,14 +118,14 @@ def test_terminal_json_and_page_say_the_same(results, name):
         assert " ".join(warning.split()) in page
 
 
-def test_all_verdicts_are_tried(results):
-    trusts = {each["trust"] for found in results.values() for each in found["verdicts"]}
+def test_all_levels_of_trust_are_covered(results):
+    trusts = {v["trust"] for result in results.values() for v in result["verdicts"]}
     assert trusts == {"usable", "doubtful", "refused"}
 
 
-def test_a_refused_answer_leads_with_the_reason_and_is_grey(visit, results, tmp_path):
+def test_a_refused_estimate_leads_with_the_reason_and_is_grey(visit, results, tmp_path):
     page = visit(write(evaluation_page(results["several"]), tmp_path / "several.html"))
-    at = [each["trust"] for each in results["several"]["verdicts"]].index("refused")
+    at = [v["trust"] for v in results["several"]["verdicts"]].index("refused")
     card = page.locator(f"#verdict-{at}")
     assert "No answer, the estimate is refused: " in " ".join(card.inner_text().split())
     assert "bad" in card.get_attribute("class")
@@ -179,11 +179,11 @@ def test_charts_follow_their_controls_by_keyboard(visit, results, tmp_path):
     lines = caught.value.path().read_text().splitlines()
     assert lines[0] == "weight,share"
     pairs = np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]])
-    wanted = results["evil"]["tails"][EVIL]
-    assert np.allclose(pairs, [each for each in wanted if each[0] >= 0.01])
+    tails = results["evil"]["tails"][EVIL]
+    assert np.allclose(pairs, [pair for pair in tails if pair[0] >= 0.01])
 
 
-def test_axes_show_what_is_near_nothing(visit, results, tmp_path):
+def test_axes_show_values_at_and_near_zero(visit, results, tmp_path):
     """Steps at which no episode counts, and eigenvalues close to the axis."""
     changed = json.loads(json.dumps(results["good"]))
     name = next(iter(changed["ess_by_step"]))
@@ -191,7 +191,7 @@ def test_axes_show_what_is_near_nothing(visit, results, tmp_path):
     cloud = changed["verdicts"][0]["spectrum"]
     cloud["values"] = [[-1e-7, 0.0], [-1.0, 0.0]]
     page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
-    assert "leaves out the steps at which none counts" in page.inner_text(
+    assert "A logarithmic axis omits steps where it is 0" in page.inner_text(
         "#figure-ess-0 figcaption"
     )
     page.select_option("#ess-0-axis", "log")
@@ -201,46 +201,55 @@ def test_axes_show_what_is_near_nothing(visit, results, tmp_path):
     heights = [float(y) for y in re.findall(r"[ML][\d.-]+,([\d.-]+)", line)]
     assert len(heights) == len(changed["ess_by_step"][name]) - 3
     assert max(heights) > min(heights) + 50
-    tick = "document.querySelector('#spectrum-0 svg').textContent.includes('−0.01')"
+    tick = "document.querySelector('#spectrum-0 svg').textContent.includes('−10⁻²')"
     assert not page.evaluate(tick)
     page.select_option("#spectrum-0-axis", "symlog")
     page.wait_for_function(tick)
+    crowded = json.loads(json.dumps(changed))
+    crowded["verdicts"][0]["spectrum"]["values"] = [[-1e-7, 0.0], [-1e-3, 0.0], [-1.0, 0.0]]
+    other = visit(write(evaluation_page(crowded), tmp_path / "crowded.html"))
+    assert other.input_value("#spectrum-0-axis") == "symlog"
+    assert other.evaluate(tick)
 
 
-def test_a_tail_is_too_heavy_where_its_estimates_are_void(results):
+def test_a_tail_is_too_heavy_where_weighted_estimates_are_unreliable(results):
     """With few episodes the limit of k-hat is below ½."""
     changed = json.loads(json.dumps(results["good"]))
-    for each in changed["estimates"]:
-        each["k_hat"] = each["k_hat"] and 0.4
-    assert "k-hat is 0.40: light." in evaluation_page(changed)
+    for estimate in changed["estimates"]:
+        estimate["k_hat"] = estimate["k_hat"] and 0.4
+    assert "k̂ is 0.40: the tail is light." in evaluation_page(changed)
     changed["episodes"] = 25
     text = evaluation_page(changed)
-    assert "k-hat is 0.40: too heavy." in text
-    assert "up to 0.28, the dashed line" in text
+    assert "k̂ is 0.40: the tail is too heavy." in text
+    assert "With 25 episodes, k̂ up to 0.28 is acceptable (dashed line" in text
 
 
-def test_nothing_covered_is_said_and_drawn(visit, results, tmp_path):
+def test_a_coverage_of_zero_is_stated_and_drawn(visit, results, tmp_path):
     changed = json.loads(json.dumps(results["good"]))
     parts = changed["verdicts"][0]["support"]["parts"]
     parts[0]["coverage"] = 0.0
     page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
-    said = page.inner_text("#figure-coverage-0 figcaption")
-    assert said.endswith(f"Least covered: {parts[0]['where']}, 0%.")
+    caption = page.inner_text("#figure-coverage-0 figcaption")
+    assert caption.endswith(f"Least covered: {parts[0]['where']}, 0%.")
     texts = page.locator("#coverage-0 .mark-text text").all_text_contents()
     assert "0%" in texts
 
 
-def test_what_lies_beyond_the_picture_has_an_arrow(visit, results, tmp_path):
+def test_intervals_that_leave_the_axis_have_an_arrow(visit, results, tmp_path):
     changed = json.loads(json.dumps(results["good"]))
     changed["estimates"][-1] |= {"value": 1e6, "low": 1e5, "high": 1e7, "k_hat": 2.0}
     page = visit(write(evaluation_page(changed), tmp_path / "page.html"))
     assert page.locator("#forest-0 svg").text_content().count("▶") == 1
-    assert "An arrow points to what lies beyond" in page.inner_text("#figure-forest-0 figcaption")
+    assert "An arrow marks an interval that leaves the axis" in page.inner_text(
+        "#figure-forest-0 figcaption"
+    )
     inside = changed["estimates"][0]["value"]
     changed["estimates"][-1] |= {"value": inside, "low": -1e5, "high": 1e5}
     both = visit(write(evaluation_page(changed), tmp_path / "both.html"))
     assert re.findall("[◀▶]", both.locator("#forest-0 svg").text_content()) == ["◀", "▶"]
-    assert "An arrow points to what lies beyond" in both.inner_text("#figure-forest-0 figcaption")
+    assert "An arrow marks an interval that leaves the axis" in both.inner_text(
+        "#figure-forest-0 figcaption"
+    )
     path = write(evaluation_page(results["good"]), tmp_path / "good.html")
     assert "▶" not in visit(path).locator("#forest-0 svg").text_content()
 
@@ -257,41 +266,71 @@ def test_csv_cannot_begin_a_formula(visit, results, tmp_path):
 
 @pytest.mark.parametrize("episodes", [2, 10, 11])
 def test_few_episodes_make_a_page(episodes):
-    """Weights are never enough then, and there is no line that they could follow."""
+    """There are too few weights for a tail, and no line to compare it with."""
     walk = sb.problems.random_walk(0.9, target_right=0.6)
     features = sb.features.OneHot(walk.mdp.n_states)
     log = sb.collect(walk, episodes=episodes, rng=0)
-    found = sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True)
-    assert "the dashed line; a tail" not in evaluation_page(found.as_dict())
+    result = sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True)
+    assert "(dashed line: a flatter tail" not in evaluation_page(result.as_dict())
 
 
 def test_all_eigenvalues_are_drawn(results):
     changed = json.loads(json.dumps(results["good"]))
     changed["verdicts"][0]["spectrum"]["values"] = [[-0.001 * k, 0.0] for k in range(1, 801)]
     page = evaluation_page(changed)
-    found = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
-    rows = [row for row in found["figures"]["spectrum-0"]["rows"] if row["of"] == "Â"]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+    rows = [row for row in data["figures"]["spectrum-0"]["rows"] if row["of"] == "Â"]
     assert len(rows) == 800
 
 
-def test_what_was_refused_is_grey_along_the_trace(results):
+def test_a_refused_estimate_is_grey_over_lambda(results):
     changed = json.loads(json.dumps(results["good"]))
-    for trust, colour in (("usable", "var(--c1)"), ("refused", "var(--muted)")):
+    for trust, colour in (("usable", "var(--blue)"), ("refused", "var(--muted)")):
         changed["verdicts"][0]["trust"] = trust
         page = evaluation_page(changed)
-        found = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
-        assert found["figures"]["path-0"]["spec"]["layer"][0]["mark"]["color"] == colour
+        data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+        assert data["figures"]["path-0"]["spec"]["layer"][1]["mark"]["color"] == colour
+
+
+def test_the_axis_over_lambda_holds_the_interval(results):
+    verdict = results["good"]["verdicts"][0]
+    page = evaluation_page(results["good"])
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page).group(1))
+    band = data["figures"]["path-0"]["spec"]["layer"][0]["data"]["values"]
+    assert band == [{"low": verdict["low"], "high": verdict["high"]}]
+    assert "than the width of its 95% CI (band)" in page
+
+
+def test_numbers_have_a_minus_sign_and_the_head_names_the_file(results):
+    changed = json.loads(json.dumps(results["evil"]))
+    changed["made"] = {"command": "saddleback evaluate 'my log.parquet' --gamma 0.9", "seed": 0}
+    changed["made"]["versions"] = {"python": "3"}
+    text = text_of(evaluation_page(changed))
+    assert f"Log: my log.parquet, {changed['episodes']} episodes. Policies" in text
+    card = text[text.index("Data card") : text.rindex("Reproduction")]
+    assert re.search(r"min −\d", card)
+    assert not re.search(r"-\d", card.replace("low=(-3.0, -3.0)", ""))
+    changed["made"]["date"] = "2025-01-31"
+    assert "episodes, evaluated 2025-01-31." in text_of(evaluation_page(changed))
+
+
+def test_the_line_of_the_logged_policy_is_unbroken(visit, results, tmp_path):
+    page = visit(write(evaluation_page(results["good"]), tmp_path / "page.html"))
+    dashed = page.locator("#forest-0 .mark-rule line[stroke-dasharray='5,4']")
+    assert dashed.count() == 1
+    height = page.evaluate("document.querySelector('#forest-0 svg').getBoundingClientRect().height")
+    assert abs(float(dashed.get_attribute("y2"))) > 0.7 * height
 
 
 def test_a_path_without_values_is_not_drawn(results):
     changed = json.loads(json.dumps(results["good"]))
     assert 'id="path-0"' in evaluation_page(changed)
-    for each in changed["paths"].values():
-        each["lambda"] = [[lam, None] for lam, _ in each["lambda"]]
+    for path in changed["paths"].values():
+        path["lambda"] = [[lam, None] for lam, _ in path["lambda"]]
     assert 'id="path-0"' not in evaluation_page(changed)
 
 
-def test_what_was_not_made_is_not_shown(results):
+def test_missing_parts_of_a_result_are_omitted(results):
     page = evaluation_page(results["without ratios"])
     for kind in ("ess", "tail", "path"):
         assert f'id="{kind}-0"' not in page
@@ -301,10 +340,10 @@ def test_what_was_not_made_is_not_shown(results):
         for k, v in results["good"].items()
         if k not in ("tails", "fingerprint", "observations")
     }
-    assert "not kept" in evaluation_page(old)
+    assert "not saved" in evaluation_page(old)
 
 
-def test_long_episodes_and_no_verdict_make_a_page_too(results):
+def test_long_episodes_and_a_missing_verdict_make_a_page(results):
     long = json.loads(json.dumps(results["good"]))
     (name,) = long["ess_by_step"]
     long["ess_by_step"][name] = [1e5 / (1 + t) for t in range(200_000)]
@@ -321,28 +360,28 @@ def test_long_episodes_and_no_verdict_make_a_page_too(results):
 
 @pytest.mark.parametrize("n", [30, 3000])
 def test_the_tail_is_that_of_the_weights(n):
-    logs_ = np.random.default_rng(n).normal(0, 2, n)
-    found = tail(logs_)
-    weights = np.exp(logs_) / np.exp(logs_).mean()
-    for weight, share in found:
+    log_weights = np.random.default_rng(n).normal(0, 2, n)
+    pairs = tail(log_weights)
+    weights = np.exp(log_weights) / np.exp(log_weights).mean()
+    for weight, share in pairs:
         assert share == pytest.approx((weights >= weight * (1 - 1e-12)).mean())
-    assert found[0, 0] == pytest.approx(weights.max())
-    assert found[-1, 1] == 1.0
-    assert len(found) <= 80
-    assert np.isfinite(pareto_k(logs_))
+    assert pairs[0, 0] == pytest.approx(weights.max())
+    assert pairs[-1, 1] == 1.0
+    assert len(pairs) <= 80
+    assert np.isfinite(pareto_k(log_weights))
     assert tail(np.full(4, -np.inf)).shape == (0, 2)
 
 
-def test_coverage_of_the_parts_is_that_of_the_whole(results):
+def test_coverage_of_the_parts_adds_up(results):
     (verdict,) = results["evil"]["verdicts"]
     support = verdict["support"]
     for column in (EVIL, SCRIPT):
-        parts = [each for each in support["parts"] if each["column"] == column]
+        parts = [part for part in support["parts"] if part["column"] == column]
         assert len(parts) > 5
-        assert sum(each["share"] for each in parts) == pytest.approx(1.0)
-        total = sum(each["share"] * each["coverage"] for each in parts)
+        assert sum(part["share"] for part in parts) == pytest.approx(1.0)
+        total = sum(part["share"] * part["coverage"] for part in parts)
         assert total == pytest.approx(support["coverage"])
-        assert sum(each["rows"] for each in parts) == results["evil"]["steps"]
+        assert sum(part["rows"] for part in parts) == results["evil"]["steps"]
 
 
 def test_the_fingerprint_is_of_the_episodes():
@@ -356,12 +395,12 @@ def test_the_fingerprint_is_of_the_episodes():
 
     first = of(frame)
     assert re.fullmatch("[0-9a-f]{16}", first)
-    assert of({name: each[order] for name, each in frame.items()}) == first
+    assert of({name: column[order] for name, column in frame.items()}) == first
     assert of(frame | {"reward": frame["reward"] + 1.0}) != first
 
 
 def run(*arguments):
-    return CliRunner().invoke(group, [str(each) for each in arguments])
+    return CliRunner().invoke(group, [str(argument) for argument in arguments])
 
 
 def test_evaluate_writes_a_page_of_a_log_and_of_statistics(tmp_path):
@@ -383,20 +422,20 @@ def test_evaluate_writes_a_page_of_a_log_and_of_statistics(tmp_path):
     assert run("stats", path, *setting, "--out", sums, "--quiet").exit_code == 0
     done = run("evaluate", sums, "--report", out, "--quiet")
     assert done.exit_code in (0, 3, 4), done.output
-    again = text_of(out.read_text(encoding="utf-8"))
-    assert result["fingerprint"] in again
-    assert "the estimate is " in again
+    text = text_of(out.read_text(encoding="utf-8"))
+    assert result["fingerprint"] in text
+    assert "the estimate is " in text
 
 
 def test_pages_that_cannot_be_written_are_refused_before_any_work(tmp_path, monkeypatch):
     path = tmp_path / "none.parquet"
-    for out, said in (
+    for out, message in (
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "x.html", "there is no folder"),
     ):
         done = run("evaluate", path, "--target", "uniform", "--report", out)
         assert done.exit_code == 2
-        assert said in " ".join(done.stderr.split())
+        assert message in " ".join(done.stderr.split())
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
     done = run("evaluate", path, "--target", "uniform", "--report", tmp_path / "x.html")
     assert done.exit_code == 2

@@ -19,17 +19,11 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, NullLocator
 
+from saddleback._palette import CATEGORICAL, LIGHT
 from saddleback.errors import InvalidParameter
 
-COLOURS = {
-    "blue": "#0072B2",
-    "orange": "#D55E00",
-    "green": "#009E73",
-    "pink": "#CC79A7",
-    "purple": "#AA4499",
-    "black": "#222222",
-}
-"""Colours with at least 3:1 contrast on white that stay apart without red-green vision."""
+COLOURS = {name: LIGHT[name] for name in (*CATEGORICAL, "black")} | {"pink": "#CC79A7"}
+"""Colours by name: those of the pages, and one more."""
 
 GREY = "#767676"
 """Colour of captions, and of values that are not reliable."""

@@ -1,99 +1,108 @@
-"""The charts below the forest plot of an evaluation: ratios, coverage, spectrum, λ."""
+"""The charts below the forest plot of an evaluation: weights, coverage, spectrum, λ."""
 
 from __future__ import annotations
 
 import math
 
 from saddleback.evaluation.weighted_estimate import threshold, told_apart
-from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
-from saddleback.report.vega import Plain, axis, decades, figure
+from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED
+from saddleback.report.vega import Record, axis, chart, figure, log_axis, with_minus
 from saddleback.verdict.text_report import Row, has_ceiling
 
-MOST = 600
+MAX_EIGENVALUES = 600
 """Most eigenvalues of resamples that are drawn: those with the largest real parts."""
 
 DOT = {"filled": True, "size": 30, "color": COLOURS[0]}
 """Points on a line."""
 
-STEPS = 500
-"""Most steps of which the effective sample size is drawn."""
+MAX_STEPS = 500
+"""Most steps whose effective sample size is drawn."""
 
-LIGHTEST = 0.01
-"""Weight, in means, from which on a weight is drawn."""
+MIN_WEIGHT = 0.01
+"""Smallest weight that is drawn, relative to the mean."""
+
+CROWDED = 0.02
+"""Eigenvalues are crowded if half of them are this close to 0, relative to the largest."""
 
 
-def effective(
-    k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]
-) -> Plain | None:
-    """Draw how many episodes still count, step by step."""
+def effective_sample_size(
+    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
+) -> Record | None:
+    """Draw the effective sample size step by step."""
     steps = result.get("ess_by_step", {}).get(name)
     if not steps:
         return None
-    kept = {round(k * (len(steps) - 1) / (STEPS - 1)) for k in range(STEPS)}
+    kept = {round(k * (len(steps) - 1) / (MAX_STEPS - 1)) for k in range(MAX_STEPS)}
     rows = [
-        {"step": t + 1, "ess": each}
-        for t, each in enumerate(steps)
-        if each is not None and (len(steps) <= STEPS or t in kept)
+        {"step": t + 1, "ess": size}
+        for t, size in enumerate(steps)
+        if size is not None and (len(steps) <= MAX_STEPS or t in kept)
     ]
     n, last = result["episodes"], steps[-1]
     half = next((row["step"] for row in rows if row["ess"] < n / 2), None)
-    words = f"Of {n:,} episodes {last:,.0f} count after the last step"
-    words += f"; fewer than half from step {half} on." if half else "."
-    words += " The dashed line is all of them."
+    caption = f"At the last step the effective sample size is {last:,.0f} of {n:,} episodes"
+    caption += f"; it is below half from step {half} on." if half else "."
+    caption += f" Dashed line: all {n:,} episodes."
     if any(row["ess"] <= 0 for row in rows):
-        words += " A logarithmic axis leaves out the steps at which none counts."
+        caption += " A logarithmic axis omits steps where it is 0."
     spec = chart(
-        "Effective number of episodes at each step", 220,
+        "Effective sample size at each step", 220,
         layer=[
             {"mark": {"type": "line", "color": COLOURS[0], "point": len(rows) < 40 and DOT},
              "encoding": {
                  "x": axis("step", "step of the episode", scale={"nice": False, "zero": False},
-                           axis={"tickMinStep": 1, "format": ",d"}),
-                 "y": axis("ess", "effective episodes", scale={"zero": True}),
-                 "tooltip": [{"field": "step"}, {"field": "ess", "format": ".1f"}]}},
+                           axis={"tickMinStep": 1, "tickCount": 8, "format": ",d"}),
+                 "y": axis("ess", "effective sample size", scale={"zero": True}),
+                 "tooltip": [{"field": "step"}, {"field": "ess", "title": "ESS",
+                                                 "format": ".1f"}]}},
             {"data": {"values": [{"n": n}]},
              "mark": {"type": "rule", "color": MUTED, "strokeDash": [4, 3], "aria": False},
              "encoding": {"y": {"field": "n", "type": "quantitative"}}},
         ],
     )  # fmt: skip
-    ways = {"linear": "linear", "log": "logarithmic"}
-    return figure(k, "ess", "Effective sample size by step", words, spec, rows, axis="y", ways=ways)
+    return figure(
+        k, "ess", "Effective sample size by step", caption, spec, rows, axis="y",
+        scales={"linear": "linear", "log": "logarithmic"},
+    )  # fmt: skip
 
 
-def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]) -> Plain | None:
-    """Draw how heavy the tail of the weights is."""
+def weight_tail(
+    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
+) -> Record | None:
+    """Draw the tail of the importance weights."""
     pairs = result.get("tails", {}).get(name)
     shape = next(
-        (each["k_hat"] for each in result["estimates"]
-         if each["target"] == name and each["k_hat"] is not None), None,
+        (estimate["k_hat"] for estimate in result["estimates"]
+         if estimate["target"] == name and estimate["k_hat"] is not None), None,
     )  # fmt: skip
     if not pairs:
         return None
-    rows = [{"weight": w, "share": share} for w, share in pairs if w >= LIGHTEST]
+    rows = [{"weight": w, "share": share} for w, share in pairs if w >= MIN_WEIGHT]
     if not rows:
         return None
     limit = threshold(result["episodes"])
-    words, line = "Too few different weights for k-hat.", []
+    caption, line = "There are too few distinct weights to estimate k̂.", []
     if shape is not None:
-        grade = "too heavy" if shape > limit else "light" if shape <= 0.5 else "usable"
-        line = steepness(rows, limit, result["episodes"])
-        dashed = ", the dashed line; a tail that falls less steeply makes them void"
-        words = (
-            f"k-hat is {told_apart(shape, limit)[0]}: {grade}. With so many episodes weighted "
-            f"estimates can be used up to {told_apart(shape, limit)[1]}{dashed * bool(line)}."
+        tail = "too heavy" if shape > limit else "light" if shape <= 0.5 else "acceptable"
+        line = limiting_tail(rows, limit, result["episodes"])
+        dashed = " (dashed line: a flatter tail makes weighted estimates unreliable)" * bool(line)
+        k_hat, highest = told_apart(shape, limit)
+        caption = (
+            f"k̂ is {k_hat}: the tail is {tail}. With {result['episodes']:,} episodes, k̂ up to "
+            f"{highest} is acceptable{dashed}."
         )
     if len(rows) < len(pairs):
-        words += f" Weights below {LIGHTEST:g} are not drawn."
+        caption += f" Weights below {MIN_WEIGHT:g} of the mean are omitted."
     log = {"type": "log", "nice": False}
-    reach = [0.7 * rows[0]["share"], 1.2 * rows[-1]["share"]]
+    domain = [0.7 * rows[0]["share"], 1.2 * rows[-1]["share"]]
     spec = chart(
-        "Share of episodes whose weight is at least so large, both on logarithmic axes", 220,
+        "Fraction of episodes with at least a given importance weight, on logarithmic axes", 220,
         encoding={
-            "x": axis("weight", "weight of an episode, in means", scale=log,
-                       axis={"format": "~g", "values": decades(rows, "weight")}),
-            "y": axis("share", "share with at least that", scale=log | {"domain": reach},
-                       axis={"format": "~g", "values": decades(rows, "share")}),
-            "tooltip": [{"field": "weight", "format": ".4g"}, {"field": "share", "format": ".4g"}],
+            "x": axis("weight", "episode weight ÷ mean", scale=log, axis=log_axis(rows, "weight")),
+            "y": axis("share", "fraction of episodes ≥ x", scale=log | {"domain": domain},
+                      axis=log_axis(rows, "share")),
+            "tooltip": [{"field": "weight", "title": "weight ÷ mean", "format": ".4g"},
+                        {"field": "share", "title": "fraction", "format": ".4g"}],
         },
         layer=[
             {"mark": {"type": "line", "color": COLOURS[3],
@@ -103,45 +112,48 @@ def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
                       "aria": False}},
         ],
     )  # fmt: skip
-    return figure(k, "tail", "Tail of the ratios", words, spec, rows)
+    return figure(k, "tail", "Tail of the importance weights", caption, spec, rows)
 
 
-def steepness(rows: list[Plain], shape: float, n: int) -> list[Plain]:
-    """Return two points of w^(−1/k), from where the tail begins that k-hat is fitted to, if any."""
+def limiting_tail(rows: list[Record], shape: float, n: int) -> list[Record]:
+    """Return two points of w^(−1/k), from the start of the tail that k̂ is fitted to, if any."""
     fitted = min(0.2, 3 / math.sqrt(n))
-    first = next((row for row in rows if row["share"] >= fitted), rows[-1])
-    far = rows[0]["weight"]
-    if shape <= 0 or far <= first["weight"]:
+    start = next((row for row in rows if row["share"] >= fitted), rows[-1])
+    largest = rows[0]["weight"]
+    if shape <= 0 or largest <= start["weight"]:
         return []
-    falls = (far / first["weight"]) ** (-1 / shape)
-    return [first, {"weight": far, "share": first["share"] * falls}]
+    factor = (largest / start["weight"]) ** (-1 / shape)
+    return [start, {"weight": largest, "share": start["share"] * factor}]
 
 
 def coverage(
-    k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]
-) -> Plain | None:
-    """Draw, along a column of the log, how much of what the policy does the data cover."""
+    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
+) -> Record | None:
+    """Draw, along a column of the log, which fraction of the policy the data cover."""
     support = None if verdict is None else verdict["support"]
     parts = (support or {}).get("parts")
     if support is None or not parts:
         return None
-    columns = list(dict.fromkeys(each["column"] for each in parts))
-    worst = min(parts, key=lambda each: (each["coverage"], -each["share"]))
-    rows = [each | {"order": at} for at, each in enumerate(parts)]
-    most = max(sum(each["column"] == name for each in parts) for name in columns)
-    words = (
-        f"{support['coverage']:.1%} of what the policy does rests on at least 10 rows. Least "
-        f"covered: {worst['where']}, {worst['coverage']:.0%}."
+    columns = list(dict.fromkeys(part["column"] for part in parts))
+    worst = min(parts, key=lambda part: (part["coverage"], -part["share"]))
+    rows = [
+        part | {"where": with_minus(part["where"]), "order": order}
+        for order, part in enumerate(parts)
+    ]
+    most = max(sum(part["column"] == name for part in parts) for name in columns)
+    caption = (
+        f"{support['coverage']:.1%} of the target policy's probability mass has at least 10 "
+        f"effective rows. Least covered: {with_minus(worst['where'])}, {worst['coverage']:.0%}."
     )
     grade = (
         "datum.coverage >= 0.95 ? 'covered' : datum.coverage >= 0.75 ? 'doubtful' : 'not covered'"
     )
     where = {"field": "where", "type": "nominal", "sort": {"field": "order", "op": "min"},
              "title": None, "axis": {"labelLimit": 200}}  # fmt: skip
-    x = axis("coverage", "share covered", scale={"domain": [0, 1.25], "nice": False},
+    x = axis("coverage", "fraction covered", scale={"domain": [0, 1.25], "nice": False},
              axis={"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]})  # fmt: skip
     spec = chart(
-        "Share of the policy's probability that rests on enough rows, by part of a column",
+        "Fraction of the policy's probability with enough rows, by part of a column",
         22 * most, params=[{"name": "column", "value": worst["column"]}],
         transform=[{"filter": "datum.column === column"}, {"calculate": grade, "as": "grade"}],
         layer=[
@@ -150,8 +162,8 @@ def coverage(
                  "x": x, "y": where,
                  "color": {"field": "grade", "type": "nominal", "scale": {
                      "domain": ["covered", "doubtful", "not covered"],
-                     "range": ["var(--good)", "var(--doubt)", BAD]},
-                     "legend": {"title": None, "orient": "top", "columns": 2}},
+                     "range": [GOOD, DOUBT, BAD]},
+                     "legend": {"title": None, "orient": "top", "columns": 3}},
                  "tooltip": [{"field": "where", "title": "part"},
                              {"field": "share", "title": "share of the policy", "format": ".1%"},
                              {"field": "coverage", "format": ".1%"},
@@ -161,47 +173,47 @@ def coverage(
         ],
     )  # fmt: skip
     return figure(
-        k, "coverage", "Coverage", words, spec, rows, columns=columns, column=worst["column"]
+        k, "coverage", "Coverage", caption, spec, rows, columns=columns, column=worst["column"]
     )
 
 
 def spectrum(
-    k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]
-) -> Plain | None:
+    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
+) -> Record | None:
     """Draw the eigenvalues of Â, and of its resamples."""
     cloud = None if verdict is None else verdict["spectrum"]
     if cloud is None:
         return None
-    per_draw = max(1, MOST // max(1, cloud["draws"]))
+    per_draw = max(1, MAX_EIGENVALUES // max(1, cloud["draws"]))
     rows = [{"of": "Â", "draw": 0, "re": re, "im": im} for re, im in cloud["values"]]
     rows += [
-        {"of": "resample", "draw": at + 1, "re": re, "im": im}
-        for at, draw in enumerate(cloud["cloud"][:MOST])
+        {"of": "resample", "draw": number, "re": re, "im": im}
+        for number, draw in enumerate(cloud["cloud"][:MAX_EIGENVALUES], start=1)
         for re, im in draw[:per_draw]
     ]
-    words = (
-        f"Â is {cloud['word']}: {cloud['stable']} of {cloud['draws']} resamples of the episodes "
-        "have all eigenvalues left of the axis."
+    caption = (
+        f"Â is {cloud['word']}: in {cloud['stable']} of {cloud['draws']} resamples of the episodes "
+        "all eigenvalues lie left of the axis."
     )
     drawn = min(per_draw, len(cloud["cloud"][0]))
     if drawn < len(cloud["values"]):
-        words += f" Of each resample the {drawn} with the largest real parts are drawn."
+        caption += f" Each resample is drawn by the {drawn} with the largest real parts."
     scale = {"domain": ["Â", "resample"]}
-    left, right = (edge(each["re"] for each in rows) for edge in (min, max))
-    wide = max(right, 0.0) - min(left, 0.0) or 1.0
-    up = max(0.05 * wide, 1.1 * max(abs(each["im"]) for each in rows))
-    across = [min(left, 0.0) - 0.04 * wide, max(right, 0.0) + 0.06 * wide]
-    close = max(1e-9 * wide, min((abs(each["re"]) for each in rows if each["re"]), default=wide))
+    left, right = (edge(row["re"] for row in rows) for edge in (min, max))
+    width = max(right, 0.0) - min(left, 0.0) or 1.0
+    up = max(0.05 * width, 1.1 * max(abs(row["im"]) for row in rows))
+    domain = [min(left, 0.0) - 0.04 * width, max(right, 0.0) + 0.06 * width]
+    nearest = max(1e-9 * width, min((abs(row["re"]) for row in rows if row["re"]), default=width))
     spec = chart(
         "Eigenvalues of Â and of its resamples in the complex plane", 260,
-        usermeta={"constant": close},
+        usermeta={"constant": nearest},
         layer=[
             {"mark": {"type": "point", "filled": True, "opacity": 1, "strokeWidth": 1},
              "encoding": {
-                 "x": axis("re", "real part", scale={"domain": across, "nice": False},
-                            axis={"tickCount": 6}),
+                 "x": axis("re", "real part", scale={"domain": domain, "nice": False},
+                           axis={"tickCount": 6}),
                  "y": axis("im", "imaginary part", scale={"domain": [-up, up], "nice": False},
-                            axis={"tickCount": 5}),
+                           axis={"tickCount": 5}),
                  "color": {"field": "of", "type": "nominal",
                            "scale": scale | {"range": [COLOURS[0], COLOURS[1]]},
                            "legend": {"title": None, "orient": "top"}},
@@ -216,46 +228,57 @@ def spectrum(
              "encoding": {"x": {"field": "zero", "type": "quantitative"}}},
         ],
     )  # fmt: skip
-    ways = {"linear": "linear", "symlog": "logarithmic from 0"}
-    return figure(k, "spectrum", "Spectrum of Â", words, spec, rows, axis="x", ways=ways)
+    scales = {"linear": "linear", "symlog": "logarithmic on both sides of 0"}
+    near_zero = sum(abs(re) < CROWDED * width for re, _ in cloud["values"])
+    if near_zero > len(cloud["values"]) / 2:
+        scales = dict(reversed(scales.items()))
+    return figure(k, "spectrum", "Spectrum of Â", caption, spec, rows, axis="x", scales=scales)
 
 
-def path(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row]) -> Plain | None:
-    """Draw the value along λ."""
-    along = result["paths"].get(name, {}).get("lambda", ())
-    rows = [{"λ": lam, "value": value} for lam, value in along if value is not None]
+def lambda_path(
+    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
+) -> Record | None:
+    """Draw the value over λ, on an axis that holds the interval of the estimate used."""
+    path = result["paths"].get(name, {}).get("lambda", ())
+    rows = [{"λ": lam, "value": value} for lam, value in path if value is not None]
     if len(rows) < 2:
         return None
-    values = [each["value"] for each in rows]
-    moved = max(values) - min(values)
-    words = f"From λ = {rows[0]['λ']:g} to {rows[-1]['λ']:g} the value moves by {moved:.3g}."
+    values = [row["value"] for row in rows]
+    change = max(values) - min(values)
+    caption = f"From λ = {rows[0]['λ']:g} to {rows[-1]['λ']:g} the estimate changes by {change:.3g}"
     refused = verdict is not None and verdict["trust"] == "refused"
     colour = MUTED if refused else COLOURS[0]
+    layers: list[Record] = []
     if verdict is not None and verdict["high"] is not None and math.isfinite(verdict["high"]):
-        wide = verdict["high"] - verdict["low"]
-        than = "more" if moved > wide else "no more"
-        words += f" That is {than} than the width of its interval, {wide:.3g}."
-    flat = {} if moved else {"domain": [values[0] - 1, values[0] + 1]}
+        low, high = verdict["low"], verdict["high"]
+        comparison = "more" if change > high - low else "less"
+        caption += f", {comparison} than the width of its 95% CI (band), {high - low:.3g}"
+        layers.append(
+            {"data": {"values": [{"low": low, "high": high}]},
+             "mark": {"type": "rect", "color": colour, "opacity": 0.14, "aria": False},
+             "encoding": {"y": axis("low", "value"), "y2": {"field": "high"}, "x": None,
+                          "tooltip": None}}
+        )  # fmt: skip
+    caption += "."
+    flat = {} if change or layers else {"domain": [values[0] - 1, values[0] + 1]}
     ceiling = result["lambda_ceiling"].get(name)
-    layers: list[Plain] = [
-        {"mark": {"type": "line", "color": colour, "point": DOT | {"color": colour}}}
-    ]
+    layers.append({"mark": {"type": "line", "color": colour, "point": DOT | {"color": colour}}})
     if ceiling is not None and ceiling <= 1:
         own = verdict is not None and has_ceiling(verdict)
         whose = "The trace has" if own else "An importance trace (GES, GQ) would have"
-        words += f" {whose} a bounded variance up to λ = {ceiling:.2f}, the dashed line"
-        words += "." if own else f"; that of {result['rule']} has no such limit."
+        caption += f" {whose} bounded variance up to λ = {ceiling:.2f} (dashed line)"
+        caption += "." if own else f"; the trace of {result['rule']} has no such limit."
         layers.append(
-            {"data": {"values": [{"at": ceiling}]},
+            {"data": {"values": [{"ceiling": ceiling}]},
              "mark": {"type": "rule", "strokeDash": [5, 4], "color": COLOURS[1], "aria": False},
-             "encoding": {"x": {"field": "at", "type": "quantitative"}, "y": None}}
+             "encoding": {"x": {"field": "ceiling", "type": "quantitative"}, "y": None}}
         )  # fmt: skip
     spec = chart(
-        "Value of the closed form along λ", 220, layer=layers,
+        "Value of the closed-form estimate over λ", 220, layer=layers,
         encoding={
-            "x": axis("λ", "λ", scale={"domain": [0, 1]}),
+            "x": axis("λ", "λ", scale={"domain": [0, 1]}, axis={"tickCount": 6}),
             "y": axis("value", "value", scale={"zero": False} | flat),
             "tooltip": [{"field": "λ"}, {"field": "value", "format": ".5g"}],
         },
     )  # fmt: skip
-    return figure(k, "path", "Along λ", words, spec, rows)
+    return figure(k, "path", "Sensitivity to λ", caption, spec, rows)

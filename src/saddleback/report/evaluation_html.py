@@ -1,20 +1,23 @@
-"""An evaluation as a page: the verdict first, then what it rests on.
+"""An evaluation as a page: the verdict first, then the evidence for it.
 
-Everything is read from the plain data that `Evaluation.as_dict` gives and JSON holds, and said in
-the words of the terminal, so that the three cannot differ.
+Everything is read from the plain data that `Evaluation.as_dict` returns and JSON holds, and uses
+the sentences of the terminal, so that the three cannot differ.
 """
 
 from __future__ import annotations
 
+import itertools
+import shlex
 from typing import Any
 
 from saddleback.report import evaluation_charts as charts
 from saddleback.report.forest_chart import forest
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
+from saddleback.report.vega import with_minus
+from saddleback.verdict.number_format import number
 from saddleback.verdict.result import Evaluation
 from saddleback.verdict.text_report import (
-    MARKS,
     answer,
     baseline_line,
     failed_checks,
@@ -32,11 +35,20 @@ BANNERS = {
 }  # fmt: skip
 """Class and sign of the banner, by the outcome of the answer."""
 
-LEVEL = {"usable": "good", "doubtful": "doubt", "refused": "bad", "not checked": ""}
+LEVELS = {
+    "usable": ("good", "passed"), "doubtful": ("doubt", "doubtful"), "refused": ("bad", "refused"),
+    "not checked": ("", "not checked"),
+}  # fmt: skip
+"""Class and label of the result of a check."""
+
+CHARTS = (
+    forest, charts.effective_sample_size, charts.weight_tail, charts.coverage, charts.spectrum,
+    charts.lambda_path,
+)  # fmt: skip
 
 
 def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
-    """Return the page of a result: an `Evaluation`, or what its JSON holds.
+    """Return the page of a result: an `Evaluation`, or its JSON as a dictionary.
 
     Examples
     --------
@@ -50,86 +62,103 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     """
     if isinstance(result, Evaluation):
         result = result.as_dict()
-    verdicts = {each["target"]: each for each in result["verdicts"]}
-    names = list(dict.fromkeys(each["target"] for each in result["estimates"]))
+    verdicts = {verdict["target"]: verdict for verdict in result["verdicts"]}
+    names = list(dict.fromkeys(estimate["target"] for estimate in result["estimates"]))
     targets = [_target(k, name, result, verdicts.get(name)) for k, name in enumerate(names)]
     figures = {
         figure["id"]: {part: figure[part] for part in ("spec", "rows", "file")}
-        for each in targets
-        for figure in each["figures"]
+        for target in targets
+        for figure in target["figures"]
     }
     several = len(names) > 1
     sections = [("verdict", "Verdict")]
-    sections += [(f"policy-{k}", name if several else "Why") for k, name in enumerate(names)][:6]
-    sections += [("data-card", "Data"), ("again", "Reproduction")]
+    sections += [(f"policy-{k}", name if several else "Evidence") for k, name in enumerate(names)][
+        :6
+    ]
+    sections += [("data-card", "Data"), ("reproduction", "Reproduction")]
     return page(
         "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
         result=result, targets=targets, several=several, card=_card(result),
-        made=result.get("made"), drawn=any(each["spectrum"] for each in result["verdicts"]),
+        made=result.get("made"), source=_source(result.get("made")),
+        drawn=any(verdict["spectrum"] for verdict in result["verdicts"]),
     )  # fmt: skip
 
 
 def _target(
     k: int, name: str, result: dict[str, Any], verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what the template shows of one target policy."""
-    told, notes = rows(result, name, verdict)
-    found: dict[str, Any] = {
-        "k": k, "name": name, "verdict": verdict, "rows": told,
+    """Return the data that the template shows for one target policy."""
+    table, notes = rows(result, name, verdict)
+    banner, sign = BANNERS[answer(verdict).outcome]
+    target: dict[str, Any] = {
+        "k": k, "name": name, "verdict": verdict, "rows": table, "banner": banner, "sign": sign,
         "notes": [(", ".join(methods), note) for note, methods in notes.items()],
         "answer": answer(verdict).text, "statements": [], "failed": [], "gates": [], "policy": "",
         "refused": verdict is not None and verdict["trust"] == "refused",
     }  # fmt: skip
-    found["look"], found["sign"] = BANNERS[answer(verdict).outcome]
     if verdict is not None:
         statements = [
             (f"Value of {name}:", value_line(verdict)), ("Logged policy:", baseline_line(result)),
             ("Least data:", least_data(verdict)),
         ]  # fmt: skip
-        found["statements"] = [(head, text) for head, text in statements if text]
-        found["failed"] = failed_checks(verdict)
-        found["gates"] = [
-            gate | {"mark": MARKS[gate["level"]], "look": LEVEL[gate["level"]],
-                    "limits": limits(gate), "number": _number(gate["value"])}
+        target["statements"] = [(head, text) for head, text in statements if text]
+        target["failed"] = failed_checks(verdict)
+        target["gates"] = [
+            gate | dict(zip(("level_class", "label"), LEVELS[gate["level"]], strict=True))
+            | {"limits": limits(gate), "number": _gate_value(gate["value"])}
             for gate in verdict["gates"]
         ]  # fmt: skip
-        found["policy"] = policy_words(verdict["policy"])
-    makers = (
-        forest, charts.effective, charts.tail, charts.coverage, charts.spectrum,
-        charts.path,
-    )  # fmt: skip
-    made = [make(k, name, result, verdict, told) for make in makers]
-    found["figures"] = [each for each in made if each is not None]
-    return found
+        target["policy"] = policy_words(verdict["policy"])
+    figures = [make(k, name, result, verdict, table) for make in CHARTS]
+    target["figures"] = [figure for figure in figures if figure is not None]
+    return target
 
 
-def _number(value: float | None) -> str:
+def _source(provenance: dict[str, Any] | None) -> str:
+    """Return the files that were evaluated, as far as the command names them first.
+
+    Examples
+    --------
+    >>> _source({"command": "saddleback evaluate 'my visits.parquet' b.parquet --gamma 0.9"})
+    'my visits.parquet, b.parquet'
+    """
+    try:
+        words = shlex.split((provenance or {}).get("command", ""))
+    except ValueError:  # an unbalanced quote
+        return ""
+    arguments = words[words.index("evaluate") + 1 :] if "evaluate" in words else []
+    return ", ".join(itertools.takewhile(lambda argument: not argument.startswith("-"), arguments))
+
+
+def _gate_value(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return with_minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
 
 
 def _card(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Say what the log holds, in pairs."""
+    """Return name and text of each property of the log."""
     card = result.get("card")
-    found = [
+    facts = [
         ("steps", f"{result['steps']:,}"), ("episodes", f"{result['episodes']:,}"),
         ("discount γ", f"{result['gamma']:g}"), ("actions", ", ".join(result["actions"])),
         ("features", f"{result['p']:,}: {shortened(result['features'])}"), ("rule", result["rule"]),
         ("propensities", result["propensities"]),
-        ("fingerprint of the log", result.get("fingerprint", "not kept")),
+        ("fingerprint of the log", result.get("fingerprint", "not saved")),
     ]  # fmt: skip
     if card is not None:
         ends = f"{card['terminated']:,} terminated, {card['truncated']:,} truncated"
-        low, mean, high = card["reward"]
-        found[2:2] = [
-            ("how episodes end", ends + (f", {card['stops']:,} just stop" * bool(card["stops"]))),
-            ("reward", f"min {low:.4g}, mean {mean:.4g}, max {high:.4g}"),
-        ]
+        ends += f", {card['stops']:,} stop without a flag" * bool(card["stops"])
+        low, mean, high = (number(value, None) for value in card["reward"])
+        facts[2:2] = [
+            ("ends of episodes", ends), ("reward", f"min {low}, mean {mean}, max {high}"),
+        ]  # fmt: skip
         if card["propensity"] is not None:
-            least, median = card["propensity"]
-            found.append(("behavior_prob", f"min {least:.4g}, median {median:.4g}"))
-        reach = zip(result.get("observations", ()), card["low"], card["high"], strict=False)
-        found += [(name, f"{low:.4g} to {high:.4g}") for name, low, high in reach]
-    return found
+            smallest, median = (number(value, None) for value in card["propensity"])
+            facts.append(("behavior_prob", f"min {smallest}, median {median}"))
+        ranges = zip(result.get("observations", ()), card["low"], card["high"], strict=False)
+        facts += [
+            (name, f"{number(low, None)} to {number(high, None)}") for name, low, high in ranges
+        ]
+    return facts

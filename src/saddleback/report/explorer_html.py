@@ -1,9 +1,9 @@
-"""The explorer of the deadly triad: sliders move the spectrum of A, and the iterates with it.
+"""The explorer of the deadly triad: sliders move its three legs, the spectrum and the iterates.
 
-The page holds the small exact problems as tables, and computes A, b, M, the eigenvalues and the
-mean iteration itself; the library's own numbers are what it is tested against. Features that
-depend on each other are first reduced to an orthonormal basis of what they span: weights outside it
-never move, and what is left has the same non-zero eigenvalues, errors and norms.
+The page holds small exact problems as tables. It computes A, b, M, the eigenvalues, the expected
+iteration and a sampled run itself; tests compare them with the library. Weights outside the span of
+the features that μ visits never move, so that the page works in an orthonormal basis of that span,
+which keeps the non-zero eigenvalues, the errors and the norms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from saddleback._typing import FloatArray
 from saddleback.problem import Problem
 from saddleback.problems import baird, random_mdp, random_walk, two_state
 from saddleback.report.explorer_charts import charts
@@ -21,38 +20,38 @@ from saddleback.report.theme import CONFIG
 from saddleback.rules import NAMED, Rule
 
 THETA0 = 1.0
-"""First weights, all of them."""
+"""Initial value of all weights."""
 
 
 def problems() -> dict[str, tuple[str, str, Problem, tuple[int, int]]]:
-    """Problems by name: their title, a sentence on each, and which two weights are drawn."""
+    """Problems by name: title, a sentence on each, and the two weights that are drawn."""
     return {
         "two_state": (
             "Two states",
-            "Two states and two actions. π always goes right, μ tosses a coin, and the features "
+            "Two states, two actions. π always goes right, μ tosses a coin, and the features "
             "double on the right: the smallest problem on which Expected Sarsa diverges.",
             two_state(rewards=[[1.0, -1.0], [0.5, 2.0]]), (0, 1),
         ),
         "baird": (
             "Baird's star, classic",
-            "Seven states, eight features of state values. μ visits all states alike, π goes to "
-            "the seventh at once. Without reward, so all values are 0.",
+            "Seven states, eight features of state values. μ visits all states equally, π goes "
+            "straight to the seventh. There are no rewards, so all values are 0.",
             baird(features="classic"), (0, 7),
         ),
         "baird_paper": (
             "Baird's star, as printed in the paper",
-            "State-action features of rank 14 for 14 pairs: a table in disguise, so nothing "
-            "diverges for small steps, off-policy or not.",
+            "State-action features of rank 14 for 14 pairs: equivalent to a table, so nothing "
+            "diverges for small step sizes, off-policy or not.",
             baird(), (0, 15),
         ),
         "random_walk": (
             "Random walk, off-policy",
             "A corridor of five states with three features. π mostly goes right, μ tosses a coin. "
-            "Episodes end, and the spectrum is complex but stays left.",
+            "Episodes end; the spectrum is complex but stays left of the axis.",
             random_walk(features="dependent", target_right=0.9), (0, 2),
         ),
         "random_mdp": (
-            "A random problem",
+            "Random MDP",
             "Six states, three actions and four features, drawn at random with seed 1.",
             random_mdp(rng=1), (0, 1),
         ),
@@ -68,51 +67,76 @@ RULES = (
 TITLES = {"ExpectedSarsa": "Expected Sarsa"}
 
 
+def interpolated(problem: Problem, off_policy: float = 1.0, shared: float = 1.0) -> Problem:
+    """Return a problem between on-policy and off-policy, and between tabular and its features.
+
+    With x = ``off_policy`` and y = ``shared`` in [0, 1],
+
+        μ_x = (1 − x) π + x μ        Φ_y = (1 − y) [I 0] + y [Φ 0].
+
+    I has a column for each row of Φ in whose state actions are taken (a one-hot encoding), and the
+    narrower of the two matrices is padded with columns of zeros. x = y = 1 is the problem itself.
+
+    Examples
+    --------
+    >>> problem = two_state()
+    >>> interpolated(problem, off_policy=0.0).on_policy
+    True
+    >>> interpolated(problem, shared=0.0).features.reshape(4, 4)
+    array([[1., 0., 0., 0.],
+           [0., 1., 0., 0.],
+           [0., 0., 1., 0.],
+           [0., 0., 0., 1.]])
+    """
+    behaviour = (1 - off_policy) * problem.target + off_policy * problem.behaviour
+    if shared == 1.0:
+        return Problem(problem.mdp, problem.features, problem.target, behaviour)
+    per_state = 1 if problem.values == "state" else problem.mdp.n_actions
+    tabular = np.eye(len(problem.Phi))[:, np.repeat(problem.mdp.acting, per_state)]
+    columns = max(tabular.shape[1], problem.p)
+    one_hot, own = (
+        np.pad(matrix, ((0, 0), (0, columns - matrix.shape[1])))
+        for matrix in (tabular, problem.Phi)
+    )
+    features = ((1 - shared) * one_hot + shared * own).reshape(
+        *problem.features.shape[:-1], columns
+    )
+    return Problem(problem.mdp, features, problem.target, behaviour)
+
+
 def rule_table(name: str) -> dict[str, Any]:
-    """Return what the page must know of a rule: the coefficients of its form, and its trace."""
-    made: Rule = NAMED[name]() if name == "GTD" else NAMED[name](0.5)
+    """Return the data of a rule: the coefficients of its form, and its trace."""
+    rule: Rule = NAMED[name]() if name == "GTD" else NAMED[name](0.5)
     return {
         "name": name,
         "title": TITLES.get(name, name),
-        "values": made.values,
-        "trace": type(made.trace).__name__,
+        "values": rule.values,
+        "trace": type(rule.trace).__name__,
         "traced": name != "GTD",
-        "emphatic": made.emphasis is not None,
-        "form": made.form.coefficients._asdict(),
+        "emphatic": rule.emphasis is not None,
+        "form": rule.form.coefficients._asdict(),
     }
 
 
 def problem_table(problem: Problem) -> dict[str, Any]:
-    """Return a problem as tables over the states that μ visits, with features of full rank."""
-    mdp, some = problem.mdp, problem.visits > 0
-    actions = mdp.n_actions
-    basis = span(problem)
-    phi = problem.features if problem.values == "action" else problem.features[:, None, :]
-    rows = (np.broadcast_to(phi, (mdp.n_states, actions, problem.p)) @ basis)[some]
-    M = basis.T @ (problem.Phi.T * problem.weights) @ problem.Phi @ basis
-    first = np.full(problem.p, THETA0)
+    """Return a problem as tables over pairs (s, a), states, and rows of features."""
+    mdp = problem.mdp
+    pairs = mdp.n_states * mdp.n_actions
     tables = {
-        "staying": mdp.staying[some][:, :, some].reshape(-1, int(some.sum())),
-        "pi": problem.target[some].ravel(),
-        "mu": problem.behaviour[some].ravel(),
-        "r": mdp.R[some].ravel(),
-        "visits": problem.pair_visits[some].ravel(),
-        "phi": rows.reshape(-1, rows.shape[-1]),
-        "M": M,
-        "inverse": np.linalg.inv(M),
-        "basis": basis,
-        "theta0": first @ basis,
-        "outside": first - basis @ (first @ basis),
+        "P": mdp.P.reshape(pairs, -1),
+        "ends": mdp.ends.reshape(pairs, -1),
+        "rewards": mdp.rewards.reshape(pairs, -1),
+        "r": mdp.R.ravel(),
+        "start": mdp.start,
+        "acting": mdp.acting,
+        "pi": problem.target.ravel(),
+        "mu": problem.behaviour.ravel(),
+        "features": problem.Phi,
     }
-    return {name: each.tolist() for name, each in tables.items()} | {"actions": actions}
-
-
-def span(problem: Problem) -> FloatArray:
-    """Orthonormal basis of what the features span where μ goes, [p, rank]; I if that is all."""
-    seen = problem.Phi[problem.weights > 0]
-    _, sizes, Vt = np.linalg.svd(seen)
-    rank = int((sizes > 1e-10 * sizes[0]).sum())
-    return np.eye(problem.p) if rank == problem.p else np.asarray(Vt[:rank].T)
+    return {name: table.tolist() for name, table in tables.items()} | {
+        "actions": mdp.n_actions, "episodic": mdp.episodic, "values": problem.values,
+        "theta0": THETA0,
+    }  # fmt: skip
 
 
 def explorer_page() -> str:
@@ -124,55 +148,77 @@ def explorer_page() -> str:
     >>> len(text) < 4e6, "Expected Sarsa" in text
     (True, True)
     """
-    found = problems()
+    shown = problems()
     data = {
         "config": CONFIG,
         "problems": {
-            name: problem_table(each) | {"title": title, "words": words, "values": each.values,
-                                         "shown": shown}
-            for name, (title, words, each, shown) in found.items()
+            name: problem_table(problem) | {"title": title, "text": text, "shown": weights}
+            for name, (title, text, problem, weights) in shown.items()
         },
         "rules": {name: rule_table(name) for name in RULES},
         "charts": charts(),
         "tour": TOUR,
-    }  # fmt: skip
+    }
     return page(
         "explorer.html",
-        ("algebra.js", "linear_system.js", "explorer_text.js", "explorer.js"), data,
-        title="The deadly triad, moved by hand", kind="explorer", sections=(),
-        problems={name: title for name, (title, *_) in found.items()}, tour=TOUR,
+        ("algebra.js", "linear_system.js", "sampled_run.js", "explorer_text.js", "explorer.js"),
+        data, title="Deadly-triad explorer", kind="explorer", sections=(),
+        problems={name: title for name, (title, *_) in shown.items()}, tour=TOUR, sliders=SLIDERS,
     )  # fmt: skip
 
+
+SLIDERS = (
+    ("gamma", "γ", "bootstrapping", 0, 0.999, 0.001),
+    ("x", "x", "off-policy data", 0, 1, 0.01),
+    ("y", "y", "shared features", 0, 1, 0.01),
+    ("lam", "λ", "trace (ζ of ABQ)", 0, 1, 0.001),
+    ("alpha", "α", "step size of θ", -4, 1, 0.01),
+    ("beta", "β", "step size of ω", -4, 1, 0.01),
+)
+"""Name, symbol, meaning, range and step; α and β are logarithms."""
+
+TWO_STATE = {
+    "problem": "two_state", "one": "ExpectedSarsa", "two": "GES", "gamma": 0.99, "lam": 0.5,
+    "x": 1, "y": 1, "alpha": 0.2, "beta": 0.2, "steps": 1000,
+}  # fmt: skip
 
 TOUR: tuple[dict[str, Any], ...] = (
     {
         "title": "1. Stable",
-        "words": "γ is small: every eigenvalue of A is left of the axis. Off-line Expected "
-        "Sarsa(λ) converges, and so does GES(λ).",
-        "set": {"problem": "two_state", "one": "ExpectedSarsa", "two": "GES", "gamma": 0.8,
-                "lam": 0.5, "alpha": 0.2, "beta": 0.2, "steps": 1000},
+        "text": "Little bootstrapping: γ is small, and every eigenvalue of A is left of the axis. "
+        "Expected Sarsa(λ) converges, and so does GES(λ).",
+        "set": TWO_STATE | {"gamma": 0.8},
     },
     {
         "title": "2. Expected Sarsa diverges",
-        "words": "Beyond γ = 5/(6 − λ), here 0.909, one eigenvalue is right of the axis. Move α as "
-        "you like: no step size helps Expected Sarsa(λ). GES(λ), with the same trace and the same "
-        "steps, still converges.",
-        "set": {"problem": "two_state", "one": "ExpectedSarsa", "two": "GES", "gamma": 0.99,
-                "lam": 0.5, "alpha": 0.2, "beta": 0.2, "steps": 1000},
+        "text": "Above γ = 5/(6 − λ), here 0.909, one eigenvalue is right of the axis: no step "
+        "size makes Expected Sarsa(λ) converge. GES(λ), with the same trace and step sizes, does.",
+        "set": TWO_STATE,
     },
     {
-        "title": "3. GES with too large a step",
-        "words": "GES(λ) is safe for small steps only. With these its update has an eigenvalue "
-        "outside the unit circle: it diverges too. Move α and β back, and it converges.",
-        "set": {"problem": "two_state", "one": "ExpectedSarsa", "two": "GES", "gamma": 0.99,
-                "lam": 0.5, "alpha": 0.6, "beta": 0.6, "steps": 1000},
+        "title": "3. Less off-policy",
+        "text": "The same γ, but μ is close to π: the eigenvalue is left of the axis again. It "
+        "crosses near x = 0.15.",
+        "set": TWO_STATE | {"x": 0.1},
     },
     {
-        "title": "4. Baird's star",
-        "words": "The same on state values: a pair of eigenvalues crosses the axis near γ = 0.88. "
-        "TD(0) runs away, TDC(0) comes in, slowly. Move λ up to bring the pair back.",
-        "set": {"problem": "baird", "one": "TD", "two": "TDC", "gamma": 0.95, "lam": 0.0,
-                "alpha": 0.5, "beta": 1.0, "steps": 10000},
+        "title": "4. Closer to tabular",
+        "text": "The same γ and μ, but the features are closer to a table, in which states share "
+        "nothing: Expected Sarsa(λ) converges, slowly. The eigenvalue crosses near y = 0.52.",
+        "set": TWO_STATE | {"y": 0.4, "steps": 10000},
+    },
+    {
+        "title": "5. GES with too large a step",
+        "text": "GES(λ) needs small step sizes. With these, its update has an eigenvalue outside "
+        "the unit circle, and it diverges too. Decrease α and β, and it converges.",
+        "set": TWO_STATE | {"alpha": 0.6, "beta": 0.6},
+    },
+    {
+        "title": "6. Baird's star",
+        "text": "The same for state values: a pair of eigenvalues crosses the axis near γ = 0.88. "
+        "TD(0) diverges; TDC(0) converges slowly. Increase λ to move the pair back.",
+        "set": TWO_STATE | {"problem": "baird", "one": "TD", "two": "TDC", "gamma": 0.95,
+                            "lam": 0.0, "alpha": 0.5, "beta": 1.0, "steps": 10000},
     },
 )  # fmt: skip
-"""What a teacher shows in a minute."""
+"""Settings of a tour of about a minute."""

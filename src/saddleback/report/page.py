@@ -1,8 +1,8 @@
-"""The page that all reports are: a template, a style, the data and the code, in one file.
+"""The frame of every page: a template, a style, the data and the code in one file.
 
-Whatever comes from data is escaped by the template; data for charts travel as JSON in which no tag
-can begin. The page's own policy (CSP) allows the scripts that were written into it, by their
-hashes, and no request at all.
+The template escapes all text that comes from data; data for charts travel as JSON in which no tag
+can begin. The content security policy (CSP) of the page allows the scripts that were written into
+it, by their hashes, and no request at all.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from saddleback import __version__
 from saddleback._json import json_ready
 from saddleback._paths import check_writable
 from saddleback.errors import InvalidParameter
+from saddleback.report.theme import css_variables
 
 ASSETS = Path(__file__).parent / "assets"
-"""Templates, style and our own JavaScript."""
+"""Templates, style and JavaScript of the package."""
 
-LARGEST = 4_000_000
-"""Bytes of a page."""
+MAX_BYTES = 4_000_000
+"""Largest size of a page."""
 
 INSTALL = "pip install 'saddleback[report]'"
 
 
 def ready() -> None:
-    """Refuse, before any work, to make a page without the extra."""
+    """Raise an error if the extra that writes pages is not installed."""
     try:
         import jinja2  # noqa: F401
         import vl_convert  # noqa: F401
@@ -39,62 +40,62 @@ def ready() -> None:
 
 @functools.cache
 def bundle() -> tuple[str, str]:
-    """Return the JavaScript of Vega, Vega-Lite and Vega-Embed, and a line that names them."""
+    """Return the JavaScript of Vega, Vega-Lite and Vega-Embed, and a line with their versions."""
     ready()
     import vl_convert
 
     lite = vl_convert.get_vegalite_versions()[-1]
     code = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=lite)
-    named = (
+    credits_ = (
         f"Vega {vl_convert.get_vega_version()}, Vega-Lite {lite} and Vega-Embed "
         f"{vl_convert.get_vega_embed_version()} (BSD-3-Clause)"
     )
-    return f"(() => {{{code}}})();", named
+    return f"(() => {{{code}}})();", credits_
 
 
-def page(template: str, scripts: tuple[str, ...], data: dict[str, Any], **shown: Any) -> str:
+def page(template: str, scripts: tuple[str, ...], data: dict[str, Any], **context: Any) -> str:
     """Return a page as text.
 
     Parameters
     ----------
     template
-        File of the template, which extends ``base.html``.
+        File name of a template that extends ``base.html``.
     scripts
-        Files of our own JavaScript, after ``common.js``.
+        File names of the page's JavaScript, which follows ``common.js``.
     data
-        What the scripts find, as plain data; numbers that are not finite become null.
-    shown
-        What the template shows.
+        Data for the scripts; numbers that are not finite become null.
+    context
+        Variables of the template.
     """
     ready()
     import jinja2
     from markupsafe import Markup
 
-    vega, charts_by = bundle()
+    vega, chart_credits = bundle()
     own = "\n".join(_asset(name) for name in ("common.js", *scripts))
     parts = (_asset("theme_init.js"), vega, f"(() => {{\n'use strict';\n{own}\n}})();")
-    code = [_in_script(each) for each in parts]
+    code = [_in_script(part) for part in parts]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     text = environment.get_template(template).render(
-        policy=_policy(code), style=Markup(_asset("style.css")), data=Markup(in_json(data)),
-        first=Markup(code[0]), scripts=[Markup(each) for each in code[1:]], version=__version__,
-        charts_by=charts_by, **shown,
+        csp=_content_security_policy(code), style=Markup(css_variables() + _asset("style.css")),
+        data=Markup(in_json(data)), theme_script=Markup(code[0]),
+        scripts=[Markup(script) for script in code[1:]], version=__version__,
+        chart_credits=chart_credits, **context,
     )  # fmt: skip
     size = len(text.encode())
-    if size > LARGEST:
+    if size > MAX_BYTES:
         raise InvalidParameter(
-            f"the page would take {size / 1e6:.1f} MB, and {LARGEST / 1e6:g} MB is the most that "
-            "opens well. Make pages of smaller parts: fewer policies, or a study with fewer "
-            "settings."
+            f"the page would take {size / 1e6:.1f} MB; the limit is {MAX_BYTES / 1e6:g} MB. Make "
+            "smaller pages: fewer policies, or a study with fewer settings."
         )
     return text
 
 
 def in_json(data: Any) -> str:
-    r"""Return data as JSON that may stand in a script element: no tag can begin in it.
+    r"""Return data as JSON for a script element: no tag can begin in it.
 
     Examples
     --------
@@ -106,7 +107,12 @@ def in_json(data: Any) -> str:
 
 
 def write(text: str, path: Path) -> Path:
-    """Write a page, or say why that cannot be.
+    """Write a page and return its path.
+
+    Raises
+    ------
+    InvalidParameter
+        If the file cannot be written.
 
     Examples
     --------
@@ -128,17 +134,17 @@ def _asset(name: str) -> str:
 
 
 def _in_script(code: str) -> str:
-    """Return code that may stand in a script element; in code these stand in strings only."""
+    """Return code for a script element; what could end it occurs in string literals only."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _policy(scripts: list[str]) -> str:
-    """Return the content security policy: these scripts, and nothing from anywhere else.
+def _content_security_policy(scripts: list[str]) -> str:
+    """Return a policy that allows these scripts and no request.
 
     Vega compiles the expressions of a chart, hence ``unsafe-eval``.
     """
-    hashes = [hashlib.sha256(each.encode()).digest() for each in scripts]
-    allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
+    hashes = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes)
     return (
         f"default-src 'none'; script-src 'unsafe-eval' {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; form-action 'none'; base-uri 'none'"

@@ -1,51 +1,53 @@
-"""The charts of a study; the page fills them with the rows that its controls choose."""
+"""The charts of a study; the page fills in the rows that its controls select."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from saddleback.report.theme import BAD, INK, PAPER, chart
+from saddleback.report.theme import BAD, INK, PAPER
+from saddleback.report.vega import Record, axis, chart
 
-Plain = dict[str, Any]
-
-BY_RULE: Plain = {
+BY_RULE: Record = {
     "color": {"field": "rule", "type": "nominal", "scale": {"domain": [], "range": []},
               "legend": None},
     "strokeDash": {"field": "rule", "type": "nominal", "scale": {"domain": [], "range": []},
                    "legend": None},
+    "size": {"field": "width", "type": "quantitative", "scale": None, "legend": None},
 }  # fmt: skip
-"""Colour and dashes; the page puts the rules in."""
+"""Colour, dashes and width; the page sets the rules. Of lines that coincide, the lower is wider."""
 
-LIT = {"condition": {"test": "lit === '' || datum.rule === lit", "value": 1}, "value": 0.35}
+IS_HIGHLIGHTED = "highlighted === '' || datum.rule === highlighted"
+HIGHLIGHT = {"condition": {"test": IS_HIGHLIGHTED, "value": 1}, "value": 0.35}
+HIGHLIGHTED = [{"name": "highlighted", "value": ""}]
 
 
-def charts() -> Plain:
+def charts() -> Record:
     """Specifications by name; ``map`` is drawn once for each rule."""
-    return {"curves": _curves(), "map": _map(), "grid": _grid()}
+    return {"curves": _curves(), "map": _map(), "distribution": _distribution()}
 
 
-def _axis(field: str, title: str, **scale: Any) -> Plain:
-    return {"field": field, "type": "quantitative", "title": title, "scale": scale}
+def _number(field: str, **scale: Any) -> Record:
+    return axis(field, "", scale=scale)
 
 
-def _curves() -> Plain:
-    y, x = _axis("middle", "", nice=False), _axis("point", "", nice=False)
-    tooltip = [{"field": "rule"}, {"field": "point"}, {"field": "middle", "format": ".4g"},
-               {"field": "low", "format": ".4g"}, {"field": "high", "format": ".4g"}]  # fmt: skip
+def _curves() -> Record:
+    y, x = _number("median", nice=False), _number("point", nice=False)
+    tooltip = [{"field": "rule"}, {"field": "point"}, {"field": "median", "format": ".4g"},
+               {"field": "lower", "title": "lower quartile", "format": ".4g"},
+               {"field": "upper", "title": "upper quartile", "format": ".4g"}]  # fmt: skip
     return chart(
-        "Learning curves of the best setting of each rule, with bands over runs", 360,
-        params=[{"name": "lit", "value": ""}],
+        "Learning curves of the best setting of each rule, with quartiles over runs", 360,
+        params=HIGHLIGHTED,
         data={"name": "curves", "values": []},
         layer=[
             {"mark": {"type": "area", "clip": True, "aria": False},
              "encoding": {
-                 "x": x, "y": y | {"field": "low"}, "y2": {"field": "high"},
+                 "x": x, "y": y | {"field": "lower"}, "y2": {"field": "upper"},
                  "color": BY_RULE["color"],
-                 "opacity": {"condition": {"test": "lit === '' || datum.rule === lit",
-                                           "value": 0.18}, "value": 0.04}}},
-            {"mark": {"type": "line", "clip": True, "strokeWidth": 2.2},
-             "encoding": {"x": x, "y": y, **BY_RULE, "opacity": LIT, "tooltip": tooltip}},
-            {"data": {"name": "picked", "values": []},
+                 "opacity": {"condition": {"test": IS_HIGHLIGHTED, "value": 0.18}, "value": 0.04}}},
+            {"mark": {"type": "line", "clip": True},
+             "encoding": {"x": x, "y": y, **BY_RULE, "opacity": HIGHLIGHT, "tooltip": tooltip}},
+            {"data": {"name": "selected", "values": []},
              "mark": {"type": "line", "clip": True, "strokeWidth": 3, "color": INK,
                       "aria": False,
                       "point": {"filled": True, "size": 30, "color": INK, "aria": False}},
@@ -54,19 +56,19 @@ def _curves() -> Plain:
     )  # fmt: skip
 
 
-def _map() -> Plain:
-    """Draw the end of each setting; what diverged is a cross on the bare page, never a colour."""
+def _map() -> Record:
+    """Draw the end of each setting: dark is good; a diverged one is a cross without a colour."""
     x = {"field": "x", "type": "ordinal", "title": "α", "sort": None,
-         "axis": {"labelAngle": -60, "labelOverlap": "greedy"}}  # fmt: skip
+         "axis": {"labelAngle": 0, "labelOverlap": "greedy"}}  # fmt: skip
     y = {"field": "y", "type": "ordinal", "title": "β/α", "sort": None,
          "axis": {"labelOverlap": "greedy"}}  # fmt: skip
-    at = "datum.cell === picked"
+    is_selected = "datum.cell === selected"
     tooltip = [{"field": "rule"}, {"field": "x", "title": "α"},
-               {"field": "y", "title": "β/α"}, {"field": "said", "title": "at the end"},
-               {"field": "diverged", "title": "runs that diverged"}]  # fmt: skip
+               {"field": "y", "title": "β/α"}, {"field": "label", "title": "at the end"},
+               {"field": "diverged", "title": "diverged runs"}]  # fmt: skip
     return chart(
-        "The metric at the end over step sizes; crosses mark settings that diverged", 230,
-        params=[{"name": "picked", "value": -1}],
+        "The metric at the end by step sizes; crosses mark settings that diverged", 230,
+        params=[{"name": "selected", "value": -1}],
         data={"name": "cells", "values": []},
         encoding={"x": x, "y": y},
         layer=[
@@ -74,34 +76,34 @@ def _map() -> Plain:
              "mark": {"type": "rect", "aria": False},
              "encoding": {
                  "color": {"field": "shade", "type": "quantitative", "legend": None,
-                           "scale": {"type": "log", "reverse": True, "clamp": True,
-                                     "scheme": {"name": "viridis", "extent": [0.2, 1]},
-                                     "domain": [0.1, 1]}},
+                           "scale": {"type": "log", "clamp": True, "domain": [0.1, 1]}},
                  "tooltip": tooltip}},
             {"transform": [{"filter": "datum.diverged > 0"}],
              "mark": {"type": "text", "text": "✕", "color": BAD, "fontSize": 11, "aria": False},
              "encoding": {"tooltip": tooltip}},
             *({"mark": {"type": "rect", "fill": "transparent", "stroke": stroke, "aria": False,
                         "cursor": "pointer"},
-               "encoding": {"strokeWidth": {"condition": {"test": at, "value": width}, "value": 0},
+               "encoding": {"strokeWidth": {"condition": {"test": is_selected, "value": width},
+                                            "value": 0},
                             "tooltip": tooltip}}
-              for stroke, width in ((INK, 6), (PAPER, 2))),  # seen on every colour
+              for stroke, width in ((INK, 6), (PAPER, 2))),  # visible on every colour
         ],
     )  # fmt: skip
 
 
-def _grid() -> Plain:
+def _distribution() -> Record:
     return chart(
-        "Which share of the settings of each rule ends at or below a value", 300,
-        params=[{"name": "lit", "value": ""}],
-        data={"name": "steps", "values": []},
-        mark={"type": "line", "interpolate": "step-after", "clip": True, "strokeWidth": 2.2},
+        "Fraction of the settings of each rule that end at or below a value", 300,
+        params=HIGHLIGHTED,
+        data={"name": "distribution", "values": []},
+        mark={"type": "line", "interpolate": "step-after", "clip": True},
         encoding={
-            "x": _axis("value", "", type="log", nice=False),
-            "y": _axis("share", "settings at or below", domain=[0, 1]) | {
-                "axis": {"format": ".0%", "tickCount": 5}},
-            **BY_RULE, "opacity": LIT,
+            "x": _number("value", type="log", nice=False),
+            "y": axis("share", "fraction of settings ≤ x", scale={"domain": [0, 1]},
+                      axis={"format": ".0%", "tickCount": 5}),
+            **BY_RULE, "opacity": HIGHLIGHT,
             "tooltip": [{"field": "rule"}, {"field": "value", "format": ".4g"},
-                        {"field": "count"}, {"field": "of"}],
+                        {"field": "count", "title": "settings ≤ value"},
+                        {"field": "of", "title": "of"}],
         },
     )  # fmt: skip

@@ -1,41 +1,46 @@
 """A study as a page: curves, step-size maps, the distribution over the grid, best settings.
 
-All settings travel with the page, as means over runs; bands over runs, only of
-the best setting of each rule. If that is more than a page should hold, points are left out.
+The page holds the curves of all settings, as medians over runs, and quartiles over runs for the
+best setting of each rule. If that is too much for a page, points are omitted.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.report.page import page
 from saddleback.report.study_charts import charts
-from saddleback.report.study_results import Learned, Results
+from saddleback.report.study_results import RuleResults, StudyResults
 from saddleback.report.theme import COLOURS, CONFIG, DASHES
 
-ROOM = 2_200_000
+MAX_CHARACTERS = 2_200_000
 """Characters of curves that a page may hold."""
 
 PER_CELL, PER_BAND, PER_POINT = 10.8, 54, 9
-"""Characters that a point takes: of the mean curve of a setting, of a band, and its own name."""
+"""Characters of a point: in the curve of a setting, in a band, and of its number."""
 
-NAMES = {
-    "mspbe": "MSPBE", "mse": "MSE", "mse_absolute": "MSE, absolute", "norm": "‖θ‖",
-    "error": "‖θ − θ*‖, relative", "mspbe_common": "MSPBE of GES",
-    "mspbe_paper": "MSPBE as in the paper",
+METRICS = {
+    "mspbe_common": "MSPBE of GES", "mse": "MSE", "error": "value error",
+    "mse_absolute": "MSE (absolute)", "mspbe": "MSPBE", "mspbe_paper": "MSPBE as in the paper",
+    "norm": "‖θ‖",
 }  # fmt: skip
-"""Metrics in words."""
+"""Titles of metrics. The first ones are the same function of θ for every rule."""
+
+CASES = {
+    "paper": "the paper's step sizes", "usual": "usual step sizes", "rewards": "with rewards",
+    "zero": "without rewards",
+}  # fmt: skip
+"""Parts of the names of the paper's cases."""
 
 
-def study_page(study: Results, name: str = "") -> str:
-    """Return the page of a study, with a name where it has none itself.
+def study_page(study: StudyResults, name: str = "") -> str:
+    """Return the page of a study; ``name`` is its title if the study has none.
 
     Examples
     --------
@@ -54,43 +59,74 @@ def study_page(study: Results, name: str = "") -> str:
     True
     """
     stride = thinning(study)
-    names = list(dict.fromkeys(each.rule for each in study.learned))
-    metrics = sorted(
-        study.metrics, key=lambda name: list(NAMES).index(name) if name in NAMES else 99
-    )
-    problems = list(dict.fromkeys(each.problem for each in study.learned))
+    names = list(dict.fromkeys(result.rule for result in study.rules))
+    manifest = study.manifest
+    plan = manifest.get("study") or {}
+    problems = {
+        name: case_title(plan, name) for name in dict.fromkeys(r.problem for r in study.rules)
+    }
+    metrics = metric_titles(study.metrics, several=len(names) > 1)
     data = {
         "config": CONFIG,
         "charts": charts(),
-        "metrics": {name: NAMES.get(name, name) for name in metrics},
-        "units": {name: unit(study.manifest.get("study"), name) for name in problems},
-        "rules": looks(names),
-        "learned": [table(each, study.metrics, stride) for each in study.learned],
+        "metrics": metrics,
+        "units": {name: unit(plan, name) for name in problems},
+        "rules": line_styles(names),
+        "results": [rule_data(result, study.metrics, stride) for result in study.rules],
     }
     sections = [
-        ("curves-title", "Curves"), ("maps-title", "Step sizes"), ("grid-title", "Distribution"),
-        ("best-title", "Best settings"), ("gone-title", "Divergence"), ("again", "Reproduction"),
+        ("curves-title", "Curves"), ("maps-title", "Step sizes"),
+        ("distribution-title", "Distribution"), ("best-title", "Best settings"),
+        ("divergence-title", "Divergence"), ("reproduction", "Reproduction"),
     ]  # fmt: skip
-    manifest = study.manifest
+    title = _title(plan, name)
     return page(
         "study.html", ("study_rows.js", "study_text.js", "study_controls.js", "study.js"), data,
-        title=f"Study: {_title(manifest, name)}", kind="study", sections=sections,
-        heading=_title(manifest, name), problems=problems,
-        metrics=data["metrics"], rules=data["rules"],
-        zeta=any(name.startswith("ABQ") for name in names), schedule=_schedule(manifest),
-        settings=sum(each.diverged.size for each in study.learned),
-        runs=_runs([len(each.runs) for each in study.learned]), manifest=manifest,
+        title=f"Study: {title}", kind="study", sections=sections, heading=title,
+        problems=problems, case="case" if "experiment" in plan else "problem",
+        metrics=metrics, rules=data["rules"],
+        zeta=any(name.startswith("ABQ") for name in names), schedule=_schedule(plan),
+        settings=sum(result.diverged.size for result in study.rules),
+        runs=_runs([len(result.runs) for result in study.rules]), manifest=manifest,
         choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
-        seeds=", ".join(sorted(_seeds(manifest.get("study")))), stride=stride,
-        key="(c, k), c the number of the problem" if "cases" in manifest.get("study", {}) else "k",
-        single=max(len(each.runs) for each in study.learned) == 1,
-        quick="experiment" in manifest["study"] and "--quick" in manifest["command"].split(),
+        seeds=", ".join(sorted(_seeds(plan))), stride=stride,
+        key="(c, k), where c is the number of the problem" if "cases" in plan else "k",
+        single=max(len(result.runs) for result in study.rules) == 1,
+        quick="experiment" in plan and "--quick" in manifest["command"].split(),
         done=study.done, tasks=study.tasks, missing=study.missing,
     )  # fmt: skip
 
 
+def metric_titles(metrics: Sequence[str], several: bool) -> dict[str, str]:
+    """Return metrics with their titles; those that compare rules on equal terms come first.
+
+    Examples
+    --------
+    >>> metric_titles(["mspbe", "mse"], several=True)
+    {'mse': 'MSE', 'mspbe': "MSPBE (each rule's own)"}
+    """
+    order = list(METRICS)
+    ordered = sorted(metrics, key=lambda name: order.index(name) if name in METRICS else 99)
+    own = {"mspbe": "MSPBE (each rule's own)"} if several else {}
+    return {name: own.get(name, METRICS.get(name, name)) for name in ordered}
+
+
+def case_title(study: Mapping[str, Any], name: str) -> str:
+    """Return the title of a problem; the paper's experiments have cases instead.
+
+    Examples
+    --------
+    >>> case_title({"experiment": "baird"}, "paper-zero"), case_title({}, "paper")
+    ("the paper's step sizes, without rewards", 'paper')
+    """
+    parts = name.split("-")
+    if "experiment" in study and all(part in CASES for part in parts):
+        return ", ".join(CASES[part] for part in parts)
+    return name
+
+
 def _runs(counts: Sequence[int]) -> str:
-    """How many runs each rule has on each problem, in words.
+    """Return the number of runs of each rule as text.
 
     Examples
     --------
@@ -98,125 +134,129 @@ def _runs(counts: Sequence[int]) -> str:
     ('1 run each', '10 runs each', '3 to 10 runs each')
     """
     low, high = min(counts), max(counts)
-    words = f"{high}" if low == high else f"{low} to {high}"
-    return f"{words} run{'' if high == 1 else 's'} each"
+    count = f"{high}" if low == high else f"{low} to {high}"
+    return f"{count} run{'' if high == 1 else 's'} each"
 
 
-def thinning(study: Results) -> int:
-    """Every how manieth point is kept, so that all curves fit."""
+def thinning(study: StudyResults) -> int:
+    """Return n such that all curves fit if every n-th point is kept."""
     size = sum(
-        len(each.points)
-        * (len(study.metrics) * (PER_CELL * each.diverged.size + PER_BAND) + PER_POINT)
-        for each in study.learned
+        len(result.points)
+        * (len(study.metrics) * (PER_CELL * result.diverged.size + PER_BAND) + PER_POINT)
+        for result in study.rules
     )
-    return max(1, int(np.ceil(size / ROOM)))
+    return max(1, int(np.ceil(size / MAX_CHARACTERS)))
 
 
 def unit(study: Any, problem: str) -> str:
-    """In what points are counted, as far as the study says."""
+    """Return the unit of the points: steps, unless the study counts episodes."""
     case = study.get(problem) if isinstance(study, dict) else None
-    for each in study.get("cases", ()) if isinstance(study, dict) else ():
-        if each["label"] == problem:
-            return str(each["unit"])
-    known = [each for each in (case, study) if isinstance(each, dict)]
-    return "episodes" if any("episodes" in each for each in known) else "steps"
+    for entry in study.get("cases", ()) if isinstance(study, dict) else ():
+        if entry["label"] == problem:
+            return str(entry["unit"])
+    records = [record for record in (case, study) if isinstance(record, dict)]
+    return "episodes" if any("episodes" in record for record in records) else "steps"
 
 
-def looks(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour and dashes of each rule: a colour for a family, dashes for those in it.
+def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return colour and dashes of each rule: a colour for a family, dashes within it.
 
-    While any are left, no two rules look the same.
+    No two rules look the same unless there are more of them than combinations.
 
     Examples
     --------
-    >>> found = looks([f"GES(0.{k})" for k in range(8)])
-    >>> len({(each["colour"], str(each["dash"])) for each in found.values()})
+    >>> styles = line_styles([f"GES(0.{k})" for k in range(8)])
+    >>> len({(style["colour"], str(style["dash"])) for style in styles.values()})
     8
     """
     families = list(dict.fromkeys(name.partition("(")[0] for name in names))
-    kinds, colours, taken = len(DASHES), len(COLOURS), set()
-    found = {}
+    dashes, colours, used = len(DASHES), len(COLOURS), set()
+    styles = {}
     for name in names:
         first = families.index(name.partition("(")[0])
-        ways = [((first + n // kinds) % colours, n % kinds) for n in range(colours * kinds)]
-        own = next((way for way in ways if way not in taken), ways[0])
-        taken.add(own)
-        found[name] = {"colour": COLOURS[own[0]], "dash": DASHES[own[1]]}
-    return found
+        pairs = [((first + n // dashes) % colours, n % dashes) for n in range(colours * dashes)]
+        pair = next((pair for pair in pairs if pair not in used), pairs[0])
+        used.add(pair)
+        styles[name] = {"colour": COLOURS[pair[0]], "dash": DASHES[pair[1]]}
+    return styles
 
 
-def table(each: Learned, metrics: Sequence[str], stride: int) -> dict[str, Any]:
-    """Return one rule on one problem as plain data."""
-    keep = np.arange(len(each.points))[::-1][::stride][::-1]  # the last point always
+def rule_data(result: RuleResults, metrics: Sequence[str], stride: int) -> dict[str, Any]:
+    """Return the results of one rule on one problem as plain data."""
+    keep = np.arange(len(result.points))[::-1][::stride][::-1]  # the last point always
     return {
-        "problem": each.problem,
-        "rule": each.rule,
-        "lam": each.lam,
-        "alphas": each.alphas.tolist(),
-        "seconds": each.seconds.tolist(),
-        "second": each.second,
-        "points": each.points[keep].tolist(),
-        "runs": len(each.runs),
-        "diverged": each.diverged.ravel().tolist(),
-        "first": _first(each),
-        "final": {name: _digits(each.mean_final(name).ravel()) for name in metrics},
-        "curves": {name: packed(each.values[name][:, keep].mean(axis=0)) for name in metrics},
-        "best": {name: best(each, name, keep) for name in metrics},
+        "problem": result.problem,
+        "rule": result.rule,
+        "lam": result.lam,
+        "alphas": result.alphas.tolist(),
+        "omegaSteps": result.omega_steps.tolist(),
+        "omegaName": result.omega_name,
+        "points": result.points[keep].tolist(),
+        "runs": len(result.runs),
+        "diverged": result.diverged.ravel().tolist(),
+        "firstDivergence": _first_divergence(result),
+        "final": {name: _digits(result.mean_final(name).ravel()) for name in metrics},
+        "curves": {name: packed(median_curve(result.values[name][:, keep])) for name in metrics},
+        "best": {name: best(result, name, keep) for name in metrics},
     }
 
 
-def best(each: Learned, metric: str, keep: IntArray) -> dict[str, Any] | None:
-    """Return the best setting by a metric: its end with an interval, and its curve with a band."""
-    at = each.best(metric)
-    if at is None:
+def median_curve(values: FloatArray) -> FloatArray:
+    """Return the median over runs, [point, α, ω step]; infinite once any run diverged."""
+    finite = np.isfinite(values).all(axis=0)
+    return np.where(finite, np.median(np.where(finite, values, 0.0), axis=0), values.mean(axis=0))
+
+
+def best(result: RuleResults, metric: str, keep: IntArray) -> dict[str, Any] | None:
+    """Return the best setting by a metric: its end and its curve, with quartiles over runs."""
+    index = result.best(metric)
+    if index is None:
         return None
-    ends = each.final(metric)[:, at[0], at[1]]
-    curve = each.values[metric][:, keep, at[0], at[1]]
-    mean, half = float(ends.mean()), None
-    if len(ends) > 1:
-        error = float(ends.std(ddof=1)) / np.sqrt(len(ends))
-        half = float(stdtrit(len(ends) - 1, 0.975)) * error
+    ends = result.final(metric)[:, index[0], index[1]]
+    curve = result.values[metric][:, keep, index[0], index[1]]
+    lower, median, upper = np.quantile(ends, (0.25, 0.5, 0.75)).tolist()
+    curves = np.quantile(curve, (0.25, 0.5, 0.75), axis=0)
     return {
-        "cell": at[0] * len(each.seconds) + at[1], "mean": mean, "half": half,
-        "points": each.points[keep].tolist(), "middle": _digits(curve.mean(axis=0)),
-        "low": _digits(curve.min(axis=0)), "high": _digits(curve.max(axis=0)),
+        "cell": index[0] * len(result.omega_steps) + index[1], "mean": float(ends.mean()),
+        "lower": lower, "median": median, "upper": upper, "points": result.points[keep].tolist(),
+        "lowerCurve": _digits(curves[0]), "medianCurve": _digits(curves[1]),
+        "upperCurve": _digits(curves[2]),
     }  # fmt: skip
 
 
 def packed(values: FloatArray) -> str:
-    """Return numbers as text, [point, α, second]."""
+    """Return numbers as text, [point, α, ω step]."""
     return base64.b64encode(values.astype("<f8").tobytes()).decode()
 
 
-def _first(each: Learned) -> list[int | None]:
-    """The first update at which each setting diverged in some run."""
+def _first_divergence(result: RuleResults) -> list[int | None]:
+    """The first update at which each setting diverged in any run."""
     never = np.iinfo(np.int64).max
-    found = np.where(each.diverged_at < 0, never, each.diverged_at).min(axis=0).ravel()
-    return [None if value == never else int(value) for value in found]
+    updates = np.where(result.diverged_at < 0, never, result.diverged_at).min(axis=0).ravel()
+    return [None if update == never else int(update) for update in updates]
 
 
 def _digits(values: FloatArray) -> list[float | None]:
-    """Six digits of each number; None for what is not finite."""
+    """Round each number to six digits; None where it is not finite."""
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _title(manifest: Any, name: str) -> str:
-    study = manifest.get("study") or {}
-    said = (study.get(key) for key in ("title", "experiment", "name"))
-    return str(next(filter(None, said), name or "A study"))
+def _title(study: Mapping[str, Any], name: str) -> str:
+    titles = (study.get(key) for key in ("title", "experiment", "name"))
+    return str(next(filter(None, titles), name or "Study"))
 
 
-def _schedule(manifest: Any) -> str:
-    """Name the schedule of the step sizes, where they are not constant."""
-    said = manifest["study"].get("schedule", "constant")
-    return "" if said == "constant" else str(said)
+def _schedule(study: Mapping[str, Any]) -> str:
+    """Name the schedule of the step sizes, unless they are constant."""
+    schedule = study.get("schedule", "constant")
+    return "" if schedule == "constant" else str(schedule)
 
 
 def _seeds(study: Any) -> set[str]:
-    """All seeds that a study names."""
-    if isinstance(study, dict):
+    """All seeds in a study."""
+    if isinstance(study, Mapping):
         own = {str(study["seed"])} if "seed" in study else set()
-        return own.union(*(_seeds(each) for each in study.values()))
+        return own.union(*(_seeds(value) for value in study.values()))
     if isinstance(study, list):
-        return set().union(*(_seeds(each) for each in study))
+        return set().union(*(_seeds(value) for value in study))
     return set()

@@ -1,12 +1,13 @@
-"""The results of a study as arrays: for each problem and rule, all settings, runs and points.
+"""Results of a study as arrays: for each problem and rule, all settings, runs and points.
 
-A store holds long rows: which rule, run, point, α, β, when it diverged, and the metrics. Rows of a
-sweep name their problem; those of the paper's experiments belong to a case, which their shard is
-named after.
+A store holds long rows: rule, run, point, α, β, the update of divergence, and the metrics. Rows of
+a sweep name their problem; rows of the paper's experiments belong to a case, after which their
+shard is named. The manifest of the study gives its tasks and the properties of its rules.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,41 +17,43 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
+from saddleback.checks import named_rules
 from saddleback.errors import InvalidParameter
 from saddleback.learning.best_setting import argmin_finite, tail_length
-from saddleback.report.study_metadata import alone, case_of, lam_of, rule_said, whole_of
-from saddleback.sweep import Store
+from saddleback.sweep import Store, Study
 
-NEEDED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
-OTHERS = (*NEEDED, "problem", "case", "updates", "name", "lam")
+REQUIRED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
+NOT_METRICS = (*REQUIRED, "problem", "case", "updates", "name", "lam")
 """Columns that are not metrics."""
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """What one rule did on one problem, with every setting.
+class RuleResults:
+    """Results of one rule on one problem, for every setting.
 
     Attributes
     ----------
     problem, rule, lam
-        Where, what, and its λ if it is known.
-    alphas, seconds, second
-        The grid: step sizes of θ, and of ω as β or β/α, which ``second`` says; nothing, and NaN,
-        for a rule without ω.
+        Names of problem and rule, and the λ of the rule if known.
+    alphas
+        Step sizes of θ.
+    omega_steps, omega_name
+        Step sizes of ω: values of β or of β/α, and which of the two. NaN and an empty name for a
+        rule without ω.
     points, runs
-        Where it was measured, and which runs.
+        Points of measurement, and numbers of the runs.
     values
-        Metrics by name, [run, point, α, second]; infinite once diverged, NaN where not run.
+        Metrics by name, [run, point, α, ω step]; infinite once diverged, NaN where not run.
     diverged_at
-        The update at which each diverged, −1 if never, [run, α, second].
+        The update at which a setting diverged, −1 if it did not, [run, α, ω step].
 
     Examples
     --------
     >>> curves = np.array([[[[1.0], [1.0]], [[0.2], [np.inf]]]])
-    >>> each = Learned("walk", "GES(0.5)", 0.5, np.array([0.1, 9.0]), np.array([1.0]), "β/α",
-    ...                np.array([0, 100]), np.array([0]), {"mspbe": curves},
-    ...                np.array([[[-1], [7]]]))
-    >>> each.best("mspbe"), each.diverged.tolist()
+    >>> results = RuleResults("walk", "GES(0.5)", 0.5, np.array([0.1, 9.0]), np.array([1.0]), "β/α",
+    ...                       np.array([0, 100]), np.array([0]), {"mspbe": curves},
+    ...                       np.array([[[-1], [7]]]))
+    >>> results.best("mspbe"), results.diverged.tolist()
     ((0, 0), [[0], [1]])
     """
 
@@ -58,70 +61,70 @@ class Learned:
     rule: str
     lam: float | None
     alphas: FloatArray
-    seconds: FloatArray
-    second: str
+    omega_steps: FloatArray
+    omega_name: str
     points: IntArray
     runs: IntArray
     values: Mapping[str, FloatArray]
     diverged_at: IntArray
 
     def final(self, metric: str) -> FloatArray:
-        """Mean over the last tenth of the points, [run, α, second]."""
+        """Mean over the last tenth of the points, [run, α, ω step]."""
         return np.asarray(self.values[metric][:, -tail_length(len(self.points)) :].mean(axis=1))
 
     def mean_final(self, metric: str) -> FloatArray:
-        """Mean of that over runs, [α, second]; infinite where a run diverged, NaN where not run."""
+        """Mean of `final` over runs, [α, ω step]; infinite if a run diverged, NaN if not run."""
         return np.asarray(self.final(metric).mean(axis=0))
 
     def best(self, metric: str) -> tuple[int, int] | None:
-        """The setting with the least mean at the end, None if all diverged."""
-        place = argmin_finite(self.mean_final(metric))
-        return None if place is None else (place[0], place[1])
+        """The setting with the smallest mean at the end, None if all diverged."""
+        index = argmin_finite(self.mean_final(metric))
+        return None if index is None else (index[0], index[1])
 
     @property
     def diverged(self) -> IntArray:
-        """In how many runs each setting diverged, [α, second]."""
+        """Number of runs in which each setting diverged, [α, ω step]."""
         return np.asarray((self.diverged_at >= 0).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """All results of a store, how they were made, how many tasks are done, and what is missing.
+class StudyResults:
+    """All results of a store, with its manifest and its progress.
 
     Attributes
     ----------
     manifest
-        What the store says of itself: study, command, versions.
+        Study, command and versions, as the store keeps them.
     metrics
-        Names of what was measured.
-    learned
-        What each rule did on each problem.
+        Names of the metrics.
+    rules
+        Results of each rule on each problem.
     done, tasks
-        Tasks that are finished, of how many.
+        Number of finished tasks, and of all tasks.
     missing
-        Problems, or rules on problems, without any results yet.
+        Problems, or rules on problems, without results.
 
     Examples
     --------
-    >>> Results({}, ("mspbe",), (), done=1, tasks=2, missing=("TD(0) on walk",)).missing
+    >>> StudyResults({}, ("mspbe",), (), done=1, tasks=2, missing=("TD(0) on walk",)).missing
     ('TD(0) on walk',)
     """
 
     manifest: Mapping[str, Any]
     metrics: tuple[str, ...]
-    learned: tuple[Learned, ...]
+    rules: tuple[RuleResults, ...]
     done: int
     tasks: int
     missing: tuple[str, ...]
 
 
-def read_results(folder: Path) -> Results:
-    """Read a store of a sweep, or of an experiment of the paper.
+def read_results(folder: Path) -> StudyResults:
+    """Read the store of a sweep, or of an experiment of the paper.
 
     Raises
     ------
     InvalidParameter
-        Where there is none, or it is empty, damaged, newer, or of another kind.
+        If there is no store, or if it is empty, damaged, newer or of another kind.
 
     Examples
     --------
@@ -136,121 +139,182 @@ def read_results(folder: Path) -> Results:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = (Path(folder) / "s.toml").write_text(text)
     ...     _ = run_study(Path(folder) / "s.toml", Path(folder) / "results")
-    ...     found = read_results(Path(folder) / "results")
-    >>> each = found.learned[0]
-    >>> each.rule, each.alphas.tolist(), each.mean_final("mspbe").shape
+    ...     study = read_results(Path(folder) / "results")
+    >>> ges = study.rules[0]
+    >>> ges.rule, ges.alphas.tolist(), ges.mean_final("mspbe").shape
     ('GES(0.5)', [0.1, 0.2], (2, 1))
     """
-    inner = sorted(each.parent for each in folder.glob("*/manifest.json"))
+    inner = sorted(path.parent for path in folder.glob("*/manifest.json"))
     if len(inner) == 1 and not (folder / "manifest.json").exists():
         return read_results(inner[0])
     if inner and not (folder / "manifest.json").exists():
-        listed = ", ".join(str(each) for each in inner[:8])
-        raise InvalidParameter(f"{folder} is a folder of results: choose one of them, {listed}.")
+        listed = ", ".join(str(path) for path in inner[:8])
+        raise InvalidParameter(f"{folder} holds several results: choose one of them, {listed}.")
     store = Store.load(folder)
-    names = store.names()
-    if not names:
-        raise InvalidParameter(f"{folder} holds no finished task yet: run the study first.")
-    every = [_with_problem(store.shard(name), name) for name in names]
-    tables = [table for table in every if set(NEEDED) <= set(table.column_names)]
+    shards = store.names()
+    if not shards:
+        raise InvalidParameter(f"{folder} has no finished task yet: run the study first.")
+    every = [_with_problem(store.shard(shard), shard) for shard in shards]
+    tables = [table for table in every if set(REQUIRED) <= set(table.column_names)]
     if not tables:
-        missing = [name for name in NEEDED if name not in every[0].column_names]
+        missing = [name for name in REQUIRED if name not in every[0].column_names]
         raise InvalidParameter(
-            f"{folder} holds results of another kind, without {', '.join(missing)}: a report is "
-            "for a sweep, or for the comparisons of saddleback paper (two-state, baird, "
-            "mountain-car)."
+            f"{folder} holds results of another kind, without {', '.join(missing)}: a report needs "
+            "a sweep, or a comparison of saddleback paper (two-state, baird, mountain-car)."
         )
     metrics = [
         field.name for field in tables[0].schema
-        if field.name not in OTHERS and pa.types.is_floating(field.type)
+        if field.name not in NOT_METRICS and pa.types.is_floating(field.type)
         and all(field.name in table.column_names for table in tables)
     ]  # fmt: skip
-    table = pa.concat_tables([each.select([*NEEDED, "problem", *metrics]) for each in tables])
+    table = pa.concat_tables([part.select([*REQUIRED, "problem", *metrics]) for part in tables])
     if not table.num_rows or not metrics:
-        raise InvalidParameter(f"{folder} holds no rows of results: nothing was measured.")
+        raise InvalidParameter(f"{folder} has no rows of results: nothing was measured.")
     study = dict(store.manifest["study"])
-    learned = tuple(_learned(table, metrics, study))
-    done, tasks, wanted = whole_of(study, names)
-    absent = _missing(wanted, learned)
-    return Results(store.manifest, tuple(metrics), learned, done, tasks, absent)
+    rules = tuple(_split(table, metrics, study))
+    done, tasks, planned = study_progress(study, shards)
+    absent = _missing(planned, rules)
+    return StudyResults(store.manifest, tuple(metrics), rules, done, tasks, absent)
 
 
-def _missing(wanted: Mapping[str, list[str]], learned: tuple[Learned, ...]) -> tuple[str, ...]:
+def study_progress(
+    study: Mapping[str, Any], shards: list[str]
+) -> tuple[int, int, dict[str, list[str]]]:
+    """Return the number of finished tasks, of all tasks, and the planned rules by problem.
+
+    A sweep lists its tasks; a comparison of the paper has one for each run. Other studies do not
+    give the number of their tasks, so that all count as finished.
+    """
+    if "cases" in study:
+        plan = Study.from_dict(study)
+        rules = [plan.rule(k).display_name for k in range(len(plan.rules))]
+        tasks = sum(1 for _ in plan.task_specs())
+        return len(shards), tasks, {case.label: rules for case in plan.cases}
+    cases = {
+        name: case for name, case in study.items()
+        if isinstance(case, dict) and {"rules", "runs"} <= set(case)
+    }  # fmt: skip
+    if not cases:
+        return len(shards), len(shards), {}
+    done = sum(case_of(shard) in cases for shard in shards)
+    planned = {name: list(case["rules"]) for name, case in cases.items()}
+    return done, sum(case["runs"] for case in cases.values()), planned
+
+
+def case_of(shard: str) -> str:
+    """Return the case that a shard of the paper's experiments belongs to."""
+    return re.sub(r"-run\d+$", "", shard)
+
+
+def rule_description(study: Mapping[str, Any], problem: str, rule: str) -> str:
+    """Return the definition of a rule; the paper's experiments name rules by their own labels."""
+    case = study.get(problem)
+    rules = case.get("rules") if isinstance(case, dict) else None
+    return str(rules[rule]) if isinstance(rules, dict) and rule in rules else rule
+
+
+def has_no_dual(description: str) -> bool:
+    """Whether a rule updates θ only, so that β has no effect.
+
+    Examples
+    --------
+    >>> has_no_dual("ExpectedSarsa(0.5)"), has_no_dual("GES(0.5)")
+    (True, False)
+    >>> has_no_dual("Rule(form=SemiGradient(), …)")
+    True
+    """
+    name = description.partition("(")[0]
+    names = {str(rule).partition("(")[0] for rule in named_rules() if not rule.form.has_dual}
+    return name in names or "SemiGradient" in description
+
+
+def lambda_of(description: str) -> float | None:
+    """Return λ of a rule, or its ζ.
+
+    Examples
+    --------
+    >>> lambda_of("GES(0.5)"), lambda_of("GES"), lambda_of("Rule(trace=TreeBackup(lam=0.99), …)")
+    (0.5, None, 0.99)
+    """
+    match = re.search(r"(?:lam=|zeta=|^\w[\w ]*\()([\d.]+(?:e-?\d+)?)", description)
+    return float(match.group(1)) if match else None
+
+
+def _missing(planned: Mapping[str, list[str]], results: tuple[RuleResults, ...]) -> tuple[str, ...]:
     """Name the problems without any results, and the rules without any on the others."""
-    there = {(each.problem, each.rule) for each in learned}
-    found = []
-    for problem, rules in wanted.items():
-        none = [rule for rule in rules if (problem, rule) not in there]
-        whole = none == rules
-        found += [problem] if whole else [f"{rule} on {problem}" for rule in none]
-    return tuple(found)
+    present = {(result.problem, result.rule) for result in results}
+    names = []
+    for problem, rules in planned.items():
+        absent = [rule for rule in rules if (problem, rule) not in present]
+        names += [problem] if absent == rules else [f"{rule} on {problem}" for rule in absent]
+    return tuple(names)
 
 
-def _with_problem(table: pa.Table, name: str) -> pa.Table:
-    """Return the rows of a shard with the problem in a column."""
+def _with_problem(table: pa.Table, shard: str) -> pa.Table:
+    """Return the rows of a shard with a column for the problem."""
     if "problem" in table.column_names:
         return table
-    return table.append_column("problem", pa.array([case_of(name)] * table.num_rows))
+    return table.append_column("problem", pa.array([case_of(shard)] * table.num_rows))
 
 
-def _learned(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Iterator[Learned]:
-    problems, at_problem = _coded(table["problem"])
-    rules, at_rule = _coded(table["rule"])
-    column = {name: table[name].to_numpy() for name in (*NEEDED, *metrics) if name != "rule"}
+def _split(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Iterator[RuleResults]:
+    """Split the rows by problem and rule."""
+    problems, problem_index = _encoded(table["problem"])
+    rules, rule_index = _encoded(table["rule"])
+    columns = {name: table[name].to_numpy() for name in (*REQUIRED, *metrics) if name != "rule"}
     for i, problem in enumerate(problems):
-        here = at_problem == i
-        for j in dict.fromkeys(at_rule[here].tolist()):
-            mine = {name: each[here & (at_rule == j)] for name, each in column.items()}
-            said = rule_said(study, problem, rules[j])
-            if alone(said):
-                mine["beta"] = np.full_like(mine["beta"], np.nan)
-            yield _array(problem, rules[j], lam_of(said), mine, metrics)
+        in_problem = problem_index == i
+        for j in dict.fromkeys(rule_index[in_problem].tolist()):
+            chosen = in_problem & (rule_index == j)
+            rows = {name: column[chosen] for name, column in columns.items()}
+            description = rule_description(study, problem, rules[j])
+            if has_no_dual(description):
+                rows["beta"] = np.full_like(rows["beta"], np.nan)
+            yield _arrays(problem, rules[j], lambda_of(description), rows, metrics)
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
-    """Distinct texts in the order of their first rows, and which one each row has."""
-    coded = column.cast(pa.string()).combine_chunks().dictionary_encode()
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
+def _encoded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
+    """Distinct texts in the order of their first rows, and the index of each row's text."""
+    encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
-def _array(
+def _arrays(
     problem: str, rule: str, lam: float | None, rows: Mapping[str, Any], metrics: list[str]
-) -> Learned:
-    """Lay the rows of one rule out over runs, points and settings."""
+) -> RuleResults:
+    """Arrange the rows of one rule by run, point and setting."""
     alpha, beta = rows["alpha"], rows["beta"]
     ratio = np.divide(beta, alpha, out=np.zeros_like(beta), where=alpha != 0)
     by_ratio = bool(np.isnan(beta).all()) or len(_distinct(ratio)[0]) < len(_distinct(beta)[0])
-    alphas, at_alpha = _distinct(alpha)
-    seconds, at_second = _distinct(ratio if by_ratio else beta)
-    runs, at_run = np.unique(rows["run"], return_inverse=True)
-    points, at_point = np.unique(rows["point"], return_inverse=True)
-    shape = (len(runs), len(points), len(alphas), len(seconds))
-    place = (at_run, at_point, at_alpha, at_second)
+    alphas, alpha_index = _distinct(alpha)
+    omega_steps, omega_index = _distinct(ratio if by_ratio else beta)
+    runs, run_index = np.unique(rows["run"], return_inverse=True)
+    points, point_index = np.unique(rows["point"], return_inverse=True)
+    shape = (len(runs), len(points), len(alphas), len(omega_steps))
     values = {}
     for metric in metrics:
         full = np.full(shape, np.nan)
-        full[place] = rows[metric]
+        full[run_index, point_index, alpha_index, omega_index] = rows[metric]
         values[metric] = full
-    gone = np.full((shape[0], *shape[2:]), -1, dtype=np.int64)
-    np.maximum.at(gone, (at_run, at_alpha, at_second), rows["diverged_at"])
-    second = "" if np.isnan(seconds).all() else "β/α" if by_ratio else "β"
-    return Learned(
-        problem, rule, lam, alphas, seconds, second, points, runs, values, gone
+    diverged_at = np.full((shape[0], *shape[2:]), -1, dtype=np.int64)
+    np.maximum.at(diverged_at, (run_index, alpha_index, omega_index), rows["diverged_at"])
+    omega_name = "" if np.isnan(omega_steps).all() else "β/α" if by_ratio else "β"
+    return RuleResults(
+        problem, rule, lam, alphas, omega_steps, omega_name, points, runs, values, diverged_at
     )  # fmt: skip
 
 
 def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:
-    """Distinct numbers, to nine digits, and where each belongs.
+    """Distinct numbers, to nine digits, and the index of each value among them.
 
     Examples
     --------
     >>> _distinct([0.1 + 0.2, 0.3, 0.1])
     (array([0.1, 0.3]), array([1, 1, 0]))
     """
-    given = np.asarray(values, dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        size = np.where(given == 0, 0.0, np.floor(np.log10(np.abs(given))))
-    scale = 10.0 ** (9 - size)
-    rounded = np.round(given * scale) / scale
-    found, inverse = np.unique(rounded, return_inverse=True)
-    return found, inverse
+        exponent = np.where(array == 0, 0.0, np.floor(np.log10(np.abs(array))))
+    scale = 10.0 ** (9 - exponent)
+    distinct, index = np.unique(np.round(array * scale) / scale, return_inverse=True)
+    return distinct, index

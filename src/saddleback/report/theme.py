@@ -1,19 +1,26 @@
-"""How charts look. Colours are variables of the page's style, so one chart serves both themes."""
+"""The look of charts and pages: one palette, as variables of the page's style.
+
+A chart names a variable instead of a colour, so that one chart serves both themes.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-INK, MUTED, GRID, PAPER = "var(--ink)", "var(--muted)", "var(--grid)", "var(--paper)"
+from saddleback._palette import CATEGORICAL, DARK, LIGHT, SEQUENTIAL_STOPS
 
-COLOURS = tuple(f"var(--c{k})" for k in range(1, 7))
-"""Six colours that can be told apart, each at least 3 : 1 against the page in either theme."""
+INK, MUTED, GRID, PAPER = "var(--ink)", "var(--muted)", "var(--grid)", "var(--paper)"
+GOOD, DOUBT, BAD = "var(--good)", "var(--doubt)", "var(--bad)"
+"""Outcomes; a setting that diverged, or an eigenvalue right of the axis, is bad."""
+
+COLOURS = tuple(f"var(--{name})" for name in CATEGORICAL)
+"""Six distinct colours of lines, with a contrast of at least 4.5 : 1 in either theme."""
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [8, 2, 2, 2, 2, 2])
-"""Dash patterns, for more lines than there are colours, and for eyes that see none."""
+"""Dash patterns: for more lines than there are colours, and for readers who see no colour."""
 
-BAD = "var(--bad)"
-"""What diverged, or is right of the axis."""
+VARIABLES = {"black": "ink", "grey": "muted"}
+"""Names of variables that are not names of colours, since they change with the theme."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 
@@ -35,13 +42,25 @@ CONFIG: dict[str, Any] = {
     "text": {"color": INK, "font": FONT, "fontSize": 12},
     "header": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "labelFont": FONT},
     "line": {"strokeWidth": 2},
+    "range": {"heatmap": list(SEQUENTIAL_STOPS), "ramp": list(SEQUENTIAL_STOPS)},
 }  # fmt: skip
-"""Vega-Lite's configuration, for all charts."""
+"""Configuration of Vega-Lite, shared by all charts."""
 
 
-def chart(description: str, height: int, **parts: Any) -> dict[str, Any]:
-    """Return a chart as wide as its place on the page."""
-    return {
-        "description": description, "width": "container", "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"}, **parts,
-    }  # fmt: skip
+def css_variables() -> str:
+    """Return the palette as CSS: the light theme, and on screens the dark one.
+
+    Examples
+    --------
+    >>> css_variables().splitlines()[0][:30]
+    ':root { --blue: #0072B2; --ora'
+    """
+    ramp = f"--ramp: linear-gradient(to right, {', '.join(SEQUENTIAL_STOPS)});"
+    return (
+        f":root {{ {_declarations(LIGHT)} {ramp} }}\n"
+        f'@media screen {{ :root[data-theme="dark"] {{ {_declarations(DARK)} }} }}\n'
+    )
+
+
+def _declarations(colours: dict[str, str]) -> str:
+    return " ".join(f"--{VARIABLES.get(name, name)}: {value};" for name, value in colours.items())

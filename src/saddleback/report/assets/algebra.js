@@ -1,4 +1,4 @@
-// Small dense linear algebra: rows of plain arrays.
+// Small dense linear algebra on arrays of rows.
 function matrix(rows, columns, entry) {
   return range(rows).map((i) => range(columns).map((j) => entry(i, j)));
 }
@@ -15,6 +15,10 @@ function product(A, B) {
     }
     return out;
   });
+}
+
+function identity(n) {
+  return matrix(n, n, (i, j) => Number(i === j));
 }
 
 function times(A, x) {
@@ -48,6 +52,32 @@ function solve(A, B) {
   return rows.map((row) => row.slice(n));
 }
 
+// Orthonormal basis [p][rank] of the span of rows; the identity if that is the entire space.
+// Gram–Schmidt with pivoting, each row orthogonalised twice.
+function rowBasis(rows) {
+  const p = rows[0].length,
+    basis = [],
+    left = rows.map((row) => [...row]),
+    norm = (row) => Math.hypot(...row),
+    largest = Math.max(...left.map(norm));
+  while (basis.length < p) {
+    const norms = left.map(norm),
+      size = Math.max(...norms);
+    if (!(size > 1e-10 * largest)) break;
+    let unit = left[norms.indexOf(size)].map((x) => x / size);
+    const reduce = (row, other) => {
+      const dot = row.reduce((sum, x, j) => sum + x * other[j], 0);
+      return row.map((x, j) => x - dot * other[j]);
+    };
+    for (const other of basis) unit = reduce(unit, other);
+    const length = norm(unit);
+    unit = unit.map((x) => x / length);
+    basis.push(unit);
+    for (const [k, row] of left.entries()) left[k] = reduce(row, unit);
+  }
+  return basis.length === p ? identity(p) : transpose(basis);
+}
+
 // Eigenvalues [re, im] of a real matrix, the largest real part first: reduce to Hessenberg form by
 // Householder reflections, then shifted QR by Givens rotations in complex arithmetic, deflating
 // from the end.
@@ -55,7 +85,7 @@ function eigenvalues(A) {
   const n = A.length,
     re = A.map((row) => [...row]),
     im = matrix(n, n, () => 0),
-    found = [];
+    values = [];
   hessenberg(re);
   let high = n - 1,
     tries = 0;
@@ -72,14 +102,14 @@ function eigenvalues(A) {
       low--;
     }
     if (low === high || tries > 500) {
-      found.push([re[high][high], im[high][high]]);
+      values.push([re[high][high], im[high][high]]);
       high--;
       tries = 0;
     } else {
-      turn(re, im, low, high, shift(re, im, high, ++tries));
+      qrStep(re, im, low, high, shift(re, im, high, ++tries));
     }
   }
-  return found.sort((x, y) => y[0] - x[0] || x[1] - y[1]);
+  return values.sort((x, y) => y[0] - x[0] || x[1] - y[1]);
 }
 
 function hessenberg(H) {
@@ -132,9 +162,9 @@ function shift(re, im, m, tries) {
 }
 
 // One QR step with a shift on rows low … high.
-function turn(re, im, low, high, [sr, si]) {
+function qrStep(re, im, low, high, [sr, si]) {
   const n = re.length,
-    kept = [];
+    rotations = [];
   for (let k = low; k <= high; k++) {
     re[k][k] -= sr;
     im[k][k] -= si;
@@ -146,7 +176,7 @@ function turn(re, im, low, high, [sr, si]) {
       bi = im[k + 1][k];
     const size = Math.hypot(ar, ai, br, bi) || 1e-300;
     const [cr, ci, zr, zi] = [ar / size, ai / size, br / size, bi / size];
-    kept.push([cr, ci, zr, zi]);
+    rotations.push([cr, ci, zr, zi]);
     for (let j = k; j < n; j++) {
       const [xr, xi, yr, yi] = [re[k][j], im[k][j], re[k + 1][j], im[k + 1][j]];
       re[k][j] = cr * xr + ci * xi + zr * yr + zi * yi;
@@ -156,7 +186,7 @@ function turn(re, im, low, high, [sr, si]) {
     }
   }
   for (let k = low; k < high; k++) {
-    const [cr, ci, zr, zi] = kept[k - low];
+    const [cr, ci, zr, zi] = rotations[k - low];
     for (let i = 0; i <= Math.min(k + 1, high); i++) {
       const [xr, xi, yr, yi] = [re[i][k], im[i][k], re[i][k + 1], im[i][k + 1]];
       re[i][k] = cr * xr - ci * xi + zr * yr - zi * yi;

@@ -1,55 +1,80 @@
-// What every page needs: its data, a theme, charts, and tables as CSV.
-const held = JSON.parse(document.getElementById("data").textContent);
+// Shared by all pages: data, theme, charts, number formats, tables and CSV.
+const pageData = JSON.parse(document.getElementById("data").textContent);
 const views = {};
 
-function byId(name) {
-  return document.getElementById(name);
+function byId(id) {
+  return document.getElementById(id);
 }
 
-// The theme: the system's, until the button says otherwise.
+// The theme follows the system until the button is used.
 const root = document.documentElement;
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-let chosen = null;
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+let userTheme = null;
 
-function showTheme(name) {
-  root.dataset.theme = name;
-  byId("theme").textContent = name === "dark" ? "Light theme" : "Dark theme";
-}
-
-function useTheme() {
-  showTheme(chosen || (dark.matches ? "dark" : "light"));
+function applyTheme() {
+  const theme = userTheme || (prefersDark.matches ? "dark" : "light");
+  root.dataset.theme = theme;
+  byId("theme").textContent = theme === "dark" ? "Light theme" : "Dark theme";
 }
 
 byId("theme").addEventListener("click", () => {
-  chosen = root.dataset.theme === "dark" ? "light" : "dark";
-  useTheme();
+  userTheme = root.dataset.theme === "dark" ? "light" : "dark";
+  applyTheme();
 });
-dark.addEventListener("change", useTheme);
-useTheme();
+prefersDark.addEventListener("change", applyTheme);
+applyTheme();
 
-// Draw a chart into the element of its name.
-async function draw(name, spec) {
+// Draw a chart into the element with this id.
+async function draw(id, spec) {
   const options = {
     actions: false,
     renderer: "svg",
-    config: held.config,
+    config: pageData.config,
     tooltip: { theme: "custom" },
+    expressionFunctions: { powerOfTen, shortNumber: (x) => formatNumber(x, 2) },
   };
-  const found = await window.vegaEmbed(byId(name), spec, options);
-  views[name] = found.view;
-  byId(name).dataset.drawn = "yes";
-  return found.view;
+  const { view } = await window.vegaEmbed(byId(id), spec, options);
+  views[id] = view;
+  byId(id).dataset.drawn = "yes";
+  return view;
 }
 
-// Numbers as they are read.
-function short(x, digits = 4) {
+// A number as mantissa and power of ten: 2·10⁻⁵, 10³, −10⁻², 0.
+function powerOfTen(x, digits = 3) {
+  if (x === 0) return "0";
+  const [mantissa, exponent] = Math.abs(x)
+    .toExponential(digits - 1)
+    .split("e");
+  const power = `10${[...String(Number(exponent))].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("")}`;
+  const lead = Number(mantissa) === 1 ? "" : `${Number(mantissa)}·`;
+  return `${x < 0 ? "−" : ""}${lead}${power}`;
+}
+
+// A number for people: a few digits, a minus sign, and a power of ten where it is long.
+function formatNumber(x, digits = 4) {
+  if (typeof x === "string") return x;
   if (x === null || !Number.isFinite(x))
     return x === -Infinity ? "−∞" : x === Infinity ? "∞" : "none";
-  const text =
-    Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4)
-      ? x.toExponential(Math.max(0, digits - 2))
-      : String(Number.isInteger(x) ? x : Number(x.toPrecision(digits)));
-  return text.replaceAll("-", "−").replace("e+", "e");
+  if (Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4)) return powerOfTen(x, digits - 1);
+  const rounded = Number.isInteger(x) ? x : Number(x.toPrecision(digits)),
+    text = Math.abs(x) >= 1e4 ? rounded.toLocaleString("en") : String(rounded);
+  return text.replaceAll("-", "−");
+}
+
+// Ticks of a logarithmic axis: powers of ten; where these are few, also twice and five times.
+// All labels of an axis are in one notation.
+function logAxis([low, high]) {
+  const first = Math.floor(Math.log10(low)),
+    powers = range(Math.ceil(Math.log10(high)) - first + 1).map((k) => 10 ** (k + first));
+  const within = (x) => x >= low * 0.999 && x <= high * 1.001,
+    tens = powers.filter(within),
+    stride = Math.ceil(tens.length / 8);
+  const values =
+    tens.length > 2
+      ? tens.filter((x, k) => k % stride === 0)
+      : powers.flatMap((x) => [x, 2 * x, 5 * x]).filter(within);
+  const plain = values.every((x) => x >= 1e-3 && x <= 1e3);
+  return { values, ...(plain ? { format: "~g" } : { labelExpr: "powerOfTen(datum.value)" }) };
 }
 
 // Rows as CSV. A cell that a spreadsheet would take for a formula is quoted with an apostrophe.
@@ -60,12 +85,12 @@ function csvCell(value) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-// All columns that any row has, in the order in which they come.
+// All columns of the rows, in order of appearance.
 function columnsOf(rows) {
   return [...new Set(rows.flatMap((row) => Object.keys(row)))];
 }
 
-function asCsv(rows) {
+function toCsv(rows) {
   const names = columnsOf(rows);
   const lines = [names, ...rows.map((row) => names.map((name) => row[name]))];
   return lines.map((line) => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
@@ -79,31 +104,30 @@ function download(name, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// A table element of rows, by text alone, and no more of them than anybody reads.
-const READ = 60;
+// Fill a table element with the first rows; the CSV holds all.
+const MAX_ROWS = 60;
 
-function fillTable(table, all) {
-  const rows = all.slice(0, READ),
-    caption = table.querySelector("caption"),
-    names = columnsOf(all);
+function fillTable(table, rows) {
+  const caption = table.querySelector("caption"),
+    names = columnsOf(rows);
   table.dataset.title ??= caption.textContent;
-  const many = `The first ${READ} of ${all.length.toLocaleString("en")} rows; the CSV holds all.`,
-    none = table.dataset.rows && !all.length ? "There are none." : "";
-  caption.textContent = `${table.dataset.title} ${all.length > READ ? many : none}`.trim();
+  const cut = `The first ${MAX_ROWS} of ${rows.length.toLocaleString("en")} rows; the CSV holds all.`,
+    empty = table.dataset.rows && !rows.length ? "No rows." : "";
+  caption.textContent = `${table.dataset.title} ${rows.length > MAX_ROWS ? cut : empty}`.trim();
   const head = document.createElement("thead"),
     body = document.createElement("tbody");
-  const add = (parent, cell, kind, number) => {
-    const made = parent.appendChild(document.createElement(kind));
-    if (kind === "th") made.scope = "col";
-    if (number) made.className = "n";
-    made.textContent = typeof cell === "number" ? short(cell) : (cell ?? "");
+  const addCell = (parent, value, tag, numeric) => {
+    const cell = parent.appendChild(document.createElement(tag));
+    if (tag === "th") cell.scope = "col";
+    if (numeric) cell.className = "n";
+    cell.textContent = typeof value === "number" ? formatNumber(value) : (value ?? "");
   };
-  const isNumber = names.map((name) => all.some((row) => typeof row[name] === "number"));
-  const first = head.appendChild(document.createElement("tr"));
-  names.forEach((name, k) => add(first, name, "th", isNumber[k]));
-  for (const row of rows) {
+  const numeric = names.map((name) => rows.some((row) => typeof row[name] === "number"));
+  const headings = head.appendChild(document.createElement("tr"));
+  names.forEach((name, k) => addCell(headings, name, "th", numeric[k]));
+  for (const row of rows.slice(0, MAX_ROWS)) {
     const line = body.appendChild(document.createElement("tr"));
-    names.forEach((name, k) => add(line, row[name], "td", isNumber[k]));
+    names.forEach((name, k) => addCell(line, row[name], "td", numeric[k]));
   }
   table.replaceChildren(caption, head, body);
 }

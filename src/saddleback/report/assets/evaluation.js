@@ -1,56 +1,70 @@
-// Draw each figure, fill its table when it is opened, and hand its rows out as CSV.
-async function drawFigure(name, change = (spec) => spec) {
-  const { spec, rows } = held.figures[name];
+// Draw each figure, fill its table when it is opened, and offer its rows as CSV.
+async function drawFigure(id, change = (spec) => spec) {
+  const { spec, rows } = pageData.figures[id];
   return draw(
-    name,
+    id,
     change({ ...structuredClone(spec), data: { name: "rows", values: structuredClone(rows) } }),
   );
 }
 
-// An axis of another type. Of 0 there is no logarithm: such rows are left out.
-function setAxis(spec, axis, type) {
-  const encoded = spec.layer[0].encoding[axis];
+// Change the scale of an axis. 0 has no logarithm: such rows are omitted.
+function setScale(spec, axis, type, rows) {
+  const encoding = spec.layer[0].encoding[axis];
   if (type === "log") {
-    spec.layer[0].transform = [{ filter: `datum['${encoded.field}'] > 0` }];
-    encoded.scale = { type, nice: false };
+    const values = rows.map((row) => row[encoding.field]).filter((x) => x > 0);
+    spec.layer[0].transform = [{ filter: `datum['${encoding.field}'] > 0` }];
+    encoding.scale = { type, nice: false };
+    if (values.length) encoding.axis = logAxis([Math.min(...values), Math.max(...values)]);
   } else if (type === "symlog") {
-    Object.assign(encoded.scale, { type, ...spec.usermeta });
-    encoded.axis = { values: powers(encoded.scale), format: "~g" };
+    const { constant } = spec.usermeta,
+      right = Math.max(...rows.map((row) => row[encoding.field]));
+    encoding.scale.domain[1] = right > 0 ? 2 * right : 3 * constant;
+    Object.assign(encoding.scale, { type, constant });
+    encoding.axis = { values: symlogTicks(encoding.scale), labelExpr: "powerOfTen(datum.value)" };
   }
   return spec;
 }
 
-// Ticks of an axis that is logarithmic to both sides of 0: every second power of ten.
-function powers({ domain: [low, high], constant }) {
-  const least = Math.ceil(Math.log10(constant)),
-    most = Math.floor(Math.log10(Math.max(-low, high))),
-    by = Math.max(1, Math.ceil((most - least) / 4));
-  const tens = range(Math.floor((most - least) / by) + 1).map((k) => 10 ** (most - k * by));
+// Ticks of an axis that is logarithmic on both sides of 0: a few powers of ten.
+function symlogTicks({ domain: [low, high], constant }) {
+  const first = Math.ceil(Math.log10(constant)),
+    last = Math.floor(Math.log10(Math.max(-low, high))),
+    stride = Math.max(1, Math.ceil((last - first) / 4));
+  const tens = range(Math.floor((last - first) / stride) + 1).map((k) => 10 ** (last - k * stride));
   return [...tens.map((x) => -x), 0, ...tens].filter((x) => x >= low && x <= high);
 }
 
-async function begin() {
-  await Promise.all(Object.keys(held.figures).map((name) => drawFigure(name)));
+async function start() {
+  const drawWithScale = (list) => {
+    const id = list.dataset.chart;
+    return drawFigure(id, (spec) =>
+      setScale(spec, list.dataset.axis, list.value, pageData.figures[id].rows),
+    );
+  };
+  const scales = [...document.querySelectorAll("select[data-axis]")],
+    scaled = new Set(scales.map((list) => list.dataset.chart));
+  await Promise.all([
+    ...Object.keys(pageData.figures)
+      .filter((id) => !scaled.has(id))
+      .map((id) => drawFigure(id)),
+    ...scales.map(drawWithScale),
+  ]);
+  for (const list of scales) list.addEventListener("input", () => drawWithScale(list));
   for (const list of document.querySelectorAll("select[data-signal]")) {
     list.addEventListener("input", () =>
       views[list.dataset.chart].signal(list.dataset.signal, list.value).runAsync(),
     );
   }
-  for (const list of document.querySelectorAll("select[data-axis]")) {
-    list.addEventListener("input", () =>
-      drawFigure(list.dataset.chart, (spec) => setAxis(spec, list.dataset.axis, list.value)),
-    );
-  }
   for (const table of document.querySelectorAll("table[data-rows]")) {
     table.closest("details").addEventListener("toggle", () => {
-      if (!table.tBodies.length) fillTable(table, held.figures[table.dataset.rows].rows);
+      if (!table.tBodies.length) fillTable(table, pageData.figures[table.dataset.rows].rows);
     });
   }
   for (const button of document.querySelectorAll("button[data-csv]")) {
-    const { file, rows } = held.figures[button.dataset.csv];
-    button.addEventListener("click", () => download(file, asCsv(rows)));
+    const { file, rows } = pageData.figures[button.dataset.csv];
+    button.addEventListener("click", () => download(file, toCsv(rows)));
   }
   document.body.dataset.ready = "yes";
 }
 
-begin();
+start();

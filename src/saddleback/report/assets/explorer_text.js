@@ -1,98 +1,176 @@
-// What the explorer says of its numbers, and how they are taken away.
-function title(rule, lam) {
-  return rule.traced ? `${rule.title}(${short(lam, 3)})` : `${rule.title}(0)`;
+// Sentences, tables and Python code of the explorer.
+function ruleTitle(rule, lam) {
+  return rule.traced ? `${rule.title}(${formatNumber(lam, 3)})` : `${rule.title}(0)`;
 }
 
-function say(place) {
-  const { name, spectrum, offline, radius, limit, form, iterates } = state.rules[place];
-  const lead = spectrum[0][0],
-    works = radius < 1;
+function showCard(place) {
+  const { name, radius } = state.rules[place],
+    converges = radius < 1;
   byId(`name-${place}`).textContent = name;
-  byId(`card-${place}`).className = `card ${works ? "good" : "bad"}`;
-  byId(`word-${place}`).textContent = works
-    ? "✓ converges with these steps"
-    : "✕ diverges with these steps";
-  const would = form.dual ? " along A alone would" : "",
-    mended = form.dual && lead >= 0 ? "; ω, the second weights, mends that" : "";
-  byId(`a-${place}`).textContent =
-    lead < 0
-      ? `Rightmost eigenvalue of A: ${short(lead)}. Off-line updates${would} converge for α < ${short(offline)}.`
-      : `Rightmost eigenvalue of A: +${short(lead)}. Off-line updates${would} diverge for every α${mended}.`;
-  const end = iterates[iterates.length - 1],
-    ratio = form.dual ? " at this β/α" : "";
-  byId(`step-${place}`).textContent =
-    `An error is multiplied by ${factor(radius)} a step in the end; ` +
-    `${limit > 0 ? `it converges${ratio} for α < ${short(limit)}` : `no α helps${ratio}`}. ` +
-    `MSPBE after ${end.step.toLocaleString("en")} steps: ${short(end.mspbe, 3)}.` +
-    (!works && end.mspbe < iterates[0].mspbe ? " So far it is ω that leaves." : "");
+  byId(`card-${place}`).className = `card ${converges ? "good" : "bad"}`;
+  byId(`outcome-${place}`).textContent = converges ? "✓ converges in expectation" : "✕ diverges";
+  byId(`offline-${place}`).textContent = offlineText(state.rules[place]);
+  byId(`rate-${place}`).textContent = rateText(state.rules[place]);
+  byId(`sampled-${place}`).textContent = sampledText(state.rules[place]);
+  byId(`sampled-${place}`).hidden = !state.sampled;
 }
 
-// A number close to 1 by how far it is from it.
-function factor(x) {
-  const off = x - 1;
-  if (off === 0 || Math.abs(off) >= 1e-3) return short(x, 5);
-  return `1 ${off < 0 ? "−" : "+"} ${short(Math.abs(off), 3)}`;
+// The rightmost eigenvalue of A, what it means without ω, and the part that ω plays.
+function offlineText({ spectrum, offline, radius, limit, form }) {
+  const lead = spectrum[0][0],
+    sign = lead < 0 ? "" : "+",
+    first = `Rightmost eigenvalue of A: ${sign}${formatNumber(lead)}.`;
+  const subject = form.dual ? "Without ω, updates would" : "Updates";
+  if (lead < 0)
+    return `${first} ${subject} converge for α < ${formatNumber(offline)}.`;
+  const without = `${first} ${subject} diverge for every α`;
+  if (!form.dual) return `${without}.`;
+  if (radius < 1) return `${without}; the auxiliary weights ω stabilise them.`;
+  return limit > 0
+    ? `${without}; the auxiliary weights ω stabilise them only for smaller steps.`
+    : `${without}; at this β/α the auxiliary weights ω do not stabilise them.`;
 }
 
-function eachRule(rows) {
-  return Object.values(state.rules).flatMap((each) =>
-    rows(each).map((row) => ({ rule: each.name, ...row })),
+function rateText({ radius, limit, form, iterates }) {
+  const ratio = form.dual ? " at this β/α" : "",
+    verb = radius < 1 ? "shrink" : "grow",
+    stable = limit > 0 ? `stable${ratio} for α < ${formatNumber(limit)}` : `no α is stable${ratio}`,
+    end = iterates.at(-1);
+  return (
+    `Errors ${verb} by a factor ${factor(radius)} per step; ${stable}. ` +
+    `MSPBE after ${end.step.toLocaleString("en")} steps: ${formatNumber(end.mspbe, 3)}.` +
+    (radius >= 1 && end.mspbe < iterates[0].mspbe
+      ? " So far the growing component is small."
+      : "")
   );
 }
 
-function complex([re, im]) {
+function sampledText({ sampled, radius }) {
+  if (!sampled) return "";
+  const end = sampled.at(-1),
+    stopped = end.step < state.steps ? " (stopped: it diverged)" : "",
+    grew = radius < 1 && !(end.mspbe < sampled[0].mspbe);
+  return (
+    `One sampled run (seed ${state.seed}): MSPBE ${formatNumber(end.mspbe, 3)} after ` +
+    `${end.step.toLocaleString("en")} steps${stopped}.` +
+    (grew ? " A single run can diverge although its mean converges." : "")
+  );
+}
+
+// A number close to 1 as its distance from 1.
+function factor(x) {
+  const distance = x - 1;
+  if (distance === 0 || Math.abs(distance) >= 1e-3) return formatNumber(x, 5);
+  return `1 ${distance < 0 ? "−" : "+"} ${formatNumber(Math.abs(distance), 3)}`;
+}
+
+function rowsByRule(rows) {
+  return Object.values(state.rules).flatMap((result) =>
+    rows(result).map((row) => ({ rule: result.name, ...row })),
+  );
+}
+
+function complexColumns([re, im]) {
   return { "real part": re, "imaginary part": im, modulus: Math.hypot(re, im) };
 }
 
-// What the charts show, as rows, by the name of a file.
+function weightColumns(theta) {
+  return Object.fromEntries(theta.map((x, k) => [`θ_${k + 1}`, x]));
+}
+
+// Rows of the charts, by the name of a CSV file.
 const tables = {
   eigenvalues: () =>
-    eachRule((each) => [
-      ...each.spectrum.map((z) => ({ of: "A", ...complex(z) })),
-      ...each.map.map((z) => ({ of: "update", ...complex(z) })),
+    rowsByRule((result) => [
+      ...result.spectrum.map((z) => ({ of: "A", ...complexColumns(z) })),
+      ...result.map.map((z) => ({ of: "update", ...complexColumns(z) })),
     ]),
   "for-every-γ": () =>
-    eachRule((each) => each.locus.map(({ gamma, re, im }) => ({ γ: gamma, ...complex([re, im]) }))),
+    rowsByRule((result) =>
+      result.locus.map(({ gamma, re, im }) => ({ γ: gamma, ...complexColumns([re, im]) })),
+    ),
   iterates: () =>
-    eachRule((each) =>
-      each.iterates.map(({ step, mspbe, theta }) => {
-        const all = weights(held.problems[state.problem], theta);
-        return { step, mspbe, ...Object.fromEntries(all.map((x, k) => [`θ_${k + 1}`, x])) };
-      }),
+    rowsByRule((result) =>
+      result.iterates.map(({ step, mspbe, theta }) => ({
+        step,
+        mspbe,
+        ...weightColumns(fullWeights(state.problem, theta)),
+      })),
+    ),
+  "sampled-run": () =>
+    rowsByRule((result) =>
+      (result.sampled ?? []).map(({ step, mspbe, theta }) => ({
+        seed: state.seed,
+        step,
+        mspbe,
+        ...weightColumns(theta),
+      })),
     ),
 };
 
 function showNumbers() {
-  const { gamma, lam, alpha, beta } = state;
-  byId("shown-words").textContent =
-    `Shown: ${byId("problem").selectedOptions[0].textContent}, γ = ${gamma}, λ = ${lam}, ` +
-    `α = ${alpha}, β = ${beta}.`;
+  const { gamma, x, y, lam, alpha, beta } = state;
+  byId("print-text").textContent =
+    `Shown: ${byId("problem").selectedOptions[0].textContent}, γ = ${gamma}, x = ${x}, ` +
+    `y = ${y}, λ = ${lam}, α = ${alpha}, β = ${beta}.`;
   fillTable(byId("numbers"), tables.eigenvalues());
-  byId("python").textContent = python();
+  byId("python").textContent = pythonCode();
+  for (const note of document.querySelectorAll(".sampled-note"))
+    note.textContent = state.sampled ? `Thin lines: one sampled run, seed ${state.seed}.` : "";
 }
 
-function python() {
-  const { one, two } = state.rules,
-    name = state.problem;
-  const made = {
-    two_state: "two_state(γ, rewards=[[1, -1], [0.5, 2]])",
-    baird: 'baird(γ, features="classic")',
-    baird_paper: "baird(γ)",
-    random_walk: 'random_walk(γ, features="dependent", target_right=0.9)',
-    random_mdp: "random_mdp(γ, rng=1)",
-  }[name].replace("γ", String(state.gamma));
-  const rule = (each) =>
-    held.rules[each.rule].traced ? `sb.${each.rule}(${state.lam})` : `sb.${each.rule}()`;
+const CONSTRUCTORS = {
+  two_state: "two_state(γ, rewards=[[1, -1], [0.5, 2]])",
+  baird: 'baird(γ, features="classic")',
+  baird_paper: "baird(γ)",
+  random_walk: 'random_walk(γ, features="dependent", target_right=0.9)',
+  random_mdp: "random_mdp(γ, rng=1)",
+};
+
+// Lines that interpolate the problem, as far as x and y are below 1.
+function interpolationCode() {
+  const { x, y } = state;
+  if (x === 1 && y === 1) return [];
+  const lines = [`x, y = ${x}, ${y}`, "behaviour = (1 - x) * problem.target + x * problem.behaviour"];
+  if (y === 1)
+    return [
+      ...lines,
+      "problem = sb.Problem(problem.mdp, problem.features, problem.target, behaviour)",
+    ];
+  const acting =
+    state.problem.values === "action"
+      ? "np.repeat(problem.mdp.acting, problem.mdp.n_actions)"
+      : "problem.mdp.acting";
   return [
+    ...lines,
+    `table = np.eye(len(problem.Phi))[:, ${acting}]`,
+    "columns = max(table.shape[1], problem.p)",
+    "features = np.zeros((len(problem.Phi), columns))",
+    "features[:, :table.shape[1]] += (1 - y) * table",
+    "features[:, :problem.p] += y * problem.Phi",
+    "features = features.reshape(*problem.features.shape[:-1], columns)",
+    "problem = sb.Problem(problem.mdp, features, problem.target, behaviour)",
+  ];
+}
+
+function pythonCode() {
+  const { one, two } = state.rules;
+  const rule = (result) =>
+    pageData.rules[result.rule].traced
+      ? `sb.${result.rule}(${state.lam})`
+      : `sb.${result.rule}()`;
+  return [
+    ...(state.y < 1 ? ["import numpy as np"] : []),
     "import saddleback as sb",
     "",
-    `problem = sb.problems.${made}`,
-    ...[one, two].flatMap((each) => {
-      const steps = `alpha=${state.alpha}${each.form.dual ? `, beta=${state.beta}` : ""}`;
+    `problem = sb.problems.${CONSTRUCTORS[state.problemName].replace("γ", String(state.gamma))}`,
+    ...interpolationCode(),
+    ...[one, two].flatMap((result) => {
+      const steps = `alpha=${state.alpha}${result.form.dual ? `, beta=${state.beta}` : ""}`;
       return [
         "",
-        `system = sb.System.exact(problem, ${rule(each)})`,
-        `run = sb.iterate(system, ${steps}, steps=${each.iterates.at(-1).step}, theta0=1.0${each.radius < 1 ? "" : ", bound=1e290"})`,
+        `system = sb.System.exact(problem, ${rule(result)})`,
+        `run = sb.iterate(system, ${steps}, steps=${result.iterates.at(-1).step}, theta0=1.0${result.radius < 1 ? "" : ", bound=1e290"})`,
         "print(system.spectrum)",
         `print(sb.MeanStability(system).radius(${steps}))`,
         'print(run.curves["mspbe"][-1])',

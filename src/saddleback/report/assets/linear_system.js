@@ -1,20 +1,20 @@
-// The linear system of a rule on a small problem, and its mean iteration; as the library's
-// System.exact and iterate. Pairs (s, a) are numbered s·actions + a.
-const TRACES = {
-  Importance: (lam, pi, mu) => (mu > 0 ? (lam * pi) / mu : 0),
-  TreeBackup: (lam, pi) => lam * pi,
-  Retrace: (lam, pi, mu) => (mu > 0 ? lam * Math.min(1, pi / mu) : 0),
-  NoTrace: () => 0,
-};
+// The linear system of a rule on a small problem, and its expected iteration, as the library's
+// System.exact and iterate compute them. Pairs (s, a) are numbered s·actions + a.
 
-// κ of an action-dependent trace needs the extremes of max(μ, π) over all pairs.
-function actionDependent(zeta, pi, mu) {
-  const larger = pi.map((p, i) => Math.max(p, mu[i])),
-    taken = larger.filter((x) => x > 0);
-  const [psi0, most] = [1 / Math.max(...taken), 1 / Math.min(...taken)];
-  const psi = 2 * zeta * psi0 + Math.max(0, 2 * zeta - 1) * (most - 2 * psi0);
-  return pi.map((p, i) => (larger[i] > 0 ? Math.min(psi, 1 / larger[i]) * p : 0));
-}
+// κ of an action and λ (ζ for ABQ), from tables π and μ over the pairs of acting states.
+const TRACES = {
+  Importance: (lam, pi, mu) => pi.map((p, i) => (mu[i] > 0 ? (lam * p) / mu[i] : 0)),
+  TreeBackup: (lam, pi) => pi.map((p) => lam * p),
+  Retrace: (lam, pi, mu) => pi.map((p, i) => (mu[i] > 0 ? lam * Math.min(1, p / mu[i]) : 0)),
+  ActionDependent: (zeta, pi, mu) => {
+    const larger = pi.map((p, i) => Math.max(p, mu[i])),
+      positive = larger.filter((x) => x > 0),
+      [psi0, psiMax] = [1 / Math.max(...positive), 1 / Math.min(...positive)],
+      psi = 2 * zeta * psi0 + Math.max(0, 2 * zeta - 1) * (psiMax - 2 * psi0);
+    return pi.map((p, i) => (larger[i] > 0 ? Math.min(psi, 1 / larger[i]) * p : 0));
+  },
+  NoTrace: (lam, pi) => pi.map(() => 0),
+};
 
 // Σ_a w(s,a) x(s,a): from pairs to states.
 function overActions(weights, pairs, actions) {
@@ -28,38 +28,165 @@ function overActions(weights, pairs, actions) {
   });
 }
 
+// Stationary distribution of an irreducible chain, by elimination without subtractions (GTH).
+function stationary(P) {
+  const Q = P.map((row) => [...row]),
+    n = Q.length;
+  for (let k = n - 1; k > 0; k--) {
+    const leaving = Q[k].slice(0, k).reduce((sum, x) => sum + x, 0);
+    for (let i = 0; i < k; i++) {
+      Q[i][k] /= leaving;
+      for (let j = 0; j < k; j++) Q[i][j] += Q[i][k] * Q[k][j];
+    }
+  }
+  const d = [1];
+  for (let k = 1; k < n; k++) d.push(d.reduce((sum, x, i) => sum + x * Q[i][k], 0));
+  const total = d.reduce((sum, x) => sum + x, 0);
+  return d.map((x) => x / total);
+}
+
+// Whether each state can be reached from each other state.
+function reachability(P) {
+  const n = P.length,
+    reach = matrix(n, n, (i, j) => i === j || P[i][j] > 0);
+  for (let k = 0; k < n; k++)
+    for (let i = 0; i < n; i++)
+      for (let j = 0; j < n; j++) reach[i][j] ||= reach[i][k] && reach[k][j];
+  return reach;
+}
+
+// Long-run distribution of the state: visits per episode, or the stationary distribution of the
+// closed class of states.
+function longRun(P, { start, acting, episodic }) {
+  const states = range(P.length),
+    reach = reachability(P),
+    inside = episodic
+      ? states.filter((s) => states.some((first) => start[first] > 0 && reach[first][s]))
+      : states.filter((s) => acting[s] && states.every((t) => !reach[s][t] || reach[t][s]));
+  const at = (i, j) => P[inside[i]][inside[j]],
+    n = inside.length;
+  const visits = episodic
+    ? solve(
+        matrix(n, n, (i, j) => (i === j) - at(j, i)),
+        inside.map((s) => [start[s]]),
+      ).map((row) => row[0])
+    : stationary(matrix(n, n, at));
+  const total = visits.reduce((sum, x) => sum + x, 0),
+    d = new Array(P.length).fill(0);
+  for (const [k, s] of inside.entries()) d[s] = visits[k] / total;
+  return d;
+}
+
+// Features (1 − y)·[I 0] + y·[Φ 0]: one-hot encoded rows, and the problem's own, padded with zeros.
+function mixedFeatures({ features, acting, actions, values }, y) {
+  if (y === 1) return features;
+  const perState = values === "action" ? actions : 1,
+    rows = range(features.length).filter((i) => acting[Math.floor(i / perState)]),
+    p = features[0].length;
+  return matrix(
+    features.length,
+    Math.max(rows.length, p),
+    (i, j) => (1 - y) * (rows[j] === i) + y * (j < p ? features[i][j] : 0),
+  );
+}
+
+// A problem with behaviour policy (1 − x)π + xμ and mixed features, in a basis of what μ visits.
+function interpolate(problem, x, y) {
+  const { actions, pi, values } = problem,
+    mu = problem.mu.map((m, i) => (1 - x) * pi[i] + x * m),
+    rows = mixedFeatures(problem, y),
+    phi = values === "action" ? rows : pi.map((_, i) => rows[Math.floor(i / actions)]),
+    staying = problem.P.map((row, i) => row.map((prob, t) => prob * (1 - problem.ends[i][t]))),
+    d = longRun(overActions(mu, staying, actions), problem),
+    visits = mu.map((m, i) => d[Math.floor(i / actions)] * m),
+    visited = range(pi.length).filter((i) => visits[i] > 0),
+    basis = rowBasis(visited.map((i) => phi[i])),
+    inside = range(d.length).filter((s) => d[s] > 0),
+    pairs = range(pi.length).filter((i) => d[Math.floor(i / actions)] > 0),
+    reduced = product(phi, basis);
+  const M = product(
+    transpose(visited.map((i) => reduced[i])),
+    visited.map((i) => reduced[i].map((f) => f * visits[i])),
+  );
+  const theta0 = new Array(rows[0].length).fill(problem.theta0),
+    reducedTheta0 = times(transpose(basis), theta0),
+    inSpan = times(basis, reducedTheta0);
+  return {
+    ...problem,
+    mu,
+    phi,
+    d,
+    inside,
+    pairs,
+    visits,
+    staying,
+    basis,
+    M,
+    inverse: solve(M, identity(M.length)),
+    theta0: reducedTheta0,
+    outside: theta0.map((value, i) => value - inSpan[i]),
+    fullTheta0: theta0,
+  };
+}
+
+// Tables of a rule over all pairs: κ, ρ, the bootstrap b, the correction x and the weight w.
+function terms(problem, rule, lam) {
+  const { pi, mu, phi, actions, acting } = problem,
+    isActing = pi.map((_, i) => acting[Math.floor(i / actions)]),
+    onActing = (table) => table.filter((_, i) => isActing[i]),
+    kappas = TRACES[rule.trace](lam, onActing(pi), onActing(mu));
+  let k = 0;
+  const kappa = isActing.map((yes) => (yes ? kappas[k++] : 0)),
+    rho = pi.map((p, i) => (mu[i] > 0 ? p / mu[i] : 0)),
+    mean = overActions(pi, phi, actions),
+    b = rule.values === "state" ? phi : pi.map((_, i) => mean[Math.floor(i / actions)]);
+  const left = b.map((row, i) => row.map((value, j) => value - kappa[i] * phi[i][j])),
+    x = overActions(mu, left, actions);
+  return {
+    kappa,
+    rho,
+    b,
+    x,
+    weight: rule.values === "action" ? pi.map(() => 1) : rho,
+    emphasis: rule.emphatic ? 1 - lam : 0,
+  };
+}
+
 // A, b, M and C of a rule: ΦᵀΞW (I − γP_κ)⁻¹ applied to [γP_b Φ − Φ, r, γP_x Φ].
 function system(problem, rule, gamma, lam) {
-  const { pi, mu, phi, visits, actions } = problem,
+  const { basis, inside, pairs, actions } = problem,
+    table = terms(problem, rule, lam),
+    pick = (values) => pairs.map((i) => values[i]);
+  const phi = product(pick(problem.phi), basis),
+    b = product(pick(table.b), basis),
+    x = product(
+      inside.map((s) => table.x[s]),
+      basis,
+    ),
+    mu = pick(problem.mu),
+    kappa = pick(table.kappa),
+    r = pick(problem.r),
     p = phi[0].length,
-    n = pi.length;
-  const flow = problem.staying.map((row) => row.map((x) => gamma * x));
-  const kappa =
-    rule.trace === "ActionDependent"
-      ? actionDependent(lam, pi, mu)
-      : pi.map((each, i) => TRACES[rule.trace](lam, each, mu[i]));
-  const mean = overActions(pi, phi, actions);
-  const b = phi.map((row, i) => (rule.values === "state" ? row : mean[Math.floor(i / actions)]));
-  const left = b.map((row, i) => row.map((x, j) => x - kappa[i] * phi[i][j]));
-  const ahead = product(flow, overActions(mu, b, actions));
-  const corrected = product(flow, overActions(mu, left, actions));
+    flow = pairs.map((i) => inside.map((t) => gamma * problem.staying[i][t]));
+  const ahead = product(flow, overActions(mu, b, actions)),
+    corrected = product(flow, x);
   const y = ahead.map((row, i) => [
-    ...row.map((x, j) => x - phi[i][j]),
-    problem.r[i],
+    ...row.map((value, j) => value - phi[i][j]),
+    r[i],
     ...corrected[i],
   ]);
-  const carried = mu.map((x, i) => x * kappa[i]);
+  const carried = mu.map((m, i) => m * kappa[i]);
   const K = overActions(carried, flow, actions),
-    states = K.length;
-  const back = solve(
-    matrix(states, states, (i, j) => (i === j) - K[i][j]),
-    overActions(carried, y, actions),
-  );
+    back = solve(
+      matrix(K.length, K.length, (i, j) => (i === j) - K[i][j]),
+      overActions(carried, y, actions),
+    );
   const more = product(flow, back),
-    z = y.map((row, i) => row.map((x, j) => x + more[i][j]));
-  const weights = weightOf(problem, rule, flow, lam);
-  const scaled = matrix(p, n, (j, i) => phi[i][j] * visits[i] * weights[i]);
-  const products = product(scaled, z);
+    z = y.map((row, i) => row.map((value, j) => value + more[i][j]));
+  const visits = pick(problem.visits),
+    weight = pick(meanWeight(problem, table, flow)),
+    scaled = matrix(p, pairs.length, (j, i) => phi[i][j] * visits[i] * weight[i]),
+    products = product(scaled, z);
   return {
     A: products.map((row) => row.slice(0, p)),
     b: products.map((row) => row[p]),
@@ -68,28 +195,24 @@ function system(problem, rule, gamma, lam) {
   };
 }
 
-// w of a step: 1 for action values, ρ for state values, times the mean emphasis if there is one.
-function weightOf(problem, rule, flow, lam) {
-  const { pi, mu, visits, actions } = problem;
-  if (rule.values === "action") return pi.map(() => 1);
-  const rho = pi.map((x, i) => (mu[i] > 0 ? x / mu[i] : 0));
-  if (!rule.emphatic) return rho;
-  const d = range(pi.length / actions).map((s) =>
-    range(actions).reduce((sum, a) => sum + visits[s * actions + a], 0),
-  );
-  const G = overActions(pi, flow, actions),
-    states = d.length;
-  const f = solve(
-    matrix(states, states, (i, j) => (i === j) - G[j][i]),
-    d.map((x) => [x]),
-  );
-  return rho.map((x, i) => {
-    const s = Math.floor(i / actions);
-    return x * (lam + ((1 - lam) * f[s][0]) / d[s]);
-  });
+// The weight w of a pair times its mean emphasis 1 − share + share·f(s)/d(s).
+function meanWeight({ pi, d, inside, pairs, actions }, { weight, emphasis }, flow) {
+  if (!emphasis) return weight;
+  const G = overActions(
+      pairs.map((i) => pi[i]),
+      flow,
+      actions,
+    ),
+    f = solve(
+      matrix(inside.length, inside.length, (i, j) => (i === j) - G[j][i]),
+      inside.map((s) => [d[s]]),
+    ),
+    mean = new Array(d.length).fill(0);
+  for (const [k, s] of inside.entries()) mean[s] = 1 - emphasis + (emphasis * f[k][0]) / d[s];
+  return weight.map((w, i) => w * mean[Math.floor(i / actions)]);
 }
 
-// G of the mean update (θ − θ*, ω) += diag(α, β) G (θ − θ*, ω); θ alone without a dual variable.
+// G of the expected update (θ − θ*, ω) += diag(α, β) G (θ − θ*, ω); only θ without a dual variable.
 function generator({ A, M, C }, form) {
   const p = A.length;
   if (!form.dual) return A.map((row) => row.map((x) => form.td * x));
@@ -101,39 +224,54 @@ function generator({ A, M, C }, form) {
   });
 }
 
-// Eigenvalues of the mean update itself, and the least α at this β/α with which it fails.
-function update(G, p, alpha, beta) {
-  const scaled = G.map((row, i) => row.map((x) => (i < p ? 1 : beta / alpha) * x));
-  const g = eigenvalues(scaled);
-  const limit = Math.min(...g.map(([x, y]) => (-2 * x) / (x * x + y * y)));
+// Eigenvalues of the expected update, and the smallest unstable α at this β/α. In null directions of
+// the features only ω can move, and only by the shrinking of a regularised form.
+function update({ basis }, linear, form, alpha, beta) {
+  const p = linear.b.length,
+    ratio = beta / alpha,
+    G = generator(linear, form).map((row, i) => row.map((x) => (i < p ? 1 : ratio) * x)),
+    idle = form.dual && form.shrink ? basis.length - p : 0;
+  const g = [...eigenvalues(G), ...range(idle).map(() => [-ratio * form.shrink, 0])];
   const map = g.map(([x, y]) => [1 + alpha * x, alpha * y]);
   return {
     map,
     radius: Math.max(...map.map(([x, y]) => Math.hypot(x, y))),
-    limit: Math.max(0, limit),
+    limit: Math.max(0, Math.min(...g.map(([x, y]) => (-2 * x) / (x * x + y * y)))),
   };
 }
 
-// The iterates themselves, the first hundred and some of the others; they stop when they leave all bounds.
-function iterate({ A, b, M, C }, form, { alpha, beta, steps, theta0, inverse }, points = 200) {
-  const p = b.length,
-    T = matrix(p, p, (i, j) => form.saddle * A[j][i] + form.correction * C[i][j]);
-  const W = matrix(p, p, (i, j) => form.gram * M[i][j] + (i === j ? form.shrink : 0));
+// Iterations that are recorded: the first hundred, then about two hundred.
+function recorder(steps, points = 200) {
+  const every = Math.max(1, Math.round(steps / points));
+  return (t) => t < 100 || t % every === 0 || t === steps;
+}
+
+// ½(Aθ + b)ᵀM⁻¹(Aθ + b).
+function mspbe({ A, b }, inverse, theta) {
+  const residual = times(A, theta).map((x, i) => x + b[i]);
+  return 0.5 * times(inverse, residual).reduce((sum, x, i) => sum + x * residual[i], 0);
+}
+
+const BOUND = 1e60;
+
+// The expected iterates; they stop once θ leaves the bound.
+function iterate(linear, form, { alpha, beta, steps, theta0, inverse }) {
+  const { A, b, M, C } = linear,
+    p = b.length,
+    T = matrix(p, p, (i, j) => form.saddle * A[j][i] + form.correction * C[i][j]),
+    W = matrix(p, p, (i, j) => form.gram * M[i][j] + (i === j ? form.shrink : 0)),
+    isRecorded = recorder(steps),
+    recorded = [];
   let theta = [...theta0],
     omega = new Array(p).fill(0);
-  const every = Math.max(1, Math.round(steps / points)),
-    kept = [];
   for (let t = 0; t <= steps; t++) {
-    const residual = times(A, theta).map((x, i) => x + b[i]);
-    if (t < 100 || t % every === 0 || t === steps) {
-      const error = 0.5 * times(inverse, residual).reduce((sum, x, i) => sum + x * residual[i], 0);
-      kept.push({ step: t, mspbe: error, theta });
-    }
-    if (t === steps || theta.some((x) => !(Math.abs(x) < 1e60))) break;
-    const pull = times(T, omega),
+    if (isRecorded(t)) recorded.push({ step: t, mspbe: mspbe(linear, inverse, theta), theta });
+    if (t === steps || theta.some((x) => !(Math.abs(x) < BOUND))) break;
+    const residual = times(A, theta).map((x, i) => x + b[i]),
+      pull = times(T, omega),
       drag = times(W, omega);
     theta = theta.map((x, i) => x + alpha * (form.td * residual[i] - pull[i]));
     omega = omega.map((x, i) => x + beta * (form.dual * residual[i] - drag[i]));
   }
-  return kept;
+  return recorded;
 }

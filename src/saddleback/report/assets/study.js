@@ -1,233 +1,218 @@
-// A study: controls choose rows; charts, tables and CSV show the same rows.
-const shown = {};
+// A study: controls select rows; charts, tables and CSV show the same rows.
+const tables = {};
 const maps = [];
-let picked = null,
-  lit = "";
+let selected = null,
+  highlighted = "";
 
+// Set colours and dashes of the rules in a specification.
 function withRules(spec) {
-  const names = Object.keys(held.rules);
+  const names = Object.keys(pageData.rules);
   const walk = (node) => {
     if (!node || typeof node !== "object") return;
-    for (const [key, found] of Object.entries(node)) {
-      if (key === "color" && found.field === "rule")
-        found.scale = { domain: names, range: names.map((name) => held.rules[name].colour) };
-      else if (key === "strokeDash" && found.field === "rule")
-        found.scale = { domain: names, range: names.map((name) => held.rules[name].dash) };
-      else walk(found);
+    for (const [key, part] of Object.entries(node)) {
+      if (key === "color" && part.field === "rule")
+        part.scale = { domain: names, range: names.map((name) => pageData.rules[name].colour) };
+      else if (key === "strokeDash" && part.field === "rule")
+        part.scale = { domain: names, range: names.map((name) => pageData.rules[name].dash) };
+      else walk(part);
     }
   };
   walk(spec);
   return spec;
 }
 
-// Ticks of a logarithmic axis: powers of ten, and where these are few also twice and five times.
-function logTicks([low, high]) {
-  const all = range(Math.ceil(Math.log10(high)) - Math.floor(Math.log10(low)) + 1).map(
-    (k) => 10 ** (k + Math.floor(Math.log10(low))),
-  );
-  const within = (x) => x >= low * 0.999 && x <= high * 1.001,
-    tens = all.filter(within);
-  const step = Math.ceil(tens.length / 8);
-  return tens.length > 2
-    ? tens.filter((x, k) => k % step === 0)
-    : all.flatMap((x) => [x, 2 * x, 5 * x]).filter(within);
-}
-
-function axis(type, domain, title) {
-  const ticks = type === "log" ? { values: logTicks(domain), format: "~g" } : {};
+function axis(type, domain, title, options = {}) {
+  const ticks = type === "log" ? logAxis(domain) : { tickCount: 6, ...options };
   return { title, scale: { type, nice: false, domain }, axis: ticks };
 }
 
-// How far the axis of a metric reaches: over the best curves, and over the one that was chosen as
-// far as a thousand times beyond them.
-function reach(rows, log) {
+// Domain of the metric axis: all best curves, and the selected one up to 1000 times above them.
+function metricDomain(rows, log) {
   const ends = (setting) =>
     rows
       .filter((row) => row.setting === setting)
-      .flatMap((row) => [row.low ?? row.middle, row.high ?? row.middle]);
+      .flatMap((row) => [row.lower ?? row.median, row.upper ?? row.median]);
   const best = ends("best"),
-    chosen = ends("chosen"),
-    all = [...best, ...chosen];
+    all = [...best, ...ends("selected")];
   if (!all.length) return null;
-  const most = best.length ? 1000 * Math.max(...best) : Infinity,
-    high = Math.max(...all.filter((x) => x <= most));
+  const limit = best.length ? 1000 * Math.max(...best) : Infinity,
+    high = Math.max(...all.filter((x) => x <= limit));
   if (!log) return [Math.min(0, ...all), high * 1.04 || 1];
-  const low = floorOf(all);
+  const low = logFloor(all);
   return high > 0 ? [low / 1.2, high * 1.2] : null;
 }
 
-// Rows as the axes show them; 0 has no logarithm, and stands below the picture.
-function drawn(rows, setting, log, [low]) {
-  const later = byId("x-axis").value === "log";
-  const up = (x) => (log && x !== undefined ? Math.max(x, low / 10) : x);
+// Rows as the axes show them: 0 has no logarithm and is drawn below the axis.
+function clipped(rows, setting, log, [low]) {
+  const logTime = byId("x-axis").value === "log";
+  const clip = (x) => (log && x !== undefined ? Math.max(x, low / 10) : x);
   return rows
-    .filter((row) => row.setting === setting && (!later || row.point > 0))
-    .map((row) => ({ ...row, middle: up(row.middle), low: up(row.low), high: up(row.high) }));
+    .filter((row) => row.setting === setting && (!logTime || row.point > 0))
+    .map((row) => ({
+      ...row,
+      median: clip(row.median),
+      lower: clip(row.lower),
+      upper: clip(row.upper),
+    }));
 }
 
 async function drawCurves() {
   const metric = byId("metric").value,
     type = byId("y-axis").value,
     log = type === "log";
-  const spec = withRules(structuredClone(held.charts.curves));
-  shown.curves = curveRows(metric);
-  const up = reach(shown.curves, log);
-  byId("curves").hidden = up === null;
-  if (up !== null) {
-    const best = drawn(shown.curves, "best", log, up),
-      chosen = drawn(shown.curves, "chosen", log, up),
+  const spec = withRules(structuredClone(pageData.charts.curves));
+  tables.curves = curveRows(metric);
+  const domain = metricDomain(tables.curves, log);
+  let groups = [];
+  byId("curves").hidden = domain === null;
+  if (domain !== null) {
+    const best = clipped(tables.curves, "best", log, domain),
+      chosen = clipped(tables.curves, "selected", log, domain),
       points = [...best, ...chosen].map((row) => row.point);
-    spec.data.values = best;
+    groups = coinciding(best, "point", "median");
+    spec.data.values = withWidths(best, groups);
     spec.layer[2].data.values = chosen;
-    const across = [Math.min(...points), Math.max(...points)];
+    const time = [Math.min(...points), Math.max(...points)];
     for (const layer of spec.layer) {
-      Object.assign(layer.encoding.y, axis(type, up, held.metrics[metric]));
-      Object.assign(layer.encoding.x, axis(byId("x-axis").value, across, unit()));
+      Object.assign(layer.encoding.y, axis(type, domain, pageData.metrics[metric]));
+      Object.assign(
+        layer.encoding.x,
+        axis(byId("x-axis").value, time, unit(), { format: ",d", tickMinStep: 1 }),
+      );
     }
-    spec.params[0].value = lit;
+    spec.params[0].value = highlighted;
     await draw("curves", spec);
   }
-  byId("curves-words").textContent = curveWords(metric, up);
+  byId("curves-text").textContent = curvesText(metric, domain, groups);
 }
 
-// Colours reach from the least to where the worst fifth begins.
-function colours(cells) {
+// Colours span the values from the lowest to where the worst fifth begins.
+function colourScale(cells) {
   const ends = cells
     .map((row) => row.final)
-    .filter(finite)
+    .filter(isFiniteNumber)
     .sort((x, y) => x - y);
-  const some = ends.filter((x) => x > 0);
-  if (!some.length) return { type: "linear", domain: [0, 1], none: !ends.length, less: false };
-  const high = some[Math.floor(0.8 * (some.length - 1))],
-    low = Math.max(some[0], 1e-16 * high);
+  const positive = ends.filter((x) => x > 0);
+  if (!positive.length)
+    return { type: "linear", domain: [0, 1], empty: !ends.length, truncated: false };
+  const high = positive[Math.floor(0.8 * (positive.length - 1))],
+    low = Math.max(positive[0], 1e-16 * high);
   return {
     type: "log",
     domain: [low, Math.max(high, low * 1.01)],
-    none: false,
-    less: ends[0] < low,
+    empty: false,
+    truncated: ends[0] < low,
   };
+}
+
+function showColourScale({ type, domain, empty, truncated }, own) {
+  byId("scale").hidden = empty;
+  byId("scale-low").textContent = own
+    ? "lowest of the rule"
+    : (truncated ? "≤ " : "") + formatNumber(domain[0], 3);
+  byId("scale-high").textContent = own
+    ? "the worst fifth of its settings"
+    : `≥ ${formatNumber(domain[1], 3)} (${type === "log" ? "log" : "linear"} scale)`;
+}
+
+function mapFigure(result, k) {
+  const figure = document.createElement("figure"),
+    heading = document.createElement("h3"),
+    chart = document.createElement("div"),
+    caption = document.createElement("figcaption"),
+    diverged = result.diverged.filter((x) => x > 0).length;
+  heading.textContent = result.rule;
+  chart.className = "chart";
+  chart.id = `map-${k}`;
+  caption.textContent = diverged
+    ? `${diverged} of ${result.diverged.length} diverged.`
+    : "None diverged.";
+  figure.append(heading, chart, caption);
+  figure.dataset.mapRule = result.rule;
+  return figure;
 }
 
 async function drawMaps() {
   const metric = byId("metric").value,
-    seen = visible();
-  shown.cells = cellRows(metric);
+    visible = visibleResults();
+  tables.cells = cellRows(metric);
   const own = byId("colours").value === "own",
-    whole = colours(shown.cells);
-  byId("scale").hidden = whole.none;
-  byId("scale-low").textContent = own
-    ? "least of the rule"
-    : short(whole.domain[0], 3) + (whole.less ? " and less" : "");
-  byId("scale-high").textContent = own
-    ? "the worst fifth of its settings"
-    : `${short(whole.domain[1], 3)} and more, ${whole.type === "log" ? "logarithmic" : "linear"}`;
+    shared = colourScale(tables.cells);
+  showColourScale(shared, own);
   for (const map of maps.splice(0)) {
     map.view.finalize();
-    delete views[map.name];
+    delete views[map.id];
   }
-  byId("maps").replaceChildren(
-    ...seen.map((each, k) => {
-      const figure = document.createElement("figure"),
-        head = document.createElement("h3"),
-        place = document.createElement("div");
-      const gone = each.diverged.filter((x) => x > 0).length,
-        words = document.createElement("figcaption");
-      head.textContent = each.rule;
-      place.className = "chart";
-      place.id = `map-${k}`;
-      words.textContent = gone ? `${gone} of ${each.diverged.length} diverged.` : "None diverged.";
-      figure.append(head, place, words);
-      figure.dataset.of = each.rule;
-      return figure;
-    }),
-  );
-  for (const [k, each] of seen.entries()) {
-    const spec = structuredClone(held.charts.map),
-      name = `map-${k}`;
-    const mine = shown.cells.filter((row) => row.rule === each.rule),
-      { type, domain } = own ? colours(mine) : whole,
-      label = (x) => (each.second ? short(x) : "");
-    spec.data.values = mine.map((row) => {
-      const { alpha, second } = ofCell(each, row.cell);
-      const shade = finite(row.final) ? Math.max(row.final, domain[0]) : null;
-      return { ...row, x: short(alpha), y: label(second), shade };
+  byId("maps").replaceChildren(...visible.map(mapFigure));
+  for (const [k, result] of visible.entries()) {
+    const spec = structuredClone(pageData.charts.map),
+      id = `map-${k}`,
+      cells = tables.cells.filter((row) => row.rule === result.rule),
+      { type, domain } = own ? colourScale(cells) : shared,
+      rowOf = (omega) => (result.omegaName ? omega : "");
+    spec.data.values = cells.map((row) => {
+      const { alpha, omega } = stepSizes(result, row.cell),
+        shade = isFiniteNumber(row.final) ? Math.max(row.final, domain[0]) : null;
+      return { ...row, x: alpha, y: rowOf(omega), shade };
     });
-    spec.encoding.x.scale = { domain: each.alphas.map((x) => short(x)) };
-    spec.encoding.y.scale = { domain: [...each.seconds].reverse().map(label) };
-    spec.encoding.y.title = each.second || null;
+    spec.height = Math.min(230, Math.max(44, 21 * result.omegaSteps.length));
+    spec.encoding.x.scale = { domain: result.alphas };
+    spec.encoding.y.scale = { domain: [...result.omegaSteps].reverse().map(rowOf) };
+    spec.encoding.y.title = result.omegaName || null;
+    for (const channel of ["x", "y"])
+      spec.encoding[channel].axis.labelExpr = "shortNumber(datum.value)";
     Object.assign(spec.layer[0].encoding.color.scale, { type, domain });
-    spec.params[0].value = picked && picked.rule === each.rule ? picked.cell : -1;
-    const view = await draw(name, spec);
+    spec.params[0].value = selected && selected.rule === result.rule ? selected.cell : -1;
+    const view = await draw(id, spec);
     view.addEventListener("click", (event, item) => {
-      if (item && item.datum && item.datum.cell !== undefined) pick(each.rule, item.datum.cell);
+      if (item && item.datum && item.datum.cell !== undefined)
+        select(result.rule, item.datum.cell);
     });
-    maps.push({ name, view, rule: each.rule });
+    maps.push({ id, view, rule: result.rule });
   }
-  mark();
+  outlineMap();
 }
 
-async function drawGrid() {
+async function drawDistribution() {
   const metric = byId("metric").value,
-    spec = withRules(structuredClone(held.charts.grid));
-  shown.steps = stepRows(metric);
-  const ends = shown.steps
+    spec = withRules(structuredClone(pageData.charts.distribution));
+  tables.distribution = distributionRows(metric);
+  const ends = tables.distribution
     .map((row) => row.value)
     .filter((value) => value > 0)
     .sort((x, y) => x - y);
-  const least = visible().map((each) => shown.steps.find((row) => row.rule === each.rule)),
-    near = floorOf(ends) / 1.2,
-    far = Math.max(
+  const lowest = visibleResults().map((result) =>
+      tables.distribution.find((row) => row.rule === result.rule),
+    ),
+    low = logFloor(ends) / 1.2,
+    high = Math.max(
       100 * (ends[Math.floor(0.9 * (ends.length - 1))] ?? 1),
-      ...least.map((row) => 2 * (row?.value ?? 0)), // so that no rule is missing
+      ...lowest.map((row) => 2 * (row?.value ?? 0)), // no rule is missing
     );
-  const within = shown.steps
-    .filter((row) => row.value <= far)
-    .map((row) => ({ ...row, value: Math.max(row.value, near) })); // 0 is left of any such axis
+  const within = tables.distribution
+    .filter((row) => row.value <= high)
+    .map((row) => ({ ...row, value: Math.max(row.value, low) })); // 0 is drawn at the left edge
   const last = within
     .filter((row, k) => k + 1 === within.length || within[k + 1].rule !== row.rule)
-    .map((row) => ({ ...row, value: far }));
-  spec.data.values = [...structuredClone(within), ...last];
-  spec.params[0].value = lit;
-  Object.assign(spec.encoding.x, axis("log", [near, far], `${held.metrics[metric]} at the end`));
-  byId("grid").hidden = !within.length;
-  if (within.length) await draw("grid", spec);
-  byId("grid-words").textContent = survivors();
+    .map((row) => ({ ...row, value: high }));
+  const groups = coinciding(within, "value", "share");
+  spec.data.values = withWidths([...structuredClone(within), ...last], groups);
+  spec.params[0].value = highlighted;
+  Object.assign(spec.encoding.x, axis("log", [low, high], `final ${pageData.metrics[metric]}`));
+  byId("distribution").hidden = !within.length;
+  if (within.length) await draw("distribution", spec);
+  byId("distribution-text").textContent = distributionText(groups);
 }
 
 function drawTables() {
-  const metric = byId("metric").value;
-  const best = bestRows(metric);
-  for (const [name, rows] of [
-    ["best", best],
-    ["gone", goneRows()],
-  ])
-    fillTable(byId(name), rows);
-  shown.best = best.map((row) => ({ ...about(metric), ...row }));
-  shown.diverged = divergedRows();
+  const metric = byId("metric").value,
+    best = bestRows(metric);
+  fillTable(byId("best"), best);
+  fillTable(byId("divergence"), divergenceRows());
+  tables.best = best.map((row) => ({ ...context(metric), ...row }));
+  tables.diverged = divergedRows();
   for (const table of document.querySelectorAll("table[data-rows]"))
-    if (table.closest("details").open) fillTable(table, shown[table.dataset.rows]);
-}
-
-// The λ of the rules on the chosen problem.
-function listLambdas() {
-  const list = byId("lam"),
-    before = list.value,
-    here = held.learned.filter((each) => each.problem === byId("problem").value);
-  const found = [...new Set(here.map((each) => each.lam).filter((lam) => lam !== null))].sort(
-    (x, y) => x - y,
-  );
-  list.replaceChildren(
-    ...["", ...found.map(String)].map((lam) => {
-      const option = document.createElement("option");
-      option.value = lam;
-      option.textContent = lam === "" ? "all" : short(Number(lam), 12);
-      return option;
-    }),
-  );
-  list.value = found.map(String).includes(before) ? before : "";
-  const say = (name) => byId(name).selectedOptions[0].textContent;
-  byId("shown-words").textContent =
-    `Shown: problem ${say("problem")}, ${say("metric")}, λ ${say("lam")}.`;
+    if (table.closest("details").open) fillTable(table, tables[table.dataset.rows]);
 }
 
 let busy = Promise.resolve();
@@ -236,46 +221,49 @@ function refresh() {
   busy = busy.then(async () => {
     document.body.dataset.ready = "no";
     listLambdas();
-    listPicks();
+    const label = (id) => byId(id).selectedOptions[0].textContent;
+    byId("print-text").textContent =
+      `Shown: ${label("problem")}; ${label("metric")}; λ: ${label("lam")}.`;
+    listSettings();
     await drawCurves();
     await drawMaps();
-    await drawGrid();
+    await drawDistribution();
     drawTables();
-    sayPicked();
+    byId("selected-text").textContent = selectedText();
     document.body.dataset.ready = "yes";
   });
   return busy;
 }
 
-function begin() {
+function start() {
   for (const label of document.querySelectorAll(".rule")) {
     const box = label.querySelector("input"),
-      { colour, dash } = held.rules[box.dataset.rule],
+      { colour, dash } = pageData.rules[box.dataset.rule],
       line = label.querySelector("line");
     line.style.stroke = colour;
     line.setAttribute("stroke-dasharray", dash[1] ? dash.join(" ") : "none");
-    label.addEventListener("mouseenter", () => light(box.dataset.rule));
-    label.addEventListener("mouseleave", () => light(""));
-    box.addEventListener("focus", () => light(box.dataset.rule));
-    box.addEventListener("blur", () => light(""));
+    label.addEventListener("mouseenter", () => highlight(box.dataset.rule));
+    label.addEventListener("mouseleave", () => highlight(""));
+    box.addEventListener("focus", () => highlight(box.dataset.rule));
+    box.addEventListener("blur", () => highlight(""));
     box.addEventListener("input", refresh);
   }
-  for (const name of ["problem", "metric", "lam", "y-axis", "x-axis", "colours"])
-    byId(name).addEventListener("input", refresh);
-  for (const name of ["pick-rule", "pick-alpha", "pick-second"])
-    byId(name).addEventListener("input", fromLists);
+  for (const id of ["problem", "metric", "lam", "y-axis", "x-axis", "colours"])
+    byId(id).addEventListener("input", refresh);
+  for (const id of ["selected-rule", "selected-alpha", "selected-omega"])
+    byId(id).addEventListener("input", selectFromLists);
   for (const details of document.querySelectorAll("details")) {
     const table = details.querySelector("table[data-rows]");
     if (table)
       details.addEventListener("toggle", () => {
-        if (details.open) fillTable(table, shown[table.dataset.rows]);
+        if (details.open) fillTable(table, tables[table.dataset.rows]);
       });
   }
   for (const button of document.querySelectorAll("[data-csv]"))
     button.addEventListener("click", () =>
-      download(`${button.dataset.csv}.csv`, asCsv(shown[button.dataset.csv])),
+      download(`${button.dataset.csv}.csv`, toCsv(tables[button.dataset.csv])),
     );
   refresh();
 }
 
-begin();
+start();

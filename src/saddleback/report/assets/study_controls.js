@@ -1,89 +1,91 @@
-// One setting, chosen by mouse in a map or by the lists above them.
-function fill(list, values, now) {
+// Select one setting, by mouse in a map or by the lists above the maps; highlight a rule.
+function fillList(list, labels, index) {
   list.replaceChildren(
-    ...values.map((each, k) => {
+    ...labels.map((label, k) => {
       const option = document.createElement("option");
       option.value = String(k);
-      option.textContent = each;
+      option.textContent = label;
       return option;
     }),
   );
-  list.value = String(Math.max(0, now));
-  list.disabled = !values.length;
+  list.value = String(Math.max(0, index));
+  list.disabled = !labels.length;
 }
 
-function listPicks() {
-  const seen = visible();
-  if (picked && !seen.some((each) => each.rule === picked.rule)) picked = null;
-  const at = seen.findIndex((each) => picked && each.rule === picked.rule),
-    each = seen[at];
-  fill(byId("pick-rule"), ["none", ...seen.map((one) => one.rule)], at + 1);
-  const columns = each ? each.seconds.length : 1;
-  fill(
-    byId("pick-alpha"),
-    each ? each.alphas.map((x) => short(x, 3)) : [],
-    each && Math.floor(picked.cell / columns),
+function listSettings() {
+  const visible = visibleResults();
+  if (selected && !visible.some((result) => result.rule === selected.rule)) selected = null;
+  const index = visible.findIndex((result) => selected && result.rule === selected.rule),
+    result = visible[index];
+  fillList(byId("selected-rule"), ["none", ...visible.map((other) => other.rule)], index + 1);
+  const columns = result ? result.omegaSteps.length : 1;
+  fillList(
+    byId("selected-alpha"),
+    result ? result.alphas.map((x) => formatNumber(x, 3)) : [],
+    result && Math.floor(selected.cell / columns),
   );
-  fill(
-    byId("pick-second"),
-    each && each.second ? each.seconds.map((x) => short(x, 3)) : [],
-    each && picked.cell % columns,
+  fillList(
+    byId("selected-omega"),
+    result && result.omegaName ? result.omegaSteps.map((x) => formatNumber(x, 3)) : [],
+    result && selected.cell % columns,
   );
-  byId("pick-second-name").textContent = (each && each.second) || "β";
+  byId("selected-omega-name").textContent = (result && result.omegaName) || "β";
 }
 
-async function pick(rule, cell) {
-  picked = rule === null ? null : { rule, cell };
-  listPicks();
+async function select(rule, cell) {
+  selected = rule === null ? null : { rule, cell };
+  listSettings();
   for (const map of maps)
-    map.view.signal("picked", picked && map.rule === rule ? cell : -1).runAsync();
+    map.view.signal("selected", selected && map.rule === rule ? cell : -1).runAsync();
   await drawCurves();
   drawTables();
-  sayPicked();
+  byId("selected-text").textContent = selectedText();
 }
 
-function sayPicked() {
-  const each =
-    picked &&
-    held.learned.find((one) => one.problem === byId("problem").value && one.rule === picked.rule);
-  if (!each) {
-    byId("picked-words").textContent = "No setting is chosen.";
-    return;
+// A rule is selected with its best setting, if it has one.
+function selectFromLists(event) {
+  const result = visibleResults()[Number(byId("selected-rule").value) - 1];
+  if (!result) return select(null);
+  if (event.target.id === "selected-rule") {
+    const best = result.best[byId("metric").value];
+    return select(result.rule, best ? best.cell : 0);
   }
-  const { alpha, second } = ofCell(each, picked.cell),
-    metric = byId("metric").value,
-    final = each.final[metric][picked.cell];
-  const gone = each.diverged[picked.cell],
-    beside = each.second ? `, ${each.second} = ${short(second, 4)}` : "";
-  byId("picked-words").textContent =
-    `${each.rule}, α = ${short(alpha, 4)}${beside}: ` +
-    (gone
-      ? `diverged in ${gone} of ${each.runs} runs, first at update ${each.first[picked.cell].toLocaleString("en")}.`
-      : `${held.metrics[metric]} at the end ${short(final)}.`);
+  const row = Number(byId("selected-alpha").value),
+    column = Number(byId("selected-omega").value);
+  return select(result.rule, row * result.omegaSteps.length + column);
 }
 
-// A rule is chosen with its best setting, if it has one.
-function fromLists(event) {
-  const each = visible()[Number(byId("pick-rule").value) - 1];
-  if (!each) return pick(null);
-  if (event.target.id === "pick-rule") {
-    const best = each.best[byId("metric").value];
-    return pick(each.rule, best ? best.cell : 0);
-  }
-  return pick(
-    each.rule,
-    Number(byId("pick-alpha").value) * each.seconds.length + Number(byId("pick-second").value),
-  );
+function highlight(rule) {
+  highlighted = rule;
+  for (const id of ["curves", "distribution"])
+    if (views[id]) views[id].signal("highlighted", rule).runAsync();
+  outlineMap();
 }
 
-// Light a rule up in every chart.
-function light(rule) {
-  lit = rule;
-  for (const name of ["curves", "grid"]) if (views[name]) views[name].signal("lit", lit).runAsync();
-  mark();
-}
-
-function mark() {
+function outlineMap() {
   for (const figure of document.querySelectorAll("#maps figure"))
-    figure.classList.toggle("lit", lit !== "" && figure.dataset.of === lit);
+    figure.classList.toggle(
+      "highlighted",
+      highlighted !== "" && figure.dataset.mapRule === highlighted,
+    );
+}
+
+// The λ of the rules on the selected problem.
+function listLambdas() {
+  const list = byId("lam"),
+    before = list.value,
+    problem = byId("problem").value;
+  const lambdas = pageData.results
+    .filter((result) => result.problem === problem && result.lam !== null)
+    .map((result) => result.lam);
+  const values = [...new Set(lambdas)].sort((x, y) => x - y).map(String);
+  list.replaceChildren(
+    ...["", ...values].map((lam) => {
+      const option = document.createElement("option");
+      option.value = lam;
+      option.textContent = lam === "" ? "all" : formatNumber(Number(lam), 12);
+      return option;
+    }),
+  );
+  list.value = values.includes(before) ? before : "";
 }

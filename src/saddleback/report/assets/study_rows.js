@@ -1,182 +1,227 @@
-// What a study shows, as rows: those that the controls choose.
+// Rows of the charts and tables of a study, as the controls select them.
 function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   return new Float64Array(bytes.buffer);
 }
 
-function visible() {
+// Results of the rules that are checked, on the selected problem, with the selected λ.
+function visibleResults() {
   const lam = byId("lam").value,
     problem = byId("problem").value;
-  const on = new Set(
+  const checked = new Set(
     [...document.querySelectorAll("[data-rule]")]
       .filter((box) => box.checked)
       .map((box) => box.dataset.rule),
   );
-  return held.learned.filter(
-    (each) =>
-      each.problem === problem && on.has(each.rule) && (lam === "" || each.lam === Number(lam)),
+  return pageData.results.filter(
+    (result) =>
+      result.problem === problem &&
+      checked.has(result.rule) &&
+      (lam === "" || result.lam === Number(lam)),
   );
 }
 
-function ofCell(each, cell) {
+function selectedResult() {
+  const problem = byId("problem").value;
+  return (
+    selected &&
+    pageData.results.find((result) => result.problem === problem && result.rule === selected.rule)
+  );
+}
+
+function stepSizes(result, cell) {
   return {
-    alpha: each.alphas[Math.floor(cell / each.seconds.length)],
-    second: each.seconds[cell % each.seconds.length],
+    alpha: result.alphas[Math.floor(cell / result.omegaSteps.length)],
+    omega: result.omegaSteps[cell % result.omegaSteps.length],
   };
 }
 
-// The step sizes of a cell as columns: those of all rules that are seen, empty where a rule has none.
-function steps(each, cell) {
-  const { alpha, second } = cell === null ? {} : ofCell(each, cell),
-    names = [...new Set(visible().map((one) => one.second))].filter(Boolean);
+// The step sizes of a cell as columns: α, β and β/α as far as visible rules have them.
+function stepColumns(result, cell) {
+  const { alpha, omega } = cell === null ? {} : stepSizes(result, cell),
+    names = [...new Set(visibleResults().map((other) => other.omegaName))].filter(Boolean);
   return {
     α: alpha ?? null,
     ...Object.fromEntries(
-      names.map((name) => [name, name === each.second ? (second ?? null) : null]),
+      names.map((name) => [name, name === result.omegaName ? (omega ?? null) : null]),
     ),
   };
 }
 
-function about(metric) {
+function context(metric) {
   return { problem: byId("problem").value, ...(metric ? { metric } : {}) };
 }
 
 function unit() {
-  return held.units[byId("problem").value];
+  return pageData.units[byId("problem").value];
 }
 
-function finite(x) {
+function isFiniteNumber(x) {
   return x !== null && Number.isFinite(x);
 }
 
-// Curves as rows: of the best setting of each rule, then of the one that was chosen.
 function curveRows(metric) {
-  return [...bestCurves(metric), ...pickedCurve(metric)];
+  return [...bestCurves(metric), ...selectedCurve(metric)];
 }
 
 function bestCurves(metric) {
-  return visible().flatMap((each) => {
-    const best = each.best[metric];
+  return visibleResults().flatMap((result) => {
+    const best = result.best[metric];
     if (!best) return [];
     return best.points
       .map((point, k) => ({
-        ...about(metric),
-        rule: each.rule,
+        ...context(metric),
+        rule: result.rule,
         setting: "best",
-        ...steps(each, best.cell),
+        ...stepColumns(result, best.cell),
         point,
-        middle: best.middle[k],
-        low: best.low[k],
-        high: best.high[k],
+        median: best.medianCurve[k],
+        lower: best.lowerCurve[k],
+        upper: best.upperCurve[k],
       }))
-      .filter((row) => finite(row.middle) && finite(row.high));
+      .filter((row) => isFiniteNumber(row.median) && isFiniteNumber(row.upper));
   });
 }
 
-function pickedCurve(metric) {
-  if (!picked) return [];
-  const each = held.learned.find(
-    (one) => one.problem === byId("problem").value && one.rule === picked.rule,
-  );
-  if (!each) return [];
-  const values = unpack(each.curves[metric]),
-    size = each.diverged.length;
-  return each.points
+function selectedCurve(metric) {
+  const result = selectedResult();
+  if (!result) return [];
+  const values = unpack(result.curves[metric]),
+    size = result.diverged.length;
+  return result.points
     .map((point, k) => ({
-      ...about(metric),
-      rule: each.rule,
-      setting: "chosen",
-      ...steps(each, picked.cell),
+      ...context(metric),
+      rule: result.rule,
+      setting: "selected",
+      ...stepColumns(result, selected.cell),
       point,
-      middle: values[k * size + picked.cell],
+      median: values[k * size + selected.cell],
     }))
-    .filter((row) => finite(row.middle));
+    .filter((row) => isFiniteNumber(row.median));
 }
 
-// The least that a logarithmic axis shows: what is smaller, or 0, leaves the picture below.
-function floorOf(values) {
-  const some = values.filter((x) => finite(x) && x > 0);
-  return some.length ? Math.max(Math.min(...some), 1e-16 * Math.max(...some)) : 1;
+// The smallest value on a logarithmic axis; smaller ones, and 0, are drawn below it.
+function logFloor(values) {
+  const positive = values.filter((x) => isFiniteNumber(x) && x > 0);
+  return positive.length
+    ? Math.max(Math.min(...positive), 1e-16 * Math.max(...positive))
+    : 1;
+}
+
+// Rules whose lines coincide within 1%, as lists of names.
+function coinciding(rows, x, y) {
+  const byRule = new Map(),
+    groups = [];
+  for (const row of rows) byRule.set(row.rule, [...(byRule.get(row.rule) ?? []), row]);
+  const same = (one, two) =>
+    one.length === two.length &&
+    one.every((row, k) =>
+      [x, y].every((field) => {
+        const size = Math.abs(row[field]) + Math.abs(two[k][field]);
+        return Math.abs(row[field] - two[k][field]) <= 0.5e-2 * size;
+      }),
+    );
+  for (const [rule, line] of byRule) {
+    const group = groups.find((other) => same(byRule.get(other[0]), line));
+    if (group) group.push(rule);
+    else groups.push([rule]);
+  }
+  return groups;
+}
+
+// Of lines that coincide, each is narrower than the one below it, so that all colours are visible.
+function withWidths(rows, groups) {
+  const widths = Object.fromEntries(
+    groups.flatMap((group) =>
+      group.map((rule, k) => [rule, 2.2 + 3 * (group.length - 1 - k)]),
+    ),
+  );
+  return rows
+    .map((row) => ({ ...row, width: widths[row.rule] }))
+    .sort((one, two) => two.width - one.width);
 }
 
 function cellRows(metric) {
-  return visible().flatMap((each) =>
-    each.diverged.map((diverged, cell) => {
-      const final = diverged ? null : each.final[metric][cell];
+  return visibleResults().flatMap((result) =>
+    result.diverged.map((diverged, cell) => {
+      const final = diverged ? null : result.final[metric][cell];
       return {
-        ...about(metric),
-        rule: each.rule,
+        ...context(metric),
+        rule: result.rule,
         cell,
-        ...steps(each, cell),
+        ...stepColumns(result, cell),
         final,
         diverged,
-        said: diverged ? "diverged" : short(final),
+        label: diverged ? "diverged" : formatNumber(final),
       };
     }),
   );
 }
 
-function stepRows(metric) {
-  return visible().flatMap((each) => {
-    const ends = each.final[metric]
-      .filter((x, cell) => finite(x) && !each.diverged[cell])
+function distributionRows(metric) {
+  return visibleResults().flatMap((result) => {
+    const ends = result.final[metric]
+      .filter((x, cell) => isFiniteNumber(x) && !result.diverged[cell])
       .sort((x, y) => x - y);
     return ends.map((value, k) => ({
-      ...about(metric),
-      rule: each.rule,
+      ...context(metric),
+      rule: result.rule,
       value,
       count: k + 1,
-      of: each.diverged.length,
-      share: (k + 1) / each.diverged.length,
+      of: result.diverged.length,
+      share: (k + 1) / result.diverged.length,
     }));
   });
 }
 
 function bestRows(metric) {
-  return visible().map((each) => {
-    const best = each.best[metric],
-      gone = each.diverged.filter((x) => x > 0).length;
+  return visibleResults().map((result) => {
+    const best = result.best[metric],
+      several = best && result.runs > 1;
     return {
-      rule: each.rule,
-      "at the end": best ? best.mean : null,
-      from: best && best.half !== null ? best.mean - best.half : null,
-      to: best && best.half !== null ? best.mean + best.half : null,
-      ...steps(each, best ? best.cell : null),
-      runs: each.runs,
-      settings: each.diverged.length,
-      diverged: gone,
+      rule: result.rule,
+      "final mean": best ? best.mean : null,
+      median: several ? best.median : null,
+      "lower quartile": several ? best.lower : null,
+      "upper quartile": several ? best.upper : null,
+      ...stepColumns(result, best ? best.cell : null),
+      runs: result.runs,
+      settings: result.diverged.length,
+      diverged: result.diverged.filter((x) => x > 0).length,
     };
   });
 }
 
-function goneRows() {
-  return visible().map((each) => {
-    const cells = range(each.diverged.length),
-      bad = cells.filter((cell) => each.diverged[cell] > 0);
-    const alphas = bad.map((cell) => ofCell(each, cell).alpha);
-    const safe = each.alphas.filter((alpha) => !alphas.includes(alpha));
+function divergenceRows() {
+  return visibleResults().map((result) => {
+    const cells = range(result.diverged.length),
+      unstable = cells.filter((cell) => result.diverged[cell] > 0);
+    const alphas = unstable.map((cell) => stepSizes(result, cell).alpha);
+    const stable = result.alphas.filter((alpha) => !alphas.includes(alpha));
     return {
-      rule: each.rule,
-      diverged: bad.length,
+      rule: result.rule,
+      diverged: unstable.length,
       settings: cells.length,
-      "least α that did": bad.length ? Math.min(...alphas) : null,
-      "largest α that never did": safe.length ? Math.max(...safe) : null,
-      "first at update": bad.length ? Math.min(...bad.map((cell) => each.first[cell])) : null,
+      "smallest diverging α": unstable.length ? Math.min(...alphas) : null,
+      "largest stable α": stable.length ? Math.max(...stable) : null,
+      "first update": unstable.length
+        ? Math.min(...unstable.map((cell) => result.firstDivergence[cell]))
+        : null,
     };
   });
 }
 
 function divergedRows() {
-  return visible().flatMap((each) =>
-    range(each.diverged.length)
-      .filter((cell) => each.diverged[cell] > 0)
+  return visibleResults().flatMap((result) =>
+    range(result.diverged.length)
+      .filter((cell) => result.diverged[cell] > 0)
       .map((cell) => ({
-        ...about(),
-        rule: each.rule,
-        ...steps(each, cell),
-        "runs that diverged": each.diverged[cell],
-        runs: each.runs,
-        "first at update": each.first[cell],
+        ...context(),
+        rule: result.rule,
+        ...stepColumns(result, cell),
+        "diverged runs": result.diverged[cell],
+        runs: result.runs,
+        "first update": result.firstDivergence[cell],
       })),
   );
 }

@@ -1,31 +1,69 @@
-// What a study says of what it shows.
-function curveWords(metric, up) {
-  if (!visible().length) return "No rule is chosen.";
-  const order = bestRows(metric)
-    .filter((row) => finite(row["at the end"]))
-    .sort((x, y) => x["at the end"] - y["at the end"]);
-  if (!order.length) return "Every setting of these rules diverged: there is no best one.";
-  const say = (row) => `${row.rule}, ${short(row["at the end"], 3)}`,
-    most = order.length > 1 ? `; most: ${say(order.at(-1))}` : "",
-    own = metric === "mspbe" && order.length > 1 ? " Each rule's MSPBE is that of its own system." : "",
-    below =
-      up && byId("y-axis").value === "log" && shown.curves.some((row) => row.middle < up[0])
-        ? " A curve that leaves the picture below goes to 0."
-        : "";
-  const none = up === null ? ": a logarithmic axis cannot show it" : "";
-  return `Least ${held.metrics[metric]} at the end: ${say(order[0])}${most}${none}.${own}${below}`;
+// Sentences of a study page.
+function listed(names) {
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0];
 }
 
-function survivors() {
-  const kept = visible()
-    .map((each) => ({
-      rule: each.rule,
-      kept: each.diverged.filter((x) => !x).length,
-      of: each.diverged.length,
+function coincidenceText(groups) {
+  const several = groups.filter((group) => group.length > 1);
+  return several.length ? ` Lines that coincide (within 1%): ${several.map(listed).join("; ")}.` : "";
+}
+
+function curvesText(metric, domain, groups) {
+  if (!visibleResults().length) return "No rule is selected.";
+  const order = bestRows(metric)
+    .filter((row) => isFiniteNumber(row["final mean"]))
+    .sort((x, y) => x["final mean"] - y["final mean"]);
+  if (!order.length) return "Every setting of these rules diverged.";
+  const describe = (row) => `${row.rule}, ${formatNumber(row["final mean"], 3)}`,
+    highest = order.length > 1 ? `; highest: ${describe(order.at(-1))}` : "",
+    own =
+      metric === "mspbe" && order.length > 1
+        ? " Each rule has its own MSPBE: values of different rules are not comparable."
+        : "",
+    below =
+      domain &&
+      byId("y-axis").value === "log" &&
+      tables.curves.some((row) => row.median < domain[0])
+        ? " A curve that leaves the chart at the bottom goes to 0."
+        : "";
+  const invisible = domain === null ? " (not visible on a logarithmic axis)" : "",
+    title = pageData.metrics[metric];
+  return (
+    `Lowest final ${title}: ${describe(order[0])}${highest}${invisible}.` +
+    own +
+    coincidenceText(groups) +
+    below
+  );
+}
+
+function distributionText(groups) {
+  const survivors = visibleResults()
+    .map((result) => ({
+      rule: result.rule,
+      stable: result.diverged.filter((x) => !x).length,
+      of: result.diverged.length,
     }))
-    .sort((x, y) => x.kept / x.of - y.kept / y.of);
-  if (!kept.length) return "No rule is chosen.";
-  return kept[0].kept < kept[0].of
-    ? `The smallest share of settings survives with ${kept[0].rule}: ${kept[0].kept} of ${kept[0].of}.`
-    : "No setting diverged.";
+    .sort((x, y) => x.stable / x.of - y.stable / y.of);
+  if (!survivors.length) return "No rule is selected.";
+  const { rule, stable, of } = survivors[0];
+  return (
+    (stable < of
+      ? `Fewest stable settings: ${rule}, ${stable} of ${of}.`
+      : "No setting diverged.") + coincidenceText(groups)
+  );
+}
+
+function selectedText() {
+  const result = selectedResult();
+  if (!result) return "No setting is selected.";
+  const { alpha, omega } = stepSizes(result, selected.cell),
+    metric = byId("metric").value,
+    diverged = result.diverged[selected.cell],
+    second = result.omegaName ? `, ${result.omegaName} = ${formatNumber(omega)}` : "";
+  return (
+    `${result.rule}, α = ${formatNumber(alpha)}${second}: ` +
+    (diverged
+      ? `diverged in ${diverged} of ${result.runs} runs, first at update ${result.firstDivergence[selected.cell].toLocaleString("en")}.`
+      : `final ${pageData.metrics[metric]} ${formatNumber(result.final[metric][selected.cell])}.`)
+  );
 }
