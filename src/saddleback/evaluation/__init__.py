@@ -1,9 +1,11 @@
 """The value of a policy from a log: sums that add up, and estimates made of them."""
 
+from saddleback.evaluation.base import Estimator, default_rule
 from saddleback.evaluation.doubly_robust import doubly_robust
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.evaluation.estimator import FQE, LSTD, Estimator, default_rule
+from saddleback.evaluation.fqe import FQE
 from saddleback.evaluation.importance_sampling import importance_sampling
+from saddleback.evaluation.lstd import LSTD
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_io import load_statistics, save_statistics
 from saddleback.evaluation.streaming import Streamed

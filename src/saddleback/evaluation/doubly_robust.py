@@ -24,8 +24,8 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IndexArray, IntArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
+from saddleback.evaluation.base import default_rule
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.evaluation.estimator import default_rule
 from saddleback.evaluation.importance_sampling import Job, Values, policies, walk
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features

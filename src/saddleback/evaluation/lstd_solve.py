@@ -219,3 +219,11 @@ class Factored:
             "(least norm given). A ridge would make them so."
         )
         return span.back(np.asarray(least, dtype=np.float64)), outcome
+
+
+def distance(theta: FloatArray, other: FloatArray, M: FloatArray) -> float:
+    """‖Φ(θ − θ')‖ / ‖Φθ'‖ over the rows of a log, from M."""
+    gap = theta - other
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole, part = float(other @ M @ other), float(gap @ M @ gap)
+    return float(np.sqrt(part / whole)) if whole > 0 else float(np.sqrt(max(part, 0.0)))

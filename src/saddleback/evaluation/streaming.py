@@ -19,8 +19,8 @@ from saddleback.engine import (
     Workers,
     copies_of,
 )
-from saddleback.evaluation.estimator import Estimator, distance
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.base import Estimator
+from saddleback.evaluation.lstd_solve import Range, distance
 from saddleback.log import Log
 from saddleback.rules import GES, Rule
 from saddleback.system import System

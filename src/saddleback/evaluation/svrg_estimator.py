@@ -10,7 +10,7 @@ import numpy as np
 from saddleback._progress import Progress
 from saddleback._typing import RNG, FloatArray
 from saddleback.engine import copies_of
-from saddleback.evaluation.estimator import Estimator
+from saddleback.evaluation.base import Estimator
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_pass import accumulate
 from saddleback.evaluation.svrg_solver import Samples, solve

@@ -23,7 +23,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.engine import BackwardSums, LoggedStreamer, copies_of
-from saddleback.evaluation.estimator import ONE_STEP
+from saddleback.evaluation.fqe import ONE_STEP
 from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_pass import add_start, first_of_each

@@ -13,12 +13,14 @@ from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import needs_ratios
 from saddleback.errors import InvalidParameter
+from saddleback.evaluation.base import default_rule
 from saddleback.evaluation.confidence_bounds import enough
 from saddleback.evaluation.doubly_robust import RIDGE, CrossFitted, helped
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
 from saddleback.evaluation.feature_spec import as_features
+from saddleback.evaluation.fqe import ONE_STEP, iterate_q
 from saddleback.evaluation.importance_sampling import Job, policies, walk
+from saddleback.evaluation.lstd_solve import distance
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streaming import Streamed
 from saddleback.evaluation.svrg_estimator import SVRG

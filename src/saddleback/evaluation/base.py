@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,18 +14,10 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluation.estimator_params import Parameterised
-from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
-from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, is_rule
-from saddleback.system import System
-
-HUGE = 1e12
-"""Beyond this an iteration has diverged."""
-
-ONE_STEP = Rule(NoTrace(), Saddle(), Expected())
-"""What FQE iterates: action values, looking one step ahead."""
+from saddleback.rules import GRetrace, Rule, is_rule
 
 DEFAULT = GRetrace(0.5)
 """What is solved for if no rule is named; docs/logs.md has the measurements behind it."""
@@ -79,7 +71,7 @@ class Estimator(Parameterised, ABC):
 
     Examples
     --------
-    >>> from saddleback import collect, problems
+    >>> from saddleback import LSTD, collect, problems
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=100, rng=0)
     >>> one = LSTD(target="pump:0.8", features=car.features, gamma=0.99)
@@ -187,133 +179,3 @@ class Estimator(Parameterised, ABC):
         if values.ndim == 1:
             return float(values.mean())
         return float((self._target.at(given, self._log[0]) * values).sum(axis=1).mean())
-
-
-@dataclass(eq=False, kw_only=True)
-class LSTD(Estimator):
-    """The fixed point Âθ + b̂ = 0 of a rule, in closed form: LSTD(λ) with any trace.
-
-    No step size to choose, one pass over the log. ``ridge`` η solves with Â − η·diag M̂ instead.
-
-    Examples
-    --------
-    >>> from saddleback import problems
-    >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=1000, rng=0)
-    >>> found = LSTD(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
-    >>> found.outcome_, round(found.value(), 1), found.predict([[-0.5, 0.0]]).round(0)
-    ('ok', -77.5, array([[-78., -77., -71.]]))
-    """
-
-    ridge: float = 0.0
-
-    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
-        assert self.statistics_ is not None
-        system = self.statistics_.system()
-        found = Range(system.M).solve(system.A, system.b, self.ridge)
-        self.theta_, self.outcome_ = found.theta, found.outcome
-
-
-@dataclass(eq=False, kw_only=True)
-class FQE(Estimator):
-    """Fitted Q evaluation with linear features: regress on one's own prediction, again and again.
-
-        θ_{k+1} = (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ_k),   Ĉ = mean of γ'φ_t b_tᵀ = Â + M̂ at λ = 0
-
-    It tends to the fixed point of LSTD(0) if the spectral radius of the iteration is below 1, and
-    diverges if it is above, though that fixed point exists; ``outcome_`` says which.
-
-    Attributes
-    ----------
-    radius_
-        That spectral radius.
-    iterations_
-        How many iterations were made.
-    distance_
-        Relative distance of the predictions to those of the fixed point.
-
-    Examples
-    --------
-    >>> from saddleback import problems
-    >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=200, rng=0)
-    >>> found = FQE(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
-    >>> found.outcome_, found.distance_ < 1e-6
-    ('ok', True)
-    """
-
-    ridge: float = 0.0
-    iterations: int = 10_000
-    tolerance: float = 1e-9
-    radius_: float = field(default=float("nan"), init=False, repr=False)
-    iterations_: int = field(default=0, init=False, repr=False)
-    distance_: float = field(default=float("nan"), init=False, repr=False)
-
-    @property
-    def chosen(self) -> Rule:
-        """One step is all that is looked ahead."""
-        if self.rule is not None:
-            raise InvalidParameter(f"FQE looks one step ahead and takes no rule, got {self.rule}.")
-        return ONE_STEP
-
-    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
-        assert self.statistics_ is not None
-        found = iterate_q(self.statistics_.system(), self.ridge, self.iterations, self.tolerance)
-        self.theta_, self.outcome_ = found.theta, found.outcome
-        self.radius_, self.iterations_ = found.radius, found.iterations
-        self.distance_ = found.distance
-
-
-class Iterated(NamedTuple):
-    """What came of iterating: see the attributes of `FQE`."""
-
-    theta: FloatArray
-    outcome: str
-    radius: float
-    iterations: int
-    distance: float
-
-
-def iterate_q(
-    system: System, ridge: float = 0.0, iterations: int = 10_000, tolerance: float = 1e-9
-) -> Iterated:
-    """Iterate θ ← (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ) from 0 on a system without a trace; see `FQE`."""
-    most = _validate.count("FQE", "iterations", iterations)
-    _validate.positive("FQE", "tolerance", tolerance)
-    span = Range(system.M)
-    G, g = span.iteration(system.A, system.b, ridge)
-    radius = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
-    exact = span.solve(system.A, system.b, ridge)
-    y, size, k, moved = np.zeros(len(g)), 0.0, 0, np.inf
-    while k < most:
-        k += 1
-        before, y = y, G @ y + g
-        size = float(np.abs(y).max(initial=0.0))
-        moved = float(np.abs(y - before).max(initial=0.0))
-        if not size < HUGE or moved <= tolerance * size:
-            break
-    theta = span.back(y)
-    gap = distance(theta, exact.theta, system.M)
-    outcome = "ok"
-    if not size < HUGE or radius >= 1.0:
-        fixed = "exists" if exact.outcome == "ok" else "is not unique"
-        outcome = (
-            f"diverges: the spectral radius of the iteration is {radius:.4g} >= 1, though the "
-            f"fixed point {fixed}: use LSTD."
-        )
-    elif moved > tolerance * size:
-        outcome = (
-            f"not converged after {k:,} iterations (radius {radius:.6g}); {gap:.2g} from the fixed "
-            "point. Use LSTD, or more iterations."
-        )
-    return Iterated(theta, outcome, radius, k, gap)
-
-
-def distance(theta: FloatArray, other: FloatArray, M: FloatArray) -> float:
-    """‖Φ(θ − θ')‖ / ‖Φθ'‖ over the rows of a log, from M."""
-    gap = theta - other
-    with np.errstate(over="ignore", invalid="ignore"):
-        whole, part = float(other @ M @ other), float(gap @ M @ gap)
-    return float(np.sqrt(part / whole)) if whole > 0 else float(np.sqrt(max(part, 0.0)))
