@@ -22,9 +22,10 @@ from saddleback.features import Custom, Fourier, Given, OneHot
 from saddleback.log import Observed, as_target
 from saddleback.verdict import Logged
 from saddleback.verdict.approximation_gap import Gap, Residual, unmet
+from saddleback.verdict.calibration import of_known, of_ratios
 from saddleback.verdict.coverage import behind, support
-from saddleback.verdict.looks import Policy, RowLook, of_known, of_ratios
 from saddleback.verdict.partition import SAMPLE, Cells, Column, Thinned, sample_states
+from saddleback.verdict.policy_summary import Policy, RowLook
 from saddleback.verdict.spectrum import Spectrum
 from saddleback.verdict.spectrum import spectrum as begin
 

@@ -22,8 +22,8 @@ from saddleback.verdict.baseline import Logged, beyond
 from saddleback.verdict.coverage import support
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.evidence_from_statistics import NOTES, Diagnosis, Waiting, known
-from saddleback.verdict.looks import Policy, RowLook
 from saddleback.verdict.partition import Cells, Column, Thinned
+from saddleback.verdict.policy_summary import Policy, RowLook
 from saddleback.verdict.verdict import Verdict
 
 CELLS, PAIRS, ROWS = 64, 640, 40

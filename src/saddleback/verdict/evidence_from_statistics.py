@@ -18,9 +18,10 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Importance, Rule
 from saddleback.verdict.approximation_gap import Gap, of_trace, unmet, unseen
 from saddleback.verdict.baseline import Logged
+from saddleback.verdict.calibration import calibration, uncovered
 from saddleback.verdict.coverage import ENOUGH, SMALLEST, Support
 from saddleback.verdict.evidence import Evidence
-from saddleback.verdict.looks import Policy, calibration, uncovered
+from saddleback.verdict.policy_summary import Policy
 from saddleback.verdict.spectrum import Spectrum, spectrum
 from saddleback.verdict.verdict import Verdict
 
