@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 import saddleback as sb
 from helpers.logs import columns, mixed
+from saddleback.evaluation.log_counts import Portrait
 from saddleback.evaluation.lstd_solve import Range
-from saddleback.evaluation.policy_counts import Portrait
 from saddleback.evaluation.sandwich import of_blocks, of_scores, sandwich
 from saddleback.evaluation.scoring_pass import second_pass
 from saddleback.evaluation.statistics_io import load_statistics, save_statistics

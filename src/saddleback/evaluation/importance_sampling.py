@@ -31,9 +31,9 @@ from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import confidence_bounds
-from saddleback.evaluation.action_support import Coverage
 from saddleback.evaluation.cumulative_weights import GAIN, LOG, MASS, PEAK, TOTAL, Walk
 from saddleback.evaluation.episode_weights import Trajectories
+from saddleback.evaluation.log_counts import Coverage
 from saddleback.log import Log, Piece, Target, as_target
 from saddleback.log.diagnostics import refuse
 

@@ -1,17 +1,74 @@
-"""`Tally`: counts that a verdict needs, kept with the sums of a log and added up like them."""
+"""Counts over a log, kept with its sums and added up like them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
-from saddleback.evaluation.policy_counts import Portrait
-from saddleback.log import Piece
+from saddleback.engine import count_known, count_policy, count_ratios
+from saddleback.log import Finding, Piece
 
 NEAR = 5
 """Lengths just below the greatest with which it is compared."""
+
+NEGLIGIBLE = 1e-6
+"""Share of π's probability that may lie where μ never goes, as rounding leaves it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    """Sums for one target, in cells of the observation or all in one.
+
+    Attributes
+    ----------
+    chances
+        Σπ by action, [K].
+    shape
+        Σ of π's entropy, rows where it is greedy, and Σ of its probability on actions that could
+        not be taken, [3].
+    ratios
+        Σ of x = π(1{A=a}/μ − 1), of x², of π²(1/μ − 1) where a was taken, and of π², [4, cells, K].
+    known
+        Σ of 1{A=a} − μ and of μ(1 − μ), where all of μ is known, [2, cells, K].
+    least
+        The smallest propensity with which each action was taken, [K]; infinite if never.
+    """
+
+    chances: FloatArray
+    shape: FloatArray
+    ratios: FloatArray
+    known: FloatArray
+    least: FloatArray
+
+    @classmethod
+    def begin(cls, n_actions: int, cells: int = 1) -> Self:
+        """Return sums of nothing."""
+        K = n_actions
+        ratios, known = np.zeros((4, cells, K)), np.zeros((2, cells, K))
+        return cls(np.zeros(K), np.zeros(3), ratios, known, np.full(K, np.inf))
+
+    def add(self, piece: Piece, pi: FloatArray, cell: IntArray | None = None) -> None:
+        """Take in the next piece, with π in all of its states [m, K], and the cell of each row."""
+        at = np.zeros(len(piece), dtype=np.int64) if cell is None else cell
+        mu = piece.tables.get("mu")
+        count_policy(pi, piece.here, self.chances, self.shape)
+        if piece.propensity is not None:
+            count_ratios(
+                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, piece.here, piece.actions,
+                piece.propensity, at, self.ratios, self.least, self.shape,
+            )  # fmt: skip
+        if mu is not None:
+            count_known(mu, piece.here, piece.actions, at, self.known)
+
+    def merge(self, other: Self) -> Self:
+        """Return the sums over both logs."""
+        return type(self)(
+            self.chances + other.chances, self.shape + other.shape, self.ratios + other.ratios,
+            self.known + other.known, np.minimum(self.least, other.least),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +173,45 @@ class Ends:
         cut = last[~over & here]
         # One by one, so that it does not matter how the log comes in pieces.
         self.beyond = np.cumsum(np.append(self.beyond, power[cut] * self._gamma))[-1:]
+
+
+class Coverage:
+    """Adds up π's probability on actions that μ does not take.
+
+    Where the whole of μ is known, in the very state; else on actions that no row of the log takes.
+    """
+
+    def __init__(self, name: str, actions: tuple[str, ...]) -> None:
+        self._name, self._actions = name, actions
+        self._rows = 0
+        self._never, self._taken = (np.zeros(len(actions)) for _ in range(2))
+        self._mass, self._where = (np.zeros(len(actions)) for _ in range(2))
+
+    def add(self, piece: Piece, pi: FloatArray, mu: FloatArray | None) -> None:
+        """Take in the next piece."""
+        here = pi[piece.here]
+        self._rows += len(here)
+        self._taken += np.bincount(piece.actions, minlength=len(self._actions))
+        if mu is None:
+            self._mass += np.ones(len(here)) @ here
+            self._where += np.ones(len(here)) @ (here > 0)
+            return
+        if mu.min() > 0:
+            return
+        missing = (mu[piece.here] == 0) & (here > 0)
+        self._never += np.where(missing, here, 0.0).sum(axis=0)
+        self._where += missing.sum(axis=0)
+
+    def finding(self, allowed: bool) -> Finding | None:
+        """Say what is not covered, if anything."""
+        mass = self._never + np.where(self._taken == 0, self._mass, 0.0)
+        if not mass.sum() > NEGLIGIBLE * self._rows:
+            return None
+        worst = int(mass.argmax())
+        return Finding(
+            "W110" if allowed else "E110",
+            f"pi ({self._name}) puts mass on actions mu never takes: "
+            f"{mass.sum() / self._rows:.1%} of pi's probability (action "
+            f"{self._actions[worst]!r} in {int(self._where[worst]):,} rows). Ratio estimators are "
+            "biased; use DM only (allow_uncovered) or restrict pi.",
+        )

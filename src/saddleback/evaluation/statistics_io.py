@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _validate
-from saddleback.evaluation.log_counts import Tally
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import Portrait, Tally
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_key import Setting
 from saddleback.log import Finding

@@ -23,9 +23,7 @@ from saddleback.engine import (
     count_visits,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.action_support import Coverage
-from saddleback.evaluation.log_counts import Ends, Tally
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import Coverage, Ends, Portrait, Tally
 from saddleback.evaluation.statistics_key import Setting
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Piece, as_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import Portrait
 
 SURE = 5.0
 """Standard errors from which propensities count as wrong."""

@@ -9,7 +9,7 @@ import numpy as np
 from saddleback._progress import Progress, part_of, planned
 from saddleback._typing import FloatArray
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import Portrait
 from saddleback.evaluation.sandwich import ESTIMAND, of_scores, student
 from saddleback.evaluation.scoring_pass import Scored, second_pass
 from saddleback.evaluation.statistics import Statistics

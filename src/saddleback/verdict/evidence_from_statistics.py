@@ -11,8 +11,7 @@ import numpy as np
 
 from saddleback._progress import Progress, planned
 from saddleback._threads import thread_pool
-from saddleback.evaluation.log_counts import Tally
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import Portrait, Tally
 from saddleback.evaluation.sandwich import ESTIMAND, Interval, block_scores, student
 from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Importance, Rule

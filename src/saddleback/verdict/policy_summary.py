@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import Portrait
 from saddleback.log import Piece
 from saddleback.verdict.partition import Column
 
