@@ -29,8 +29,13 @@ from helpers.importance_oracle import (
 from helpers.logs import columns, mixed
 from saddleback import errors
 from saddleback.evaluation import confidence_bounds, doubly_robust, importance_sampling
-from saddleback.evaluation.weight_diagnostics import effective, pareto_k, pareto_shape, shares
-from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.evaluation.weight_diagnostics import (
+    effective,
+    pareto_k,
+    pareto_shape,
+    shares,
+    threshold,
+)
 from saddleback.log import Log, LogError, row_sources
 
 CAR = sb.problems.mountain_car()

@@ -3,6 +3,7 @@
 from saddleback.evaluation.base import Estimator, default_rule
 from saddleback.evaluation.doubly_robust import doubly_robust
 from saddleback.evaluation.episode_weights import Trajectories
+from saddleback.evaluation.estimate import Weighted
 from saddleback.evaluation.fqe import FQE
 from saddleback.evaluation.importance_sampling import importance_sampling
 from saddleback.evaluation.lstd import LSTD
@@ -10,7 +11,6 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_io import load_statistics, save_statistics
 from saddleback.evaluation.streaming import Streamed
 from saddleback.evaluation.svrg_estimator import SVRG
-from saddleback.evaluation.weighted_estimate import Weighted
 
 __all__ = [
     "FQE", "LSTD", "SVRG", "Estimator", "Statistics", "Streamed", "Trajectories", "Weighted",

@@ -12,8 +12,8 @@ from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import confidence_bounds
 from saddleback.evaluation.cumulative_weights import LARGE
+from saddleback.evaluation.estimate import Weighted, remarks
 from saddleback.evaluation.weight_diagnostics import effective, pareto_k, shares
-from saddleback.evaluation.weighted_estimate import Weighted, remarks
 
 PLAIN = ("IS", "PDIS", "WIS", "PDWIS")
 ROBUST = ("DR", "WDR")

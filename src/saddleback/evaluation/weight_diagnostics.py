@@ -12,6 +12,9 @@ TAIL = 5
 PRIOR, CENTRE = 10, 0.5
 """The prior on k of Vehtari et al.: as if from so many observations, and centred here."""
 
+HEAVY = 0.7
+"""k-hat above which weights cannot be trusted, however many there are (Vehtari et al. 2024)."""
+
 
 def shares(log_weights: FloatArray) -> FloatArray:
     """Return weights divided by their sum, w_i/Σw, [n], from their logarithms; NaN if all are 0.
@@ -99,6 +102,19 @@ def pareto_k(log_weights: FloatArray) -> float:
         return float("nan")
     shape = pareto_shape(above)
     return (len(above) * shape + PRIOR * CENTRE) / (len(above) + PRIOR)
+
+
+def threshold(n: int) -> float:
+    """k-hat above which n weights are too few: min(1 − 1/log₁₀ n, 0.7), and 0 up to n = 10.
+
+    From Vehtari et al. (2024).
+
+    Examples
+    --------
+    >>> round(threshold(500), 3), threshold(5000)
+    (0.629, 0.7)
+    """
+    return min(1.0 - 1.0 / float(np.log10(n)), HEAVY) if n > 10 else 0.0
 
 
 def pareto_shape(x: FloatArray) -> float:

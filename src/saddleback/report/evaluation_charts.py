@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from saddleback.evaluation.weighted_estimate import threshold, told_apart
+from saddleback.evaluation.estimate import told_apart
+from saddleback.evaluation.weight_diagnostics import threshold
 from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
 from saddleback.report.vega import Plain, axis, decades, figure
 from saddleback.verdict.text_report import Row, has_ceiling

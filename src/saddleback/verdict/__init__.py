@@ -1,7 +1,7 @@
 """Can the answer be trusted? Estimates side by side, diagnostics, and a verdict that may be no."""
 
+from saddleback.evaluation.estimate import Estimate
 from saddleback.verdict.baseline import Logged
-from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluate import evaluate
 from saddleback.verdict.evaluate_statistics import of_statistics
 from saddleback.verdict.evidence_from_statistics import Diagnosis

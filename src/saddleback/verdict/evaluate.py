@@ -17,6 +17,7 @@ from saddleback.evaluation.base import default_rule
 from saddleback.evaluation.confidence_bounds import enough
 from saddleback.evaluation.doubly_robust import RIDGE, CrossFitted, helped
 from saddleback.evaluation.episode_weights import Trajectories
+from saddleback.evaluation.estimate import Estimate
 from saddleback.evaluation.feature_spec import as_features
 from saddleback.evaluation.fqe import ONE_STEP, iterate_q
 from saddleback.evaluation.importance_sampling import Job, policies, walk
@@ -31,7 +32,6 @@ from saddleback.log.behaviour_target import reserved
 from saddleback.log.diagnostics import refuse
 from saddleback.rules import Rule, is_rule
 from saddleback.system import LARGEST
-from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evaluate_statistics import along, closed_forms
 from saddleback.verdict.evidence_from_log import diagnose
 from saddleback.verdict.evidence_from_statistics import begin_spectra, resamples

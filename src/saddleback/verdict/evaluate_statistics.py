@@ -8,11 +8,11 @@ from typing import Any
 
 from saddleback import _validate
 from saddleback._progress import Progress
+from saddleback.evaluation.estimate import Estimate
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
 from saddleback.log.behaviour_target import NAME
 from saddleback.rules import Rule
-from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evidence_from_statistics import judge_sums
 from saddleback.verdict.result import Evaluation, Paths
 

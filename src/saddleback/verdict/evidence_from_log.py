@@ -13,7 +13,7 @@ from saddleback.evaluation.log_counts import Portrait
 from saddleback.evaluation.sandwich import ESTIMAND, of_scores, student
 from saddleback.evaluation.scoring_pass import Scored, second_pass
 from saddleback.evaluation.statistics import Statistics
-from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.evaluation.weight_diagnostics import threshold
 from saddleback.features import Features
 from saddleback.log import Log, Observed, Piece, Target
 from saddleback.rules import Rule

@@ -11,11 +11,11 @@ import numpy as np
 from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback._json import plain as finite
 from saddleback._typing import FloatArray
+from saddleback.evaluation.estimate import Estimate
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Card, Finding
 from saddleback.rules import Rule
 from saddleback.verdict.baseline import Logged
-from saddleback.verdict.estimate import Estimate
 from saddleback.verdict.evidence_from_statistics import Diagnosis
 from saddleback.verdict.text_report import (
     HEADINGS,

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.evaluation.weight_diagnostics import threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 from saddleback.verdict.number_format import MINUS, bracket, decimals, distinct, number, short, span
 from saddleback.verdict.spectrum import MANY

@@ -1,16 +1,74 @@
-"""`Weighted`: an estimate by weighted episodes, its interval, and what its weights are worth."""
+"""`Estimate` and `Weighted`: one number for the value of a policy, with its interval and notes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.evaluation.sandwich import ESTIMAND, Interval
+from saddleback.evaluation.weight_diagnostics import threshold
 
-HEAVY = 0.7
-"""k-hat above which weights cannot be trusted, however many there are (Vehtari et al. 2024)."""
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number for the value of a policy.
+
+    Attributes
+    ----------
+    target
+        Which policy.
+    method
+        How it was found, with the rule.
+    value
+        V^π over the start states of the log.
+    note
+        ``"ok"``, or what is to be said of it.
+    low, high, estimand
+        A 95 % interval where there is one, and what it is an interval of.
+    ess, max_share, k_hat
+        For weighted ones: the effective number of episodes behind it, the largest share of the
+        weight that one of them has, and the tail of their weights.
+    comparable
+        Whether it may be ranked with the others: not an H-step value of a truncated log.
+
+    Examples
+    --------
+    >>> Estimate("new", "LSTD, GRetrace(0.5)", 5.6, "ok").value
+    5.6
+    """
+
+    target: str
+    method: str
+    value: float
+    note: str
+    low: float | None = None
+    high: float | None = None
+    estimand: str = ESTIMAND
+    ess: float | None = None
+    max_share: float | None = None
+    k_hat: float | None = None
+    comparable: bool = True
+
+    def within(self, interval: Interval | None) -> Estimate:
+        """Return it with an interval."""
+        if interval is None:
+            return self
+        return replace(self, low=interval.low, high=interval.high, estimand=interval.estimand)
+
+    @classmethod
+    def of(cls, found: Weighted) -> Estimate:
+        """Return an estimate by weighted episodes.
+
+        Weights that are all alike have no tail, k-hat −∞, which JSON cannot hold: any number below
+        −½ says that it is bounded.
+        """
+        return cls(
+            found.target, found.name, found.value, found.note, found.low, found.high,
+            found.estimand, found.ess, found.max_share, max(found.k_hat, -1.0), found.comparable,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,19 +139,6 @@ class Weighted:
             f"{self.high:.4g}], {self.estimand}, ESS {self.ess:.1f} of {self.n:,}, "
             f"k-hat {self.k_hat:.2f})"
         )
-
-
-def threshold(n: int) -> float:
-    """k-hat above which n weights are too few: min(1 − 1/log₁₀ n, 0.7), and 0 up to n = 10.
-
-    From Vehtari et al. (2024).
-
-    Examples
-    --------
-    >>> round(threshold(500), 3), threshold(5000)
-    (0.629, 0.7)
-    """
-    return min(1.0 - 1.0 / float(np.log10(n)), HEAVY) if n > 10 else 0.0
 
 
 def told_apart(one: float, other: float) -> tuple[str, str]:
