@@ -21,7 +21,7 @@ def closed(log, target, features, gamma):
     """Return the row of the closed form, and that of its verdict."""
     found, seconds, _ = timed(sb.evaluate, log, target, features=features, gamma=gamma)
     one, (verdict,) = found.estimates[0], found.verdicts
-    low, high = verdict.wide
+    low, high = verdict.interval_with_gap
     said = f"{verdict.trust}: {verdict.reason}"
     how = f"interval of: {one.estimand}; all estimates and diagnostics in these seconds"
     wide = f"the same, widened by the gap ({verdict.gap:.2g})"

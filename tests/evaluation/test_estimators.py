@@ -179,7 +179,7 @@ def test_fqe_diverges_on_the_classic_counterexample():
     found = sb.FQE(**options).fit(log)
     assert found.radius_ == pytest.approx(6 * 0.95 / 5)
     assert found.outcome_.startswith("diverges: the spectral radius of the iteration is 1.14 >= 1")
-    assert "the fixed point exists: use LSTD" in found.outcome_
+    assert "the fixed point exists; use LSTD" in found.outcome_
     assert sb.LSTD(**options, rule=sb.GES(0.0)).fit(log).outcome_ == "ok"
 
 
@@ -344,7 +344,7 @@ def test_what_the_target_would_do_at_the_start_and_the_log_never_did():
     rows = rows.filter(keep).drop("step")
     found = sb.LSTD(target="always:1", features=CAR.features, gamma=0.9).fit(rows)
     said = [str(each) for each in found.findings_ if each.code == "W172"]
-    assert "of what always:1 does in the start states was never met" in said[0]
+    assert "of the actions of always:1 in the start states never occur in the log" in said[0]
 
 
 def test_estimated_propensities_stay_when_the_log_is_read_otherwise():

@@ -30,11 +30,11 @@ from helpers.logs import columns, mixed
 from saddleback import errors
 from saddleback.evaluation import confidence_bounds, doubly_robust, importance_sampling
 from saddleback.evaluation.weight_diagnostics import (
-    effective,
+    effective_sample_size,
+    k_hat_threshold,
     pareto_k,
     pareto_shape,
     shares,
-    threshold,
 )
 from saddleback.log import Log, LogError, row_sources
 
@@ -54,8 +54,8 @@ def test_is_and_pdis_are_unbiased(seed):
     found = weighed(as_log(every, mu), pi)
     truth = float(mdp.start @ mdp.v(pi))
     for name in ("IS", "PDIS"):
-        assert np.array(chance) @ found.numbers(name) == pytest.approx(truth, rel=1e-12)
-    assert np.var(found.numbers("IS")) != pytest.approx(np.var(found.numbers("PDIS")))
+        assert np.array(chance) @ found.episode_values(name) == pytest.approx(truth, rel=1e-12)
+    assert np.var(found.episode_values("IS")) != pytest.approx(np.var(found.episode_values("PDIS")))
     assert np.array(chance) @ np.exp(found.log_weights) == pytest.approx(1.0, rel=1e-12)
 
 
@@ -78,7 +78,7 @@ def test_ratios_after_a_reward_do_not_matter_in_the_mean():
         only = [[(s, a, r * (t == k)) for t, (s, a, r) in enumerate(each)] for _, each in logged]
         found = weighed(as_log(only, mu), pi, gamma=1.0)
         for name in ("IS", "PDIS"):
-            mean = np.array([chance for chance, _ in logged]) @ found.numbers(name)
+            mean = np.array([chance for chance, _ in logged]) @ found.episode_values(name)
             assert mean == pytest.approx(truth, abs=1e-13)
 
 
@@ -173,21 +173,23 @@ def agrees(found, expected, gamma=GAMMA):
     WIS, PDWIS = ratios(expected, gamma)
     names = found.names
     mean, ratio = names[len(names) // 2 - 1], names[-1]
-    np.testing.assert_allclose(found.numbers(mean), PDIS, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.episode_values(mean), PDIS, rtol=1e-10, atol=1e-12)
     assert found.value(mean) == pytest.approx(np.mean(PDIS), rel=1e-11)
     assert found.value(ratio) == pytest.approx(PDWIS, rel=1e-11)
     slopes = draws(expected, gamma)
     np.testing.assert_allclose(found.scores, slopes[1], rtol=1e-6, atol=1e-6)
     assert found.scores.mean() == pytest.approx(0.0, abs=1e-12)
     if not found.robust:
-        np.testing.assert_allclose(found.numbers("IS"), IS, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(found.episode_values("IS"), IS, rtol=1e-10, atol=1e-13)
         assert found.value("WIS") == pytest.approx(WIS, rel=1e-11)
-        assert found.numbers("WIS").mean() == pytest.approx(WIS, rel=1e-11)
-        np.testing.assert_allclose(found.numbers("WIS") - WIS, slopes[0], rtol=1e-6, atol=1e-6)
+        assert found.episode_values("WIS").mean() == pytest.approx(WIS, rel=1e-11)
+        np.testing.assert_allclose(
+            found.episode_values("WIS") - WIS, slopes[0], rtol=1e-6, atol=1e-6
+        )
     np.testing.assert_allclose(found.ess_by_step, sizes(expected), rtol=1e-11)
     assert found.ess == pytest.approx(found.ess_by_step[-1], rel=1e-12)
     for name in names:
-        low, high = confidence_bounds.student(found.numbers(name), 0.9)
+        low, high = confidence_bounds.student(found.episode_values(name), 0.9)
         one = found.estimate(name, 0.9)
         assert (one.low, one.high) == (low, high)
         assert one.low <= one.value <= one.high
@@ -208,13 +210,13 @@ def test_against_plain_loops(seed):
 def test_doubly_robust_against_plain_loops(beyond, task):
     data = mixed(seed=4)
     log = Log(data, time_limit="task" if task else "artifact")
-    found = helped(log, beyond=beyond)
+    found = helped(log, bootstrap_truncated=beyond)
     agrees(found, episodes(data, q=some_q, beyond=beyond, task=task))
     count = sum(not each for each in (data["terminated"] | (data["truncated"] & task))[ends(data)])
     assert found.truncated == count
     cut = f"{count} of 18 episodes were truncated"
-    words = f"V^π, by Q beyond the end ({cut})" if beyond else f"H-step value ({cut})"
-    assert found.estimand == words
+    kind = "V^π, bootstrapped with Q" if beyond else "finite-horizon value"
+    assert found.estimand == f"{kind} ({cut})"
     assert [each.comparable for each in found.estimates()] == [beyond, beyond]
 
 
@@ -237,8 +239,8 @@ def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypat
     fit = {"features": sb.features.Fourier((-3, -3), (3, 3), order=1), "folds": 3, "q": None}
     plain, given, fitted = (
         weighed(log),
-        helped(log, beyond=beyond),
-        helped(log, beyond=beyond, **fit),
+        helped(log, bootstrap_truncated=beyond),
+        helped(log, bootstrap_truncated=beyond, **fit),
     )
     assert (plain.scores != 0).all()
     whole = pa.table(data)
@@ -249,8 +251,8 @@ def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypat
         for source in (data, str(tmp_path / "*.parquet")):
             cut = Log(source, segment=segment)
             same(weighed(cut), plain)
-            same(helped(cut, beyond=beyond), given)
-            again = helped(cut, beyond=beyond, **fit)
+            same(helped(cut, bootstrap_truncated=beyond), given)
+            again = helped(cut, bootstrap_truncated=beyond, **fit)
             np.testing.assert_allclose(again.totals, fitted.totals, rtol=1e-8)
             np.testing.assert_allclose(again.scores, fitted.scores, rtol=1e-7, atol=1e-8)
 
@@ -343,13 +345,15 @@ def test_weights_of_any_size():
     logs = np.random.default_rng(0).normal(size=300)
     for shift in (-1e5, 1e5):
         np.testing.assert_allclose(shares(logs + shift), shares(logs), rtol=1e-9)
-        assert effective(logs + shift) == pytest.approx(effective(logs), rel=1e-9)
+        assert effective_sample_size(logs + shift) == pytest.approx(
+            effective_sample_size(logs), rel=1e-9
+        )
         assert pareto_k(logs + shift) == pytest.approx(pareto_k(logs), rel=1e-6)
-    assert effective(np.full(3, -np.inf)) == 0.0
+    assert effective_sample_size(np.full(3, -np.inf)) == 0.0
     assert np.isnan(pareto_k(logs[:20]))
     assert np.isnan(pareto_k(np.full(99, -np.inf)))
     assert np.isnan(pareto_k(np.append(np.zeros(100), [1.0, 2.0])))
-    assert threshold(5) == 0.0
+    assert k_hat_threshold(5) == 0.0
 
 
 @pytest.mark.kernel
@@ -402,7 +406,9 @@ def test_no_episode_could_have_come_from_the_target():
     for name in ("WIS", "PDWIS"):
         one = found.estimate(name)
         assert np.isnan([one.value, one.low, one.high]).all()
-        assert one.note.startswith("undefined: no logged episode could have come from the target")
+        assert one.note.startswith(
+            "undefined: the target could not have produced any of the logged"
+        )
         assert one.as_dict()["value"] is None
     assert found.ess == 0.0
 
@@ -420,7 +426,7 @@ def test_mountain_car_is_beyond_importance_sampling():
         assert each.ess < 10
         assert each.k_hat > 0.7
         assert each.max_share > 0.2
-        assert "neither value nor interval can be trusted" in each.note
+        assert "neither the value nor the interval is reliable" in each.note
         assert each.ess_by_step[0] > 100
         assert each.ess_by_step[100] < 10
     assert "ESS 2.3 of 500" in repr(one)
@@ -449,14 +455,14 @@ def test_what_estimates_refuse():
     with pytest.raises(errors.InvalidParameter, match="at least two episodes, the log has 1"):
         weighed(Log(columns([5], "terminated")))
     bare = {name: each for name, each in data.items() if "mu" not in name and "prob" not in name}
-    with pytest.raises(errors.InvalidParameter, match="needs the probabilities of the logged act"):
+    with pytest.raises(errors.InvalidParameter, match="importance sampling needs propensities"):
         weighed(Log(bare, actions=["a", "b", "c"]))
     with pytest.raises(errors.InvalidParameter, match=r"gamma must be a number in \[0, 1\], got 2"):
         weighed(log, gamma=2)
     with pytest.raises(errors.InvalidParameter, match="log must be a Log, got dict"):
         importance_sampling(data, "uniform", gamma=0.9)
     with pytest.raises(
-        errors.InvalidParameter, match="either features, to fit Q with, or q itself"
+        errors.InvalidParameter, match="either features to fit Q with, or q itself"
     ):
         doubly_robust(log, "uniform", gamma=0.9)
     features = sb.features.Fourier((-3, -3), (3, 3), order=1)

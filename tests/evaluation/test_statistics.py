@@ -199,7 +199,7 @@ def test_the_engine_of_sums_takes_pieces_without_transitions():
     assert found.steps.sum() == 2
     assert found.episodes.sum() == 3
     none = Log(columns([1, 1], "stops", following=False))
-    with pytest.raises(errors.InvalidParameter, match="the log has no transition that can be used"):
+    with pytest.raises(errors.InvalidParameter, match="the log has no usable transition"):
         summed(none, GES(0.6))
 
 
@@ -288,7 +288,7 @@ def test_parts_add_up_to_the_whole(whole, owner):
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12
         )
-    for name in ("ids", "prints"):
+    for name in ("ids", "fingerprints"):
         assert sorted(getattr(found, name)) == sorted(getattr(expected, name))
     assert found.unfinished.sum() == expected.unfinished.sum()
     np.testing.assert_allclose(found.ceilings, expected.ceilings)
@@ -327,7 +327,7 @@ def test_settings_that_do_not_add_up():
         refused(one, summed(rest, **other), message)
     renamed = Log(rest.data, actions=["a", "b", "c"])
     refused(one, summed(renamed, GES(0.6)), "merge: actions differ: (")
-    assert "Only statistics of one setting add up; compute them again alike." in _said(
+    assert "Only statistics with equal settings can be merged; recompute one of them." in _said(
         lambda: one.merge(summed(rest, GES(0.6), gamma=0.8))
     )
 
@@ -385,7 +385,7 @@ def test_overlapping_files_are_refused():
     refused(
         one,
         two,
-        "merge: 1 episode is in both, row for row: the same file twice, or files that overlap. Leave one of them out.",
+        "merge: 1 episode is in both, row for row: the same file twice, or overlapping files. Leave one of them out.",
     )
     refused(one, one, "merge: 6 episodes are in both, row for row")
     both = one.merge(three)
@@ -419,7 +419,7 @@ def test_an_episode_split_between_files(step):
     one, other = split(data, 6)
     refused(
         one, other,
-        "merge: 1 episode simply stop in one and go on in the other: split between files? Compute the statistics of both files together: saddleback stats ONE OTHER. If they are different episodes, give them different ids.",
+        "merge: 1 episode without an end in one continues in the other: split between files? Compute the statistics of both files together: saddleback stats ONE OTHER. If they are different episodes, give them different ids.",
     )  # fmt: skip
     together = split(data, 4)
     assert together[0].merge(together[1]).steps.sum() == 13
@@ -473,7 +473,7 @@ def test_estimated_and_logged_propensities_do_not_add_up():
         (errors.InvalidParameter, "blocks must be a whole number >= 1, got 0", GES(0.5), dict(blocks=0)),
         (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
         (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
-        (errors.InvalidParameter, "are more than 10,000, the most whose matrices are held", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
+        (errors.InvalidParameter, "exceed 10,000, the largest number for which matrices are computed", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
         (errors.RuleMismatch, "no rule is given", [], {}),
     ],
 )  # fmt: skip

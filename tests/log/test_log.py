@@ -46,7 +46,7 @@ def sums(log, **options):
 
 
 def bit_equal(one, other):
-    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "prints"):
+    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "fingerprints"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     np.testing.assert_array_equal(one.unfinished, other.unfinished)
 
@@ -458,7 +458,7 @@ def test_cutting_makes_no_difference(
             other = sums(Log(data, segment=1000))
             np.testing.assert_allclose(other.A, expected.A, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(other.b, expected.b, rtol=1e-12, atol=1e-12)
-            np.testing.assert_array_equal(other.prints, expected.prints)
+            np.testing.assert_array_equal(other.fingerprints, expected.fingerprints)
 
 
 def test_long_episodes_come_in_segments(monkeypatch):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import saddleback as sb
 from helpers import logs
 from saddleback.cli.group import group
-from saddleback.evaluation.weight_diagnostics import pareto_k, tail
+from saddleback.evaluation.weight_diagnostics import pareto_k, weight_tail
 from saddleback.report import evaluation_page, write
 from saddleback.verdict.text_report import (
     answer,
@@ -322,7 +322,7 @@ def test_long_episodes_and_no_verdict_make_a_page_too(results):
 @pytest.mark.parametrize("n", [30, 3000])
 def test_the_tail_is_that_of_the_weights(n):
     logs_ = np.random.default_rng(n).normal(0, 2, n)
-    found = tail(logs_)
+    found = weight_tail(logs_)
     weights = np.exp(logs_) / np.exp(logs_).mean()
     for weight, share in found:
         assert share == pytest.approx((weights >= weight * (1 - 1e-12)).mean())
@@ -330,7 +330,7 @@ def test_the_tail_is_that_of_the_weights(n):
     assert found[-1, 1] == 1.0
     assert len(found) <= 80
     assert np.isfinite(pareto_k(logs_))
-    assert tail(np.full(4, -np.inf)).shape == (0, 2)
+    assert weight_tail(np.full(4, -np.inf)).shape == (0, 2)
 
 
 def test_coverage_of_the_parts_is_that_of_the_whole(results):

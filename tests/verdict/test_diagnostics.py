@@ -13,21 +13,21 @@ from hypothesis.extra.numpy import arrays
 
 import saddleback as sb
 from helpers.logs import columns, mixed
-from saddleback.evaluation.log_counts import Portrait
+from saddleback.evaluation.log_counts import PolicyCounts
 from saddleback.evaluation.lstd_solve import Range
-from saddleback.evaluation.sandwich import of_blocks, of_scores, sandwich
-from saddleback.evaluation.scoring_pass import second_pass
+from saddleback.evaluation.sandwich import interval_from_blocks, interval_from_scores, sandwich
+from saddleback.evaluation.scoring_pass import score_episodes
 from saddleback.evaluation.statistics_io import load_statistics, save_statistics
 from saddleback.features import Custom, Fourier, Given, OneHot
 from saddleback.log import Observed, as_target
-from saddleback.verdict import Logged
-from saddleback.verdict.approximation_gap import Gap, Residual, unmet
-from saddleback.verdict.calibration import of_known, of_ratios
-from saddleback.verdict.coverage import behind, support
-from saddleback.verdict.partition import SAMPLE, Cells, Column, Thinned, sample_states
-from saddleback.verdict.policy_summary import Policy, RowLook
+from saddleback.verdict import Baseline
+from saddleback.verdict.approximation_gap import Gap, ResidualProblem, unvisited_gap
+from saddleback.verdict.calibration import behaviour_deviation, ratio_deviation
+from saddleback.verdict.coverage import inverse_effective_rows, measure_coverage
+from saddleback.verdict.partition import SAMPLE_SIZE, Cells, Column, StridedSample, sample_states
+from saddleback.verdict.policy_summary import ActionCounts, PolicySummary
 from saddleback.verdict.spectrum import Spectrum
-from saddleback.verdict.spectrum import spectrum as begin
+from saddleback.verdict.spectrum import spectrum as start_spectrum
 
 FOURIER = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
 
@@ -146,7 +146,7 @@ def test_cells_are_features():
 @settings(deadline=None)
 def test_what_is_kept_does_not_depend_on_the_pieces(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
-    parts, whole = Thinned(most=2 * most), Thinned(most=2 * most)
+    parts, whole = StridedSample(most=2 * most), StridedSample(most=2 * most)
     for part in np.split(rows, np.cumsum(lengths)[:-1]) if lengths else []:
         parts.add(part, -part)
     whole.add(rows, -rows)
@@ -162,7 +162,7 @@ def test_states_are_sampled_evenly_whatever_the_pieces():
     log = sb.Log(columns([9000, 3, 20_000], "terminated", actions=2))
     one, two = sample_states(log)[0], sample_states(log.but(segment=777))[0]
     np.testing.assert_array_equal(one, two)
-    assert SAMPLE <= len(one) <= 2 * SAMPLE
+    assert SAMPLE_SIZE <= len(one) <= 2 * SAMPLE_SIZE
     seen = np.column_stack([log.data["obs_0"], log.data["obs_1"]])
     np.testing.assert_array_equal(one, seen[::4])
 
@@ -171,7 +171,7 @@ def test_states_are_sampled_evenly_whatever_the_pieces():
 
 
 @pytest.mark.parametrize(
-    ("sample", "part", "above", "words"),
+    ("sample", "part", "above", "description"),
     [
         ([1, 2, 5], 1, None, "x = 2"),
         ([1, 2, 5], 1, True, "x ≥ 2"),
@@ -186,8 +186,8 @@ def test_states_are_sampled_evenly_whatever_the_pieces():
         (np.arange(161), 3, False, "x ≤ 40"),
     ],
 )
-def test_regions_are_named(sample, part, above, words):
-    assert Column.of("x", np.array(sample, dtype=float)).words(part, above) == words
+def test_regions_are_named(sample, part, above, description):
+    assert Column.of("x", np.array(sample, dtype=float)).describe(part, above) == description
 
 
 @given(arrays(np.float64, st.integers(1, 80), elements=st.floats(-1e4, 1e4)))
@@ -213,7 +213,7 @@ def test_words_are_true_of_what_lies_in_a_part(sample):
 def test_rows_behind_a_prediction_are_visits():
     log = decisions(1, episodes=60)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
-    least, out = behind(OneHot(5), sums, np.arange(5.0)[:, None], 2)
+    least, out = inverse_effective_rows(OneHot(5), sums, np.arange(5.0)[:, None], 2)
     visits = np.zeros((5, 2))
     np.add.at(visits, (log.data["obs_0"].astype(int), log.data["action"]), 1)
     np.testing.assert_allclose(1 / least[visits > 0], visits[visits > 0], rtol=1e-9)
@@ -228,7 +228,7 @@ def test_rows_behind_a_prediction_against_a_pseudoinverse(shared):
         log, sb.GES(0.0), target, features=FOURIER, gamma=0.9, shared=shared
     )  # fmt: skip
     points = np.random.default_rng(1).uniform(-2, 2, size=(6, 2))
-    least, out = behind(FOURIER, sums, points, 3)
+    least, out = inverse_effective_rows(FOURIER, sums, points, 3)
     inverse = np.linalg.pinv(sums.M, rcond=1e-11)
     for a in range(3):
         own = np.append(np.eye(3)[a], 1.0) if shared else np.eye(3)[a]
@@ -268,7 +268,7 @@ def test_the_weakest_region_is_the_one_planted():
     assert weak.taken == mine.sum()
     share = 0.8 * (log.data["lactate"] > float(edge)).mean()
     assert weak.share == pytest.approx(share, rel=0.1)
-    assert f"'high' when lactate > {edge}" in found.verdicts[0].weakest
+    assert f"action 'high' where lactate > {edge}" in found.verdicts[0].weakest
     assert "COVERAGE" in {each.code for each in found.verdicts[0].failed}
 
 
@@ -292,15 +292,17 @@ def test_coverage_of_a_log_made_by_hand():
     sample = np.array(states, dtype=float)[:, None]
     pi = np.tile([0.3, 0.7], (40, 1))
     column = Column.of("obs_0", sample[:, 0])
-    rows = RowLook(2, [column])
+    rows = ActionCounts(2, [column])
     for piece in log.pieces():
         rows.add(piece)
     assert rows.taken[0].tolist() == [[11.0, 9.0], [20.0, 0.0]]
-    found = support(OneHot(2), sums, (sample, pi), [column], rows.taken, ("a", "b"))
+    found = measure_coverage(OneHot(2), sums, (sample, pi), [column], rows.taken, ("a", "b"))
     assert found.coverage == pytest.approx(0.3)  # 11 and 20 rows are enough, 9 and 0 are not
-    assert found.unmet == pytest.approx(0.35)
-    assert (found.action, found.where, found.taken) == ("b", "when obs_0 = 1", 0)
-    assert found.words == "'b' when obs_0 = 1 (0 rows, 35.0% of the target)"
+    assert found.unvisited == pytest.approx(0.35)
+    assert (found.action, found.where, found.taken) == ("b", "where obs_0 = 1", 0)
+    assert (
+        found.description == "action 'b' where obs_0 = 1 (0 rows; 35.0% of the target's decisions)"
+    )
 
 
 def test_what_lies_outside_the_span_rests_on_nothing():
@@ -314,7 +316,7 @@ def test_what_lies_outside_the_span_rests_on_nothing():
     line = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen[:, 0]]), 2)
     log, half = sb.Log(data), always(0.5, 0.5)
     sums = sb.Statistics.of(log, sb.GES(0.0), half, features=line, gamma=0.0)
-    least, out = behind(line, sums, np.array([[5.0], [-2.0], [0.0]]), 2)
+    least, out = inverse_effective_rows(line, sums, np.array([[5.0], [-2.0], [0.0]]), 2)
     np.testing.assert_allclose(out[:, 0], 0.0, atol=1e-9)
     assert out[0, 1] == pytest.approx(0.0, abs=1e-9)
     assert 1 / least[0, 1] == pytest.approx(100)
@@ -327,7 +329,7 @@ def test_what_lies_outside_the_span_rests_on_nothing():
 def spectrum(*of, threads=1, **options):
     """Find a spectrum, and wait for it."""
     with ThreadPoolExecutor(threads) as pool:
-        return begin(*of, pool, **options)()
+        return start_spectrum(*of, pool, **options)()
 
 
 def doubled(observations):
@@ -351,7 +353,7 @@ def test_stability_of_logs_made_by_hand(next_obs, word):
     log = sb.Log(data)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(1.0), features=Custom(doubled, 1), gamma=0.9)
     found = spectrum(sums, sb.GES(0.0), sums.setting.targets[0], ridge=0.0, draws=200)
-    assert found.word == word
+    assert found.outcome == word
     assert found.values[0].real == pytest.approx(0.9 * (1 + after.mean()) - 1)
 
 
@@ -397,18 +399,20 @@ def test_features_that_say_the_same_do_not_make_a_spectrum_undecidable():
     log = decisions(0, episodes=200)
     X = np.column_stack([np.eye(5), np.ones(5)])
     twice = Custom(lambda seen: X[seen[:, 0].astype(int)], 6)
-    words = []
+    description = []
     for features in (OneHot(5), twice):
         sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=features, gamma=0.9)
-        words.append(spectrum(sums, sb.GES(0.0), sums.setting.targets[0], ridge=0.0, draws=40).word)
-    assert words == ["stable", "stable"]
+        description.append(
+            spectrum(sums, sb.GES(0.0), sums.setting.targets[0], ridge=0.0, draws=40).outcome
+        )
+    assert description == ["stable", "stable"]
 
 
 def test_a_spectrum_is_plain_data():
     cloud = np.array([[-1.0 + 2j, -3.0], [0.5, -1.0]])
     found = Spectrum(np.array([-1.0 + 0j]), cloud, np.array([1.0, 2.0]))
     plain = found.as_dict()
-    assert plain["word"] == "undecidable"
+    assert plain["outcome"] == "undecidable"
     assert (plain["stable"], plain["draws"]) == (1, 2)
     assert plain["cloud"][0] == [[-1.0, 2.0], [-3.0, 0.0]]
 
@@ -428,7 +432,7 @@ def test_a_spectrum_is_plain_data():
 def test_sample_and_draws_must_agree(here, drawn, word):
     cloud = np.array(drawn, dtype=complex)[:, None]
     found = Spectrum(np.array([here + 0j]), cloud, np.zeros(len(drawn)))
-    assert found.word == word
+    assert found.outcome == word
 
 
 @pytest.mark.parametrize("draws", [5, 19])
@@ -478,22 +482,22 @@ def test_unmet_features_are_worth_what_the_others_are():
     filled = q({(1, 1): plain[2], (2, 0): plain[5]})
     expected = abs((filled - plain) @ start)
     assert expected > 0.1
-    assert unmet(sums, rule, name, theta, 0.0) == pytest.approx(expected, rel=1e-9)
+    assert unvisited_gap(sums, rule, name, theta, 0.0) == pytest.approx(expected, rel=1e-9)
 
 
 def test_nothing_is_unmet_where_all_features_were_active():
     log = decisions(0, episodes=100)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
     theta = sums.solve(sb.GES(0.0), 0).theta
-    assert unmet(sums, sb.GES(0.0), sums.setting.targets[0], theta, 0.0) == 0.0
+    assert unvisited_gap(sums, sb.GES(0.0), sums.setting.targets[0], theta, 0.0) == 0.0
 
 
 def test_a_gap_is_the_largest_of_its_parts():
     assert Gap().value == 0.0
-    assert Gap(unmet=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
+    assert Gap(unvisited=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
     assert Gap(residual=3.0).parts == {
-        "unmet": None, "residual": 3.0, "trace": None, "self_check": None, "agreement": None,
-        "unseen": None,
+        "unvisited": None, "residual": 3.0, "trace": None, "self_check": None, "agreement": None,
+        "allowance": None,
     }  # fmt: skip
 
 
@@ -503,10 +507,10 @@ def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
         log = log.but(segment=segment)
     sums = sb.Statistics.of(log, rule, policy, features=features, gamma=gamma)
     cells = Cells.of(sample_states(log)[0], most)
-    found = Residual(cells, log.n_actions, gamma)
-    (scored,) = second_pass(
+    found = ResidualProblem(cells, log.n_actions, gamma)
+    (scored,) = score_episodes(
         log, sums, [as_target(policy, log, sums.setting.targets[0])], features=features, rule=rule,
-        ridge=0.0, look=lambda piece, k, pi, deltas: found.add(piece, pi, deltas),
+        ridge=0.0, on_piece=lambda piece, k, pi, deltas: found.add(piece, pi, deltas),
     )  # fmt: skip
     return scored.value, found.value()
 
@@ -520,7 +524,7 @@ def test_the_residual_finds_what_poor_features_miss(seed):
     log = sb.collect(problem, episodes=3000, rng=seed)
     value, gap = residual_of(log, problem.target, poor, 0.9, sb.GES(0.0))
     exact = sb.Statistics.of(log, sb.GES(0.0), problem.target, features=OneHot(6), gamma=0.9)
-    assert abs(value + gap - truth) < 4 * of_blocks(exact).error
+    assert abs(value + gap - truth) < 4 * interval_from_blocks(exact).error
 
 
 def test_there_is_nothing_left_of_features_that_are_exact():
@@ -624,19 +628,19 @@ def test_a_log_that_leaves_no_choice_is_refused_for_that_and_not_for_its_propens
 
 def test_calibration_by_hand():
     """Two cells: 3 of 4 rows against 0.5, and 1 of 2; with all of μ, and with ratios."""
-    z, share = of_known(np.array([[[1.0], [0.0]], [[1.0], [0.5]]]), 6)
+    z, share = behaviour_deviation(np.array([[[1.0], [0.0]], [[1.0], [0.5]]]), 6)
     assert z == pytest.approx(1 / np.sqrt(1 + 1 / 3))
     assert share == 0.0  # not sure
     over = np.array([[[2.0], [0.0]], [[4.0], [1.0]], [[2.0], [1.0]], [[4.0], [1.0]]])
-    assert of_ratios(over, np.array([0.5]), 6) == pytest.approx((1.0, 0.0))
+    assert ratio_deviation(over, np.array([0.5]), 6) == pytest.approx((1.0, 0.0))
     apart = np.array([[[90.0], [-80.0]], [[100.0], [100.0]]])  # cancels but for 10
-    z, share = of_known(apart, 1000)
+    z, share = behaviour_deviation(apart, 1000)
     assert z == pytest.approx(90 / np.sqrt(100 + 30))
     assert share == pytest.approx(170 / 1000)
     under = np.concatenate([-over[:1], over[1:]])
-    assert of_ratios(under, np.array([0.1]), 6)[0] == pytest.approx(1 / 3)
+    assert ratio_deviation(under, np.array([0.1]), 6)[0] == pytest.approx(1 / 3)
     never = np.array([[[-50.0]], [[50.0]], [[0.0]], [[50.0]]])
-    assert of_ratios(never, np.array([np.inf]), 50)[0] == 0.0
+    assert ratio_deviation(never, np.array([np.inf]), 50)[0] == 0.0
 
 
 def test_what_the_logged_policy_cannot_do_is_counted():
@@ -661,12 +665,12 @@ def test_actions_that_were_never_taken_are_counted(whole):
 
 def test_the_portrait_is_of_the_target():
     log = decisions(0, episodes=50)
-    seen = Portrait.begin(2)
+    seen = PolicyCounts.empty(2)
     table = np.array([[1.0, 0.0], [0.5, 0.5], [0.96, 0.04], [0.2, 0.8], [0.9, 0.1]])
     for piece in log.but(segment=3).pieces():
         seen.add(piece, table[piece.observations[:, 0].astype(int)])
     here = table[log.data["obs_0"].astype(int)]
-    found = Policy.of(seen, ("a", "b"), len(here))
+    found = PolicySummary.of(seen, ("a", "b"), len(here))
     assert found.mass == pytest.approx({"a": here[:, 0].mean(), "b": here[:, 1].mean()})
     assert found.greedy == pytest.approx(np.isin(log.data["obs_0"], [0, 2]).mean())
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -689,7 +693,7 @@ def test_sums_of_a_portrait_by_hand(whole):
     pi = np.array([0.97, 0.03])
     found = []
     for segment in (1 << 16, 7):
-        seen = Portrait.begin(2, 2)
+        seen = PolicyCounts.empty(2, 2)
         for piece in log.but(segment=segment).pieces():
             cell = (piece.observations[piece.here, 0] > 0).astype(np.int64)
             seen.add(piece, np.tile(pi, (len(piece.observations), 1)), cell)
@@ -701,20 +705,20 @@ def test_sums_of_a_portrait_by_hand(whole):
     x = taken * pi / mu - ours
     cell = (data["obs_0"] > 0).astype(int)
     for seen in found:
-        np.testing.assert_allclose(seen.chances, 60 * pi)
-        assert seen.shape[1] == 60
-        assert seen.shape[2] == pytest.approx(np.where(possible, 0.0, pi).sum())
+        np.testing.assert_allclose(seen.action_mass, 60 * pi)
+        assert seen.greedy_rows == 60
+        assert seen.uncovered_mass == pytest.approx(np.where(possible, 0.0, pi).sum())
         terms = (x, x**2, np.where(taken, ours * x, 0.0), ours**2)
         for row, term in zip(seen.ratios, terms, strict=True):
             expected = [term[cell == c].sum(axis=0) for c in range(2)]
             np.testing.assert_allclose(row, expected, atol=1e-12)
         np.testing.assert_array_equal(
-            seen.least, [mu[taken[:, k], 0].min(initial=np.inf) for k in range(2)]
+            seen.min_propensity, [mu[taken[:, k], 0].min(initial=np.inf) for k in range(2)]
         )
         all_of = np.column_stack([data["mu_0"], data["mu_1"]]) if whole else None
         surprise = np.zeros((60, 2)) if all_of is None else taken - all_of
         variance = np.zeros((60, 2)) if all_of is None else all_of * (1 - all_of)
-        for row, term in zip(seen.known, (surprise, variance), strict=True):
+        for row, term in zip(seen.residuals, (surprise, variance), strict=True):
             expected = [term[cell == c].sum(axis=0) for c in range(2)]
             np.testing.assert_allclose(row, expected, atol=1e-12)
     for one, two in zip(vars(found[0]).values(), vars(found[1]).values(), strict=True):
@@ -733,7 +737,7 @@ def test_portraits_add_up_over_logs_and_are_kept_on_disk(tmp_path):
     both = summed(halves[0]).merge(summed(halves[1]))
     again = load_statistics(save_statistics(both, tmp_path / "both.stats"))
     for each in (both, again):
-        (seen,), (whole,) = each.tally.portraits, summed(log).tally.portraits
+        (seen,), (whole,) = each.counts.by_target, summed(log).counts.by_target
         for one, two in zip(vars(seen).values(), vars(whole).values(), strict=True):
             np.testing.assert_allclose(one, two)
 
@@ -747,13 +751,13 @@ def ends_of(lengths, ends="terminated", task=False, segment=1 << 16):
     log = sb.Log(columns(lengths, ends, actions=2), segment=segment, time_limit=limit)
     plain = Custom(lambda seen: np.ones((len(seen), 1)), 1)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=plain, gamma=0.9)
-    return sums.tally
+    return sums.counts
 
 
 @pytest.mark.parametrize("segment", [1 << 16, 7])
 def test_a_spike_at_the_greatest_length_is_a_limit(segment):
     lengths = [*range(3, 20), *[30] * 10]
-    assert ends_of(lengths, segment=segment).limit == (30, pytest.approx(10 / 27))
+    assert ends_of(lengths, segment=segment).time_limit == (30, pytest.approx(10 / 27))
 
 
 @pytest.mark.parametrize(
@@ -766,7 +770,7 @@ def test_a_spike_at_the_greatest_length_is_a_limit(segment):
     ],
 )
 def test_other_lengths_are_not(lengths):
-    longest, share = ends_of(lengths).limit
+    longest, share = ends_of(lengths).time_limit
     assert longest == max(lengths)
     assert share <= 0.05
 
@@ -774,14 +778,14 @@ def test_other_lengths_are_not(lengths):
 def test_truncated_episodes_are_no_ends():
     lengths, ends = [*range(3, 20), *[30] * 10], ["terminated"] * 17 + ["truncated"] * 10
     found = ends_of(lengths, ends)
-    assert found.limit == (19, 0.0)
+    assert found.time_limit == (19, 0.0)
     assert found.lengths[:, 1].sum() == 17
 
 
 def test_where_the_limit_is_the_task_truncated_episodes_end():
     found = ends_of([4, 9, 9, 9], "truncated", task=True)
     assert found.lengths.tolist() == [[4, 1], [9, 3]]
-    assert found.beyond[0] == 0.0
+    assert found.truncated_weight[0] == 0.0
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(1, 15))
@@ -802,23 +806,23 @@ def test_counts_of_statistics_are_those_by_hand_and_add_up(segment):
     gamma, rule, target = 0.9, sb.GES(0.3), always(0.2, 0.3, 0.5)
     options = {"features": FOURIER, "gamma": gamma, "blocks": 2}
     sums = sb.Statistics.of(log, rule, target, **options)
-    tally, data = sums.tally, log.data
+    counts, data = sums.counts, log.data
     returns = discounted(log, gamma)[::2]
-    counted = tally.returns.sum(axis=0)
+    counted = counts.returns.sum(axis=0)
     np.testing.assert_allclose(counted, [3, returns.sum(), (returns**2).sum()], rtol=1e-12)
-    assert tally.beyond[0] == pytest.approx(sum(gamma**n for n in lengths[1::2]))
-    np.testing.assert_array_equal(tally.rewards, [data["reward"].min(), data["reward"].max()])
+    assert counts.truncated_weight[0] == pytest.approx(sum(gamma**n for n in lengths[1::2]))
+    np.testing.assert_array_equal(counts.rewards, [data["reward"].min(), data["reward"].max()])
     taken = np.bincount(data["action"], minlength=3)
-    np.testing.assert_array_equal(tally.visits, np.tile(taken, FOURIER.size))
-    share = tally.mass.reshape(-1, 3).sum(axis=0)
+    np.testing.assert_array_equal(counts.visits, np.tile(taken, FOURIER.size))
+    share = counts.mass.reshape(-1, 3).sum(axis=0)
     np.testing.assert_allclose(share / share.sum(), [0.2, 0.3, 0.5])
     half = [
-        sb.Statistics.of(sb.Log(_some(data, keep)), rule, target, **options).tally
+        sb.Statistics.of(sb.Log(_some(data, keep)), rule, target, **options).counts
         for keep in ([0, 1, 2], [3, 4, 5])
     ]
     both = half[0].merge(half[1])
-    for name in ("visits", "mass", "returns", "rewards", "beyond", "lengths"):
-        np.testing.assert_allclose(getattr(both, name), getattr(tally, name), rtol=1e-12)
+    for name in ("visits", "mass", "returns", "rewards", "truncated_weight", "lengths"):
+        np.testing.assert_allclose(getattr(both, name), getattr(counts, name), rtol=1e-12)
 
 
 def _some(data, episodes):
@@ -835,8 +839,8 @@ def observed(log, features, gamma, rule, blocks=20, cut=False):
     sums = sb.Statistics.of(
         log, rule, {own.name: own}, features=features, gamma=gamma, blocks=blocks
     )
-    (scored,) = second_pass(log, sums, [own], features=features, rule=rule, ridge=0.0)
-    return Logged.of(scored, cut), scored
+    (scored,) = score_episodes(log, sums, [own], features=features, rule=rule, ridge=0.0)
+    return Baseline.of(scored, cut), scored
 
 
 def discounted(log, gamma):
@@ -859,12 +863,12 @@ def test_returns_are_those_that_were_logged(segment, gamma):
     log = sb.Log(columns([1, 7, 12, 3, 1, 30, 2, 6], "terminated"), segment=segment)
     found, _ = observed(log, FOURIER, gamma, sb.GES(0.3))
     np.testing.assert_allclose(
-        found.interval.value + found.each, discounted(log, gamma), rtol=1e-9, atol=1e-9
+        found.interval.value + found.influence, discounted(log, gamma), rtol=1e-9, atol=1e-9
     )
     returns = discounted(log, gamma)
     assert found.interval.value == pytest.approx(returns.mean())
     assert found.interval.error == pytest.approx(returns.std(ddof=1) / np.sqrt(8))
-    assert found.off == pytest.approx(found.value - returns.mean())
+    assert found.self_check == pytest.approx(found.estimate - returns.mean())
 
 
 @pytest.mark.kernel
@@ -878,16 +882,16 @@ def test_returns_of_truncated_episodes_go_on_with_what_is_foreseen():
     for episode, (row, length) in enumerate([(6, 4), (8, 2)], start=1):
         phi = np.outer(FOURIER(after[row][None])[0], mu[row]).ravel()
         whole[episode] += gamma**length * phi @ scored.theta
-    np.testing.assert_allclose(found.interval.value + found.each, whole, rtol=1e-9)
+    np.testing.assert_allclose(found.interval.value + found.influence, whole, rtol=1e-9)
     cut, _ = observed(log, FOURIER, gamma, sb.GES(0.0), cut=True)
     assert cut.interval.value == scored.value
-    np.testing.assert_array_equal(cut.each, scored.each)
+    np.testing.assert_array_equal(cut.influence, scored.influence)
 
 
 def test_the_self_check_is_exact_for_one_decision():
     """Least squares with a constant leaves nothing over on the whole."""
     found, _ = observed(planted(n=500), CELLS, 0.0, sb.GES(0.0))
-    assert found.off == pytest.approx(0.0, abs=1e-9)
+    assert found.self_check == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_self_check_is_exact_with_the_whole_trace_and_states_that_know_the_time():
@@ -898,8 +902,8 @@ def test_the_self_check_is_exact_with_the_whole_trace_and_states_that_know_the_t
         time, rng.integers(0, 2, len(time)), rng.normal(size=len(time)), lengths, K=2
     )  # fmt: skip
     found, _ = observed(log, OneHot(7), 0.9, sb.GES(1.0))
-    assert found.value == pytest.approx(discounted(log, 0.9).mean(), rel=1e-9)
-    assert found.off == pytest.approx(0.0, abs=1e-9)
+    assert found.estimate == pytest.approx(discounted(log, 0.9).mean(), rel=1e-9)
+    assert found.self_check == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_self_check_sees_features_that_cannot_tell_states_apart():
@@ -911,9 +915,9 @@ def test_the_self_check_sees_features_that_cannot_tell_states_apart():
     blind = Custom(lambda seen: np.ones((len(seen), 1)), 1)
     found, _ = observed(log, blind, 0.9, sb.GES(0.0))
     assert found.interval.value == pytest.approx(1.0)
-    assert abs(found.off) > 0.1
+    assert abs(found.self_check) > 0.1
     sharp, _ = observed(log, OneHot(2), 0.9, sb.GES(0.0))
-    assert sharp.off == pytest.approx(0.0, abs=1e-9)
+    assert sharp.self_check == pytest.approx(0.0, abs=1e-9)
 
 
 # Scores.
@@ -928,9 +932,9 @@ def test_what_followed_less_what_was_foreseen_by_hand(segment):
     sums = sb.Statistics.of(log, sb.GRetrace(0.5), target, features=FOURIER, gamma=gamma)
     name = sums.setting.targets[0]
     seen = []
-    (scored,) = second_pass(
+    (scored,) = score_episodes(
         log, sums, [as_target(target, log, name)], features=FOURIER, rule=sb.GRetrace(0.5),
-        ridge=0.0, look=lambda piece, k, pi, deltas: seen.append(deltas),
+        ridge=0.0, on_piece=lambda piece, k, pi, deltas: seen.append(deltas),
     )  # fmt: skip
     theta = scored.theta.reshape(-1, 3)
     obs = np.column_stack([data["obs_0"], data["obs_1"]])
@@ -952,7 +956,7 @@ def test_what_followed_less_what_was_foreseen_by_hand(segment):
             deltas.append(data["reward"][row] + gamma * ahead - own)
             total += gamma**t * deltas[-1]
         expected.append(total)
-    np.testing.assert_allclose(scored.beyond, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(scored.td_error_return, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(np.concatenate(seen), deltas, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(scored.first, first, rtol=1e-9, atol=1e-9)
 
@@ -979,11 +983,11 @@ def test_scores_of_several_targets_are_those_of_each_alone():
     sums = sb.Statistics.of(log, rule, targets, features=FOURIER, gamma=0.8)
     policies = [as_target(each, log, name) for name, each in targets.items()]
     options = {"features": FOURIER, "rule": rule, "ridge": 1e-3}
-    both = second_pass(log, sums, policies, **options)
+    both = score_episodes(log, sums, policies, **options)
     for policy, scored in zip(policies, both, strict=True):
-        (alone,) = second_pass(log, sums, [policy], **options)
-        np.testing.assert_array_equal(alone.each, scored.each)
-        assert of_scores(alone) == of_scores(scored)
+        (alone,) = score_episodes(log, sums, [policy], **options)
+        np.testing.assert_array_equal(alone.influence, scored.influence)
+        assert interval_from_scores(alone) == interval_from_scores(scored)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
@@ -991,18 +995,18 @@ def test_the_adjoint_solves_the_transposed_equations(ridge):
     rng = np.random.default_rng(0)
     root, A, x = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=4)
     M = root @ root.T
-    factored = Range(M).factor(A, ridge)
+    factorised = Range(M).factor(A, ridge)
     left = A - ridge * np.diag(np.diag(M))
-    np.testing.assert_allclose(left.T @ factored.adjoint(x), x, atol=1e-9)
-    np.testing.assert_allclose(left @ factored.solve(x).theta, -x, atol=1e-9)
+    np.testing.assert_allclose(left.T @ factorised.adjoint(x), x, atol=1e-9)
+    np.testing.assert_allclose(left @ factorised.solve(x).theta, -x, atol=1e-9)
 
 
 def test_without_a_unique_solution_the_adjoint_is_the_one_of_least_norm():
     A = np.array([[1.0, 2.0], [2.0, 4.0]]) @ np.diag([1.0, 3.0])
-    factored = Range(np.eye(2)).factor(A)
-    assert not factored.unique
+    factorised = Range(np.eye(2)).factor(A)
+    assert not factorised.unique
     x = A.T @ [1.0, 1.0]
-    np.testing.assert_allclose(factored.adjoint(x), np.linalg.pinv(A.T) @ x, atol=1e-9)
+    np.testing.assert_allclose(factorised.adjoint(x), np.linalg.pinv(A.T) @ x, atol=1e-9)
 
 
 # All of it.
@@ -1017,11 +1021,11 @@ def test_evidence_is_what_was_seen():
     found = sb.evaluate(log, target, features=blind, gamma=0.9, rule=rule)
     seen = found.verdicts[0].evidence
     own, plain = observed(log, blind, 0.9, rule, cut=True)
-    assert abs(own.off) > 1e-3
-    assert seen.self_check == pytest.approx(own.off)
-    assert seen.self_check_error == pytest.approx(own.error)
-    assert seen.spread == pytest.approx((plain.first + plain.beyond).std(ddof=1))
-    assert seen.beyond == pytest.approx((10 * 0.9**4 + 10 * 0.9**2) / 40)
+    assert abs(own.self_check) > 1e-3
+    assert seen.self_check == pytest.approx(own.self_check)
+    assert seen.self_check_error == pytest.approx(own.self_check_error)
+    assert seen.spread == pytest.approx((plain.first + plain.td_error_return).std(ddof=1))
+    assert seen.truncated_weight == pytest.approx((10 * 0.9**4 + 10 * 0.9**2) / 40)
     assert (seen.episodes, seen.steps) == (40, sum(lengths))
     assert (seen.value, seen.error) == (
         found.verdicts[0].value, found.diagnoses[0].interval.error,
@@ -1030,9 +1034,9 @@ def test_evidence_is_what_was_seen():
 
 
 NUMBERS = (
-    "value", "error", "spread", "uncovered", "coverage", "unmet", "miscalibrated",
+    "value", "error", "spread", "uncovered", "coverage", "unvisited", "miscalibrated",
     "calibration_z", "self_check", "self_check_error", "stable", "gap", "sensitivity", "limit",
-    "limit_share", "beyond", "outside",
+    "limit_share", "truncated_weight", "outside",
 )  # fmt: skip
 
 

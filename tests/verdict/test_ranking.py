@@ -16,7 +16,7 @@ from saddleback.features import OneHot
 from saddleback.log import Observed
 from saddleback.log.behaviour_target import NAME
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, usual
-from saddleback.verdict import of_statistics, rank
+from saddleback.verdict import evaluate_statistics, rank
 from saddleback.verdict.ranking import Candidate, Ranking
 
 GAMMA = 0.8
@@ -123,9 +123,9 @@ def test_what_cannot_be_ranked_is_refused():
     sums = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=1
     )
-    alone = of_statistics(sums)
+    alone = evaluate_statistics(sums)
     assert alone.findings[-1].code == "W173"
-    with pytest.raises(sb.errors.InvalidParameter, match="no verdicts to rank by"):
+    with pytest.raises(sb.errors.InvalidParameter, match="the evaluation has no verdicts"):
         rank(alone)
 
 
@@ -141,10 +141,10 @@ def summed(log, candidates, blocks=20):
 
 def test_statistics_say_nearly_what_the_log_says():
     log, candidates, _ = small(3000)
-    whole, part = evaluated(log, candidates), of_statistics(summed(log, candidates))
+    whole, part = evaluated(log, candidates), evaluate_statistics(summed(log, candidates))
     assert [each.target for each in part.verdicts] == list(candidates)
     assert part.logged.interval.value == pytest.approx(whole.logged.interval.value)
-    assert part.logged.off == pytest.approx(whole.logged.off)
+    assert part.logged.self_check == pytest.approx(whole.logged.self_check)
     assert part.logged.spread == pytest.approx(whole.logged.spread)
     for one, two in zip(whole.verdicts, part.verdicts, strict=True):
         assert one.trust == two.trust == "usable"
@@ -152,7 +152,7 @@ def test_statistics_say_nearly_what_the_log_says():
         assert two.evidence.error == pytest.approx(one.evidence.error, rel=0.6)
         assert two.improvement.difference == pytest.approx(one.improvement.difference)
         assert two.evidence.coverage == pytest.approx(one.evidence.coverage, abs=0.02)
-        assert two.evidence.beyond == one.evidence.beyond
+        assert two.evidence.truncated_weight == one.evidence.truncated_weight
     unchecked = {each.code for each in two.gates if each.level == "not checked"}
     assert unchecked == {"AGREEMENT", "CEILING"}
     sentences = {each.code: each.sentence for each in two.gates}
@@ -161,18 +161,18 @@ def test_statistics_say_nearly_what_the_log_says():
 
 def test_of_truncated_logs_the_pipeline_is_the_baseline():
     log, candidates, _ = small(2000, limit=4)
-    part = of_statistics(summed(log, candidates))
-    assert part.logged.interval.value == part.logged.value
-    assert part.logged.off is None
-    assert part.verdicts[0].evidence.beyond > 0.05
+    part = evaluate_statistics(summed(log, candidates))
+    assert part.logged.interval.value == part.logged.estimate
+    assert part.logged.self_check is None
+    assert part.verdicts[0].evidence.truncated_weight > 0.05
     whole = evaluated(log, candidates)
-    assert part.logged.value == pytest.approx(whole.logged.value)
+    assert part.logged.estimate == pytest.approx(whole.logged.estimate)
     bare = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=20
     )
-    alone = of_statistics(bare)
+    alone = evaluate_statistics(bare)
     assert alone.logged is None
-    assert "there is no baseline to compare with" in alone.text
+    assert "no baseline is available" in alone.text
     with pytest.raises(sb.errors.InvalidParameter, match="there is no baseline"):
         rank(alone)
 

@@ -19,7 +19,7 @@ from saddleback.problems import synthetic_clinic
 from saddleback.report import evaluation_page, read_results, study_page
 from saddleback.sweep import run_study
 from saddleback.system.io import pack
-from saddleback.verdict.result_schema import RESULT, damage
+from saddleback.verdict.result_schema import RESULT, find_damage
 from saddleback.verdict.text_report import format_result_verbose
 
 OTHERS = (None, "x", -1, 1e308, [], {}, True)
@@ -82,7 +82,7 @@ def result():
 def test_the_description_knows_every_field_of_a_result(result):
     names = {name.removesuffix("?") for name in RESULT}
     assert names == set(result) - {"kind", "schema"}
-    assert damage(result) is None
+    assert find_damage(result) is None
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
     plain = copy.deepcopy(result)
     refused = told = 0
     for _ in mutations(plain):
-        if damage(plain) is None:
+        if find_damage(plain) is None:
             told += 1
             format_result_verbose(plain)
             evaluation_page(plain)
@@ -110,7 +110,10 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r["verdicts"][0].update(evidence=None), "verdicts[0].evidence is not an object"),
         (lambda r: r["verdicts"][0]["gates"][1].pop("code"), "verdicts[0].gates[1].code is miss"),
         (lambda r: r["verdicts"][0].update(trust="sure"), "trust is none of doubtful, refused"),
-        (lambda r: r["verdicts"][0].update(wide=[1.0]), "verdicts[0].wide is not a list of 2"),
+        (
+            lambda r: r["verdicts"][0].update(interval_with_gap=[1.0]),
+            "verdicts[0].interval_with_gap is not a list of 2",
+        ),
         (lambda r: r.update(estimates=[]), "estimates is empty"),
         (lambda r: r.update(episodes=True), "episodes is not a whole number"),
         (lambda r: r.update(gamma=10**400), "gamma is not a number"),
@@ -203,9 +206,9 @@ def test_arrays_of_wrong_shapes_are_no_statistics(content, tmp_path):
     ("damage", "complaint"),
     [
         (lambda c: c | {"steps": c["steps"][:-1]}, "damaged: its content is not what was written."),
-        (lambda c: {**c, "words": np.array('{"schema": 3}')}, "written by an older saddleback"),
-        (lambda c: {**c, "words": np.array('{"schema": 5}')}, "written by a newer saddleback"),
-        (lambda c: {"met": np.array([{}], dtype=object)}, "or is damaged."),
+        (lambda c: {**c, "words": np.array('{"schema": 4}')}, "written by an older saddleback"),
+        (lambda c: {**c, "words": np.array('{"schema": 6}')}, "written by a newer saddleback"),
+        (lambda c: {"active": np.array([{}], dtype=object)}, "or is damaged."),
         (lambda c: b"", "is not statistics saved by saddleback, or is damaged."),
         (lambda c: b"PK\3\4 cut short", "is not statistics saved by saddleback, or is damaged."),
     ],

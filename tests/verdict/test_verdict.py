@@ -20,7 +20,7 @@ from saddleback.verdict import Gate, Improvement, Verdict
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS
 from saddleback.verdict.number_format import decimals, distinct, number
-from saddleback.verdict.result_schema import damage
+from saddleback.verdict.result_schema import find_damage
 from saddleback.verdict.text_report import (
     USED,
     answer,
@@ -32,9 +32,9 @@ from saddleback.verdict.text_report import (
 
 GOOD = Evidence(
     episodes=500, steps=5000, value=12.3456, error=0.02, spread=1.0, uncovered=0.0, coverage=1.0,
-    unmet=0.0, miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
+    unvisited=0.0, miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
     self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
-    sensitivity=0.01, limit=40, limit_share=0.0, beyond=0.1, outside=0.0,
+    sensitivity=0.01, limit=40, limit_share=0.0, truncated_weight=0.1, outside=0.0,
 )  # fmt: skip
 
 CODES = (
@@ -59,7 +59,7 @@ BAD = {
     "PRECISION": ({"error": 0.3}, None),
     "SENSITIVITY": ({"sensitivity": 0.6}, {"sensitivity": 2.1}),
     "ENDS": ({"limit_share": 0.3}, None),
-    "HORIZON": ({"beyond": 0.6}, {"beyond": 0.95}),
+    "HORIZON": ({"truncated_weight": 0.6}, {"truncated_weight": 0.95}),
     "RANGE": (None, {"outside": 0.01}),
 }
 
@@ -68,7 +68,9 @@ def judged(evidence, *, improvement=None, target="mine"):
     """Return the verdict on some evidence."""
     value = evidence.value
     interval = (value, value - 2 * evidence.error, value + 2 * evidence.error)
-    return Verdict.of(target, interval, evidence, improvement, "'high' when lactate > 6 (7 rows)")
+    return Verdict.of(
+        target, interval, evidence, improvement, "action 'high' where lactate > 6 (7 rows)"
+    )
 
 
 def gate_of(verdict, code):
@@ -141,7 +143,7 @@ def test_what_is_not_a_number_passes_no_gate(check):
 
 NUMBERS = [
     each.name for each in fields(Evidence)
-    if isinstance(getattr(GOOD, each.name), float) and each.name not in ("value", "unmet")
+    if isinstance(getattr(GOOD, each.name), float) and each.name not in ("value", "unvisited")
 ]  # fmt: skip
 
 
@@ -154,14 +156,14 @@ def test_evidence_that_is_not_a_number_is_never_usable(name):
 def test_what_could_not_be_looked_at_is_said_and_does_not_count():
     little = Evidence(
         episodes=500, steps=5000, value=1.0, error=0.01, spread=1.0,
-        notes={"SUPPORT": "the log has no probabilities of its actions"},
+        notes={"SUPPORT": "the log has no propensities"},
     )  # fmt: skip
     verdict = judged(little)
     unknown = {each.code for each in verdict.gates if each.level == "not checked"}
     assert unknown == set(CODES) - {"EPISODES", "SOLUTION", "PRECISION"}
     assert all(each.value is None for each in verdict.gates if each.code in unknown)
-    assert gate_of(verdict, "SUPPORT").sentence == "the log has no probabilities of its actions"
-    assert gate_of(verdict, "RANGE").sentence == "could not be checked on this log"
+    assert gate_of(verdict, "SUPPORT").sentence == "the log has no propensities"
+    assert gate_of(verdict, "RANGE").sentence == "not applicable to this log"
     assert verdict.trust == "usable"
     assert verdict.reason == "all 3 applicable checks passed (of 15)"
     assert verdict.gap == 0.0
@@ -193,7 +195,7 @@ def test_without_spread_any_gap_is_infinite_and_none_is_none():
 
 
 def test_the_worst_gate_gives_the_reason_and_comes_first():
-    mixed_up = replace(GOOD, episodes=20, coverage=0.5, beyond=0.6, outside=1.0)
+    mixed_up = replace(GOOD, episodes=20, coverage=0.5, truncated_weight=0.6, outside=1.0)
     verdict = judged(mixed_up)
     assert [each.code for each in verdict.failed] == ["COVERAGE", "RANGE", "EPISODES", "HORIZON"]
     assert verdict.reason == gate_of(verdict, "COVERAGE").sentence
@@ -211,7 +213,7 @@ def test_sentences_can_be_read():
 def test_an_answer_that_is_not_unique_is_not_told_to_have_no_solution():
     said = gate_of(judged(replace(GOOD, unique=False)), "SOLUTION").sentence
     assert "0 solution" not in said
-    assert "one of many solutions was taken" in said
+    assert "the solution is not unique" in said
 
 
 # The interval.
@@ -220,7 +222,7 @@ def test_an_answer_that_is_not_unique_is_not_told_to_have_no_solution():
 def test_the_gap_widens_the_interval():
     verdict = judged(GOOD)
     assert (verdict.low, verdict.high) == pytest.approx((12.3056, 12.3856))
-    assert verdict.wide == pytest.approx((12.2556, 12.4356))
+    assert verdict.interval_with_gap == pytest.approx((12.2556, 12.4356))
 
 
 # Improvement.
@@ -248,7 +250,7 @@ def test_improvement_has_a_direction(difference, gap, rewards, costs):
     baseline = (3.0, 2.5, 3.5)
     one = Improvement.of(baseline, reach(*difference), gap, lower_is_better=False)
     two = Improvement.of(baseline, reach(*difference), gap, lower_is_better=True)
-    assert (one.word, two.word) == (rewards, costs)
+    assert (one.outcome, two.outcome) == (rewards, costs)
     assert (one.baseline, one.baseline_low, one.baseline_high) == baseline
     np.testing.assert_equal(one.difference, difference[0])
     np.testing.assert_equal([one.low, one.high], [difference[1] - gap, difference[2] + gap])
@@ -291,7 +293,7 @@ def test_improvement_over_the_logged_policy(costs, second):
     expected = {0.1: "worse", 0.5: "undecided", 0.9: "better"}[second]
     if costs and expected != "undecided":
         expected = {"worse": "better", "better": "worse"}[expected]
-    assert more.word == expected
+    assert more.outcome == expected
 
 
 def test_the_difference_is_paired():
@@ -316,7 +318,7 @@ def test_a_verdict_survives_json(costs):
             assert again == verdict
             assert isinstance(again.gates[0], Gate)
             assert again.failed == verdict.failed
-            assert again.wide == verdict.wide
+            assert again.interval_with_gap == verdict.interval_with_gap
             assert again.as_dict() == verdict.as_dict()
 
 
@@ -399,7 +401,7 @@ RESULTS = {
     "nothing varies": lambda: sb.evaluate(
         lake(reward=np.zeros(lake().rows)), TARGET, features=OneHot(5), gamma=0.95
     ),
-    "statistics alone": lambda: sb.verdict.of_statistics(
+    "statistics alone": lambda: sb.verdict.evaluate_statistics(
         sb.Statistics.of(lake(), sb.GES(0.0), TARGET, features=OneHot(5), gamma=0.95), path=True
     ),
 }  # fmt: skip
@@ -425,7 +427,7 @@ def test_words_are_the_same_from_a_result_and_from_its_json(results, name):
     for saved in (json.loads(json.dumps(live)), json.loads(as_json(live))):
         assert format_result(saved) == format_result(live)
         assert format_result_verbose(saved) == format_result_verbose(live)
-        assert damage(saved) is None
+        assert find_damage(saved) is None
     for plain, verdict in zip(live["verdicts"], results[name].verdicts, strict=True):
         again = Verdict.from_dict(json.loads(as_json(plain)))
         assert again.trust == verdict.trust
@@ -466,17 +468,17 @@ def test_the_answer_comes_first(results):
             r"the estimate is reliable\.",
             answer_of(results[name]),
         )
-        assert text.index("Value of ") < text.index("Least data: '") < text.index("  LSTD, ")
+        assert text.index("Value of ") < text.index("Least data: action '") < text.index("  LSTD, ")
 
 
 def test_a_doubtful_answer_gives_the_reason_and_keeps_its_value(results):
     first = answer_of(results["doubtful"])
     assert first.startswith("Inconclusive: difference ")
-    assert "but the estimate is doubtful: 30 episodes: too few to tell how much they vary" in first
+    assert "but the estimate is doubtful: 30 episodes: too few to estimate their variance" in first
     text = format_result(results["doubtful"].as_dict())
     assert "\nValue of " in text
     assert "\nWarnings\n" in text
-    assert "\n  EPISODES 30 episodes: too few to tell how much they vary." in text
+    assert "\n  EPISODES 30 episodes: too few to estimate their variance." in text
 
 
 def test_colours_are_those_of_the_answer(results):
@@ -501,8 +503,8 @@ def test_a_refused_answer_gives_no_value_but_in_the_table(results):
     above, _, table = format_result(plain, 100).partition("  LSTD, ")
     more = verdict["improvement"]
     hidden = numbers(
-        verdict["value"], verdict["low"], verdict["high"], *verdict["wide"], more["difference"],
-        more["low"], more["high"],
+        verdict["value"], verdict["low"], verdict["high"], *verdict["interval_with_gap"],
+        more["difference"], more["low"], more["high"],
     )  # fmt: skip
     words = re.sub(r"[,()\[\]]", " ", above.replace("−", "-")).split()
     assert not hidden & set(words)
@@ -532,7 +534,7 @@ def test_weights_that_are_all_alike_are_reliable(results):
 def test_without_a_baseline_there_is_no_difference():
     assert answer(judged(GOOD).as_dict()) == (
         "inconclusive",
-        "Inconclusive: there is no baseline to compare with; the estimate is reliable.",
+        "Inconclusive: no baseline is available; the estimate is reliable.",
     )
 
 
@@ -575,7 +577,7 @@ def test_the_logged_policy_stands_beside_the_estimates(results):
     assert words[:2] == ["logged", "policy"]
     assert float(words[2]) == pytest.approx(own.interval.value, rel=0.01)
     assert words[-5:-1] == ["observed;", "our", "estimator", "gives"]
-    assert float(words[-1]) == pytest.approx(own.value, rel=0.01)
+    assert float(words[-1]) == pytest.approx(own.estimate, rel=0.01)
 
 
 def test_the_policy_that_was_evaluated_is_described(results):
@@ -590,7 +592,7 @@ def test_the_policy_that_was_evaluated_is_described(results):
 
 def test_one_episode_is_too_few():
     with pytest.raises(
-        sb.errors.InvalidParameter, match=r"at least two episodes, the log has 1.*Log more of them"
+        sb.errors.InvalidParameter, match=r"at least two episodes, the log has 1.*Log more episodes"
     ):
         sb.evaluate(lake(episodes=1), TARGET, features=OneHot(5), gamma=0.95)
 
@@ -604,8 +606,8 @@ def test_too_few_draws_are_refused():
 def test_methods_by_weights_need_propensities_and_the_error_says_what_does_not(method):
     with pytest.raises(
         sb.errors.InvalidParameter,
-        match=rf"method '{method}' .*no probabilities.*add behavior_prob, or estimate them.*"
-        r"closed form with GES\(0\) or GTB does without",
+        match=rf"method '{method}' needs propensities.*add behavior_prob, or estimate them.*"
+        r"closed form with GES\(0\) or GTB needs no propensities",
     ):
         sb.evaluate(
             without_propensities(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GES(0.0),
@@ -624,7 +626,8 @@ def test_the_default_rule_needs_propensities_and_the_error_says_which_does_not()
 def test_methods_by_action_values_refuse_a_rule_of_state_values(method):
     with pytest.raises(
         sb.errors.InvalidParameter,
-        match=rf"method '{method}' learns action values, and GTD2\(0.3\) state values.*GRetrace",
+        match=rf"method '{method}' learns action values, but GTD2\(0.3\) learns state values.*"
+        "GRetrace",
     ):
         sb.evaluate(
             lake(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3), methods=[method]
@@ -752,14 +755,14 @@ def test_a_log_that_is_kept_says_what_the_log_says():
         ("progress must be a function, got 3", {"progress": 3}),
         ("gamma must be a number in [0, 1], got 'x'", {"gamma": "x"}),
         ("unknown features 'polynomal'. Did you mean 'polynomial'?", {"features": "polynomal:2"}),
-        ("features: it must be an object of saddleback.features", {"features": 3}),
-        ("'²' is not a whole number", {"features": "rbf:²"}),
-        ("there is no target policy to evaluate", {"target": {}}),
-        ("names of target policies must be text, got 1", {"target": {1: "uniform"}}),
+        ("features must be an object of saddleback.features", {"features": 3}),
+        ("'²' is not an integer", {"features": "rbf:²"}),
+        ("no target policy to evaluate", {"target": {}}),
+        ("names of target policies must be strings, got 1", {"target": {1: "uniform"}}),
         ("a target is a function", {"target": None}),
         ("a log is read from Parquet files", {"data": 5}),
-        ("low has 1 numbers for observations of 2", {"features": "tiles:2x2", "low": [0.0]}),
-        ("low is the box of features that are given as a text", {"low": [0.0, 0.0]}),
+        ("low has 1 numbers, but observations have 2", {"features": "tiles:2x2", "low": [0.0]}),
+        ("low is the box of features given as a text", {"low": [0.0, 0.0]}),
     ],
 )  # fmt: skip
 def test_wrong_types_are_our_errors(message, options):

@@ -101,13 +101,13 @@ def command(
         ready()
         path = True
     from saddleback.evaluation import load_statistics
-    from saddleback.verdict import of_statistics
+    from saddleback.verdict import evaluate_statistics
 
     chosen = None if rule is None else parse_rule(rule)
     sums = statistics_in(options["files"])
     if sums:
         only_for_logs(len(options["files"]), FOR_STATISTICS)
-        found = of_statistics(
+        found = evaluate_statistics(
             load_statistics(sums[0]), chosen, ridge, path, draws=draws,
             lower_is_better=lower_is_better, threads=threads(),
         )  # fmt: skip

@@ -59,10 +59,10 @@ def read_result(path: Path) -> dict[str, Any]:
             f"{path} has schema {schema}, written by a newer saddleback; this one reads {SCHEMA}. "
             "Update it: pip install --upgrade saddleback."
         )
-    from saddleback.verdict.result_schema import damage
+    from saddleback.verdict.result_schema import find_damage
 
     known = type(schema) is int and schema == SCHEMA
-    wrong = damage(found) if known else f"its schema is {schema!r}, not {SCHEMA}"
+    wrong = find_damage(found) if known else f"its schema is {schema!r}, not {SCHEMA}"
     if wrong is not None:
         raise InvalidParameter(f"{path} is damaged: {wrong}. Evaluate again with --save.")
     return dict(found)

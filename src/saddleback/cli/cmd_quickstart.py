@@ -122,13 +122,13 @@ def _meaning(path: Path) -> str:
     (verdict,) = json.loads(path.read_text(encoding="utf-8"))["verdicts"]
     improvement = verdict["improvement"]
     places = decimals(verdict)
-    low, high = verdict["wide"]
+    low, high = verdict["interval_with_gap"]
     text = (
         f"Patients under the present policy returned {number(improvement['baseline'], places)} on "
         f"average. Under the candidate they would have returned "
         f"{number(verdict['value'], places)} (bias-adjusted 95% CI "
         f"{span(low, high, places)}). The estimate is {verdict['trust']} "
-        f"({verdict['reason']}), and the candidate is {improvement['word']}. It rests on the least "
+        f"({verdict['reason']}), and the candidate is {improvement['outcome']}. It rests on the least "
         f"data for {verdict['weakest']}."
     )
     return "\n".join(textwrap.wrap(text, text_width()))

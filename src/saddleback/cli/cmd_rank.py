@@ -55,7 +55,7 @@ def command(
       saddleback rank visits.parquet --target a=new.py:a --target b=new.py:b
     """
     from saddleback.evaluation import load_statistics
-    from saddleback.verdict import of_statistics
+    from saddleback.verdict import evaluate_statistics
     from saddleback.verdict.ranking import rank
 
     if not 0 < alpha < 1:
@@ -72,7 +72,7 @@ def command(
     sums = statistics_in(options["files"])
     if sums:
         only_for_logs(len(options["files"]), FOR_STATISTICS)
-        found = of_statistics(
+        found = evaluate_statistics(
             load_statistics(sums[0]), chosen, ridge, lower_is_better=lower_is_better
         )
     else:

@@ -79,7 +79,7 @@ def command(
       saddleback evaluate week.stats
     """
     from saddleback.evaluation import default_rule, save_statistics
-    from saddleback.evaluation.feature_spec import boxed, features_of
+    from saddleback.evaluation.feature_spec import box_known, parse_features
     from saddleback.log.behaviour_target import reserved
     from saddleback.log.diagnostics import refuse
     from saddleback.sweep import Summing, TaskProgress, cluster, sum_groups, threads
@@ -100,13 +100,13 @@ def command(
     several = len(log.parts) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, summing = planned(progress, [("reading", 1.0), ("evaluating", 3.0)])
-        if features is not None and boxed(features, *corners) and len(log.parts) > 1:
-            chosen_features, summing = features_of(features, log, None, *corners), progress
+        if features is not None and box_known(features, *corners) and len(log.parts) > 1:
+            chosen_features, summing = parse_features(features, log, None, *corners), progress
         else:
             card = log.card(rate, reading)
             refuse(card.findings)
             findings += card.findings
-            chosen_features = features_of(features, log, card, *corners)
+            chosen_features = parse_features(features, log, card, *corners)
         own = features if features is not None and ".py:" in features else chosen_features
         what = Summing(
             log, tuple(chosen), {name: anywhere(each) for name, each in named(targets).items()},

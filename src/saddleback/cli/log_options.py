@@ -82,7 +82,7 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
             return "a log"
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as found:
-                return "statistics" if "met.npy" in found.namelist() else None
+                return "statistics" if "active.npy" in found.namelist() else None
     except zipfile.BadZipFile:
         pass
     except OSError:

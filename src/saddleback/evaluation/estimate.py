@@ -1,4 +1,4 @@
-"""`Estimate` and `Weighted`: one number for the value of a policy, with its interval and notes."""
+"""`Estimate` and `WeightedEstimate`: the value of a policy, with its interval and notes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.evaluation.sandwich import ESTIMAND, Interval
-from saddleback.evaluation.weight_diagnostics import threshold
+from saddleback.evaluation.weight_diagnostics import k_hat_threshold
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """One number for the value of a policy.
+    """One estimate of the value of a policy.
 
     Attributes
     ----------
     target
         Which policy.
     method
-        How it was found, with the rule.
+        The estimator, with the rule.
     value
         V^π over the start states of the log.
     note
-        ``"ok"``, or what is to be said of it.
+        ``"ok"``, or a warning.
     low, high, estimand
-        A 95 % interval where there is one, and what it is an interval of.
+        The 95% confidence interval where there is one, and its estimand.
     ess, max_share, k_hat
-        For weighted ones: the effective number of episodes behind it, the largest share of the
-        weight that one of them has, and the tail of their weights.
+        For weighted estimators: the effective sample size in episodes, the largest share of the
+        total weight held by one episode, and Pareto k-hat of the weights.
     comparable
-        Whether it may be ranked with the others: not an H-step value of a truncated log.
+        Whether it estimates V^π like the others; false for finite-horizon values.
 
     Examples
     --------
@@ -52,57 +52,66 @@ class Estimate:
     k_hat: float | None = None
     comparable: bool = True
 
-    def within(self, interval: Interval | None) -> Estimate:
-        """Return it with an interval."""
+    def with_interval(self, interval: Interval | None) -> Estimate:
+        """Return the estimate with an interval."""
         if interval is None:
             return self
         return replace(self, low=interval.low, high=interval.high, estimand=interval.estimand)
 
     @classmethod
-    def of(cls, found: Weighted) -> Estimate:
-        """Return an estimate by weighted episodes.
+    def of(cls, weighted: WeightedEstimate) -> Estimate:
+        """Return the record of a weighted estimate.
 
-        Weights that are all alike have no tail, k-hat −∞, which JSON cannot hold: any number below
-        −½ says that it is bounded.
+        Equal weights have no tail and k-hat −∞, which JSON cannot represent; any number below −½
+        means that the weights are bounded.
         """
         return cls(
-            found.target, found.name, found.value, found.note, found.low, found.high,
-            found.estimand, found.ess, found.max_share, max(found.k_hat, -1.0), found.comparable,
-        )  # fmt: skip
+            target=weighted.target,
+            method=weighted.name,
+            value=weighted.value,
+            note=weighted.note,
+            low=weighted.low,
+            high=weighted.high,
+            estimand=weighted.estimand,
+            ess=weighted.ess,
+            max_share=weighted.max_share,
+            k_hat=max(weighted.k_hat, -1.0),
+            comparable=weighted.comparable,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weighted:
-    """An estimate by weighted episodes.
+class WeightedEstimate:
+    """An estimate from weighted episodes.
 
     Attributes
     ----------
     name, target
-        Which estimator, of which policy.
+        The estimator and the policy.
     value, low, high
-        The estimate and its interval; NaN where it is not defined, and then the note says why.
+        The estimate and its interval; NaN where undefined, with the reason in the note.
     interval
-        What kind of interval.
+        The kind of interval.
     estimand
-        What is estimated: ``"V^π"``, or an H-step value if episodes were truncated.
+        ``"V^π"``, or a finite-horizon value if episodes were truncated.
     comparable
-        Whether the number may be ranked with estimates of V^π.
+        Whether the estimand is V^π.
     ess, max_share, k_hat
-        Of the weights of whole episodes: the effective sample size (Σw)²/Σw², the largest w/Σw,
+        Of the final weights of episodes: the effective sample size (Σw)²/Σw², the largest w/Σw,
         and Pareto k-hat of their tail (see ``saddleback.evaluation.weight_diagnostics.pareto_k``).
     ess_by_step
         Effective sample size of the weights at each step, [H].
     n
-        Episodes.
+        Number of episodes.
     note
-        ``"ok"``, or what is to be said of it.
+        ``"ok"``, or a warning.
 
     Examples
     --------
     >>> from saddleback import collect, importance_sampling, problems
     >>> log = collect(problems.mountain_car(), episodes=500, rng=0)
-    >>> found = importance_sampling(log, "pump:0.95", gamma=0.99)["pump:0.95"].estimate("PDWIS")
-    >>> found.low < found.value < found.high, found.n
+    >>> estimate = importance_sampling(log, "pump:0.95", gamma=0.99)["pump:0.95"].estimate("PDWIS")
+    >>> estimate.low < estimate.value < estimate.high, estimate.n
     (True, 500)
     """
 
@@ -122,11 +131,11 @@ class Weighted:
     note: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON: None for what is not a number, or not finite."""
+        """Return the estimate as plain data for JSON; numbers that are not finite become None."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, np.ndarray):
-                return [plain(each) for each in value.tolist()]
+                return [plain(item) for item in value.tolist()]
             if isinstance(value, float) and not np.isfinite(value):
                 return None
             return value
@@ -135,41 +144,42 @@ class Weighted:
 
     def __repr__(self) -> str:
         return (
-            f"Weighted({self.name} of {self.target}: {self.value:.4g} [{self.low:.4g}, "
+            f"WeightedEstimate({self.name} of {self.target}: {self.value:.4g} [{self.low:.4g}, "
             f"{self.high:.4g}], {self.estimand}, ESS {self.ess:.1f} of {self.n:,}, "
             f"k-hat {self.k_hat:.2f})"
         )
 
 
-def told_apart(one: float, other: float) -> tuple[str, str]:
-    """Return two numbers with two digits, or with as many as it takes to tell them apart.
+def format_distinct(one: float, other: float) -> tuple[str, str]:
+    """Format two numbers with two decimals, or with more until they differ.
 
     Examples
     --------
-    >>> told_apart(0.5, 0.7), told_apart(0.6931, 0.6902)
+    >>> format_distinct(0.5, 0.7), format_distinct(0.6931, 0.6902)
     (('0.50', '0.70'), ('0.693', '0.690'))
     """
     pairs = ((f"{one:.{k}f}", f"{other:.{k}f}") for k in range(2, 12))
     return next((pair for pair in pairs if pair[0] != pair[1]), (f"{one:.2f}", f"{other:.2f}"))
 
 
-def remarks(value: float, k_hat: float, n: int, estimated: str | None) -> str:
-    """Say what stands in the way of an estimate, or ``"ok"``."""
-    found = []
+def estimate_note(value: float, k_hat: float, n: int, estimated: str | None) -> str:
+    """Return the warnings about an estimate, or ``"ok"``."""
+    notes = []
     if np.isnan(value):
-        found.append(
-            "undefined: no logged episode could have come from the target to its end, or weights "
-            "overflow"
+        notes.append(
+            "undefined: the target could not have produced any of the logged episodes in full, or "
+            "the weights overflow"
         )
     elif np.isinf(value):
-        found.append("overflows: are the propensities right?")
-    if k_hat > threshold(n):
-        found.append(
-            f"k-hat {' > '.join(told_apart(k_hat, threshold(n)))}: a few episodes carry the "
-            "weight, and neither value nor interval can be trusted"
+        notes.append("overflows: are the propensities right?")
+    if k_hat > k_hat_threshold(n):
+        pair = " > ".join(format_distinct(k_hat, k_hat_threshold(n)))
+        notes.append(
+            f"importance weights are heavy-tailed (k̂ {pair}); neither the value nor the interval "
+            "is reliable"
         )
     elif np.isnan(k_hat):
-        found.append("too few episodes, or different weights, for k-hat")
+        notes.append("too few episodes, or too few different weights, to compute k̂")
     if estimated:
-        found.append(f"propensities estimated: {estimated}")
-    return "; ".join(found) or "ok"
+        notes.append(f"propensities estimated: {estimated}")
+    return "; ".join(notes) or "ok"

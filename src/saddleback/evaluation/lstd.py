@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from saddleback._progress import Progress
-from saddleback.evaluation.base import Estimator
+from saddleback.evaluation.estimator import Estimator
 from saddleback.evaluation.lstd_solve import Range
 from saddleback.log import Log
 
@@ -14,7 +14,8 @@ from saddleback.log import Log
 class LSTD(Estimator):
     """The fixed point Âθ + b̂ = 0 of a rule, in closed form: LSTD(λ) with any trace.
 
-    No step size to choose, one pass over the log. ``ridge`` η solves with Â − η·diag M̂ instead.
+    There is no step size to choose, and one pass over the log suffices. With a ``ridge`` η, the
+    matrix is Â − η·diag M̂.
 
     Examples
     --------
@@ -22,8 +23,8 @@ class LSTD(Estimator):
     >>> from saddleback.log import collect
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=1000, rng=0)
-    >>> found = LSTD(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
-    >>> found.outcome_, round(found.value(), 1), found.predict([[-0.5, 0.0]]).round(0)
+    >>> estimator = LSTD(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
+    >>> estimator.outcome_, round(estimator.value(), 1), estimator.predict([[-0.5, 0.0]]).round(0)
     ('ok', -77.5, array([[-78., -77., -71.]]))
     """
 
@@ -32,5 +33,5 @@ class LSTD(Estimator):
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
         assert self.statistics_ is not None
         system = self.statistics_.system()
-        found = Range(system.M).solve(system.A, system.b, self.ridge)
-        self.theta_, self.outcome_ = found.theta, found.outcome
+        solution = Range(system.M).solve(system.A, system.b, self.ridge)
+        self.theta_, self.outcome_ = solution.theta, solution.outcome

@@ -111,7 +111,7 @@ def _draw(
     ax.plot(value, place, mark, ms=5.5, color=colour, mfc=fill)
     if verdict is None or refused:
         return None if unreliable else _ends(value, low, high)
-    wide = verdict["wide"]
+    wide = verdict["interval_with_gap"]
     if wide[0] is not None and wide[1] is not None:  # with the estimated bias
         ax.plot(wide, [place] * 2, color=colour, lw=0.8)
         for end in wide:

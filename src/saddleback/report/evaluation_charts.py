@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from saddleback.evaluation.estimate import told_apart
-from saddleback.evaluation.weight_diagnostics import threshold
+from saddleback.evaluation.estimate import format_distinct
+from saddleback.evaluation.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, INK, MUTED, chart
 from saddleback.report.vega import Plain, axis, decades, figure
 from saddleback.verdict.text_report import Row, has_ceiling
@@ -73,15 +73,15 @@ def tail(k: int, name: str, result: Plain, verdict: Plain | None, told: list[Row
     rows = [{"weight": w, "share": share} for w, share in pairs if w >= LIGHTEST]
     if not rows:
         return None
-    limit = threshold(result["episodes"])
+    limit = k_hat_threshold(result["episodes"])
     words, line = "Too few different weights for k-hat.", []
     if shape is not None:
         grade = "too heavy" if shape > limit else "light" if shape <= 0.5 else "usable"
         line = steepness(rows, limit, result["episodes"])
         dashed = ", the dashed line; a tail that falls less steeply makes them void"
         words = (
-            f"k-hat is {told_apart(shape, limit)[0]}: {grade}. With so many episodes weighted "
-            f"estimates can be used up to {told_apart(shape, limit)[1]}{dashed * bool(line)}."
+            f"k-hat is {format_distinct(shape, limit)[0]}: {grade}. With so many episodes weighted "
+            f"estimates can be used up to {format_distinct(shape, limit)[1]}{dashed * bool(line)}."
         )
     if len(rows) < len(pairs):
         words += f" Weights below {LIGHTEST:g} are not drawn."
@@ -181,7 +181,7 @@ def spectrum(
         for re, im in draw[:per_draw]
     ]
     words = (
-        f"Â is {cloud['word']}: {cloud['stable']} of {cloud['draws']} resamples of the episodes "
+        f"Â is {cloud['outcome']}: {cloud['stable']} of {cloud['draws']} resamples of the episodes "
         "have all eigenvalues left of the axis."
     )
     drawn = min(per_draw, len(cloud["cloud"][0]))

@@ -17,10 +17,10 @@ from saddleback.verdict.text_report import (
     MARKS,
     answer,
     baseline_line,
+    describe_policy,
     failed_checks,
     least_data,
     limits,
-    policy_words,
     rows,
     shortened,
     value_line,
@@ -94,7 +94,7 @@ def _target(
                     "limits": limits(gate), "number": _number(gate["value"])}
             for gate in verdict["gates"]
         ]  # fmt: skip
-        found["policy"] = policy_words(verdict["policy"])
+        found["policy"] = describe_policy(verdict["policy"])
     makers = (
         forest, charts.effective, charts.tail, charts.coverage, charts.spectrum,
         charts.path,

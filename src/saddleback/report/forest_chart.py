@@ -37,7 +37,7 @@ def forest(
         for (kind, each), (method, value, reach, what) in zip(given, told, strict=True)
     ]  # fmt: skip
     if verdict is not None and not refused:
-        low, high = verdict["wide"]
+        low, high = verdict["interval_with_gap"]
         wide = {"method": "V^π, with the bias", "kind": "of V^π", "value": verdict["value"],
                 "low": low, "high": high, "estimand": "V^π", "ess": None, "k_hat": None,
                 "label": "V^π, including the estimated bias",
