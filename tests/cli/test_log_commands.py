@@ -165,7 +165,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluate", "{a}", "--target", "{p}:probs"], "no discount: give one, --gamma 0.99"),
+        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata: give one, --gamma 0.99"),
         (["evaluate", "{a}", "--gamma", "0.9"], "Say which policy to evaluate: --target"),
         (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),
@@ -180,7 +180,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         ),
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "tiles:ax4"],
-            "is not a whole number",
+            "is not an integer",
         ),
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--low", "1"],
@@ -206,7 +206,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         (
             ["evaluate", "{a}", "--gamma", "0.9", "--target", "uniform", "--features", "{p}:short",
              "--rule", "TD:0.5", "--method", "fqe"],
-            "learns action values, and TD(0.5) state values",
+            "learns action values, but TD(0.5) learns state values",
         ),
         (["check", "{a}", "--column", "reward"], "write ROLE=NAME"),
         (["check", "nix.parquet"], "E190 nix.parquet: no such file."),

@@ -461,14 +461,12 @@ def test_what_estimates_refuse():
         weighed(log, gamma=2)
     with pytest.raises(errors.InvalidParameter, match="log must be a Log, got dict"):
         importance_sampling(data, "uniform", gamma=0.9)
-    with pytest.raises(
-        errors.InvalidParameter, match="either features to fit Q with, or q itself"
-    ):
+    with pytest.raises(errors.InvalidParameter, match="either features to fit Q with, or q itself"):
         doubly_robust(log, "uniform", gamma=0.9)
     features = sb.features.Fourier((-3, -3), (3, 3), order=1)
     for options, words in (
-        ({"rule": sb.TD(0.0)}, r"TD\(0\.?0?\) learns state values, and doubly robust"),
-        ({"folds": 1}, "folds must be at least 2, or Q is fitted to the very episodes"),
+        ({"rule": sb.TD(0.0)}, r"TD\(0\.?0?\) learns state values, but doubly robust"),
+        ({"folds": 1}, "folds must be at least 2, otherwise Q would be fitted to the episodes"),
         ({"ridge": -1.0}, "ridge must be a finite number >= 0"),
     ):
         with pytest.raises(errors.SaddlebackError, match=words):

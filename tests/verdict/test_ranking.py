@@ -173,7 +173,7 @@ def test_of_truncated_logs_the_pipeline_is_the_baseline():
     alone = evaluate_statistics(bare)
     assert alone.logged is None
     assert "no baseline is available" in alone.text
-    with pytest.raises(sb.errors.InvalidParameter, match="there is no baseline"):
+    with pytest.raises(sb.errors.InvalidParameter, match="rank: no baseline"):
         rank(alone)
 
 

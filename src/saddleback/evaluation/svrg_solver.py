@@ -196,7 +196,7 @@ def _solve(
     if scale == 0.0:
         return z, [0.0], "ok"
     if not np.isfinite(scale + total):
-        return z, [np.nan], "not converged: the samples are not finite. Use a shorter λ."
+        return z, [np.nan], "not converged: the samples are not finite. Use a smaller λ."
     probability = 0.5 / T + 0.5 * product / total if total > 0 else np.full(T, 1.0 / T)
     weight = 1.0 / (T * probability)
     step = INITIAL_STEP / float((weight * (product + problem.norms(problem.phi) ** 2)).max())

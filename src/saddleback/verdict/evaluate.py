@@ -239,9 +239,7 @@ def discount(log: Log, gamma: float | None) -> float:
     """Return the given discount, or the one in the log's metadata."""
     chosen = log.metadata.get("gamma") if gamma is None else gamma
     if chosen is None:
-        raise InvalidParameter(
-            "no discount: the log has none in its metadata. Set one, gamma=0.99."
-        )
+        raise InvalidParameter("no discount in the log's metadata: give one, gamma=0.99.")
     return _validate.unit("evaluate", "gamma", chosen)
 
 
