@@ -14,7 +14,7 @@ from saddleback.log import Log
 
 
 @pytest.mark.statistical
-def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
+def test_intervals_with_mild_ratios_have_nominal_coverage():
     mdp, pi, mu = small(2)
     pi = 0.5 * pi + 0.5 * mu
     chance, every = zip(*trajectories(mdp, mu), strict=True)
@@ -33,7 +33,7 @@ def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
 
 
 @pytest.mark.statistical
-def test_bernstein_holds_and_is_wider():
+def test_bernstein_intervals_cover_and_are_wider():
     mdp, pi, mu = small(2)
     chance, every = zip(*trajectories(mdp, mu), strict=True)
     truth = float(mdp.start @ mdp.v(pi))
@@ -61,7 +61,7 @@ def test_bernstein_holds_and_is_wider():
     assert less.low > truth - 1.0  # n is large, so the bound is worth something
 
 
-def test_what_is_truncated_is_what_the_equations_say():
+def test_shifted_values_have_the_mean_of_the_equations():
     """Numbers ≥ 0 with mean V − least·Σγ^t, enumerated: shifting rewards moves V as it should."""
     mdp, pi, mu = small(3)
     chance, every = zip(*trajectories(mdp, mu), strict=True)
@@ -75,7 +75,7 @@ def test_what_is_truncated_is_what_the_equations_say():
             assert np.array(chance) @ shifted == pytest.approx(truth + 4.0 * total, rel=1e-12)
 
 
-def test_bounds_by_hand():
+def test_bounds_equal_a_calculation_by_hand():
     x = np.array([0.0, 0.5, 1.0, 0.25])
     log = math.log(2 / 0.05)
     half = math.sqrt(2 * x.var(ddof=1) * log / 4) + 7 * 10 * log / (3 * 3)
@@ -123,13 +123,13 @@ REWARDS = (-9.0, 9.0)
         ),
     ],
 )
-def test_bernstein_refuses(options, words):
+def test_bernstein_rejects_bad_arguments(options, words):
     found = weighed(Log(mixed(seed=1)))
     with pytest.raises(errors.InvalidParameter, match=words):
         found.bernstein(**options)
 
 
-def test_bernstein_of_what_the_log_declares(tmp_path):
+def test_bernstein_uses_the_reward_bounds_of_the_log(tmp_path):
     path = Log(mixed(seed=1)).write(tmp_path / "log.parquet", reward_bounds=[-9, 9])
     found = weighed(Log(path))
     assert found.bernstein("PDIS", truncate=100.0).low < found.value("PDIS")

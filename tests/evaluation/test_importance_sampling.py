@@ -120,7 +120,7 @@ def test_normalised_estimates_come_near_the_truth_as_episodes_grow_many():
     assert (np.array(off[1]) < 0.3 * np.array(off[0])).all()
 
 
-def test_bandits():
+def test_importance_sampling_on_bandits_equals_ipw():
     """With one step and no discount, IS and WIS are inverse propensity weighting."""
     rng = np.random.default_rng(0)
     data = columns(np.ones(200, dtype=int), "terminated", seed=1)
@@ -143,7 +143,7 @@ def test_bandits():
 
 
 @pytest.mark.kernel
-def test_with_the_true_q_nothing_varies_where_nothing_is_random():
+def test_doubly_robust_has_no_variance_with_the_true_q_and_no_noise():
     rng = np.random.default_rng(0)
     P = np.zeros((4, 2, 4))
     P[0, 0, 1] = P[0, 1, 2] = P[1, 0, 2] = P[1, 1, 3] = P[2, :, 3] = P[3, :, 3] = 1.0
@@ -191,7 +191,7 @@ def agrees(found, expected, gamma=GAMMA):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("seed", range(3))
-def test_against_plain_loops(seed):
+def test_importance_sampling_equals_plain_loops(seed):
     data = mixed(seed=seed)
     agrees(weighed(Log(data)), episodes(data))
     agrees(weighed(Log(data), gamma=1.0), episodes(data, gamma=1.0), gamma=1.0)
@@ -200,7 +200,7 @@ def test_against_plain_loops(seed):
 @pytest.mark.kernel
 @pytest.mark.parametrize("beyond", [False, True])
 @pytest.mark.parametrize("task", [False, True])
-def test_doubly_robust_against_plain_loops(beyond, task):
+def test_doubly_robust_equals_plain_loops(beyond, task):
     data = mixed(seed=4)
     log = Log(data, time_limit="task" if task else "artifact")
     found = helped(log, bootstrap_truncated=beyond)
@@ -226,7 +226,7 @@ def same(one, other):
 @pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("beyond", [False, True])
-def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypatch):
+def test_results_do_not_depend_on_pieces_of_the_log(beyond, tmp_path, monkeypatch):
     data = mixed(seed=7)
     log = Log(data)
     fit = {"features": sb.features.Fourier((-3, -3), (3, 3), order=1), "folds": 3, "q": None}
@@ -250,7 +250,7 @@ def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypat
             np.testing.assert_allclose(again.scores, fitted.scores, rtol=1e-7, atol=1e-8)
 
 
-def test_several_targets_at_once_are_as_one_by_one():
+def test_several_targets_at_once_equal_one_by_one():
     log = Log(mixed(seed=8))
     given = {"π": target, "even": "uniform", "μ": "logged"}
     both = importance_sampling(log, given, gamma=GAMMA)
@@ -283,7 +283,7 @@ def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
 
 
 @pytest.mark.kernel
-def test_the_logged_policy_itself():
+def test_weights_of_the_logged_policy_are_one():
     data = mixed(seed=10)
     found = weighed(Log(data), "logged")
     np.testing.assert_array_equal(found.log_weights, 0.0)
@@ -305,7 +305,7 @@ def test_the_logged_policy_itself():
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("way", ["up", "down", "up, then down"])
-def test_weights_that_no_number_can_hold(way):
+def test_weights_beyond_the_range_of_floats_are_handled(way):
     """Weights of e^±1000 and more, against numbers of sixty digits."""
     data = columns([120, 112, 10, 120, 105, 120], "terminated", seed=3, mu=False)
     n, t = len(data["step"]), data["step"]
@@ -345,7 +345,7 @@ def test_weights_that_no_number_can_hold(way):
     assert np.isfinite(found.value("PDIS")) == (way == "down")
 
 
-def test_no_episode_could_have_come_from_the_target():
+def test_estimates_are_undefined_if_the_target_excludes_every_episode():
     data = columns([3] * 30, "terminated", actions=2, seed=1)
     data["action"][1::3] = 0
     found = weighed(Log(data), "always:1")
@@ -363,7 +363,7 @@ def test_no_episode_could_have_come_from_the_target():
 # Where it must not be believed.
 
 
-def test_mountain_car_is_beyond_importance_sampling():
+def test_importance_sampling_fails_on_mountain_car_and_warns():
     log = sb.collect(CAR, episodes=500, rng=0)
     found = importance_sampling(log, "pump:0.8", gamma=0.99)["pump:0.8"]
     one = found.estimate("PDIS")
@@ -381,7 +381,7 @@ def test_mountain_car_is_beyond_importance_sampling():
 
 
 @pytest.mark.slow
-def test_doubly_robust_on_mountain_car_is_near():
+def test_doubly_robust_is_close_to_the_truth_on_mountain_car():
     log = sb.collect(CAR, episodes=2000, rng=0)
     found = doubly_robust(log, "pump:0.8", features=CAR.features, gamma=0.99)["pump:0.8"]
     assert found.value("DR") == pytest.approx(-79.83, abs=6)
@@ -391,7 +391,7 @@ def test_doubly_robust_on_mountain_car_is_near():
 # What is refused, and what is said.
 
 
-def test_what_estimates_refuse():
+def test_estimators_reject_bad_arguments():
     data = mixed(seed=1)
     log = Log(data)
     found = weighed(log)
@@ -428,7 +428,7 @@ def test_what_estimates_refuse():
             doubly_robust(log, "uniform", gamma=0.9, q=q)
 
 
-def test_actions_that_were_never_logged():
+def test_actions_never_logged_are_an_error_unless_allowed():
     data = columns([4] * 30, "terminated", seed=2, mu=False)
     data["action"] = data["action"] % 2
     log = Log(data, actions=["a", "b", "c"])
@@ -438,7 +438,7 @@ def test_actions_that_were_never_logged():
     assert "puts mass on actions mu never takes: 33.3%" in found.estimate("IS").note
 
 
-def test_estimated_propensities_are_said():
+def test_estimated_propensities_are_noted():
     log = sb.estimate_behaviour(Log(columns([4] * 60, "terminated", seed=2))).log
     found = importance_sampling(log, "uniform", gamma=0.9)["uniform"]
     assert "propensities estimated: counts in a grid" in found.estimate("IS").note
@@ -451,7 +451,7 @@ def test_columns_of_the_log_need_not_know_what_truncated_rows_led_to():
     same(weighed(Log(data | more), "columns"), weighed(Log(data)))
 
 
-def test_progress_is_told_of_both_passes():
+def test_progress_covers_both_passes():
     seen = []
     weighed(Log(mixed(seed=3)), progress=lambda fraction, phase: seen.append(fraction))
     assert seen == [0.5, 1.0]

@@ -22,7 +22,7 @@ from saddleback.features import Custom
 from saddleback.verdict.policy_summary import PolicySummary
 
 
-def test_the_portrait_is_of_the_target():
+def test_the_policy_summary_describes_the_target():
     log = decisions(0, episodes=50)
     seen = PolicyCounts.empty(2)
     table = np.array([[1.0, 0.0], [0.5, 0.5], [0.96, 0.04], [0.2, 0.8], [0.9, 0.1]])
@@ -39,7 +39,7 @@ def test_the_portrait_is_of_the_target():
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("whole", [True, False])
-def test_sums_of_a_portrait_by_hand(whole):
+def test_policy_counts_equal_plain_array_sums(whole):
     """Ratios, μ itself and what cannot be done, against plain array sums; whatever the pieces."""
     log = bandit(1, 60, [0.2, 0.8], whole=whole)
     data = dict(log.data)
@@ -84,7 +84,7 @@ def test_sums_of_a_portrait_by_hand(whole):
         np.testing.assert_array_equal(one, two)
 
 
-def test_portraits_add_up_over_logs_and_are_kept_on_disk(tmp_path):
+def test_policy_counts_merge_and_survive_a_file(tmp_path):
     log = decisions(0, episodes=50)
     plain = Custom(lambda seen: np.ones((len(seen), 1)), 1)
 
@@ -111,7 +111,7 @@ def ends_of(lengths, ends="terminated", task=False, segment=1 << 16):
 
 
 @pytest.mark.parametrize("segment", [1 << 16, 7])
-def test_a_spike_at_the_greatest_length_is_a_limit(segment):
+def test_a_spike_at_the_maximum_length_is_a_time_limit(segment):
     lengths = [*range(3, 20), *[30] * 10]
     assert ends_of(lengths, segment=segment).time_limit == (30, pytest.approx(10 / 27))
 
@@ -125,20 +125,20 @@ def test_a_spike_at_the_greatest_length_is_a_limit(segment):
         [*range(10, 30), *[29] * 3, *[30] * 6],  # many just below it too
     ],
 )
-def test_other_lengths_are_not(lengths):
+def test_lengths_without_a_spike_are_not_a_time_limit(lengths):
     longest, share = ends_of(lengths).time_limit
     assert longest == max(lengths)
     assert share <= 0.05
 
 
-def test_truncated_episodes_are_no_ends():
+def test_truncated_episodes_do_not_count_as_terminated():
     lengths, ends = [*range(3, 20), *[30] * 10], ["terminated"] * 17 + ["truncated"] * 10
     found = ends_of(lengths, ends)
     assert found.time_limit == (19, 0.0)
     assert found.lengths[:, 1].sum() == 17
 
 
-def test_where_the_limit_is_the_task_truncated_episodes_end():
+def test_a_time_limit_that_is_part_of_the_task_terminates():
     found = ends_of([4, 9, 9, 9], "truncated", task=True)
     assert found.lengths.tolist() == [[4, 1], [9, 3]]
     assert found.truncated_weight[0] == 0.0
@@ -156,7 +156,7 @@ def test_lengths_do_not_depend_on_pieces(lengths, segment):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("segment", [1 << 16, 5])
-def test_counts_of_statistics_are_those_by_hand_and_add_up(segment):
+def test_log_counts_equal_plain_sums_and_merge(segment):
     lengths, ends = [4, 9, 1, 12, 3, 7], ["terminated", "truncated"] * 3
     log = sb.Log(columns(lengths, ends), segment=segment)
     gamma, rule, target = 0.9, sb.GES(0.3), always(0.2, 0.3, 0.5)

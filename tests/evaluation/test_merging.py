@@ -79,7 +79,7 @@ def refused(one, other, message):
             first.merge(second)
 
 
-def test_settings_that_do_not_add_up():
+def test_statistics_of_different_settings_do_not_merge():
     data = columns([4] * 6, "terminated", seed=11)
     log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
     one = summed(log, GES(0.6))
@@ -109,7 +109,7 @@ def _said(act):
     return str(caught.value)
 
 
-def test_functions_are_told_apart_by_what_they_hold():
+def test_functions_are_distinguished_by_their_contents():
     data = columns([4] * 6, "terminated", seed=11)
     log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
 
@@ -182,7 +182,7 @@ def test_short_episodes_that_are_alike_by_chance_are_not_overlap():
 
 
 @pytest.mark.parametrize("step", [True, False])
-def test_an_episode_split_between_files(step):
+def test_an_episode_split_between_files_does_not_merge(step):
     data = columns([4, 5, 4], "terminated", seed=14, step=step)
     if step:
         with pytest.raises(LogError, match="E134 episode 11 begins at step 2: its first rows are"):
@@ -199,7 +199,7 @@ def test_an_episode_split_between_files(step):
     assert together[0].merge(together[1]).steps.sum() == 13
 
 
-def test_numbered_steps_tell_that_nothing_was_split():
+def test_numbered_steps_show_that_no_episode_was_split():
     """Files that number their episodes alike, each with a last one that simply stops."""
     one, other = (
         summed(Log(columns([4, 5], ["terminated", "stops"], seed=seed)), GES(0.6))
@@ -208,7 +208,7 @@ def test_numbered_steps_tell_that_nothing_was_split():
     assert one.merge(other).episodes.sum() == 4
 
 
-def test_estimated_and_logged_propensities_do_not_add_up():
+def test_estimated_and_logged_propensities_do_not_merge():
     data = columns([4] * 6, "terminated", seed=15)
     one, other = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
     guessed = other.but(behaviour=lambda o: np.full((len(o), 3), 1 / 3), estimated="a guess")

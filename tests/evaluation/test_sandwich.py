@@ -33,7 +33,7 @@ def fixed_point_value(problem, rule):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rule", [sb.GES(0.0), sb.GRetrace(0.5), sb.GTB(0.9)], ids=str)
-def test_the_fixed_point_is_covered_as_often_as_promised(rule):
+def test_the_sandwich_interval_has_nominal_coverage(rule):
     problem, features = random_problem(1)
     truth = fixed_point_value(problem, rule)
     hits, blocks, errors, values = [], [], [], []
@@ -54,7 +54,7 @@ def test_the_fixed_point_is_covered_as_often_as_promised(rule):
 
 
 @pytest.mark.kernel
-def test_the_score_of_an_episode_is_that_of_its_own_sums():
+def test_the_score_of_an_episode_comes_from_its_own_sums():
     """One episode's A_i, b_i, x_i against θ̂ and u, by statistics of that episode alone."""
     problem, features = random_problem(0)
     log = sb.collect(problem, episodes=40, rng=0)
@@ -96,7 +96,7 @@ def test_bootstrap_and_sandwich_agree():
     np.testing.assert_array_equal(bootstrap(sums, 400).drawn, two.drawn)
 
 
-def test_few_draws_go_by_scores_and_many_solve_again():
+def test_few_draws_use_influence_and_many_solve():
     problem, features = random_problem(2)
     log = sb.collect(problem, episodes=3000, rng=0)
     sums = sb.Statistics.of(log, sb.GES(0.3), problem.target, features=features, gamma=0.9)
@@ -112,7 +112,7 @@ def bootstrap(sums, draws):
         return spectrum(sums, rule, target, pool, ridge=0.0, draws=draws)()
 
 
-def test_with_a_ridge_the_scores_sum_to_nothing_too():
+def test_influence_sums_to_zero_with_a_ridge():
     log = sb.collect(CAR, episodes=300, rng=0)
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GRetrace(0.5), "pump:0.8", gamma=0.99, **options)
@@ -129,7 +129,7 @@ def test_with_a_ridge_the_scores_sum_to_nothing_too():
 
 
 @pytest.mark.kernel
-def test_cuts_do_not_matter():
+def test_intervals_do_not_depend_on_pieces():
     log = sb.collect(CAR, episodes=30, limit=100, rng=0)
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GES(0.5), "pump:0.8", gamma=0.99, **options)
@@ -138,7 +138,7 @@ def test_cuts_do_not_matter():
     assert two.error == pytest.approx(one.error, rel=1e-12)
 
 
-def test_what_cannot_have_an_interval():
+def test_one_episode_has_no_interval():
     two = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
     log = sb.collect(two, steps=500, rng=0)
     options = {"features": OneHot(2)}

@@ -20,7 +20,7 @@ from saddleback.log import as_target
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("segment", [1 << 16, 4])
-def test_what_followed_less_what_was_foreseen_by_hand(segment):
+def test_discounted_td_errors_equal_a_loop_over_rows(segment):
     """Σγ^tδ_t of each episode, by a loop over the rows, for a target that is not the logged one."""
     data, gamma = mixed(1), 0.8
     log = sb.Log(data, segment=segment)
@@ -72,7 +72,7 @@ def test_intervals_of_an_evaluation_are_those_of_the_sandwich():
         assert (estimate.low, estimate.high) == (diagnosis.interval.low, diagnosis.interval.high)
 
 
-def test_scores_of_several_targets_are_those_of_each_alone():
+def test_scores_of_several_targets_equal_one_by_one():
     log = sb.Log(mixed(2))
     rule, targets = sb.GES(0.4), {"one": target, "other": always(0.2, 0.3, 0.5)}
     sums = sb.Statistics.of(log, rule, targets, features=FOURIER, gamma=0.8)
@@ -96,7 +96,7 @@ def test_the_adjoint_solves_the_transposed_equations(ridge):
     np.testing.assert_allclose(left @ factorised.solve(x).theta, -x, atol=1e-9)
 
 
-def test_without_a_unique_solution_the_adjoint_is_the_one_of_least_norm():
+def test_the_adjoint_of_a_singular_system_has_minimum_norm():
     A = np.array([[1.0, 2.0], [2.0, 4.0]]) @ np.diag([1.0, 3.0])
     factorised = Range(np.eye(2)).factor(A)
     assert not factorised.unique

@@ -129,7 +129,7 @@ def agree(found, expected, t=0, r=0):
 @pytest.mark.parametrize("mu", [True, False])
 @pytest.mark.parametrize("following", [True, False])
 @pytest.mark.parametrize("name", RULES)
-def test_sums_are_those_of_the_equations(name, following, mu):
+def test_statistics_equal_the_equations(name, following, mu):
     data = mixed(seed=3, mu=mu, following=following)
     expected = oracle(data, name, FOURIER, 0.9)
     for segment in (4, 1000):
@@ -138,7 +138,7 @@ def test_sums_are_those_of_the_equations(name, following, mu):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", ["GES", "GTB", "ETD"])
-def test_sums_of_tiles_that_actions_share(name):
+def test_statistics_of_shared_tiles_equal_the_equations(name):
     data = mixed(seed=4)
     for shared in (False, True):
         expected = oracle(data, name, TILES, 0.95, shared)
@@ -147,14 +147,14 @@ def test_sums_of_tiles_that_actions_share(name):
             agree(summed(log, RULES[name][0], features=TILES, gamma=0.95, shared=shared), expected)
 
 
-def test_sums_where_the_limit_is_the_task():
+def test_statistics_treat_task_limits_as_termination():
     data = mixed(seed=5)
     log = Log(data, time_limit="task")
     agree(summed(log, GES(0.6)), oracle(data, "GES", FOURIER, 0.9, task=True))
 
 
 @pytest.mark.kernel
-def test_sums_without_propensities():
+def test_statistics_without_propensities_equal_the_equations():
     data = mixed(seed=6, mu=False)
     bare = Log({k: v for k, v in data.items() if k != "behavior_prob"})
     for name in ("GTB", "LSTD(0)"):
@@ -166,7 +166,7 @@ def test_sums_without_propensities():
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("segment", [7, 50, 1 << 16])
-def test_sums_of_a_long_episode(segment):
+def test_statistics_of_a_long_episode_equal_the_equations(segment):
     """Traces that grow and vanish, over many steps: scales are folded in, small entries dropped."""
     data = columns([400, 3], ["truncated", "terminated"], seed=7)
     for name in ("GTB", "GRetrace"):
@@ -175,7 +175,7 @@ def test_sums_of_a_long_episode(segment):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("segment", [7, 1 << 16])
-def test_sums_of_traces_that_grow_beyond_measure(segment):
+def test_statistics_of_very_large_traces_equal_the_equations(segment):
     data = columns([27, 3], "terminated", seed=7, mu=False)
     data |= {"behavior_prob": np.full(30, 1e-6), "action": np.zeros(30, dtype=int)}
     log = Log(data, segment=segment, actions=["a", "b", "c"])
@@ -228,7 +228,7 @@ def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
 
 
 @pytest.mark.kernel
-def test_several_rules_and_targets_at_once_are_each_alone():
+def test_several_rules_and_targets_at_once_equal_one_by_one():
     data = mixed(seed=8)
     policies = {"mine": target, "all": "uniform", "one": "always:1"}
     for values in ("action", "state"):
@@ -249,7 +249,7 @@ def test_several_rules_and_targets_at_once_are_each_alone():
                 np.testing.assert_array_equal(one.A, alone.system().A)
 
 
-def test_targets_in_columns_are_targets_in_functions():
+def test_targets_from_columns_equal_targets_from_functions():
     data = mixed(seed=9)
     pi = target(np.column_stack([data["obs_0"], data["obs_1"]]))
     later = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
@@ -288,7 +288,7 @@ def test_targets_in_columns_are_targets_in_functions():
     ],
 )  # fmt: skip
 @pytest.mark.kernel
-def test_what_a_log_cannot_serve(kind, message, rules, options):
+def test_rules_and_options_that_a_log_cannot_support_are_rejected(kind, message, rules, options):
     options = dict(options)
     drop = options.pop("drop", ())
     data = {k: v for k, v in columns([4, 4], "terminated").items() if not k.startswith(drop or "-")}
@@ -297,7 +297,7 @@ def test_what_a_log_cannot_serve(kind, message, rules, options):
 
 
 @pytest.mark.kernel
-def test_rules_that_correct():
+def test_corrections_need_no_more_than_the_logged_propensities():
     """What a log with only the probability of the action taken can serve, it does."""
     data = mixed(seed=16, mu=False)
     for rule in (GQ(0.5), sb.TDC(0.5), Rule(ActionDependent(0.5, EXTREMA), Saddle(), Expected())):
@@ -335,7 +335,7 @@ def test_traces_that_look_at_all_actions(monkeypatch):
         summed(Log(taken), rule)
 
 
-def test_asking_for_what_is_not_there():
+def test_unknown_rules_and_targets_are_rejected():
     found = summed(Log(mixed(seed=17)), [GES(0.6), GTB(0.9)], {"mine": target})
     assert repr(found) == (
         f"Statistics({found.steps.sum()} steps, 18 episodes, p=12, 2 rules, 1 target)"

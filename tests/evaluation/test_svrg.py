@@ -272,7 +272,7 @@ def test_no_rewards_need_no_steps():
     assert len(solution.residuals) == 1
 
 
-def test_traces_beyond_all_numbers_are_an_outcome():
+def test_overflowing_traces_are_an_outcome():
     phi = np.ones((400, 1))
     stream = Stream.of(phi=phi, bootstrap=phi, rewards=phi[:, 0], discounts=0.9, decay=10.0)
     solution = solve(Samples.of(stream), rng=0)

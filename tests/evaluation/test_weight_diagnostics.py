@@ -49,7 +49,7 @@ def test_pareto_shape_as_zhang_and_stephens_write_it():
         assert pareto_k(np.log(w)) == pytest.approx((size * shape + 5) / (size + 10), rel=1e-9)
 
 
-def test_weights_of_any_size():
+def test_weight_diagnostics_are_scale_invariant():
     logs = np.random.default_rng(0).normal(size=300)
     for shift in (-1e5, 1e5):
         np.testing.assert_allclose(shares(logs + shift), shares(logs), rtol=1e-9)

@@ -22,7 +22,7 @@ from saddleback.verdict.approximation_gap import Gap, ResidualProblem, unvisited
 from saddleback.verdict.partition import Cells, sample_states
 
 
-def test_unmet_features_are_worth_what_the_others_are():
+def test_inactive_features_get_the_value_of_other_actions():
     """Brute force: set Q of what was never taken to the mean of the others, and solve again."""
     states, actions = [0, 1, 2, 0, 1, 2, 0, 1], [0, 0, 1, 1, 0, 1, 0, 0]
     rewards = [1.0, 2.0, 3.0, -1.0, 0.5, 2.0, 4.0, 1.0]
@@ -60,7 +60,7 @@ def test_unmet_features_are_worth_what_the_others_are():
     assert unvisited_gap(sums, rule, name, theta, 0.0) == pytest.approx(expected, rel=1e-9)
 
 
-def test_nothing_is_unmet_where_all_features_were_active():
+def test_the_unvisited_gap_is_zero_if_all_features_are_active():
     log = decisions(0, episodes=100)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
     theta = sums.solve(sb.GES(0.0), 0).theta
@@ -102,7 +102,7 @@ def test_the_residual_finds_what_poor_features_miss(seed):
     assert abs(value + gap - truth) < 4 * interval_from_blocks(exact).error
 
 
-def test_there_is_nothing_left_of_features_that_are_exact():
+def test_the_residual_of_exact_features_is_zero():
     log = decisions(2, episodes=300)
     _, gap = residual_of(log, always(0.3, 0.7), OneHot(5), 0.9, sb.GES(0.0))
     assert abs(gap) < 1e-6

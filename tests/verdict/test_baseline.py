@@ -35,7 +35,7 @@ def test_returns_are_those_that_were_logged(segment, gamma):
 
 
 @pytest.mark.kernel
-def test_returns_of_truncated_episodes_go_on_with_what_is_foreseen():
+def test_returns_of_truncated_episodes_are_bootstrapped():
     data = columns([3, 4, 2], ["terminated", "truncated", "truncated"])
     log, gamma = sb.Log(data), 0.9
     found, scored = observed(log, FOURIER, gamma, sb.GES(0.0))
@@ -57,7 +57,7 @@ def test_the_self_check_is_exact_for_one_decision():
     assert found.self_check == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_self_check_is_exact_with_the_whole_trace_and_states_that_know_the_time():
+def test_the_self_check_is_exact_with_lambda_one_and_time_in_the_state():
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 8, 60)
     time = np.concatenate([np.arange(n) for n in lengths])
@@ -69,7 +69,7 @@ def test_the_self_check_is_exact_with_the_whole_trace_and_states_that_know_the_t
     assert found.self_check == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_self_check_sees_features_that_cannot_tell_states_apart():
+def test_the_self_check_detects_features_that_confuse_states():
     """Only the first step pays, and the features are constant."""
     n = 300
     log = table_log(

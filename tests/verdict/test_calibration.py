@@ -42,13 +42,13 @@ def gate(log, pi, code="PROPENSITIES"):
     ],
     ids=["even", "three", "rare", "rarer"],
 )
-def test_right_propensities_pass(mu, pi, whole):
+def test_correct_propensities_pass(mu, pi, whole):
     levels = [gate(bandit(seed, 600, mu, whole=whole), pi).level for seed in range(20)]
     assert levels.count("usable") >= 19
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_propensities_of_another_policy_are_caught(whole):
+def test_propensities_of_another_policy_are_detected(whole):
     for seed in range(5):
         log = bandit(seed, 1000, [0.5, 0.3, 0.2], whole=whole)
         data = dict(log.data)
@@ -58,7 +58,7 @@ def test_propensities_of_another_policy_are_caught(whole):
         assert not gate(sb.Log(data), [0.3, 0.3, 0.4]).passed
 
 
-def test_propensities_of_the_wrong_rows_are_caught():
+def test_propensities_of_the_wrong_rows_are_detected():
     """Also where all of μ is logged and right: the propensity of the action is what is used."""
     for whole in (True, False):
         log = bandit(0, 1000, [0.7, 0.2, 0.1], whole=whole)
@@ -67,7 +67,7 @@ def test_propensities_of_the_wrong_rows_are_caught():
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_log_that_leaves_no_choice_is_refused_for_that_and_not_for_its_propensities(whole):
+def test_a_deterministic_log_fails_support_and_not_calibration(whole):
     n = 500
     log = bandit(0, n, [0.5, 0.5], whole=False)
     sure = (log.data["obs_0"] > 0).astype(int)
@@ -81,7 +81,7 @@ def test_a_log_that_leaves_no_choice_is_refused_for_that_and_not_for_its_propens
     assert found.value == pytest.approx(np.where(sure, 0.4, 0.6).mean())
 
 
-def test_calibration_by_hand():
+def test_calibration_equals_a_calculation_by_hand():
     """Two cells: 3 of 4 rows against 0.5, and 1 of 2; with all of μ, and with ratios."""
     z, share = behaviour_deviation(np.array([[[1.0], [0.0]], [[1.0], [0.5]]]), 6)
     assert z == pytest.approx(1 / np.sqrt(1 + 1 / 3))
@@ -98,7 +98,7 @@ def test_calibration_by_hand():
     assert ratio_deviation(never, np.array([np.inf]), 50)[0] == 0.0
 
 
-def test_what_the_logged_policy_cannot_do_is_counted():
+def test_actions_with_zero_propensity_are_uncovered():
     log = planted(rare=0.0, n=1000)
     found = sb.evaluate(
         log, always(0.2, 0.8), features=CELLS, gamma=0.0, methods=(), allow_uncovered=True
@@ -108,7 +108,7 @@ def test_what_the_logged_policy_cannot_do_is_counted():
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_actions_that_were_never_taken_are_counted(whole):
+def test_actions_never_taken_are_uncovered(whole):
     """With all of μ it is known that they might have been, else not."""
     found = gate(bandit(0, 600, [0.7, 0.3, 0.0], whole=whole), [0.3, 0.2, 0.5], "SUPPORT")
     assert found.value == pytest.approx(0.5)

@@ -22,7 +22,7 @@ from saddleback.verdict.partition import Column
 from saddleback.verdict.policy_summary import ActionCounts
 
 
-def test_rows_behind_a_prediction_are_visits():
+def test_effective_rows_of_one_hot_features_are_visits():
     log = decisions(1, episodes=60)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
     least, out = inverse_effective_rows(OneHot(5), sums, np.arange(5.0)[:, None], 2)
@@ -33,7 +33,7 @@ def test_rows_behind_a_prediction_are_visits():
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_rows_behind_a_prediction_against_a_pseudoinverse(shared):
+def test_effective_rows_equal_a_pseudoinverse(shared):
     data = mixed(0)
     log = sb.Log(data)
     sums = sb.Statistics.of(
@@ -50,7 +50,7 @@ def test_rows_behind_a_prediction_against_a_pseudoinverse(shared):
     assert not out.any()
 
 
-def test_the_weakest_region_is_the_one_planted():
+def test_the_region_with_the_least_data_is_the_planted_one():
     log = planted()
     found = sb.evaluate(log, always(0.2, 0.8), features=CELLS, gamma=0.0, methods=())
     weak = found.diagnoses[0].support
@@ -66,7 +66,7 @@ def test_the_weakest_region_is_the_one_planted():
     assert "COVERAGE" in {each.code for each in found.verdicts[0].failed}
 
 
-def test_the_weakest_region_is_not_where_the_target_does_not_go():
+def test_the_region_with_the_least_data_is_one_the_target_visits():
     """The high dose is as rare, but the target hardly gives it to the very sick either."""
 
     def careful(seen):
@@ -78,7 +78,7 @@ def test_the_weakest_region_is_not_where_the_target_does_not_go():
     assert found.diagnoses[0].support.coverage > 0.95
 
 
-def test_coverage_of_a_log_made_by_hand():
+def test_coverage_equals_a_calculation_by_hand():
     """Action 0 ten times and action 1 nine times in state 0; action 0 alone in state 1."""
     states, actions = [0] * 20 + [1] * 20, [0] * 11 + [1] * 9 + [0] * 20
     log = table_log(states, actions, np.zeros(40), [1] * 40)
@@ -99,7 +99,7 @@ def test_coverage_of_a_log_made_by_hand():
     )
 
 
-def test_what_lies_outside_the_span_rests_on_nothing():
+def test_predictions_outside_the_span_have_no_effective_rows():
     """Action 1 is taken at x = 5 only, so a line through its values is anyone's guess elsewhere."""
     x = np.tile([-2.0, 0.0, 5.0, 5.0], 100)
     data = {

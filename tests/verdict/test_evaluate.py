@@ -55,7 +55,7 @@ def test_improvement_over_the_logged_policy(costs, second):
     assert more.outcome == expected
 
 
-def test_the_difference_is_paired():
+def test_the_difference_from_the_baseline_is_paired():
     """Of the logged policy itself, nearly all that is uncertain is so on both sides."""
     (verdict,) = sb.evaluate(
         two_arms(more=0.2), always(0.5, 0.5), features=LINE, gamma=0.0
@@ -77,7 +77,7 @@ def test_too_few_draws_are_refused():
 
 
 @pytest.mark.parametrize("method", ["is", "pdis", "wis", "pdwis", "dr", "wdr"])
-def test_methods_by_weights_need_propensities_and_the_error_says_what_does_not(method):
+def test_weighted_methods_need_propensities_and_the_error_names_an_alternative(method):
     with pytest.raises(
         sb.errors.InvalidParameter,
         match=rf"method '{method}' needs propensities.*add behavior_prob, or estimate them.*"
@@ -89,7 +89,7 @@ def test_methods_by_weights_need_propensities_and_the_error_says_what_does_not(m
         )  # fmt: skip
 
 
-def test_the_default_rule_needs_propensities_and_the_error_says_which_does_not():
+def test_the_default_rule_needs_propensities_and_the_error_names_an_alternative():
     with pytest.raises(
         sb.errors.InvalidParameter, match=r"GRetrace.*needs the probabilities.*GES\(0\) or GTB"
     ):
@@ -97,7 +97,7 @@ def test_the_default_rule_needs_propensities_and_the_error_says_which_does_not()
 
 
 @pytest.mark.parametrize("method", ["fqe", "dr", "wdr"])
-def test_methods_by_action_values_refuse_a_rule_of_state_values(method):
+def test_action_value_methods_reject_a_rule_of_state_values(method):
     with pytest.raises(
         sb.errors.InvalidParameter,
         match=rf"method '{method}' learns action values, but GTD2\(0.3\) learns state values.*"
@@ -108,12 +108,12 @@ def test_methods_by_action_values_refuse_a_rule_of_state_values(method):
         )
 
 
-def test_unknown_methods_are_answered_with_known_ones():
+def test_unknown_methods_are_rejected_with_a_suggestion():
     with pytest.raises(sb.errors.SaddlebackError, match=r"'wdrr'.*wdr"):
         sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95, methods=["wdrr"])
 
 
-def test_a_target_may_not_take_the_name_of_the_logged_policy():
+def test_the_name_of_the_logged_policy_is_reserved():
     """Its sums would be those of the other."""
     with pytest.raises(sb.errors.InvalidParameter, match=r"'logged policy' is .* another name"):
         sb.evaluate(lake(), {"logged policy": TARGET}, features=OneHot(5), gamma=0.95)
@@ -135,14 +135,14 @@ def two_states(n, logged, seed=0):
 
 
 @pytest.mark.parametrize(("logged", "level"), [("half", "refused"), ("right", "usable")])
-def test_errors_of_propensities_that_cancel_are_seen(logged, level):
+def test_propensity_errors_that_cancel_are_detected(logged, level):
     log = sb.Log(two_states(4000, logged))
     found = sb.evaluate(log, "uniform", features=OneHot(2), gamma=0.0)
     (gate,) = [each for each in found.verdicts[0].gates if each.code == "PROPENSITIES"]
     assert gate.level == level
 
 
-def test_the_verdict_does_not_depend_on_what_is_shown():
+def test_the_verdict_does_not_depend_on_the_methods():
     log = sb.Log(two_states(2000, "right"))
     one, two = (
         sb.evaluate(log, "uniform", features=OneHot(2), gamma=0.0, methods=methods).verdicts[0]
@@ -151,7 +151,7 @@ def test_the_verdict_does_not_depend_on_what_is_shown():
     assert one == two
 
 
-def test_of_a_truncated_log_the_baseline_has_its_whole_error():
+def test_the_baseline_of_a_truncated_log_has_nominal_coverage():
     """V^μ is bootstrapped beyond the cut, and the interval has to know that."""
     base = sb.problems.random_mdp(0.95, rng=1, termination=0.01)
     mdp, mu = base.mdp, base.behaviour
@@ -164,14 +164,14 @@ def test_of_a_truncated_log_the_baseline_has_its_whole_error():
     assert hits >= 52
 
 
-def test_exact_answers_are_not_refused_for_want_of_variance():
+def test_exact_estimates_are_not_refused_for_lack_of_variance():
     data = two_states(500, "right") | {"reward": np.ones(500)}
     (verdict,) = sb.evaluate(sb.Log(data), "uniform", features=OneHot(2), gamma=0.0).verdicts
     assert verdict.trust == "usable"
     assert verdict.value == pytest.approx(1.0)
 
 
-def test_a_path_leaves_out_what_the_log_cannot_serve():
+def test_a_path_skips_rules_that_the_log_cannot_support():
     data = two_states(500, "right")
     del data["behavior_prob"]
     found = sb.evaluate(
@@ -180,7 +180,7 @@ def test_a_path_leaves_out_what_the_log_cannot_serve():
     assert [lam for lam, _ in found.paths["uniform"]["lambda"]] == [0.0]
 
 
-def test_few_episodes_in_one_block_are_told_and_not_a_crash():
+def test_few_episodes_in_one_block_are_refused_without_a_crash():
     for seed in range(12):
         data = two_states(2, "right", seed) | {"episode_id": np.array([seed, seed + 20])}
         text = sb.evaluate(
@@ -199,13 +199,13 @@ def test_a_ranking_follows_the_direction_of_the_evaluation():
     assert sb.rank(found).lower_is_better
 
 
-def test_columns_that_are_no_policy_are_left_alone():
+def test_columns_that_are_not_a_policy_are_ignored():
     data = two_states(300, "right") | {f"lab_{j}": np.linspace(-5, 5, 300) for j in range(3)}
     (verdict,) = sb.evaluate(sb.Log(data), "uniform", features=OneHot(2), gamma=0.0).verdicts
     assert verdict.trust == "usable"
 
 
-def test_a_log_that_is_kept_says_what_the_log_says():
+def test_a_cached_log_equals_the_log():
     log = sb.Log(mixed(2))
     kept = log.held()
     assert kept.held() is kept
@@ -236,7 +236,7 @@ def test_a_log_that_is_kept_says_what_the_log_says():
         ("low is the box of features given as a text", {"low": [0.0, 0.0]}),
     ],
 )  # fmt: skip
-def test_wrong_types_are_our_errors(message, options):
+def test_wrong_types_are_saddleback_errors(message, options):
     data = two_states(20, "right") | {"obs_1": np.zeros(20)}
     given = {"data": data, "target": "uniform", "gamma": 0.5, "features": OneHot(2)} | options
     with pytest.raises(SaddlebackError, match=re.escape(message)):

@@ -19,7 +19,7 @@ from helpers.logs import columns, mixed
 from saddleback.features import Custom, Given, OneHot
 
 
-def test_evidence_is_what_was_seen():
+def test_evidence_equals_its_parts():
     """Of truncated episodes and features that cannot tell states apart."""
     lengths = [3, 4, 5, 2] * 10
     log = sb.Log(columns(lengths, ["terminated", "truncated"] * 20))
@@ -70,7 +70,7 @@ def test_evidence_does_not_depend_on_threads():
     assert one == two
 
 
-def test_evidence_does_not_depend_on_what_else_is_asked_for():
+def test_evidence_does_not_depend_on_other_methods_or_targets():
     """The path, another method or another target beside it change nothing of a verdict."""
     log = sb.Log(mixed(5))
     options = {"features": FOURIER, "gamma": 0.9, "rule": sb.GES(0.3)}
@@ -87,7 +87,7 @@ def test_evidence_does_not_depend_on_what_else_is_asked_for():
             ), name
 
 
-def test_rewards_that_never_vary_have_a_value_that_is_not_refused():
+def test_constant_rewards_are_not_refused():
     """Always 1, without end: rounding is no reason to call 1/(1 − γ) impossible."""
     for gamma in (0.9, 0.95, 0.99, 0.7):
         log = decisions(0, episodes=100, ends="truncated")
@@ -98,7 +98,7 @@ def test_rewards_that_never_vary_have_a_value_that_is_not_refused():
         assert not failed & {"RANGE", "GAP", "SELF-CHECK", "PRECISION"}
 
 
-def test_a_value_that_rewards_cannot_add_up_to_is_refused():
+def test_a_value_outside_the_attainable_range_is_refused():
     """A line through two states far from where the target would go."""
     n = 400
     rng = np.random.default_rng(0)

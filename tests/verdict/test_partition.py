@@ -48,7 +48,7 @@ def test_every_observation_falls_into_exactly_one_cell(sample, most):
 
 @given(TABLES, st.integers(1, 20))
 @settings(deadline=None)
-def test_every_cell_holds_some_of_the_sample(sample, most):
+def test_every_cell_contains_part_of_the_sample(sample, most):
     cells = Cells.of(sample, most)
     held = np.bincount(cells.find(sample), minlength=cells.size)
     assert held.min() > 0
@@ -62,7 +62,7 @@ def test_cells_are_about_equally_full():
 
 
 @pytest.mark.parametrize("constant", [0.1, 1.0, 98.6, -1e9 / 3])
-def test_a_column_that_never_varies_does_not_stop_others_from_being_cut(constant):
+def test_a_constant_column_does_not_keep_others_from_being_split(constant):
     rng = np.random.default_rng(0)
     sample = np.column_stack([rng.normal(size=1000), np.full(1000, constant)])
     cells = Cells.of(sample, 16)
@@ -82,7 +82,7 @@ def test_cells_are_features():
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 24))
 @settings(deadline=None)
-def test_what_is_kept_does_not_depend_on_the_pieces(lengths, most):
+def test_a_strided_sample_does_not_depend_on_pieces(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
     parts, whole = StridedSample(most=2 * most), StridedSample(most=2 * most)
     for part in np.split(rows, np.cumsum(lengths)[:-1]) if lengths else []:
@@ -127,7 +127,7 @@ def test_regions_are_named(sample, part, above, description):
 
 @given(arrays(np.float64, st.integers(1, 80), elements=st.floats(-1e4, 1e4)))
 @settings(deadline=None)
-def test_words_are_true_of_what_lies_in_a_part(sample):
+def test_descriptions_hold_for_the_values_of_a_part(sample):
     column = Column.of("x", sample)
     found = column.find(sample)
     assert found.min() >= 0

@@ -34,7 +34,7 @@ def doubled(observations):
 @pytest.mark.parametrize(
     ("next_obs", "word"), [(0.0, "stable"), (1.0, "unstable"), (None, "undecidable")]
 )
-def test_stability_of_logs_made_by_hand(next_obs, word):
+def test_stability_of_small_logs_is_as_constructed(next_obs, word):
     """From φ = 1 to φ' = 1 contracts, to φ' = 2 does not; now and then to 2 is unclear."""
     rng = np.random.default_rng(0)
     n = 60
@@ -61,7 +61,7 @@ def test_eigenvalues_are_those_of_the_system(rule):
     assert (np.diff(found.cloud.real, axis=1) <= 1e-15).all()
 
 
-def test_draws_are_those_of_blocks_drawn_by_hand():
+def test_draws_equal_block_resamples_by_hand():
     log = decisions(0, episodes=100)
     rule = sb.GES(0.5)
     sums = sb.Statistics.of(log, rule, always(0.3, 0.7), features=OneHot(5), gamma=0.9)
@@ -88,7 +88,7 @@ def test_spectra_do_not_depend_on_threads():
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
-def test_features_that_say_the_same_do_not_make_a_spectrum_undecidable():
+def test_collinear_features_do_not_make_a_spectrum_undecidable():
     """A constant beside a full set adds the eigenvalue 0, which does not count."""
     log = decisions(0, episodes=200)
     X = np.column_stack([np.eye(5), np.ones(5)])

@@ -79,7 +79,7 @@ def result():
     return json.loads(as_json(found))
 
 
-def test_the_description_knows_every_field_of_a_result(result):
+def test_the_schema_covers_every_field_of_a_result(result):
     names = {name.removesuffix("?") for name in RESULT}
     assert names == set(result) - {"kind", "schema"}
     assert find_damage(result) is None
@@ -138,7 +138,7 @@ def test_a_damaged_result_is_named_with_the_place(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\x80", "1" * 5000])
-def test_what_is_not_json_is_said_to_be_none(text, tmp_path):
+def test_files_that_are_not_json_are_named(text, tmp_path):
     path = tmp_path / "r.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give what saddleback evaluate"):
@@ -190,7 +190,7 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
             sb.load_statistics(path)
 
 
-def test_arrays_of_wrong_shapes_are_no_statistics(content, tmp_path):
+def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
     """Even where the hash is right, as of a writer that went wrong."""
     arrays = {name: each for name, each in content.items() if name not in ("words", "digest")}
     words = json.loads(str(content["words"]))
@@ -238,7 +238,7 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
         ("analyse day.npz", "day.npz is not a system saved by saddleback, or is damaged."),
     ],
 )
-def test_files_are_called_what_they_are(words, complaint, content, tmp_path, monkeypatch):
+def test_wrong_kinds_of_files_are_named(words, complaint, content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with (tmp_path / "day.stats").open("wb") as file:
         np.savez(file, **content)
@@ -276,7 +276,7 @@ def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
     assert refused > 100
 
 
-def test_a_link_to_nothing_yet_is_left_alone(tmp_path):
+def test_a_dangling_link_is_left_alone(tmp_path):
     link = tmp_path / "link.html"
     link.symlink_to(tmp_path / "new.html")
     writable(link)

@@ -106,7 +106,7 @@ def test_lines_fit_a_terminal(results, name):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_words_are_the_same_from_a_result_and_from_its_json(results, name):
+def test_text_is_the_same_from_a_result_and_from_its_json(results, name):
     live = results[name].as_dict()
     for saved in (json.loads(json.dumps(live)), json.loads(as_json(live))):
         assert format_result(saved) == format_result(live)
@@ -119,7 +119,7 @@ def test_words_are_the_same_from_a_result_and_from_its_json(results, name):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_all_gates_are_format_result_verbose(results, name):
+def test_verbose_text_lists_all_checks(results, name):
     found = results[name].as_dict()
     text = format_result_verbose(found)
     for verdict in found["verdicts"]:
@@ -128,7 +128,7 @@ def test_all_gates_are_format_result_verbose(results, name):
     assert text.startswith(format_result(found))
 
 
-def test_trust_is_what_was_planned(results):
+def test_verdicts_are_as_constructed(results):
     planned = {
         "usable": "usable", "doubtful": "doubtful", "refused": "refused", "costs": "usable",
         "no propensities": "usable",
@@ -180,7 +180,7 @@ def numbers(*values):
     return {f"{each:{form}}" for each in values for form in (".4g", "+.4g", ".3g", ".2f")}
 
 
-def test_a_refused_answer_gives_no_value_but_in_the_table(results):
+def test_a_refused_answer_shows_no_value_above_the_table(results):
     plain = results["refused"].as_dict()
     (verdict,) = plain["verdicts"]
     assert answer_of(results["refused"]).startswith("No answer, the estimate is refused: ")
@@ -202,7 +202,7 @@ def test_reasons_for_refusal_come_before_doubts():
     assert [code for code, _ in failed_checks(verdict.as_dict())] == ["COVERAGE", "EPISODES"]
 
 
-def test_what_is_not_a_number_is_said_so_in_the_table(results):
+def test_undefined_values_are_shown_as_none(results):
     (line,) = [
         each for each in format_result(results["weights that vanish"].as_dict()).splitlines()
         if each.startswith("  WIS ")
@@ -210,7 +210,7 @@ def test_what_is_not_a_number_is_said_so_in_the_table(results):
     assert line.split()[:2] == ["WIS", "none"]
 
 
-def test_weights_that_are_all_alike_are_reliable(results):
+def test_equal_weights_are_reliable(results):
     plain = json.loads(as_json(results["the same policy"].as_dict()))
     assert "unreliable" not in format_result(plain)
 
@@ -222,7 +222,7 @@ def test_without_a_baseline_there_is_no_difference():
     )
 
 
-def test_doubts_do_not_lead_with_a_direction():
+def test_a_doubtful_answer_is_inconclusive():
     """What makes an estimate doubtful may reverse it."""
     more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, False)
     outcome, text = answer(judged(replace(GOOD, episodes=30), improvement=more).as_dict())
@@ -239,7 +239,7 @@ def test_text_fits_its_width(results, width):
         assert all(len(line) <= width for line in text.splitlines())
 
 
-def test_values_that_differ_do_not_look_alike():
+def test_different_values_look_different():
     """IS and WIS of the small Open Bandit data, within an interval of .004 to each side."""
     records = [
         {"value": 0.0046296, "low": 0.0003, "high": 0.0090},
@@ -249,7 +249,7 @@ def test_values_that_differ_do_not_look_alike():
     assert shown == ["0.00463", "0.00465"]
 
 
-def test_the_logged_policy_stands_beside_the_estimates(results):
+def test_the_logged_policy_is_listed_with_the_estimates(results):
     found = results["usable"]
     (line,) = [
         line

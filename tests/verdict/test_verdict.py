@@ -38,7 +38,7 @@ def test_good_evidence_is_usable():
 @pytest.mark.parametrize(
     ("code", "change"), [(code, change) for code, (change, _) in BAD.items() if change]
 )
-def test_every_gate_can_make_an_answer_doubtful(code, change):
+def test_every_check_can_make_an_estimate_doubtful(code, change):
     verdict = judged(replace(GOOD, **change))
     gate = gate_of(verdict, code)
     assert gate.level == "doubtful"
@@ -52,7 +52,7 @@ def test_every_gate_can_make_an_answer_doubtful(code, change):
 @pytest.mark.parametrize(
     ("code", "change"), [(code, change) for code, (_, change) in BAD.items() if change]
 )
-def test_gates_with_a_second_threshold_can_refuse(code, change):
+def test_checks_with_a_second_threshold_can_refuse(code, change):
     verdict = judged(replace(GOOD, **change))
     assert gate_of(verdict, code).level == "refused"
     assert verdict.trust == "refused"
@@ -60,13 +60,13 @@ def test_gates_with_a_second_threshold_can_refuse(code, change):
     assert verdict.reason == verdict.failed[0].sentence
 
 
-def test_gates_without_a_second_threshold_never_refuse():
+def test_checks_without_a_second_threshold_never_refuse():
     never = {code for code, (_, change) in BAD.items() if change is None}
     assert never == {each.code for each in CHECKS if each.refused is None}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda each: each.code)
-def test_a_threshold_itself_is_still_passed(check):
+def test_a_value_at_the_threshold_passes(check):
     """Doubt begins beyond it, and thresholds are in the right order."""
     at = replace(check, of=lambda evidence: check.doubtful)
     assert at.judge(GOOD).level == "usable"
@@ -79,7 +79,7 @@ def test_a_threshold_itself_is_still_passed(check):
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda each: each.code)
-def test_what_is_not_a_number_passes_no_gate(check):
+def test_nan_passes_no_check(check):
     gate = replace(check, of=lambda evidence: math.nan).judge(GOOD)
     assert not gate.passed
 
@@ -91,12 +91,12 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("name", [each for each in NUMBERS if each != "calibration_z"])
-def test_evidence_that_is_not_a_number_is_never_usable(name):
+def test_nan_evidence_is_never_usable(name):
     more = SURE if name == "miscalibrated" else {}
     assert judged(replace(GOOD, **{name: math.nan} | more)).trust != "usable"
 
 
-def test_what_could_not_be_looked_at_is_said_and_does_not_count():
+def test_checks_that_do_not_apply_are_reported_and_do_not_count():
     little = Evidence(
         episodes=500, steps=5000, value=1.0, error=0.01, spread=1.0,
         notes={"SUPPORT": "the log has no propensities"},
@@ -112,12 +112,12 @@ def test_what_could_not_be_looked_at_is_said_and_does_not_count():
     assert verdict.gap == 0.0
 
 
-def test_a_self_check_within_two_standard_errors_is_chance():
+def test_a_self_check_within_two_standard_errors_passes():
     assert judged(replace(GOOD, self_check=0.6, self_check_error=0.3)).trust == "usable"
     assert judged(replace(GOOD, self_check=0.6, self_check_error=0.1)).trust == "doubtful"
 
 
-def test_what_is_judged_on_the_scale_of_returns_does_not_depend_on_units():
+def test_checks_on_the_scale_of_returns_do_not_depend_on_units():
     for k in (1e-6, 1e6):
         scaled = replace(
             GOOD, value=k * GOOD.value, error=k * 0.3, spread=k, self_check=k * 0.3,
@@ -131,20 +131,20 @@ def test_what_is_judged_on_the_scale_of_returns_does_not_depend_on_units():
         }  # fmt: skip
 
 
-def test_without_spread_any_gap_is_infinite_and_none_is_none():
+def test_without_spread_a_positive_gap_is_refused():
     flat = replace(GOOD, spread=0.0, error=0.0, self_check=0.0, gap=0.0, sensitivity=0.0)
     assert judged(flat).trust == "usable"
     assert judged(replace(flat, gap=1e-3)).trust == "refused"
 
 
-def test_the_worst_gate_gives_the_reason_and_comes_first():
+def test_the_most_severe_check_gives_the_reason():
     mixed_up = replace(GOOD, episodes=20, coverage=0.5, truncated_weight=0.6, outside=1.0)
     verdict = judged(mixed_up)
     assert [each.code for each in verdict.failed] == ["COVERAGE", "RANGE", "EPISODES", "HORIZON"]
     assert verdict.reason == gate_of(verdict, "COVERAGE").sentence
 
 
-def test_sentences_can_be_read():
+def test_sentences_have_no_full_stop_and_no_placeholders():
     """They start small, say a number, and do not end with a stop, since more may follow."""
     for change in [{}] + [each for pair in BAD.values() for each in pair if each]:
         for gate in judged(replace(GOOD, **change)).gates:
@@ -153,7 +153,7 @@ def test_sentences_can_be_read():
             assert "nan" not in gate.sentence
 
 
-def test_an_answer_that_is_not_unique_is_not_told_to_have_no_solution():
+def test_a_solution_that_is_not_unique_is_reported_as_such():
     said = gate_of(judged(replace(GOOD, unique=False)), "SOLUTION").sentence
     assert "0 solution" not in said
     assert "the solution is not unique" in said

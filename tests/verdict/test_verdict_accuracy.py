@@ -131,7 +131,7 @@ REQUIRED = {
 }
 
 
-def test_costs_are_decided_now_and_then():
+def test_costs_are_sometimes_decided():
     """Or the test of their direction says nothing."""
     words = {judged("good, costs", seed)[1].improvement.outcome for seed in SEEDS["good, costs"]}
     assert words & {"better", "worse"}
