@@ -84,7 +84,7 @@ def test_cells_are_features():
 @settings(deadline=None)
 def test_a_strided_sample_does_not_depend_on_pieces(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
-    parts, whole = StridedSample(most=2 * most), StridedSample(most=2 * most)
+    parts, whole = StridedSample(max_size=2 * most), StridedSample(max_size=2 * most)
     for part in np.split(rows, np.cumsum(lengths)[:-1]) if lengths else []:
         parts.add(part, -part)
     whole.add(rows, -rows)

@@ -248,10 +248,10 @@ def sum_steps(
     past, below = 0.0, np.inf
     for t in range(H - 1, -1, -1):
         if log_total[t] > -np.inf:
-            least = min(below, log_total[t])
-            past = past * math.exp(least - below) if below < np.inf else 0.0
-            past += gamma**t * mean[t] * math.exp(least - log_total[t])
-            below = least
+            smallest = min(below, log_total[t])
+            past = past * math.exp(smallest - below) if below < np.inf else 0.0
+            past += gamma**t * mean[t] * math.exp(smallest - log_total[t])
+            below = smallest
         tail[t], low[t] = past, below
 
 

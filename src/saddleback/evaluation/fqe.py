@@ -95,13 +95,13 @@ def iterate_q(
     G, g = span.iteration(system.A, system.b, ridge)
     radius = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
     exact = span.solve(system.A, system.b, ridge)
-    y, size, k, moved = np.zeros(len(g)), 0.0, 0, np.inf
+    y, size, k, change = np.zeros(len(g)), 0.0, 0, np.inf
     while k < limit:
         k += 1
         before, y = y, G @ y + g
         size = float(np.abs(y).max(initial=0.0))
-        moved = float(np.abs(y - before).max(initial=0.0))
-        if not size < DIVERGED or moved <= tolerance * size:
+        change = float(np.abs(y - before).max(initial=0.0))
+        if not size < DIVERGED or change <= tolerance * size:
             break
     theta = span.expand(y)
     gap = prediction_distance(theta, exact.theta, system.M)
@@ -112,7 +112,7 @@ def iterate_q(
             f"diverges: the spectral radius of the iteration is {radius:.4g} >= 1, although the "
             f"fixed point {fixed}; use LSTD."
         )
-    elif moved > tolerance * size:
+    elif change > tolerance * size:
         outcome = (
             f"not converged after {k:,} iterations (radius {radius:.6g}); {gap:.2g} from the fixed "
             "point. Use LSTD, or more iterations."

@@ -45,10 +45,10 @@ def effective_sample_size(log_weights: FloatArray) -> float:
     return 0.0 if np.isnan(share).any() else float(1.0 / (share @ share))
 
 
-def weight_tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
+def weight_tail(log_weights: FloatArray, max_points: int = 80) -> FloatArray:
     """Return the tail of the weights as pairs (w/mean w, fraction of weights ≥ w), [k, 2].
 
-    The largest weight comes first. At most ``most`` pairs are returned, evenly spaced in the
+    The largest weight comes first. At most ``max_points`` pairs are returned, evenly spaced in the
     logarithm of the rank. A tail of shape k̂ falls like w^(−1/k̂). Weights of 0 are left out.
 
     Examples
@@ -62,7 +62,7 @@ def weight_tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
         return np.zeros((0, 2))
     ordered = np.sort(share[share > 0])[::-1] * n
     last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1) + 1  # of equal weights
-    rank = np.geomspace(1, len(ordered), most).round().astype(np.int64)
+    rank = np.geomspace(1, len(ordered), max_points).round().astype(np.int64)
     rank = last[np.unique(np.searchsorted(last, rank))]
     return np.column_stack([ordered[rank - 1], rank / n])
 

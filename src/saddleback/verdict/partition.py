@@ -26,7 +26,7 @@ MAX_PARTS = 16
 class StridedSample:
     """A sample of every 2ʲ-th row, with j such that its size stays within bounds."""
 
-    most: int = 2 * SAMPLE_SIZE
+    max_size: int = 2 * SAMPLE_SIZE
     _stride: int = 1
     _count: int = 0
     _parts: list[tuple[FloatArray, ...]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class StridedSample:
         first = -self._count % self._stride
         self._count += len(rows[0])
         self._parts.append(tuple(table[first :: self._stride] for table in rows))
-        while -(-self._count // self._stride) > self.most:
+        while -(-self._count // self._stride) > self.max_size:
             self._stride *= 2
             self._parts = [tuple(table[::2] for table in self.rows)]
 
@@ -66,13 +66,13 @@ class Cells:
     dimensions: int
 
     @classmethod
-    def of(cls, sample: FloatArray, most: int) -> Cells:
-        """Partition a sample of observations [n, d] into at most ``most`` cells."""
+    def of(cls, sample: FloatArray, max_size: int) -> Cells:
+        """Partition a sample of observations [n, d] into at most ``max_size`` cells."""
         spread = sample.std(axis=0)
         nodes: list[tuple[int, float, int, int]] = [(0, 0.0, -1, -1)]
         open_ = {0: np.arange(len(sample))}
         leaves = 1
-        while leaves < most and open_:
+        while leaves < max_size and open_:
             node = max(open_, key=lambda candidate: len(open_[candidate]))
             members = open_.pop(node)
             split = _median_cut(sample[members], spread)
