@@ -128,7 +128,7 @@ def _meaning(path: Path) -> str:
         f"average. Under the candidate they would have returned "
         f"{number(verdict['value'], places)} (bias-adjusted 95% CI "
         f"{span(low, high, places)}). The estimate is {verdict['trust']} "
-        f"({verdict['reason']}), and the candidate is {improvement['outcome']}. There is least data "
+        f"({verdict['reason']}), and the candidate is {improvement['outcome']}. The least data is "
         f"for {verdict['weakest']}."
     )
     return "\n".join(textwrap.wrap(text, text_width()))
