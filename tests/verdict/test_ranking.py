@@ -282,7 +282,7 @@ def test_the_clinic_matches_its_description():
         sb.Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES), earlier,
         features=sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=2), gamma=0.97,
     )  # fmt: skip
-    low, high = found.verdicts[0].wide
+    low, high = found.verdicts[0].interval_with_gap
     assert low - 0.02 < returns.mean() < high + 0.02
     now = clinic(40_000, rng=9, policy=usual)
     assert (
