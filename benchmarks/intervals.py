@@ -24,7 +24,7 @@ from rich.table import Table
 
 import saddleback as sb
 from saddleback.evaluation import default_rule, doubly_robust, importance_sampling
-from saddleback.evaluation.sandwich import of_blocks, sandwich
+from saddleback.evaluation.sandwich import interval_from_blocks, sandwich
 from saddleback.features import Custom, Identity, OneHot
 from saddleback.problems.mountain_car_rollouts import returns
 
@@ -126,7 +126,7 @@ def repetition(case_setup, n, seed):
     options = {"features": features, "gamma": gamma, "allow_uncovered": True}
     sums = sb.Statistics.of(log, RULE, target, **options)
     (one,) = sandwich(log, sums, target, features=features)
-    intervals = {"sandwich": (one, fixed), "blocks": (of_blocks(sums), fixed)}
+    intervals = {"sandwich": (one, fixed), "blocks": (interval_from_blocks(sums), fixed)}
     plain = importance_sampling(log, target, gamma=gamma, allow_uncovered=True)
     robust = doubly_robust(log, target, **options)
     for result in (*plain.values(), *robust.values()):

@@ -27,7 +27,7 @@ import saddleback as sb
 from saddleback.evaluation import default_rule
 from saddleback.log import BehaviourTarget
 from saddleback.log.behaviour_target import NAME
-from saddleback.verdict import of_statistics
+from saddleback.verdict import evaluate_statistics
 from saddleback.verdict.approximation_gap import without_trace
 
 SEEDS = int(os.environ.get("VERDICT_SEEDS", "20"))
@@ -50,10 +50,10 @@ def judge(kind, seed):
         {"target": given.target, NAME: BehaviourTarget.of(given.log)}, features=given.features,
         gamma=given.gamma, allow_uncovered=given.allow_uncovered,
     )  # fmt: skip
-    (summed,) = of_statistics(sums, lower_is_better=given.costs).verdicts
-    low, high = verdict.wide
+    (summed,) = evaluate_statistics(sums, lower_is_better=given.costs).verdicts
+    low, high = verdict.interval_with_gap
     better = (given.truth > given.baseline) != given.costs
-    said = verdict.improvement.word
+    said = verdict.improvement.outcome
     return {
         "kind": kind,
         "seed": seed,
@@ -66,7 +66,9 @@ def judge(kind, seed):
         "failed": [check.code for check in verdict.failed],
         "width": (high - low) / max(verdict.evidence.spread, 1e-300),
         "summed": summed.trust,
-        "summed_missed": not summed.wide[0] <= given.truth <= summed.wide[1],
+        "summed_missed": not summed.interval_with_gap[0]
+        <= given.truth
+        <= summed.interval_with_gap[1],
     }
 
 

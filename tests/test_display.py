@@ -72,10 +72,10 @@ def test_a_label_survives_saving_and_is_not_needed_to_load(tmp_path):
 
 
 def test_a_label_is_not_passed_on_to_the_rules_of_other_lambda():
-    from saddleback.verdict.evaluate_statistics import along
+    from saddleback.verdict.evaluate_statistics import lambda_path_rules
 
     ours = replace(sb.GRetrace(0.5), label="ours")
-    assert [rule.display_name for rule in along(ours).values()][:2] == [
+    assert [rule.display_name for rule in lambda_path_rules(ours).values()][:2] == [
         "GRetrace(0)", "GRetrace(0.25)",
     ]  # fmt: skip
 

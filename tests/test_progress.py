@@ -51,7 +51,7 @@ def test_the_time_left_counts_down_between_reports():
 @pytest.mark.parametrize("held", [10**6, 0])
 def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
     """From 0 to 1 without decrease, whether the log is cached or read repeatedly."""
-    monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "HELD", held)
+    monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "CACHED_ROWS", held)
     car = problems.mountain_car()
     log = collect(car, episodes=30, rng=0)
     recorder = Recorder()

@@ -21,7 +21,7 @@ def closed(log, target, features, gamma):
     """Return the row of the closed form, and that of its verdict."""
     result, seconds, _ = timed(sb.evaluate, log, target, features=features, gamma=gamma)
     one, (verdict,) = result.estimates[0], result.verdicts
-    low, high = verdict.wide
+    low, high = verdict.interval_with_gap
     summary = f"{verdict.trust}: {verdict.reason}"
     how = f"interval of: {one.estimand}; all estimates and diagnostics in these seconds"
     adjusted = f"the same, widened by the gap ({verdict.gap:.2g})"

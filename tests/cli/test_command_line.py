@@ -30,7 +30,7 @@ click.echo = echo
 from saddleback.cli import main
 main()
 """
-"""Prints the heavy modules that are loaded when the first line is printed."""
+"""Fingerprints the heavy modules that are loaded when the first line is printed."""
 
 
 def typed(*words, **environment):

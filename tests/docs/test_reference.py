@@ -140,8 +140,8 @@ NO_EQUATION = {
     "sweep.run_study", "sweep.summary", "system.load", "system.save", "theory.Advice",
     "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "verdict.Evaluation",
     "verdict.Diagnosis", "verdict.Estimate", "verdict.Gate", "verdict.Improvement",
-    "verdict.Logged", "verdict.Ranking",
-    "verdict.of_statistics", "errors.SaddlebackError",
+    "verdict.Baseline", "verdict.Ranking",
+    "verdict.evaluate_statistics", "errors.SaddlebackError",
 }  # fmt: skip
 """Records, files, contracts and collections: what computes nothing that a formula would say."""
 

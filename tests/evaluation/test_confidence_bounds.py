@@ -15,7 +15,7 @@ from saddleback.log import Log
 
 
 @pytest.mark.statistical
-def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
+def test_intervals_with_mild_ratios_have_nominal_coverage():
     mdp, pi, mu = small(2)
     pi = 0.5 * pi + 0.5 * mu
     chance, every = zip(*trajectories(mdp, mu), strict=True)
@@ -34,7 +34,7 @@ def test_intervals_of_mild_ratios_cover_as_often_as_they_say():
 
 
 @pytest.mark.statistical
-def test_bernstein_holds_and_is_wider():
+def test_bernstein_intervals_cover_and_are_wider():
     mdp, pi, mu = small(2)
     chance, every = zip(*trajectories(mdp, mu), strict=True)
     truth = float(mdp.start @ mdp.v(pi))
@@ -47,7 +47,7 @@ def test_bernstein_holds_and_is_wider():
             as_log([every[i] for i in rng.choice(len(every), p=chance, size=n)], mu), pi
         )
         for name in ("IS", "PDIS"):
-            one = found.bernstein(name, rewards=span, most_weight=most, horizon=3)
+            one = found.bernstein(name, rewards=span, max_weight=most, horizon=3)
             plain = found.estimate(name)
             assert one.low < plain.low < plain.high < one.high
             assert one.low < truth < one.high
@@ -62,7 +62,7 @@ def test_bernstein_holds_and_is_wider():
     assert less.low > truth - 1.0  # n is large, so the bound is worth something
 
 
-def test_what_is_truncated_is_what_the_equations_say():
+def test_shifted_values_have_the_mean_of_the_equations():
     """Numbers ≥ 0 with mean V − least·Σγ^t, enumerated: shifting rewards moves V as it should."""
     mdp, pi, mu = small(3)
     chance, every = zip(*trajectories(mdp, mu), strict=True)
@@ -71,12 +71,12 @@ def test_what_is_truncated_is_what_the_equations_say():
     for horizon in (3, 7, None):
         total = 1 / (1 - GAMMA) if horizon is None else (1 - GAMMA**horizon) / (1 - GAMMA)
         for name in ("IS", "PDIS"):
-            shifted = found.at_least(name, -4.0, total)
+            shifted = found.shifted_values(name, -4.0, total)
             assert (shifted >= 0).all()
             assert np.array(chance) @ shifted == pytest.approx(truth + 4.0 * total, rel=1e-12)
 
 
-def test_bounds_by_hand():
+def test_bounds_equal_a_calculation_by_hand():
     x = np.array([0.0, 0.5, 1.0, 0.25])
     log = math.log(2 / 0.05)
     half = math.sqrt(2 * x.var(ddof=1) * log / 4) + 7 * 10 * log / (3 * 3)
@@ -97,21 +97,21 @@ REWARDS = (-9.0, 9.0)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, r"Bernstein needs bounds of the rewards, which no log can tell \(this one shows "),
+        ({}, r"Bernstein needs reward bounds, which cannot be inferred from data \(this log has "),
         (
             {"rewards": (1.0, 0.0)},
-            r"rewards must be two numbers, the least and the greatest, got \(",
+            r"rewards must be two numbers, \(min, max\), got \(",
         ),
         (
             {"rewards": (0.0, 1.0)},
-            r"rewards=\(0.0, 1.0\) is declared, but the log holds rewards fr",
+            r"rewards=\(0.0, 1.0\) is declared, but the log has rewards fr",
         ),
         ({"rewards": REWARDS, "horizon": 2}, "horizon=2 is declared, but the log has an episode o"),
         (
-            {"rewards": REWARDS, "most_weight": 1e-3},
-            "most_weight=0.001 is declared, but the log has",
+            {"rewards": REWARDS, "max_weight": 1e-3},
+            "max_weight=0.001 is declared, but the log has",
         ),
-        ({"rewards": REWARDS, "most_weight": -1.0}, "most_weight must be a finite number > 0, got"),
+        ({"rewards": REWARDS, "max_weight": -1.0}, "max_weight must be a finite number > 0, got"),
         (
             {"rewards": REWARDS},
             r"18 episodes are too few to choose where to truncate \(at least 21",
@@ -120,26 +120,24 @@ REWARDS = (-9.0, 9.0)
         ({"rewards": REWARDS, "level": 1.0}, "level must lie between 0 and 1, got 1.0"),
         (
             {"name": "WIS"},
-            r"Bernstein is for means of independent episodes .* got 'WIS'. Use estim",
+            r"Bernstein applies to bounded means over independent episodes.* got 'WIS'. Use estim",
         ),
     ],
 )
-def test_bernstein_refuses(options, words):
+def test_bernstein_rejects_bad_arguments(options, words):
     found = weighed(Log(mixed(seed=1)))
     with pytest.raises(errors.InvalidParameter, match=words):
         found.bernstein(**options)
 
 
-def test_bernstein_of_what_the_log_declares(tmp_path):
+def test_bernstein_uses_the_reward_bounds_of_the_log(tmp_path):
     path = Log(mixed(seed=1)).write(tmp_path / "log.parquet", reward_bounds=[-9, 9])
     found = weighed(Log(path))
     assert found.bernstein("PDIS", truncate=100.0).low < found.value("PDIS")
     with pytest.raises(
-        errors.InvalidParameter, match="these trajectories have a Q: PDIS is without"
+        errors.InvalidParameter, match="these trajectories have a Q; PDIS uses none"
     ):
         helped(Log(path)).bernstein("PDIS")
-    with pytest.raises(
-        errors.InvalidParameter, match="without a discount returns are bounded only"
-    ):
+    with pytest.raises(errors.InvalidParameter, match="with γ = 1, returns are bounded only"):
         weighed(Log(path), gamma=1.0).bernstein("PDIS")
     assert weighed(Log(path), gamma=1.0).bernstein("IS", horizon=30, truncate=9.0).n == 18

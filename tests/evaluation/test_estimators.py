@@ -82,7 +82,7 @@ def test_values_of_mountain_car_from_5000_episodes(rule, car_log, car_values):
 
 
 @pytest.mark.slow
-def test_values_may_be_asked_anywhere(car_log):
+def test_values_can_be_predicted_for_any_observation(car_log):
     found = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99).fit(car_log)
     seen = car_log.start_states()
     assert found.value(seen) == pytest.approx(found.value(), rel=1e-12)
@@ -111,7 +111,7 @@ def evenly_displaced(observations, bins=8, tilings=4):
 
 
 @pytest.mark.statistical
-def test_what_truncation_does():
+def test_truncated_episodes_bootstrap_and_time_limits_terminate():
     """Cut at 120 steps: bootstrapping stays near the truth, calling it an end does not."""
     log = sb.collect(CAR, episodes=20_000, limit=120, rng=0)
     tiles = sb.features.Custom(evenly_displaced, 324)
@@ -121,7 +121,7 @@ def test_what_truncation_does():
 
 
 @pytest.mark.statistical
-def test_the_logged_policy_comes_out_as_logged(car_log):
+def test_the_estimate_of_the_logged_policy_is_its_mean_return(car_log):
     mean = car_log.summary(0.99).mean_return
     for rule in (None, sb.GES(0.0), sb.GES(1.0)):
         one = sb.LSTD(target="logged", features=CAR.features, gamma=0.99, rule=rule)
@@ -150,7 +150,7 @@ def test_the_logged_policy_is_exact_with_a_feature_for_each_state_at_lambda_one(
 
 
 @pytest.mark.slow
-def test_fqe_goes_where_lstd_is_or_says_that_it_diverges(car_log):
+def test_fqe_converges_to_lstd_or_reports_divergence(car_log):
     options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
     found = sb.FQE(**options, ridge=1e-3).fit(car_log)
     assert found.outcome_ == "ok"
@@ -179,11 +179,11 @@ def test_fqe_diverges_on_the_classic_counterexample():
     found = sb.FQE(**options).fit(log)
     assert found.radius_ == pytest.approx(6 * 0.95 / 5)
     assert found.outcome_.startswith("diverges: the spectral radius of the iteration is 1.14 >= 1")
-    assert "the fixed point exists: use LSTD" in found.outcome_
+    assert "the fixed point exists; use LSTD" in found.outcome_
     assert sb.LSTD(**options, rule=sb.GES(0.0)).fit(log).outcome_ == "ok"
 
 
-def test_streamed_learners_come_to_the_closed_form():
+def test_streamed_learners_approach_the_closed_form():
     problem = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
     log = sb.collect(problem, steps=20_000, rng=0)
     options = {"target": problem.target, "features": OneHot(2), "gamma": 0.5}
@@ -210,7 +210,7 @@ def test_streamed_learners_with_many_features_choose_from_a_grid():
 
 
 @pytest.mark.slow
-def test_streamed_learners_say_when_they_diverge(car_log):
+def test_streamed_learners_report_divergence(car_log):
     options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
     found = sb.Streamed(**options, rule=sb.ExpectedSarsa(0.99), alpha=1.0).fit(car_log)
     assert found.outcome_.startswith("diverged at step")
@@ -231,7 +231,7 @@ def test_svrg_agrees_with_the_direct_solve():
 
 
 @pytest.mark.parametrize("kind", [sb.LSTD, sb.FQE, sb.SVRG])
-def test_in_parts_as_in_one_go(kind):
+def test_partial_fit_equals_fit(kind):
     problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
     features = OneHot(problem.mdp.n_states)
     whole = sb.collect(problem, episodes=600, rng=0)
@@ -250,7 +250,7 @@ def test_in_parts_as_in_one_go(kind):
 
 
 @pytest.mark.slow
-def test_least_norm_on_the_range(car_log):
+def test_solutions_have_minimum_norm_on_the_range(car_log):
     sums = sb.Statistics.of(car_log, sb.GES(0.3), "pump:0.8", features=CAR.features, gamma=0.99)
     system = sums.system()
     span = Range(system.M)
@@ -284,7 +284,7 @@ def test_the_ridge_is_relative_to_the_features():
 
 
 @pytest.mark.slow
-def test_evaluate_says_when_lambda_is_over_the_ceiling(car_log):
+def test_evaluate_warns_when_lambda_exceeds_the_ceiling(car_log):
     few = Tiles((-1.2, -0.07), (0.6, 0.07), bins=4, tilings=2)
     found = sb.evaluate(
         car_log, "pump:0.8", features=few, gamma=0.99, rule=sb.GES(0.99), methods=()
@@ -297,7 +297,7 @@ def test_evaluate_says_when_lambda_is_over_the_ceiling(car_log):
     assert any(each.startswith("W171 45 of 150 features never active; 3 coll") for each in said)
 
 
-def test_an_undiscounted_value_needs_ends():
+def test_an_undiscounted_value_needs_terminated_episodes():
     log = sb.collect(CAR, episodes=20, limit=120, rng=0)
     one = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=1.0)
     with pytest.raises(sb.LogError, match=r"E160 gamma=1 requires terminating episodes, but 60%"):
@@ -312,7 +312,7 @@ def test_fqe_takes_no_rule(car_log):
         one.fit(car_log)
 
 
-def test_more_features_than_matrices_are_held_for():
+def test_too_many_features_for_matrices_leave_only_svrg():
     log = sb.collect(CAR, episodes=5, rng=0)
     tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=8, table=1_000_000)
     with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices, method 'svrg'"):
@@ -322,7 +322,7 @@ def test_more_features_than_matrices_are_held_for():
     assert np.isfinite(found.estimates[0].value)
 
 
-def test_svrg_is_as_careful_as_the_others():
+def test_svrg_checks_the_log_like_other_estimators():
     log = sb.collect(CAR, episodes=5, rng=0)
     small = Tiles((-1.2, -0.07), (0.6, 0.07), bins=2, tilings=1)
     one = sb.SVRG(target="always:1", features=small, gamma=0.5, rng=0, epochs=3)
@@ -338,16 +338,16 @@ def test_svrg_is_as_careful_as_the_others():
         )
 
 
-def test_what_the_target_would_do_at_the_start_and_the_log_never_did():
+def test_start_actions_that_never_occur_in_the_log_are_a_warning():
     rows = sb.collect(CAR, episodes=100, rng=0).data.drop(["mu_0", "mu_1", "mu_2"])
     keep = ~((rows["step"].to_numpy() < 3) & (rows["action"].to_numpy() == 1))
     rows = rows.filter(keep).drop("step")
     found = sb.LSTD(target="always:1", features=CAR.features, gamma=0.9).fit(rows)
     said = [str(each) for each in found.findings_ if each.code == "W172"]
-    assert "of what always:1 does in the start states was never met" in said[0]
+    assert "of the actions of always:1 in the start states never occur in the log" in said[0]
 
 
-def test_estimated_propensities_stay_when_the_log_is_read_otherwise():
+def test_estimated_propensities_survive_a_change_of_options():
     log = sb.collect(CAR, episodes=50, rng=0)
     guess = sb.estimate_behaviour(log, bins=3).log
     one, two = (

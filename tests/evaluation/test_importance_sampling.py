@@ -25,8 +25,6 @@ from oracles.importance_sampling import (
 )
 from saddleback import errors
 from saddleback.evaluation import confidence_bounds, doubly_robust, importance_sampling
-from saddleback.evaluation.weight_diagnostics import effective, pareto_k, pareto_shape, shares
-from saddleback.evaluation.weighted_estimate import threshold
 from saddleback.log import Log, LogError, row_sources
 
 CAR = sb.problems.mountain_car()
@@ -45,8 +43,8 @@ def test_is_and_pdis_are_unbiased(seed):
     found = weighed(as_log(every, mu), pi)
     truth = float(mdp.start @ mdp.v(pi))
     for name in ("IS", "PDIS"):
-        assert np.array(chance) @ found.numbers(name) == pytest.approx(truth, rel=1e-12)
-    assert np.var(found.numbers("IS")) != pytest.approx(np.var(found.numbers("PDIS")))
+        assert np.array(chance) @ found.episode_values(name) == pytest.approx(truth, rel=1e-12)
+    assert np.var(found.episode_values("IS")) != pytest.approx(np.var(found.episode_values("PDIS")))
     assert np.array(chance) @ np.exp(found.log_weights) == pytest.approx(1.0, rel=1e-12)
 
 
@@ -69,7 +67,7 @@ def test_ratios_after_a_reward_do_not_matter_in_the_mean():
         only = [[(s, a, r * (t == k)) for t, (s, a, r) in enumerate(each)] for _, each in logged]
         found = weighed(as_log(only, mu), pi, gamma=1.0)
         for name in ("IS", "PDIS"):
-            mean = np.array([chance for chance, _ in logged]) @ found.numbers(name)
+            mean = np.array([chance for chance, _ in logged]) @ found.episode_values(name)
             assert mean == pytest.approx(truth, abs=1e-13)
 
 
@@ -118,7 +116,7 @@ def test_normalised_estimates_come_near_the_truth_as_episodes_grow_many():
     assert (np.array(off[1]) < 0.3 * np.array(off[0])).all()
 
 
-def test_bandits():
+def test_importance_sampling_on_bandits_equals_ipw():
     """With one step and no discount, IS and WIS are inverse propensity weighting."""
     rng = np.random.default_rng(0)
     data = columns(np.ones(200, dtype=int), "terminated", seed=1)
@@ -141,7 +139,7 @@ def test_bandits():
 
 
 @pytest.mark.kernel
-def test_with_the_true_q_nothing_varies_where_nothing_is_random():
+def test_doubly_robust_has_no_variance_with_the_true_q_and_no_noise():
     rng = np.random.default_rng(0)
     P = np.zeros((4, 2, 4))
     P[0, 0, 1] = P[0, 1, 2] = P[1, 0, 2] = P[1, 1, 3] = P[2, :, 3] = P[3, :, 3] = 1.0
@@ -164,21 +162,23 @@ def agrees(found, expected, gamma=GAMMA):
     WIS, PDWIS = ratios(expected, gamma)
     names = found.names
     mean, ratio = names[len(names) // 2 - 1], names[-1]
-    np.testing.assert_allclose(found.numbers(mean), PDIS, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.episode_values(mean), PDIS, rtol=1e-10, atol=1e-12)
     assert found.value(mean) == pytest.approx(np.mean(PDIS), rel=1e-11)
     assert found.value(ratio) == pytest.approx(PDWIS, rel=1e-11)
     slopes = draws(expected, gamma)
     np.testing.assert_allclose(found.scores, slopes[1], rtol=1e-6, atol=1e-6)
     assert found.scores.mean() == pytest.approx(0.0, abs=1e-12)
     if not found.robust:
-        np.testing.assert_allclose(found.numbers("IS"), IS, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(found.episode_values("IS"), IS, rtol=1e-10, atol=1e-13)
         assert found.value("WIS") == pytest.approx(WIS, rel=1e-11)
-        assert found.numbers("WIS").mean() == pytest.approx(WIS, rel=1e-11)
-        np.testing.assert_allclose(found.numbers("WIS") - WIS, slopes[0], rtol=1e-6, atol=1e-6)
+        assert found.episode_values("WIS").mean() == pytest.approx(WIS, rel=1e-11)
+        np.testing.assert_allclose(
+            found.episode_values("WIS") - WIS, slopes[0], rtol=1e-6, atol=1e-6
+        )
     np.testing.assert_allclose(found.ess_by_step, sizes(expected), rtol=1e-11)
     assert found.ess == pytest.approx(found.ess_by_step[-1], rel=1e-12)
     for name in names:
-        low, high = confidence_bounds.student(found.numbers(name), 0.9)
+        low, high = confidence_bounds.student(found.episode_values(name), 0.9)
         one = found.estimate(name, 0.9)
         assert (one.low, one.high) == (low, high)
         assert one.low <= one.value <= one.high
@@ -187,7 +187,7 @@ def agrees(found, expected, gamma=GAMMA):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("seed", range(3))
-def test_against_plain_loops(seed):
+def test_importance_sampling_equals_plain_loops(seed):
     data = mixed(seed=seed)
     agrees(weighed(Log(data)), episodes(data))
     agrees(weighed(Log(data), gamma=1.0), episodes(data, gamma=1.0), gamma=1.0)
@@ -196,16 +196,16 @@ def test_against_plain_loops(seed):
 @pytest.mark.kernel
 @pytest.mark.parametrize("beyond", [False, True])
 @pytest.mark.parametrize("task", [False, True])
-def test_doubly_robust_against_plain_loops(beyond, task):
+def test_doubly_robust_equals_plain_loops(beyond, task):
     data = mixed(seed=4)
     log = Log(data, time_limit="task" if task else "artifact")
-    found = helped(log, beyond=beyond)
+    found = helped(log, bootstrap_truncated=beyond)
     agrees(found, episodes(data, q=some_q, beyond=beyond, task=task))
     count = sum(not each for each in (data["terminated"] | (data["truncated"] & task))[ends(data)])
     assert found.truncated == count
     cut = f"{count} of 18 episodes were truncated"
-    words = f"V^π, by Q beyond the end ({cut})" if beyond else f"H-step value ({cut})"
-    assert found.estimand == words
+    kind = "V^π, bootstrapped with Q" if beyond else "finite-horizon value"
+    assert found.estimand == f"{kind} ({cut})"
     assert [each.comparable for each in found.estimates()] == [beyond, beyond]
 
 
@@ -222,14 +222,14 @@ def same(one, other):
 @pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("beyond", [False, True])
-def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypatch):
+def test_results_do_not_depend_on_pieces_of_the_log(beyond, tmp_path, monkeypatch):
     data = mixed(seed=7)
     log = Log(data)
     fit = {"features": sb.features.Fourier((-3, -3), (3, 3), order=1), "folds": 3, "q": None}
     plain, given, fitted = (
         weighed(log),
-        helped(log, beyond=beyond),
-        helped(log, beyond=beyond, **fit),
+        helped(log, bootstrap_truncated=beyond),
+        helped(log, bootstrap_truncated=beyond, **fit),
     )
     assert (plain.scores != 0).all()
     whole = pa.table(data)
@@ -240,13 +240,13 @@ def test_results_do_not_depend_on_how_the_log_is_cut(beyond, tmp_path, monkeypat
         for source in (data, str(tmp_path / "*.parquet")):
             cut = Log(source, segment=segment)
             same(weighed(cut), plain)
-            same(helped(cut, beyond=beyond), given)
-            again = helped(cut, beyond=beyond, **fit)
+            same(helped(cut, bootstrap_truncated=beyond), given)
+            again = helped(cut, bootstrap_truncated=beyond, **fit)
             np.testing.assert_allclose(again.totals, fitted.totals, rtol=1e-8)
             np.testing.assert_allclose(again.scores, fitted.scores, rtol=1e-7, atol=1e-8)
 
 
-def test_several_targets_at_once_are_as_one_by_one():
+def test_several_targets_at_once_equal_one_by_one():
     log = Log(mixed(seed=8))
     given = {"π": target, "even": "uniform", "μ": "logged"}
     both = importance_sampling(log, given, gamma=GAMMA)
@@ -279,7 +279,7 @@ def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
 
 
 @pytest.mark.kernel
-def test_the_logged_policy_itself():
+def test_weights_of_the_logged_policy_are_one():
     data = mixed(seed=10)
     found = weighed(Log(data), "logged")
     np.testing.assert_array_equal(found.log_weights, 0.0)
@@ -299,53 +299,9 @@ def test_the_logged_policy_itself():
 # Weights.
 
 
-def test_pareto_shapes_of_known_samples():
-    for k in (-0.4, 0.1, 0.5, 0.9, 1.5):
-        x = np.sort(stats.genpareto.rvs(k, scale=2.0, size=(30, 2000), random_state=0), axis=1)
-        found = [pareto_shape(each) for each in x]
-        assert np.mean(found) == pytest.approx(k, abs=4 * np.std(found) / np.sqrt(30) + 0.01)
-        raw = [pareto_k(np.log(each)) for each in x]
-        tail = 3 * np.sqrt(2000)
-        drawn = (tail * k + 5) / (tail + 10)
-        assert np.mean(raw) == pytest.approx(drawn, abs=4 * np.std(raw) / np.sqrt(30) + 0.05)
-
-
-def test_pareto_shape_as_zhang_and_stephens_write_it():
-    """Their k has the other sign; θ_j and its weights as in their equations, with m = 30 + √n."""
-    x = np.sort(stats.genpareto.rvs(0.6, scale=2.0, size=40, random_state=1)).tolist()
-    n, m = 40, 36
-
-    def k(theta):
-        return -sum(math.log(1 - theta * each) for each in x) / n
-
-    theta = [1 / x[-1] + (1 - math.sqrt(m / (j - 0.5))) / (3 * x[9]) for j in range(1, m + 1)]
-    length = [n * (math.log(each / k(each)) + k(each) - 1) for each in theta]
-    weight = [1 / sum(math.exp(other - one) for other in length) for one in length]
-    mean = sum(w * each for w, each in zip(weight, theta, strict=True))
-    assert pareto_shape(np.array(x)) == pytest.approx(-k(mean), rel=1e-10)
-    # The tail of n weights is that of their min(n/5, 3√n) largest; the prior draws k to ½.
-    for count, size in ((100, 20), (10_000, 300)):
-        w = np.sort(stats.genpareto.rvs(0.6, size=count, random_state=2))
-        shape = pareto_shape(w[-size:] - w[-size - 1])
-        assert pareto_k(np.log(w)) == pytest.approx((size * shape + 5) / (size + 10), rel=1e-9)
-
-
-def test_weights_of_any_size():
-    logs = np.random.default_rng(0).normal(size=300)
-    for shift in (-1e5, 1e5):
-        np.testing.assert_allclose(shares(logs + shift), shares(logs), rtol=1e-9)
-        assert effective(logs + shift) == pytest.approx(effective(logs), rel=1e-9)
-        assert pareto_k(logs + shift) == pytest.approx(pareto_k(logs), rel=1e-6)
-    assert effective(np.full(3, -np.inf)) == 0.0
-    assert np.isnan(pareto_k(logs[:20]))
-    assert np.isnan(pareto_k(np.full(99, -np.inf)))
-    assert np.isnan(pareto_k(np.append(np.zeros(100), [1.0, 2.0])))
-    assert threshold(5) == 0.0
-
-
 @pytest.mark.kernel
 @pytest.mark.parametrize("way", ["up", "down", "up, then down"])
-def test_weights_that_no_number_can_hold(way):
+def test_weights_beyond_the_range_of_floats_are_handled(way):
     """Weights of e^±1000 and more, against numbers of sixty digits."""
     data = columns([120, 112, 10, 120, 105, 120], "terminated", seed=3, mu=False)
     n, t = len(data["step"]), data["step"]
@@ -385,7 +341,7 @@ def test_weights_that_no_number_can_hold(way):
     assert np.isfinite(found.value("PDIS")) == (way == "down")
 
 
-def test_no_episode_could_have_come_from_the_target():
+def test_estimates_are_undefined_if_the_target_excludes_every_episode():
     data = columns([3] * 30, "terminated", actions=2, seed=1)
     data["action"][1::3] = 0
     found = weighed(Log(data), "always:1")
@@ -393,7 +349,9 @@ def test_no_episode_could_have_come_from_the_target():
     for name in ("WIS", "PDWIS"):
         one = found.estimate(name)
         assert np.isnan([one.value, one.low, one.high]).all()
-        assert one.note.startswith("undefined: no logged episode could have come from the target")
+        assert one.note.startswith(
+            "undefined: the target could not have produced any of the logged"
+        )
         assert one.as_dict()["value"] is None
     assert found.ess == 0.0
 
@@ -401,7 +359,7 @@ def test_no_episode_could_have_come_from_the_target():
 # Where it must not be believed.
 
 
-def test_mountain_car_is_beyond_importance_sampling():
+def test_importance_sampling_fails_on_mountain_car_and_warns():
     log = sb.collect(CAR, episodes=500, rng=0)
     found = importance_sampling(log, "pump:0.8", gamma=0.99)["pump:0.8"]
     one = found.estimate("PDIS")
@@ -411,7 +369,7 @@ def test_mountain_car_is_beyond_importance_sampling():
         assert each.ess < 10
         assert each.k_hat > 0.7
         assert each.max_share > 0.2
-        assert "neither value nor interval can be trusted" in each.note
+        assert "neither the value nor the interval is reliable" in each.note
         assert each.ess_by_step[0] > 100
         assert each.ess_by_step[100] < 10
     assert "ESS 2.3 of 500" in repr(one)
@@ -419,7 +377,7 @@ def test_mountain_car_is_beyond_importance_sampling():
 
 
 @pytest.mark.slow
-def test_doubly_robust_on_mountain_car_is_near():
+def test_doubly_robust_is_close_to_the_truth_on_mountain_car():
     log = sb.collect(CAR, episodes=2000, rng=0)
     found = doubly_robust(log, "pump:0.8", features=CAR.features, gamma=0.99)["pump:0.8"]
     assert found.value("DR") == pytest.approx(-79.83, abs=6)
@@ -429,7 +387,7 @@ def test_doubly_robust_on_mountain_car_is_near():
 # What is refused, and what is said.
 
 
-def test_what_estimates_refuse():
+def test_estimators_reject_bad_arguments():
     data = mixed(seed=1)
     log = Log(data)
     found = weighed(log)
@@ -440,20 +398,18 @@ def test_what_estimates_refuse():
     with pytest.raises(errors.InvalidParameter, match="at least two episodes, the log has 1"):
         weighed(Log(columns([5], "terminated")))
     bare = {name: each for name, each in data.items() if "mu" not in name and "prob" not in name}
-    with pytest.raises(errors.InvalidParameter, match="needs the probabilities of the logged act"):
+    with pytest.raises(errors.InvalidParameter, match="importance sampling needs propensities"):
         weighed(Log(bare, actions=["a", "b", "c"]))
     with pytest.raises(errors.InvalidParameter, match=r"gamma must be a number in \[0, 1\], got 2"):
         weighed(log, gamma=2)
     with pytest.raises(errors.InvalidParameter, match="log must be a Log, got dict"):
         importance_sampling(data, "uniform", gamma=0.9)
-    with pytest.raises(
-        errors.InvalidParameter, match="either features, to fit Q with, or q itself"
-    ):
+    with pytest.raises(errors.InvalidParameter, match="either features to fit Q with, or q itself"):
         doubly_robust(log, "uniform", gamma=0.9)
     features = sb.features.Fourier((-3, -3), (3, 3), order=1)
     for options, words in (
-        ({"rule": sb.TD(0.0)}, r"TD\(0\.?0?\) learns state values, and doubly robust"),
-        ({"folds": 1}, "folds must be at least 2, or Q is fitted to the very episodes"),
+        ({"rule": sb.TD(0.0)}, r"TD\(0\.?0?\) learns state values, but doubly robust"),
+        ({"folds": 1}, "folds must be at least 2, otherwise Q would be fitted to the episodes"),
         ({"ridge": -1.0}, "ridge must be a finite number >= 0"),
     ):
         with pytest.raises(errors.SaddlebackError, match=words):
@@ -468,7 +424,7 @@ def test_what_estimates_refuse():
             doubly_robust(log, "uniform", gamma=0.9, q=q)
 
 
-def test_actions_that_were_never_logged():
+def test_actions_never_logged_are_an_error_unless_allowed():
     data = columns([4] * 30, "terminated", seed=2, mu=False)
     data["action"] = data["action"] % 2
     log = Log(data, actions=["a", "b", "c"])
@@ -478,7 +434,7 @@ def test_actions_that_were_never_logged():
     assert "puts mass on actions mu never takes: 33.3%" in found.estimate("IS").note
 
 
-def test_estimated_propensities_are_said():
+def test_estimated_propensities_are_noted():
     log = sb.estimate_behaviour(Log(columns([4] * 60, "terminated", seed=2))).log
     found = importance_sampling(log, "uniform", gamma=0.9)["uniform"]
     assert "propensities estimated: counts in a grid" in found.estimate("IS").note
@@ -491,7 +447,7 @@ def test_columns_of_the_log_need_not_know_what_truncated_rows_led_to():
     same(weighed(Log(data | more), "columns"), weighed(Log(data)))
 
 
-def test_progress_is_told_of_both_passes():
+def test_progress_covers_both_passes():
     seen = []
     weighed(Log(mixed(seed=3)), progress=lambda fraction, phase: seen.append(fraction))
     assert seen == [0.5, 1.0]

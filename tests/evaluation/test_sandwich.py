@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from saddleback.evaluation.sandwich import of_blocks, sandwich
-from saddleback.evaluation.scoring_pass import direction, second_pass
+from saddleback.evaluation.sandwich import interval_from_blocks, sandwich
+from saddleback.evaluation.scoring_pass import score_episodes, solve_adjoint
 from saddleback.features import Custom, OneHot
 from saddleback.verdict.spectrum import spectrum
 
@@ -33,7 +33,7 @@ def fixed_point_value(problem, rule):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rule", [sb.GES(0.0), sb.GRetrace(0.5), sb.GTB(0.9)], ids=str)
-def test_the_fixed_point_is_covered_as_often_as_promised(rule):
+def test_the_sandwich_interval_has_nominal_coverage(rule):
     problem, features = random_problem(1)
     truth = fixed_point_value(problem, rule)
     hits, blocks, errors, values = [], [], [], []
@@ -41,7 +41,7 @@ def test_the_fixed_point_is_covered_as_often_as_promised(rule):
         log = sb.collect(problem, episodes=150, rng=seed)
         sums = sb.Statistics.of(log, rule, problem.target, features=features, gamma=0.9)
         (one,) = sandwich(log, sums, problem.target, features=features)
-        other = of_blocks(sums)
+        other = interval_from_blocks(sums)
         hits.append(one.low <= truth <= one.high)
         blocks.append(other.low <= truth <= other.high)
         errors.append(one.error)
@@ -54,13 +54,13 @@ def test_the_fixed_point_is_covered_as_often_as_promised(rule):
 
 
 @pytest.mark.kernel
-def test_the_score_of_an_episode_is_that_of_its_own_sums():
+def test_the_score_of_an_episode_comes_from_its_own_sums():
     """One episode's A_i, b_i, x_i against θ̂ and u, by statistics of that episode alone."""
     problem, features = random_problem(0)
     log = sb.collect(problem, episodes=40, rng=0)
     rule, options = sb.GES(0.4), {"features": features, "gamma": 0.9, "blocks": 1}
     sums = sb.Statistics.of(log, rule, problem.target, **options)
-    theta, start, u = direction(sums, rule, 0, 0.0)
+    theta, start, u = solve_adjoint(sums, rule, 0, 0.0)
     value = float(theta @ start)
     ids = log.data["episode_id"].to_numpy()
     each = []
@@ -92,11 +92,11 @@ def test_bootstrap_and_sandwich_agree():
     assert len(two.drawn) == 400
     assert two.drawn.std(ddof=1) == pytest.approx(one.error, rel=0.2)
     assert two.bootstrap() == pytest.approx((one.low, one.high), abs=0.5 * one.error)
-    assert of_blocks(sums).error == pytest.approx(one.error, rel=0.2)
+    assert interval_from_blocks(sums).error == pytest.approx(one.error, rel=0.2)
     np.testing.assert_array_equal(bootstrap(sums, 400).drawn, two.drawn)
 
 
-def test_few_draws_go_by_scores_and_many_solve_again():
+def test_few_draws_use_influence_and_many_solve():
     problem, features = random_problem(2)
     log = sb.collect(problem, episodes=3000, rng=0)
     sums = sb.Statistics.of(log, sb.GES(0.3), problem.target, features=features, gamma=0.9)
@@ -112,24 +112,24 @@ def bootstrap(sums, draws):
         return spectrum(sums, rule, target, pool, ridge=0.0, draws=draws)()
 
 
-def test_with_a_ridge_the_scores_sum_to_nothing_too():
+def test_influence_sums_to_zero_with_a_ridge():
     log = sb.collect(CAR, episodes=300, rng=0)
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GRetrace(0.5), "pump:0.8", gamma=0.99, **options)
     for ridge in (0.0, 1e-3):
         (one,) = sandwich(log, sums, "pump:0.8", ridge=ridge, **options)
-        blocks = of_blocks(sums, ridge=ridge)
+        blocks = interval_from_blocks(sums, ridge=ridge)
         assert blocks.value == pytest.approx(one.value, rel=1e-12)
         assert 0.4 < blocks.error / one.error < 2.5
         policy = sb.as_target("pump:0.8", log)
-        (each,) = second_pass(
+        (each,) = score_episodes(
             log, sums, [policy], features=CAR.features, rule=sb.GRetrace(0.5), ridge=ridge
         )
-        assert abs(each.each.sum()) < 1e-6 * np.abs(each.each).sum()
+        assert abs(each.influence.sum()) < 1e-6 * np.abs(each.influence).sum()
 
 
 @pytest.mark.kernel
-def test_cuts_do_not_matter():
+def test_intervals_do_not_depend_on_pieces():
     log = sb.collect(CAR, episodes=30, limit=100, rng=0)
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GES(0.5), "pump:0.8", gamma=0.99, **options)
@@ -138,16 +138,16 @@ def test_cuts_do_not_matter():
     assert two.error == pytest.approx(one.error, rel=1e-12)
 
 
-def test_what_cannot_have_an_interval():
+def test_one_episode_has_no_interval():
     two = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
     log = sb.collect(two, steps=500, rng=0)
     options = {"features": OneHot(2)}
     sums = sb.Statistics.of(log, sb.GES(0.0), two.target, gamma=0.5, **options)
     with pytest.raises(
-        sb.errors.Undefined, match="at least two independent episodes, and there is 1"
+        sb.errors.Undefined, match="at least two independent episodes, the data have 1"
     ):
         sandwich(log, sums, two.target, **options)
     with pytest.raises(sb.errors.Undefined, match="all episodes are in one block"):
         bootstrap(sums, 20)
     with pytest.raises(sb.errors.InvalidParameter, match=r"level must be in \(0, 1\), got 1"):
-        of_blocks(sums, level=1.0)
+        interval_from_blocks(sums, level=1.0)

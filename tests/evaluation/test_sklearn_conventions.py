@@ -67,7 +67,7 @@ def test_a_clone_has_the_same_parameters_and_has_learned_nothing(kind, log):
     assert same(second.fit(log), first)
 
 
-def test_features_of_ones_own_survive_a_clone(log):
+def test_custom_features_survive_a_clone(log):
     first = made(sb.LSTD, features=Own()).fit(log)
     assert clone(first).features is first.features
     assert same(clone(first).fit(log), first)

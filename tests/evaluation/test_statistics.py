@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import saddleback as sb
 from helpers.logs import ENDS, columns, mixed
@@ -19,7 +17,6 @@ from saddleback.engine import moments_backward
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Custom, Fourier, Tiles
 from saddleback.log import Log, LogError, collect, row_sources
-from saddleback.log.fingerprints import overlap
 from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
 
 BOX = ((-3.0, -3.0), (3.0, 3.0))
@@ -83,7 +80,7 @@ def agree(found, expected, t=0, r=0):
 @pytest.mark.parametrize("mu", [True, False])
 @pytest.mark.parametrize("following", [True, False])
 @pytest.mark.parametrize("name", RULES)
-def test_sums_are_those_of_the_equations(name, following, mu):
+def test_statistics_equal_the_equations(name, following, mu):
     data = mixed(seed=3, mu=mu, following=following)
     expected = oracle(data, name, FOURIER, 0.9)
     for segment in (4, 1000):
@@ -92,7 +89,7 @@ def test_sums_are_those_of_the_equations(name, following, mu):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", ["GES", "GTB", "ETD"])
-def test_sums_of_tiles_that_actions_share(name):
+def test_statistics_of_shared_tiles_equal_the_equations(name):
     data = mixed(seed=4)
     for shared in (False, True):
         expected = oracle(data, name, TILES, 0.95, shared=shared)
@@ -101,14 +98,14 @@ def test_sums_of_tiles_that_actions_share(name):
             agree(summed(log, RULES[name][0], features=TILES, gamma=0.95, shared=shared), expected)
 
 
-def test_sums_where_the_limit_is_the_task():
+def test_statistics_treat_task_limits_as_termination():
     data = mixed(seed=5)
     log = Log(data, time_limit="task")
     agree(summed(log, GES(0.6)), oracle(data, "GES", FOURIER, 0.9, task=True))
 
 
 @pytest.mark.kernel
-def test_sums_without_propensities():
+def test_statistics_without_propensities_equal_the_equations():
     data = mixed(seed=6, mu=False)
     bare = Log({k: v for k, v in data.items() if k != "behavior_prob"})
     for name in ("GTB", "LSTD(0)"):
@@ -120,7 +117,7 @@ def test_sums_without_propensities():
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("segment", [7, 50, 1 << 16])
-def test_sums_of_a_long_episode(segment):
+def test_statistics_of_a_long_episode_equal_the_equations(segment):
     """Traces that grow and vanish, over many steps: scales are folded in, small entries dropped."""
     data = columns([400, 3], ["truncated", "terminated"], seed=7)
     for name in ("GTB", "GRetrace"):
@@ -129,7 +126,7 @@ def test_sums_of_a_long_episode(segment):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("segment", [7, 1 << 16])
-def test_sums_of_traces_that_grow_beyond_measure(segment):
+def test_statistics_of_very_large_traces_equal_the_equations(segment):
     data = columns([27, 3], "terminated", seed=7, mu=False)
     data |= {"behavior_prob": np.full(30, 1e-6), "action": np.zeros(30, dtype=int)}
     log = Log(data, segment=segment, actions=["a", "b", "c"])
@@ -150,7 +147,7 @@ def test_the_engine_of_sums_takes_pieces_without_transitions():
     assert found.steps.sum() == 2
     assert found.episodes.sum() == 3
     none = Log(columns([1, 1], "stops", following=False))
-    with pytest.raises(errors.InvalidParameter, match="the log has no transition that can be used"):
+    with pytest.raises(errors.InvalidParameter, match="the log has no usable transition"):
         summed(none, GES(0.6))
 
 
@@ -165,11 +162,24 @@ def test_sums_agree_with_the_engine_that_learns():
     assert np.linalg.eigvals(found.A).real.max() < 1e-9
 
 
+@pytest.mark.parametrize("step", [True, False])
+def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
+    data = columns([4, 5, 4], "terminated", seed=14, step=step)
+    names = []
+    for i, part in enumerate((slice(0, 6), slice(6, None))):
+        names.append(tmp_path / f"{i}.parquet")
+        pq.write_table(pa.table({k: v[part] for k, v in data.items()}), names[-1])
+    agree(summed(Log(names), GES(0.6)), oracle(data, "GES", FOURIER, 0.9))
+    back = Log(names[::-1])
+    with pytest.raises(LogError, match="E131 episode 11 appears in two separate blocks"):
+        summed(back, GES(0.6))
+
+
 # Several at once.
 
 
 @pytest.mark.kernel
-def test_several_rules_and_targets_at_once_are_each_alone():
+def test_several_rules_and_targets_at_once_equal_one_by_one():
     data = mixed(seed=8)
     policies = {"mine": target, "all": "uniform", "one": "always:1"}
     for values in ("action", "state"):
@@ -190,7 +200,7 @@ def test_several_rules_and_targets_at_once_are_each_alone():
                 np.testing.assert_array_equal(one.A, alone.system().A)
 
 
-def test_targets_in_columns_are_targets_in_functions():
+def test_targets_from_columns_equal_targets_from_functions():
     data = mixed(seed=9)
     pi = target(np.column_stack([data["obs_0"], data["obs_1"]]))
     later = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
@@ -206,208 +216,6 @@ def test_targets_in_columns_are_targets_in_functions():
         other = summed(Log(data, segment=segment), rules, target)
         for name in ("A", "b", "M", "starts", "squares"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-# Merging.
-
-
-@pytest.fixture(scope="module")
-def whole():
-    data = mixed(seed=10)
-    return data, summed(Log(data), [GES(0.6), GTB(0.9)], blocks=4)
-
-
-def of_episodes(data, which):
-    ids = np.unique(data["episode_id"])
-    return {k: v[np.isin(data["episode_id"], ids[which])] for k, v in data.items()}
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.integers(0, 3), min_size=18, max_size=18))
-def test_parts_add_up_to_the_whole(whole, owner):
-    data, expected = whole
-    parts = []
-    for k in set(owner):
-        log = Log(of_episodes(data, np.array(owner) == k))
-        try:
-            parts.append(summed(log, [GES(0.6), GTB(0.9)], blocks=4))
-        except errors.InvalidParameter:  # nothing but one-row episodes that stop
-            assert not sum(len(piece) for piece in log.segments())
-            return
-    found = functools.reduce(Statistics.merge, parts)
-    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares"):
-        np.testing.assert_allclose(
-            getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12
-        )
-    for name in ("ids", "prints"):
-        assert sorted(getattr(found, name)) == sorted(getattr(expected, name))
-    assert found.unfinished.sum() == expected.unfinished.sum()
-    np.testing.assert_allclose(found.ceilings, expected.ceilings)
-
-
-def split(data, at, **options):
-    """Return the statistics of the rows before and after one."""
-    return [
-        summed(Log({k: v[part] for k, v in data.items()}), GES(0.6), **options)
-        for part in (slice(0, at), slice(at, None))
-    ]
-
-
-def refused(one, other, message):
-    for first, second in ((one, other), (other, one)):
-        with pytest.raises(errors.InvalidParameter, match=re.escape(message)):
-            first.merge(second)
-
-
-def test_settings_that_do_not_add_up():
-    data = columns([4] * 6, "terminated", seed=11)
-    log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
-    one = summed(log, GES(0.6))
-    for message, options in (
-        ("merge: gamma differ: 0.", dict(gamma=0.8)),
-        ("merge: rules differ: (GES(0.", dict(rules=GES(0.5))),
-        ("merge: rules differ: (G", dict(rules=GTB(0.6))),
-        ("merge: rules differ: (GES(0.6)", dict(rules=[GES(0.6), GTB(0.6)])),
-        ("merge: targets differ: (", dict(targets="uniform")),
-        ("merge: target policies differ: (", dict(targets={"target": "uniform"})),
-        ("merge: features differ: Fourier(", dict(features=Fourier(*BOX, order=2))),
-        ("merge: shared differ: ", dict(shared=True)),
-        ("merge: blocks differ: ", dict(blocks=3)),
-    ):
-        other = dict(rules=GES(0.6)) | options
-        refused(one, summed(rest, **other), message)
-    renamed = Log(rest.data, actions=["a", "b", "c"])
-    refused(one, summed(renamed, GES(0.6)), "merge: actions differ: (")
-    assert "Only statistics of one setting add up; compute them again alike." in _said(
-        lambda: one.merge(summed(rest, GES(0.6), gamma=0.8))
-    )
-
-
-def _said(act):
-    with pytest.raises(errors.SaddlebackError) as caught:
-        act()
-    return str(caught.value)
-
-
-def test_functions_are_told_apart_by_what_they_hold():
-    data = columns([4] * 6, "terminated", seed=11)
-    log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
-
-    def mixing(weights):
-        return lambda o: np.tile(weights, (len(o), 1))
-
-    def one(weights, given=log):
-        return summed(given, GES(0.6), {"π": mixing(weights)})
-
-    half, other = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25])
-    assert one(half).merge(one(half.copy(), rest)).steps.sum() == 24
-    refused(one(half), one(other, rest), "merge: target policies differ")
-
-    def power(o, k):
-        return o**k
-
-    def with_power(k, given):
-        custom = Custom(functools.partial(power, k=k), 2)
-        return summed(given, GES(0.6), features=custom)
-
-    assert with_power(2, log).merge(with_power(2, rest)).p == 6
-    refused(with_power(2, log), with_power(3, rest), "merge: features differ: Custom(partial ")
-
-    class Bold:
-        def __init__(self, scale):
-            self.scale = scale
-
-        def __call__(self, o):
-            return np.tile([self.scale, 1 - self.scale, 0.0], (len(o), 1))
-
-    def bold(scale, given):
-        return summed(given, GES(0.6), {"π": Bold(scale)})
-
-    assert bold(0.5, log).merge(bold(0.5, rest)).steps.sum() == 24
-    refused(bold(0.5, log), bold(0.4, rest), "merge: target policies differ")
-
-
-def test_overlapping_files_are_refused():
-    data = columns([4] * 9, "terminated", seed=12)
-    one, two, three = (
-        summed(Log(of_episodes(data, part)), GES(0.6))
-        for part in (slice(0, 6), slice(5, 9), slice(6, 9))
-    )
-    refused(
-        one,
-        two,
-        "merge: 1 episode is in both, row for row: the same file twice, or files that overlap. Leave one of them out.",
-    )
-    refused(one, one, "merge: 6 episodes are in both, row for row")
-    both = one.merge(three)
-    refused(both, three, "merge: 3 episodes are in both")
-    # Numbered alike, but other episodes.
-    again = summed(Log(columns([4] * 9, "terminated", seed=13)), GES(0.6))
-    assert one.merge(again).episodes.sum() == 15
-
-
-def test_short_episodes_that_are_alike_by_chance_are_not_overlap():
-    rng = np.random.default_rng(0)
-    prints = np.array([3, 5, 7, 11], dtype=np.uint64)
-    ids = np.arange(1000, dtype=np.uint64)
-    one, other = ((ids, rng.choice(prints, 1000, p=[0.7, 0.1, 0.1, 0.1])) for _ in range(2))
-    assert overlap(one, other) == 0
-    assert overlap(one, one) == 1000
-    assert overlap((ids[:5], one[1][:5]), one) == 5
-    later = ids + np.uint64(500)
-    shifted = (later, np.append(one[1][500:], other[1][:500]))
-    assert overlap(one, shifted) == 500
-    assert overlap(one, (ids + np.uint64(1000), one[1])) == 0
-
-
-@pytest.mark.parametrize("step", [True, False])
-def test_an_episode_split_between_files(step):
-    data = columns([4, 5, 4], "terminated", seed=14, step=step)
-    if step:
-        with pytest.raises(LogError, match=r"E134 episode 11 starts at step 2\. If its first"):
-            split(data, 6)
-        return
-    one, other = split(data, 6)
-    refused(
-        one, other,
-        "merge: 1 episode simply stop in one and go on in the other: split between files? Compute the statistics of both files together: saddleback stats ONE OTHER. If they are different episodes, give them different ids.",
-    )  # fmt: skip
-    together = split(data, 4)
-    assert together[0].merge(together[1]).steps.sum() == 13
-
-
-def test_numbered_steps_tell_that_nothing_was_split():
-    """Files that number their episodes alike, each with a last one that simply stops."""
-    one, other = (
-        summed(Log(columns([4, 5], ["terminated", "stops"], seed=seed)), GES(0.6))
-        for seed in (14, 15)
-    )
-    assert one.merge(other).episodes.sum() == 4
-
-
-@pytest.mark.parametrize("step", [True, False])
-def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
-    data = columns([4, 5, 4], "terminated", seed=14, step=step)
-    names = []
-    for i, part in enumerate((slice(0, 6), slice(6, None))):
-        names.append(tmp_path / f"{i}.parquet")
-        pq.write_table(pa.table({k: v[part] for k, v in data.items()}), names[-1])
-    agree(summed(Log(names), GES(0.6)), oracle(data, "GES", FOURIER, 0.9))
-    back = Log(names[::-1])
-    with pytest.raises(LogError, match="E131 episode 11 appears in two separate blocks"):
-        summed(back, GES(0.6))
-
-
-def test_estimated_and_logged_propensities_do_not_add_up():
-    data = columns([4] * 6, "terminated", seed=15)
-    one, other = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
-    guessed = other.with_options(
-        behaviour=lambda o: np.full((len(o), 3), 1 / 3), estimated="a guess"
-    )
-    refused(
-        summed(one, GES(0.6)), summed(guessed, GES(0.6)),
-        "merge: ways of reading the log differ",
-    )  # fmt: skip
 
 
 # What is refused.
@@ -426,12 +234,12 @@ def test_estimated_and_logged_propensities_do_not_add_up():
         (errors.InvalidParameter, "blocks must be a whole number >= 1, got 0", GES(0.5), dict(blocks=0)),
         (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
         (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
-        (errors.InvalidParameter, "are more than 10,000, the most whose matrices are held", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
-        (errors.RuleMismatch, "the list of rules is empty", [], {}),
+        (errors.InvalidParameter, "exceed 10,000, the largest number for which matrices are computed", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
+        (errors.RuleMismatch, "no rule is given", [], {}),
     ],
 )  # fmt: skip
 @pytest.mark.kernel
-def test_what_a_log_cannot_serve(kind, message, rules, options):
+def test_rules_and_options_that_a_log_cannot_support_are_rejected(kind, message, rules, options):
     options = dict(options)
     drop = options.pop("drop", ())
     data = {k: v for k, v in columns([4, 4], "terminated").items() if not k.startswith(drop or "-")}
@@ -440,7 +248,7 @@ def test_what_a_log_cannot_serve(kind, message, rules, options):
 
 
 @pytest.mark.kernel
-def test_rules_that_correct():
+def test_corrections_need_no_more_than_the_logged_propensities():
     """What a log with only the probability of the action taken can serve, it does."""
     data = mixed(seed=16, mu=False)
     for rule in (GQ(0.5), sb.TDC(0.5), Rule(ActionDependent(0.5, EXTREMA), Saddle(), Expected())):
@@ -478,7 +286,7 @@ def test_traces_that_look_at_all_actions(monkeypatch):
         summed(Log(taken), rule)
 
 
-def test_asking_for_what_is_not_there():
+def test_unknown_rules_and_targets_are_rejected():
     found = summed(Log(mixed(seed=17)), [GES(0.6), GTB(0.9)], {"mine": target})
     assert repr(found) == (
         f"Statistics({found.steps.sum()} steps, 18 episodes, p=12, 2 rules, 1 target)"

@@ -272,11 +272,11 @@ def test_no_rewards_need_no_steps():
     assert len(solution.residuals) == 1
 
 
-def test_traces_beyond_all_numbers_are_an_outcome():
+def test_overflowing_traces_are_an_outcome():
     phi = np.ones((400, 1))
     stream = Stream.of(phi=phi, bootstrap=phi, rewards=phi[:, 0], discounts=0.9, decay=10.0)
     solution = solve(Samples.of(stream), rng=0)
-    assert solution.outcome == "not converged: the samples are not finite. Use a shorter λ."
+    assert solution.outcome == "not converged: the samples are not finite. Use a smaller λ."
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_bad_samples(monkeypatch):
         Samples(samples.e, samples.d, samples.phi, samples.rewards[:9])
     with pytest.raises(InvalidShape, match=r"the same features, got p = \[4, 5\]"):
         Samples.concatenate([samples, Samples.of(columns, 5)])
-    monkeypatch.setattr(samples_module, "MOST", 300)
-    with pytest.raises(InvalidParameter, match=r"more than 300 entries\. Use a shorter λ"):
+    monkeypatch.setattr(samples_module, "MAX_ENTRIES", 300)
+    with pytest.raises(InvalidParameter, match=r"more than 300 entries\. Use a smaller λ"):
         Samples.of(columns, p)
     with pytest.raises(InvalidParameter, match="more than 300 entries"):
         Samples.concatenate([samples, samples])

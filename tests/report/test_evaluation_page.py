@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import saddleback as sb
 from helpers import logs
 from saddleback.cli.group import group
-from saddleback.evaluation.weight_diagnostics import pareto_k, tail
+from saddleback.evaluation.weight_diagnostics import pareto_k, weight_tail
 from saddleback.report import evaluation_page, write
 from saddleback.verdict.text_report import (
     answer,
@@ -170,9 +170,9 @@ def test_charts_follow_their_controls_by_keyboard(visit, results, tmp_path):
     page.focus("#ess-0-axis")
     page.keyboard.press("ArrowDown")
     page.wait_for_function(f"({ticks})() !== {json.dumps(before)}")
-    page.focus("#figure-tail-0 summary")
+    page.focus("#figure-weight_tail-0 summary")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#figure-tail-0 tbody tr >> nth=5")
+    page.wait_for_selector("#figure-weight_tail-0 tbody tr >> nth=5")
     page.keyboard.press("Tab")
     with page.expect_download() as caught:
         page.keyboard.press("Enter")
@@ -217,10 +217,10 @@ def test_a_tail_is_too_heavy_where_weighted_estimates_are_unreliable(results):
     changed = json.loads(json.dumps(results["good"]))
     for estimate in changed["estimates"]:
         estimate["k_hat"] = estimate["k_hat"] and 0.4
-    assert "k̂ is 0.40: the tail is light." in evaluation_page(changed)
+    assert "k̂ is 0.40: the weight_tail is light." in evaluation_page(changed)
     changed["episodes"] = 25
     text = evaluation_page(changed)
-    assert "k̂ is 0.40: the tail is too heavy." in text
+    assert "k̂ is 0.40: the weight_tail is too heavy." in text
     assert "With 25 episodes, k̂ up to 0.28 is acceptable (dashed line" in text
 
 
@@ -266,12 +266,12 @@ def test_csv_cannot_begin_a_formula(visit, results, tmp_path):
 
 @pytest.mark.parametrize("episodes", [2, 10, 11])
 def test_few_episodes_make_a_page(episodes):
-    """There are too few weights for a tail, and no line to compare it with."""
+    """There are too few weights for a weight_tail, and no line to compare it with."""
     walk = sb.problems.random_walk(0.9, target_right=0.6)
     features = sb.features.OneHot(walk.mdp.n_states)
     log = sb.collect(walk, episodes=episodes, rng=0)
     result = sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True)
-    assert "(dashed line: a flatter tail" not in evaluation_page(result.as_dict())
+    assert "(dashed line: a flatter weight_tail" not in evaluation_page(result.as_dict())
 
 
 def test_all_eigenvalues_are_drawn(results):
@@ -332,7 +332,7 @@ def test_a_path_without_values_is_not_drawn(results):
 
 def test_missing_parts_of_a_result_are_omitted(results):
     page = evaluation_page(results["without ratios"])
-    for kind in ("ess", "tail", "path"):
+    for kind in ("ess", "weight_tail", "path"):
         assert f'id="{kind}-0"' not in page
     assert 'id="spectrum-0"' in page
     old = {
@@ -361,7 +361,7 @@ def test_long_episodes_and_a_missing_verdict_make_a_page(results):
 @pytest.mark.parametrize("n", [30, 3000])
 def test_the_tail_is_that_of_the_weights(n):
     log_weights = np.random.default_rng(n).normal(0, 2, n)
-    pairs = tail(log_weights)
+    pairs = weight_tail(log_weights)
     weights = np.exp(log_weights) / np.exp(log_weights).mean()
     for weight, share in pairs:
         assert share == pytest.approx((weights >= weight * (1 - 1e-12)).mean())
@@ -369,7 +369,7 @@ def test_the_tail_is_that_of_the_weights(n):
     assert pairs[-1, 1] == 1.0
     assert len(pairs) <= 80
     assert np.isfinite(pareto_k(log_weights))
-    assert tail(np.full(4, -np.inf)).shape == (0, 2)
+    assert weight_tail(np.full(4, -np.inf)).shape == (0, 2)
 
 
 def test_coverage_of_the_parts_adds_up(results):

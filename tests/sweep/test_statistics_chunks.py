@@ -62,9 +62,9 @@ def together(what, folder, workers=1):
 
 
 def equal(one, two):
-    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "prints"):
+    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "fingerprints"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-    np.testing.assert_array_equal(one.tally.visits, two.tally.visits)
+    np.testing.assert_array_equal(one.counts.visits, two.counts.visits)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_no_episode_is_split_between_chunks(tmp_path):
     alone = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
     other = together(summing(alone), tmp_path / "other")
     np.testing.assert_allclose(whole.A, other.A, atol=1e-12)
-    np.testing.assert_array_equal(whole.prints, other.prints)
+    np.testing.assert_array_equal(whole.fingerprints, other.fingerprints)
 
 
 def test_larger_statistics_get_larger_chunks(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from saddleback.features import OneHot
 from saddleback.log import BehaviourTarget
 from saddleback.log.behaviour_target import NAME
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, usual
-from saddleback.verdict import of_statistics, rank
+from saddleback.verdict import evaluate_statistics, rank
 from saddleback.verdict.ranking import Candidate, Ranking
 
 GAMMA = 0.8
@@ -46,7 +46,7 @@ def evaluated(log, candidates, **options):
     return sb.evaluate(log, candidates, features=OneHot(size), gamma=GAMMA, **options)
 
 
-def test_the_best_is_found_and_the_others_are_not_flattered():
+def test_the_best_candidate_ranks_first_and_others_do_not_beat():
     log, candidates, truth = small(3000)
     found = rank(evaluated(log, candidates))
     assert [each.name for each in found.candidates if each.beats] == ["better", "a little"]
@@ -58,7 +58,7 @@ def test_the_best_is_found_and_the_others_are_not_flattered():
         assert each.bound < truth[each.name] < each.bound + 1.0
 
 
-def test_with_costs_the_order_is_turned_round():
+def test_costs_reverse_the_order():
     log, candidates, truth = small(3000)
     found = rank(evaluated(log, candidates, lower_is_better=True))
     assert found.best.name == "worse"
@@ -94,7 +94,7 @@ def test_more_candidates_make_bounds_wider():
         (["doubtful", "refused"], [1.0, 1.0], 4), (["refused", "refused"], [1.0, 1.0], 3),
     ],
 )  # fmt: skip
-def test_the_exit_status_says_what_a_gate_may_do(trusts, bounds, status):
+def test_the_exit_status_reflects_the_outcome(trusts, bounds, status):
     from saddleback.verdict.ranking import Candidate, Ranking
 
     each = [
@@ -108,14 +108,14 @@ def test_the_exit_status_says_what_a_gate_may_do(trusts, bounds, status):
     assert all("+1" not in line for line in refused)  # no number that nobody should use
 
 
-def test_a_number_can_be_the_baseline():
+def test_a_number_can_replace_the_baseline():
     log, candidates, _ = small(3000)
     found = rank(evaluated(log, candidates), baseline=-100.0)
     assert all(each.beats for each in found.candidates)
     assert (found.baseline, found.of) == (-100.0, "as given")
 
 
-def test_what_cannot_be_ranked_is_refused():
+def test_rankings_without_verdicts_or_with_bad_alpha_are_rejected():
     log, candidates, _ = small(200)
     found = evaluated(log, candidates)
     with pytest.raises(sb.errors.InvalidParameter, match=r"alpha must be in \(0, 1\), got 0"):
@@ -123,9 +123,9 @@ def test_what_cannot_be_ranked_is_refused():
     sums = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=1
     )
-    alone = of_statistics(sums)
+    alone = evaluate_statistics(sums)
     assert alone.findings[-1].code == "W173"
-    with pytest.raises(sb.errors.InvalidParameter, match="no verdicts to rank by"):
+    with pytest.raises(sb.errors.InvalidParameter, match="the evaluation has no verdicts"):
         rank(alone)
 
 
@@ -139,12 +139,12 @@ def summed(log, candidates, blocks=20):
     )  # fmt: skip
 
 
-def test_statistics_say_nearly_what_the_log_says():
+def test_statistics_and_log_give_similar_rankings():
     log, candidates, _ = small(3000)
-    whole, part = evaluated(log, candidates), of_statistics(summed(log, candidates))
+    whole, part = evaluated(log, candidates), evaluate_statistics(summed(log, candidates))
     assert [each.target for each in part.verdicts] == list(candidates)
     assert part.logged.interval.value == pytest.approx(whole.logged.interval.value)
-    assert part.logged.off == pytest.approx(whole.logged.off)
+    assert part.logged.self_check == pytest.approx(whole.logged.self_check)
     assert part.logged.spread == pytest.approx(whole.logged.spread)
     for one, two in zip(whole.verdicts, part.verdicts, strict=True):
         assert one.trust == two.trust == "usable"
@@ -152,28 +152,28 @@ def test_statistics_say_nearly_what_the_log_says():
         assert two.evidence.error == pytest.approx(one.evidence.error, rel=0.6)
         assert two.improvement.difference == pytest.approx(one.improvement.difference)
         assert two.evidence.coverage == pytest.approx(one.evidence.coverage, abs=0.02)
-        assert two.evidence.beyond == one.evidence.beyond
+        assert two.evidence.truncated_weight == one.evidence.truncated_weight
     unchecked = {each.code for each in two.gates if each.level == "not checked"}
     assert unchecked == {"AGREEMENT", "CEILING"}
     sentences = {each.code: each.sentence for each in two.gates}
     assert "evaluate the log itself" in sentences["AGREEMENT"]
 
 
-def test_of_truncated_logs_the_pipeline_is_the_baseline():
+def test_the_estimate_is_the_baseline_of_truncated_logs():
     log, candidates, _ = small(2000, limit=4)
-    part = of_statistics(summed(log, candidates))
-    assert part.logged.interval.value == part.logged.value
-    assert part.logged.off is None
-    assert part.verdicts[0].evidence.beyond > 0.05
+    part = evaluate_statistics(summed(log, candidates))
+    assert part.logged.interval.value == part.logged.estimate
+    assert part.logged.self_check is None
+    assert part.verdicts[0].evidence.truncated_weight > 0.05
     whole = evaluated(log, candidates)
-    assert part.logged.value == pytest.approx(whole.logged.value)
+    assert part.logged.estimate == pytest.approx(whole.logged.estimate)
     bare = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=20
     )
-    alone = of_statistics(bare)
+    alone = evaluate_statistics(bare)
     assert alone.logged is None
-    assert "there is no baseline to compare with" in alone.text
-    with pytest.raises(sb.errors.InvalidParameter, match="there is no baseline"):
+    assert "no baseline is available" in alone.text
+    with pytest.raises(sb.errors.InvalidParameter, match="rank: no baseline"):
         rank(alone)
 
 
@@ -230,7 +230,7 @@ def test_rank_on_a_log_and_on_its_statistics(place):
         assert message in " ".join(found.stderr.split())
 
 
-def test_a_saved_result_is_told_again_word_for_word(place):
+def test_a_saved_result_prints_the_same_text(place):
     words = [*targets(place, "earlier"), *OPTIONS, "--save", place / "r.json"]
     said = run("evaluate", place / "visits.parquet", *words)
     again = run("explain", place / "r.json")
@@ -251,7 +251,7 @@ def test_a_saved_result_is_told_again_word_for_word(place):
         ('{"kind": "saddleback evaluation", "schema": 9}', "has schema 9"),
     ],
 )  # fmt: skip
-def test_what_is_no_result_is_not_explained(text, message, tmp_path):
+def test_files_that_are_not_results_are_rejected(text, message, tmp_path):
     (tmp_path / "x.json").write_text(text)
     found = CliRunner().invoke(group, ["explain", str(tmp_path / "x.json")])
     assert found.exit_code == 2
@@ -273,7 +273,7 @@ def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
 
 
 @pytest.mark.statistical
-def test_the_clinic_is_what_it_says():
+def test_the_clinic_matches_its_description():
     """The truth of the quickstart, by simulation: its verdict has to cover it."""
     rows = clinic(40_000, rng=9, policy=earlier)
     returns = np.bincount(rows["episode_id"], 0.97 ** rows["step"] * rows["reward"])
@@ -283,7 +283,7 @@ def test_the_clinic_is_what_it_says():
         sb.Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES), earlier,
         features=sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=2), gamma=0.97,
     )  # fmt: skip
-    low, high = found.verdicts[0].wide
+    low, high = found.verdicts[0].interval_with_gap
     assert low - 0.02 < returns.mean() < high + 0.02
     now = clinic(40_000, rng=9, policy=usual)
     assert (
@@ -293,7 +293,7 @@ def test_the_clinic_is_what_it_says():
 
 
 @pytest.mark.parametrize("lower_is_better", [False, True])
-def test_the_answer_claims_no_more_than_the_bound(lower_is_better):
+def test_the_answer_rounds_the_bound_down(lower_is_better):
     """Whatever the direction, and rounded towards nothing."""
     sign = -1.0 if lower_is_better else 1.0
     for bound, least in ((39.715, "39.7"), (0.03, "0.03"), (0.96, "0.9")):

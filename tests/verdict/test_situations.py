@@ -48,7 +48,7 @@ def test_values_are_those_of_the_library():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
-def test_tables_are_visited_as_often_as_is_said(seed):
+def test_tables_are_visited_as_often_as_computed(seed):
     setup = table(np.random.default_rng(seed))
     rows = setup.rows(np.random.default_rng(seed))
     S, K = setup.world.sizes

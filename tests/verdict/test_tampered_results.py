@@ -19,7 +19,7 @@ from saddleback.evaluation.statistics_io import packed_statistics
 from saddleback.problems import synthetic_clinic
 from saddleback.report import evaluation_page, read_results, study_page
 from saddleback.sweep import run_study
-from saddleback.verdict.result_schema import RESULT, damage
+from saddleback.verdict.result_schema import RESULT, find_damage
 from saddleback.verdict.text_report import format_result_verbose
 
 OTHERS = (None, "x", -1, 1e308, [], {}, True)
@@ -79,10 +79,10 @@ def result():
     return json.loads(json_text(found))
 
 
-def test_the_description_knows_every_field_of_a_result(result):
+def test_the_schema_covers_every_field_of_a_result(result):
     names = {name.removesuffix("?") for name in RESULT}
     assert names == set(result) - {"kind", "schema"}
-    assert damage(result) is None
+    assert find_damage(result) is None
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
     plain = copy.deepcopy(result)
     refused = told = 0
     for _ in mutations(plain):
-        if damage(plain) is None:
+        if find_damage(plain) is None:
             told += 1
             format_result_verbose(plain)
             evaluation_page(plain)
@@ -109,10 +109,10 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r["verdicts"][0].update(value="x"), "verdicts[0].value is not a number"),
         (lambda r: r["verdicts"][0].update(evidence=None), "verdicts[0].evidence is not an object"),
         (lambda r: r["verdicts"][0]["gates"][1].pop("code"), "verdicts[0].gates[1].code is miss"),
-        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is not one of doubtful, refused"),
+        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is none of doubtful, refused"),
         (
-            lambda r: r["verdicts"][0].update(wide=[1.0]),
-            "verdicts[0].wide is not a list of length 2",
+            lambda r: r["verdicts"][0].update(interval_with_gap=[1.0]),
+            "verdicts[0].interval_with_gap is not a list of 2",
         ),
         (lambda r: r.update(estimates=[]), "estimates is empty"),
         (lambda r: r.update(episodes=True), "episodes is not a whole number"),
@@ -138,7 +138,7 @@ def test_a_damaged_result_is_named_with_the_place(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\x80", "1" * 5000])
-def test_what_is_not_json_is_said_to_be_none(text, tmp_path):
+def test_files_that_are_not_json_are_named(text, tmp_path):
     path = tmp_path / "r.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InvalidParameter, match=r"is not JSON \(.*give a file written"):
@@ -190,7 +190,7 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
             sb.load_statistics(path)
 
 
-def test_arrays_of_wrong_shapes_are_no_statistics(content, tmp_path):
+def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
     """Even where the hash is right, as of a writer that went wrong."""
     arrays = {name: each for name, each in content.items() if name not in ("words", "digest")}
     words = json.loads(str(content["words"]))
@@ -206,9 +206,9 @@ def test_arrays_of_wrong_shapes_are_no_statistics(content, tmp_path):
     ("damage", "complaint"),
     [
         (lambda c: c | {"steps": c["steps"][:-1]}, "damaged: its content is not what was written."),
-        (lambda c: {**c, "words": np.array('{"schema": 3}')}, "written by an older saddleback"),
-        (lambda c: {**c, "words": np.array('{"schema": 5}')}, "written by a newer saddleback"),
-        (lambda c: {"met": np.array([{}], dtype=object)}, "or is damaged."),
+        (lambda c: {**c, "words": np.array('{"schema": 4}')}, "written by an older saddleback"),
+        (lambda c: {**c, "words": np.array('{"schema": 6}')}, "written by a newer saddleback"),
+        (lambda c: {"active": np.array([{}], dtype=object)}, "or is damaged."),
         (lambda c: b"", "is not statistics saved by saddleback, or is damaged."),
         (lambda c: b"PK\3\4 cut short", "is not statistics saved by saddleback, or is damaged."),
     ],
@@ -244,7 +244,7 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
         ("analyse day.npz", "day.npz is not a system saved by saddleback, or is damaged."),
     ],
 )
-def test_files_are_called_what_they_are(words, complaint, content, tmp_path, monkeypatch):
+def test_wrong_kinds_of_files_are_named(words, complaint, content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with (tmp_path / "day.stats").open("wb") as file:
         np.savez(file, **content)
@@ -282,7 +282,7 @@ def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
     assert refused > 100
 
 
-def test_a_link_to_nothing_yet_is_left_alone(tmp_path):
+def test_a_dangling_link_is_left_alone(tmp_path):
     link = tmp_path / "link.html"
     link.symlink_to(tmp_path / "new.html")
     check_writable(link)

@@ -45,14 +45,14 @@ def failed(verdict):
 
 
 def missed(given, verdict):
-    low, high = verdict.wide
+    low, high = verdict.interval_with_gap
     return not low <= given.truth <= high
 
 
 def told_wrongly(given, verdict):
     """Whether the improvement was decided, and the other way round."""
     better = (given.truth > given.baseline) != given.costs
-    return verdict.improvement.word == ("worse" if better else "better")
+    return verdict.improvement.outcome == ("worse" if better else "better")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,9 +113,9 @@ def direction(given, verdict):
     assert given.costs
     assert not told_wrongly(given, verdict)
     more = verdict.improvement
-    if more.word != "undecided":
-        assert (more.difference < 0) == (more.word == "better")
-        assert (given.truth < given.baseline) == (more.word == "better")
+    if more.outcome != "undecided":
+        assert (more.difference < 0) == (more.outcome == "better")
+        assert (given.truth < given.baseline) == (more.outcome == "better")
 
 
 REQUIRED = {
@@ -131,7 +131,7 @@ REQUIRED = {
 }
 
 
-def test_costs_are_decided_now_and_then():
+def test_costs_are_sometimes_decided():
     """Or the test of their direction says nothing."""
-    words = {judged("good, costs", seed)[1].improvement.word for seed in SEEDS["good, costs"]}
+    words = {judged("good, costs", seed)[1].improvement.outcome for seed in SEEDS["good, costs"]}
     assert words & {"better", "worse"}

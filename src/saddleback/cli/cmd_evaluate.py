@@ -103,13 +103,13 @@ def command(
         ready()
         path = True
     from saddleback.evaluation import load_statistics
-    from saddleback.verdict import of_statistics
+    from saddleback.verdict import evaluate_statistics
 
     chosen = None if rule is None else parse_rule(rule)
     saved = statistics_files(options["files"])
     if saved:
         refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
-        result = of_statistics(
+        result = evaluate_statistics(
             load_statistics(saved[0]), chosen, ridge, path, draws=draws,
             lower_is_better=lower_is_better, threads=default_threads(),
         )  # fmt: skip

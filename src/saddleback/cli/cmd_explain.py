@@ -60,10 +60,10 @@ def read_result(path: Path) -> dict[str, Any]:
             f"{path} has schema {schema}, written by a newer saddleback; this version reads "
             f"{SCHEMA}. Update: pip install --upgrade saddleback."
         )
-    from saddleback.verdict.result_schema import damage
+    from saddleback.verdict.result_schema import find_damage
 
     readable = type(schema) is int and schema == SCHEMA
-    reason = damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"
+    reason = find_damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"
     if reason is not None:
         raise InvalidParameter(f"{path} is damaged: {reason}. Evaluate again with --save.")
     return dict(result)

@@ -126,13 +126,13 @@ def _meaning(path: Path) -> str:
     (verdict,) = json.loads(path.read_text(encoding="utf-8"))["verdicts"]
     improvement = verdict["improvement"]
     places = decimals(verdict)
-    low, high = verdict["wide"]
+    low, high = verdict["interval_with_gap"]
     text = (
         f"Under the present policy the average return is "
         f"{number(improvement['baseline'], places)}. Under the candidate it would be "
         f"{number(verdict['value'], places)} (bias-adjusted 95% CI "
         f"{span(low, high, places)}). The estimate is {verdict['trust']} "
-        f"({verdict['reason']}), and the candidate is {improvement['word']}. The least data is "
+        f"({verdict['reason']}), and the candidate is {improvement['outcome']}. The least data is "
         f"available for {verdict['weakest']}."
     )
     return "\n".join(textwrap.wrap(text, text_width()))

@@ -57,7 +57,7 @@ def command(
       saddleback rank visits.parquet --target a=new.py:a --target b=new.py:b
     """
     from saddleback.evaluation import load_statistics
-    from saddleback.verdict import of_statistics
+    from saddleback.verdict import evaluate_statistics
     from saddleback.verdict.ranking import rank
 
     if not 0 < alpha < 1:
@@ -76,7 +76,7 @@ def command(
     saved = statistics_files(options["files"])
     if saved:
         refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
-        evaluation = of_statistics(
+        evaluation = evaluate_statistics(
             load_statistics(saved[0]), chosen, ridge, lower_is_better=lower_is_better
         )
     else:

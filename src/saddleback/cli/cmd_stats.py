@@ -85,7 +85,7 @@ def command(
       saddleback evaluate week.stats
     """
     from saddleback.evaluation import default_rule, save_statistics
-    from saddleback.evaluation.feature_spec import boxed, features_of
+    from saddleback.evaluation.feature_spec import box_known, parse_features
     from saddleback.log.behaviour_target import check_name_not_reserved
     from saddleback.log.diagnostics import raise_errors
     from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
@@ -106,13 +106,13 @@ def command(
     several = len(log.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, computing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])
-        if features is not None and boxed(features, *corners) and len(log.sources) > 1:
-            chosen_features, computing = features_of(features, log, None, *corners), progress
+        if features is not None and box_known(features, *corners) and len(log.sources) > 1:
+            chosen_features, computing = parse_features(features, log, None, *corners), progress
         else:
             summary = log.summary(rate, reading)
             raise_errors(summary.findings)
             findings += summary.findings
-            chosen_features = features_of(features, log, summary, *corners)
+            chosen_features = parse_features(features, log, summary, *corners)
         custom = features if features is not None and ".py:" in features else chosen_features
         job = ChunkedStatistics(
             log, tuple(chosen),

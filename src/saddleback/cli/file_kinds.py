@@ -16,7 +16,7 @@ def file_kind(path: str | os.PathLike[str]) -> str | None:
             return "a log"
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                return "statistics" if "met.npy" in archive.namelist() else None
+                return "statistics" if "active.npy" in archive.namelist() else None
     except zipfile.BadZipFile:
         pass
     except OSError:

@@ -1,7 +1,7 @@
-"""Intervals for means of independent episodes, and what each of them supposes.
+"""Confidence intervals for means over independent episodes, and their assumptions.
 
-Student's t supposes that the mean is near normal. Empirical Bernstein supposes a range, and holds
-for every n. Truncation supposes numbers ≥ 0, and bounds their mean from below.
+Student's t assumes that the mean is approximately normal. Empirical Bernstein assumes known bounds
+and holds for every n. Truncation assumes values ≥ 0 and gives a lower bound on their mean.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 
 HELD_OUT = 20
-"""One number in so many is used to choose where to truncate, as by Thomas et al."""
+"""One value in this many is used to choose the truncation point, as by Thomas et al."""
 
 
-def student(numbers: FloatArray, level: float) -> tuple[float, float]:
+def student(values: FloatArray, level: float) -> tuple[float, float]:
     """Return mean ± t_{n−1} s/√n.
 
     Examples
     --------
-    >>> tuple(round(each, 2) for each in student(np.array([1.0, 2.0, 3.0]), 0.95))
+    >>> tuple(round(end, 2) for end in student(np.array([1.0, 2.0, 3.0]), 0.95))
     (-0.48, 4.48)
     """
-    n = enough(len(numbers))
-    chance(level)
-    if not np.isfinite(numbers).all():
+    n = require_two_episodes(len(values))
+    check_level(level)
+    if not np.isfinite(values).all():
         return float("nan"), float("nan")
-    width = special.stdtrit(n - 1, 0.5 + 0.5 * level) * numbers.std(ddof=1) / np.sqrt(n)
-    return float(numbers.mean() - width), float(numbers.mean() + width)
+    width = special.stdtrit(n - 1, 0.5 + 0.5 * level) * values.std(ddof=1) / np.sqrt(n)
+    return float(values.mean() - width), float(values.mean() + width)
 
 
-def bernstein(numbers: FloatArray, low: float, high: float, level: float) -> tuple[float, float]:
-    """Return the empirical Bernstein interval of the mean of numbers in [low, high].
+def bernstein(values: FloatArray, low: float, high: float, level: float) -> tuple[float, float]:
+    """Return the empirical Bernstein interval for the mean of values in [low, high].
 
     Each side holds with probability 1 − δ, δ = (1 − level)/2:
 
@@ -48,28 +48,28 @@ def bernstein(numbers: FloatArray, low: float, high: float, level: float) -> tup
     Examples
     --------
     >>> many = np.tile([0.0, 1.0], 5000)
-    >>> tuple(round(each, 3) for each in bernstein(many, 0.0, 1.0, 0.95))
+    >>> tuple(round(end, 3) for end in bernstein(many, 0.0, 1.0, 0.95))
     (0.484, 0.516)
     """
-    n = enough(len(numbers))
-    chance(level)
+    n = require_two_episodes(len(values))
+    check_level(level)
     log = np.log(4.0 / (1.0 - level))
-    width = np.sqrt(2.0 * numbers.var(ddof=1) * log / n) + 7 * (high - low) * log / (3 * (n - 1))
+    width = np.sqrt(2.0 * values.var(ddof=1) * log / n) + 7 * (high - low) * log / (3 * (n - 1))
     return (
-        float(max(low, numbers.mean() - width)),
-        float(min(high, numbers.mean() + width)),
+        float(max(low, values.mean() - width)),
+        float(min(high, values.mean() + width)),
     )
 
 
-def truncated(numbers: FloatArray, level: float, at: float | None = None) -> tuple[float, float]:
-    """Return a lower bound of the mean of numbers ≥ 0 without an upper bound, and where it cuts.
+def truncated(values: FloatArray, level: float, at: float | None = None) -> tuple[float, float]:
+    """Return a lower bound on the mean of unbounded values ≥ 0, and the truncation point.
 
-    Numbers above c are cut to c, which can only lower their mean; then, with δ = 1 − level,
+    Values above c are replaced by c, which can only lower their mean; then, with δ = 1 − level,
 
         mean min(X, c) − √(2 s² ln(2/δ)/n) − 7c ln(2/δ)/(3(n − 1)).
 
-    c must not depend on the numbers: it is given, or chosen on every twentieth of them, as the one
-    for which the bound that they predict for the others is greatest; the others give the bound.
+    c must not depend on the values it truncates. It is given, or chosen on every twentieth value so
+    as to maximise the bound predicted for the others; the others then give the bound.
 
     References
     ----------
@@ -82,65 +82,65 @@ def truncated(numbers: FloatArray, level: float, at: float | None = None) -> tup
     >>> 1.0 < bound < 2.0
     True
     """
-    enough(len(numbers))
-    chance(level)
+    require_two_episodes(len(values))
+    check_level(level)
     log = np.log(2.0 / (1.0 - level))
     if at is None:
-        chosen = np.arange(len(numbers)) % HELD_OUT == 0
-        few, numbers = numbers[chosen], numbers[~chosen]
-        if len(few) < 2 or len(numbers) < 2:
+        chosen = np.arange(len(values)) % HELD_OUT == 0
+        pilot, values = values[chosen], values[~chosen]
+        if len(pilot) < 2 or len(values) < 2:
             raise InvalidParameter(
-                f"truncation: {len(few) + len(numbers)} episodes are too few to choose where to "
-                f"truncate (at least {HELD_OUT + 1}); say where, truncate=…"
+                f"truncation: {len(pilot) + len(values)} episodes are too few to choose where to "
+                f"truncate (at least {HELD_OUT + 1}); set it, truncate=…"
             )
-        n = len(numbers)
-        cuts = np.unique(few[np.isfinite(few) & (few > 0)])
+        n = len(values)
+        cuts = np.unique(pilot[np.isfinite(pilot) & (pilot > 0)])
         if not len(cuts):
             cuts = np.ones(1)
-        cut = np.minimum(few, cuts[:, None])
+        cut = np.minimum(pilot, cuts[:, None])
         spread = np.sqrt(2.0 * cut.var(axis=1, ddof=1) * log / n)
         at = float(cuts[(cut.mean(axis=1) - spread - 7 * cuts * log / (3 * (n - 1))).argmax()])
     at = _validate.positive("truncation", "truncate", at)
-    n, cut = len(numbers), np.minimum(numbers, at)
+    n, cut = len(values), np.minimum(values, at)
     width = np.sqrt(2.0 * cut.var(ddof=1) * log / n) + 7 * at * log / (3 * (n - 1))
     return float(max(0.0, cut.mean() - width)), at
 
 
-def enough(n: int) -> int:
-    """Refuse fewer than two episodes."""
+def require_two_episodes(n: int) -> int:
+    """Return n, or raise if there are fewer than two episodes."""
     if n < 2:
         raise InvalidParameter(
-            f"an interval needs at least two episodes, the log has {n}: episodes are what is "
-            "independent, not their steps. Log more of them."
+            f"a confidence interval needs at least two episodes, the log has {n}: episodes are "
+            "independent, their steps are not. Log more episodes."
         )
     return n
 
 
-def chance(level: float) -> float:
-    """Refuse a level that is not between 0 and 1."""
+def check_level(level: float) -> float:
+    """Return the level, or raise if it does not lie between 0 and 1."""
     if not 0.0 < _validate.unit("interval", "level", level) < 1.0:
         raise InvalidParameter(f"interval: level must lie between 0 and 1, got {level!r}.")
     return level
 
 
-def returns(rewards: tuple[float, float], total: float) -> tuple[float, float]:
-    """Bounds of the discounted return, 0 among them, if the powers of γ add up to ``total``.
+def return_bounds(rewards: tuple[float, float], total: float) -> tuple[float, float]:
+    """Bounds on the discounted return, including 0, where ``total`` is Σγ^t.
 
     Examples
     --------
-    >>> returns((-1.0, 0.5), most(0.5, None))
+    >>> return_bounds((-1.0, 0.5), discounted_horizon(0.5, None))
     (-2.0, 1.0)
     """
     return min(0.0, rewards[0] * total), max(0.0, rewards[1] * total)
 
 
-def most(gamma: float, horizon: int | None) -> float:
+def discounted_horizon(gamma: float, horizon: int | None) -> float:
     """Σ γ^t over at most ``horizon`` steps."""
     if horizon is None:
         if gamma == 1.0:
             raise InvalidParameter(
-                "Bernstein: without a discount returns are bounded only if episodes are: say how "
-                "many steps they can have, horizon=…"
+                "Bernstein: with γ = 1, returns are bounded only if episode lengths are: set the "
+                "maximum number of steps, horizon=…"
             )
         return 1.0 / (1.0 - gamma)
     steps = _validate.count("Bernstein", "horizon", horizon)
@@ -148,24 +148,24 @@ def most(gamma: float, horizon: int | None) -> float:
 
 
 def reward_bounds(
-    given: tuple[float, float] | None, seen: tuple[float, float]
+    declared: tuple[float, float] | None, observed: tuple[float, float]
 ) -> tuple[float, float]:
-    """Return declared bounds of rewards, refusing none, nonsense, and what the log contradicts."""
-    if given is None:
+    """Return the declared reward bounds; raise if missing, invalid or contradicted by the log."""
+    if declared is None:
         raise InvalidParameter(
-            "Bernstein needs bounds of the rewards, which no log can tell (this one shows "
-            f"{seen[0]:g} to {seen[1]:g}, but the next may go beyond): rewards=(least, greatest). "
+            "Bernstein needs reward bounds, which cannot be inferred from data (this log has "
+            f"{observed[0]:g} to {observed[1]:g}, another may exceed them): rewards=(min, max). "
             "Student's t needs none."
         )
-    pair = np.asarray(given, dtype=np.float64)
+    pair = np.asarray(declared, dtype=np.float64)
     if pair.shape != (2,) or not np.isfinite(pair).all() or not pair[0] <= pair[1]:
         raise InvalidParameter(
-            f"Bernstein: rewards must be two numbers, the least and the greatest, got {given!r}."
+            f"Bernstein: rewards must be two numbers, (min, max), got {declared!r}."
         )
     low, high = float(pair[0]), float(pair[1])
-    if seen[0] < low or seen[1] > high:
+    if observed[0] < low or observed[1] > high:
         raise InvalidParameter(
-            f"Bernstein: rewards={given!r} is declared, but the log holds rewards from "
-            f"{seen[0]:g} to {seen[1]:g}."
+            f"Bernstein: rewards={declared!r} is declared, but the log has rewards from "
+            f"{observed[0]:g} to {observed[1]:g}."
         )
     return low, high

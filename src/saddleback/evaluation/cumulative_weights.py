@@ -1,14 +1,14 @@
-"""Episodes walked through step by step: their weights, and sums over them at each step.
+"""Cumulative importance weights of episodes, and weighted sums over episodes at each step.
 
 With w_t = ρ_0 ⋯ ρ_t, w_{−1} = 1, and any Q, V(s) = Σ_a π(a|s)Q(s,a), which is 0 past the end,
 
     total_i = V(S_0) + Σ_t γ^t w_t y_t,    y_t = R_t − Q(S_t,A_t) + γV(S_{t+1})
     D_t = Σ_i w_t^i,    Y_t = Σ_i w_t^i y_t^i / D_t
 
-(Q = 0 makes these per-decision importance sampling). An episode that has ended keeps its last
-weight, and has y = 0. Weights are kept as logarithms, and sums over episodes relative to the
-largest weight so far at that step, so that nothing overflows. Everything is added one episode after
-the other: it does not matter in which pieces a log comes.
+(Q = 0 gives per-decision importance sampling). An episode that has ended keeps its last weight, and
+has y = 0. Weights are stored as logarithms, and sums over episodes are relative to the largest
+weight so far at that step, so that nothing overflows. Episodes are added one after the other, so
+the result does not depend on how the log is divided into pieces.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import numpy as np
 from saddleback._jit import compiled, inlined
 from saddleback._typing import BoolArray, FloatArray, IntArray
 
-LOG, TIME, DISCOUNT, GAIN, TOTAL, MASS, PEAK, FIRST = range(8)
-"""What is known of an episode: log w, steps, γ^t, Σγ^tR, total, Σγ^t w, max log w, V(S_0)."""
+LOG, TIME, DISCOUNT, RETURN, TOTAL, MASS, PEAK, FIRST = range(8)
+"""Columns of an episode's state: log w, steps, γ^t, Σγ^tR, total, Σγ^t w, max log w, V(S_0)."""
 
 SCORE = 3
-"""Where a score is kept beside LOG, TIME and DISCOUNT."""
+"""Column of the score in the second pass, after LOG, TIME and DISCOUNT."""
 
 LARGE = 700.0
-"""Logarithms above this are not exponentiated by themselves."""
+"""Logarithms above this are not exponentiated directly."""
 
 
-class Walk:
-    """Takes consecutive rows of a log, of one target policy, twice: for sums, then for scores."""
+class CumulativeWeights:
+    """Accumulates consecutive rows of a log for one target policy: first sums, then scores."""
 
     def __init__(self, gamma: float) -> None:
         self._gamma = gamma
-        self._now = np.zeros(8)
+        self._carry = np.zeros(8)
         self._parts: list[FloatArray] = []
         self._top, self._sums = np.zeros(0), np.zeros((0, 3))
 
@@ -47,10 +47,10 @@ class Walk:
         q: FloatArray,
         v: FloatArray,
         rewards: FloatArray,
-        goes_on: bool,
+        continues_in_next: bool,
     ) -> None:
-        """Take in the next rows; ``gain`` is R, plus γV of what follows where that is meant."""
-        steps = _longest(starts, int(self._now[TIME]))
+        """Add the next rows; ``gain`` is R, plus γV(S_{t+1}) where an episode is bootstrapped."""
+        steps = _longest(starts, int(self._carry[TIME]))
         if steps > len(self._top):
             more = max(steps, 2 * len(self._top)) - len(self._top)
             self._top = np.append(self._top, np.full(more, -np.inf))
@@ -58,24 +58,24 @@ class Walk:
         out = self._begin(starts, 8)
         with np.errstate(invalid="ignore"):  # a total of infinities of both signs is NaN
             sum_rows(starts, log_rho, gain, q, v, rewards, self._gamma, out, self._top, self._sums)
-        self._keep(out, goes_on)
+        self._store(out, continues_in_next)
 
     def _begin(self, starts: BoolArray, columns: int) -> FloatArray:
-        """Rows for the episodes of some steps, the first as it is so far if it goes on."""
+        """State rows for the episodes of some steps; the first carries over an open episode."""
         out = np.zeros((int(starts.sum()) + (0 if starts[0] else 1), columns))
         if not starts[0]:
-            out[0] = self._now
+            out[0] = self._carry
         return out
 
-    def _keep(self, out: FloatArray, goes_on: bool) -> None:
-        """Keep the episodes that have ended, and remember the last."""
-        self._now = out[-1].copy()
-        self._parts.append(out[:-1] if goes_on else out)
+    def _store(self, out: FloatArray, continues_in_next: bool) -> None:
+        """Store the episodes that have ended, and carry over the last."""
+        self._carry = out[-1].copy()
+        self._parts.append(out[:-1] if continues_in_next else out)
 
     def close(self) -> None:
-        """Sum up what was taken in, with the episodes that have ended, and be ready for scores.
+        """Finish the sums over episodes, and prepare for the scores.
 
-        Sets ``episodes`` [n, 8]; and for each step ``log_total``, log D_t; ``ess``; ``mean``, Y_t.
+        Sets ``episodes`` [n, 8]; and at each step ``log_total``, log D_t; ``ess``; ``mean``, Y_t.
         """
         self.episodes = np.concatenate(self._parts) if self._parts else np.zeros((0, 8))
         self.lengths = self.episodes[:, TIME].astype(np.int64)
@@ -86,11 +86,11 @@ class Walk:
             np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.log_total, self.ess, self.mean,
             self.tail, self.low,
         )  # fmt: skip
-        self._now, self._parts = np.zeros(4), []
+        self._carry, self._parts = np.zeros(4), []
 
     @property
     def value(self) -> float:
-        """Mean of V(S_0) plus Σ_t γ^t Y_t; NaN if at some step all weights are 0."""
+        """Mean of V(S_0) plus Σ_t γ^t Y_t; NaN if all weights are 0 at some step."""
         if not len(self.episodes) or np.isneginf(self.log_total).any():
             return float("nan")
         powers = self._gamma ** np.arange(len(self.mean), dtype=np.float64)
@@ -103,33 +103,33 @@ class Walk:
         gain: FloatArray,
         q: FloatArray,
         v: FloatArray,
-        goes_on: bool,
+        continues_in_next: bool,
     ) -> None:
-        """Take in the next rows once more, the sums being known."""
+        """Add the next rows in the second pass, when the sums are complete."""
         out = self._begin(starts, 4)
         score_rows(
             starts, log_rho, gain, q, v, self._gamma, float(len(self.episodes)), self.log_total,
             self.mean, out,
         )  # fmt: skip
-        self._keep(out, goes_on)
+        self._store(out, continues_in_next)
 
     @property
     def scores(self) -> FloatArray:
-        """How much each episode draws the value, n times over, [n]; their mean is 0.
+        """Influence of each episode on the value, scaled by n, [n]; the mean is 0.
 
         V(S_0) − mean V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t)
         """
-        found = np.concatenate(self._parts) if self._parts else np.zeros((0, 4))
-        score = found[:, SCORE] - self.episodes[:, FIRST].mean()
-        early = np.flatnonzero((self.lengths < len(self.tail)) & np.isfinite(found[:, LOG]))
+        scored = np.concatenate(self._parts) if self._parts else np.zeros((0, 4))
+        score = scored[:, SCORE] - self.episodes[:, FIRST].mean()
+        early = np.flatnonzero((self.lengths < len(self.tail)) & np.isfinite(scored[:, LOG]))
         at = self.lengths[early]
-        share = np.exp(found[early, LOG] - self.low[at])
+        share = np.exp(scored[early, LOG] - self.low[at])
         score[early] -= len(score) * share * self.tail[at]
         return np.asarray(score)
 
 
 def _longest(starts: BoolArray, done: int) -> int:
-    """Most steps of an episode so far, ``done`` being those before these rows."""
+    """Length of the longest episode so far; ``done`` steps came before these rows."""
     begins = np.flatnonzero(starts)
     if not len(begins):
         return done + len(starts)
@@ -139,7 +139,7 @@ def _longest(starts: BoolArray, done: int) -> int:
 
 @inlined
 def times(log_weight: float, x: float) -> float:
-    """w·x from log w, infinite only if the product is."""
+    """Return w·x from log w; infinite only if the product is."""
     if x == 0.0:
         return 0.0
     if log_weight < LARGE:
@@ -161,9 +161,9 @@ def sum_rows(
     top: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Walk through rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(top) [H].
+    """Accumulate rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(top) [H].
 
-    ``out`` has a row for each episode: that of one already begun, or 0.
+    ``out`` has a row per episode: the carried-over state of an open episode, or 0.
     """
     e = -1 if starts[0] else 0
     for i in range(len(starts)):
@@ -189,7 +189,7 @@ def sum_rows(
             sums[t, 2] += share * (gain[i] - q[i])
             out[e, TOTAL] += times(weight, discount * (gain[i] - q[i]))
             out[e, MASS] += times(weight, discount)
-        out[e, GAIN] += discount * rewards[i]
+        out[e, RETURN] += discount * rewards[i]
         out[e, LOG] = weight
         out[e, PEAK] = max(out[e, PEAK], weight)
         out[e, TIME] = t + 1.0
@@ -211,15 +211,15 @@ def sum_steps(
     tail: FloatArray,
     low: FloatArray,
 ) -> None:
-    """Add the last weights of episodes that have ended, and find Y_t and what is left of it.
+    """Add the last weights of episodes that have ended, and compute Y_t and its tail sums.
 
-    exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t is what an episode of T steps still has to answer for,
-    with low_T the least log D_t, which is at least the logarithm of its weight. ``ended``, zeros
-    [H + 1, 2], takes Σw and Σw² of episodes that have ended, relative to exp(high), −∞ [H + 1].
+    exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t enters the score of an episode of T steps, with low_T
+    the smallest log D_t, which is at least the logarithm of its weight. ``ended``, zeros
+    [H + 1, 2], receives Σw and Σw² of ended episodes, relative to exp(high), −∞ [H + 1].
     """
     H, n = len(mean), len(lengths)
     for i in range(n + H - 1):
-        if i < n:  # an episode, where it ended; then those of each step, in the next
+        if i < n:  # an episode, at the step where it ended; then each step carried to the next
             t, log_weight, first, second = lengths[i], log_weights[i], 1.0, 1.0
         else:
             t = i - n + 1
@@ -248,10 +248,10 @@ def sum_steps(
     past, below = 0.0, np.inf
     for t in range(H - 1, -1, -1):
         if log_total[t] > -np.inf:
-            least = min(below, log_total[t])
-            past = past * math.exp(least - below) if below < np.inf else 0.0
-            past += gamma**t * mean[t] * math.exp(least - log_total[t])
-            below = least
+            smallest = min(below, log_total[t])
+            past = past * math.exp(smallest - below) if below < np.inf else 0.0
+            past += gamma**t * mean[t] * math.exp(smallest - log_total[t])
+            below = smallest
         tail[t], low[t] = past, below
 
 
@@ -268,7 +268,7 @@ def score_rows(
     mean: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Walk through rows for V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t), up to the end of episodes."""
+    """Accumulate V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t) up to the end of each episode."""
     e = -1 if starts[0] else 0
     for i in range(len(starts)):
         if starts[i]:

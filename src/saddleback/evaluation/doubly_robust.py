@@ -1,14 +1,15 @@
-"""Doubly robust estimates: importance sampling of what a linear Q does not explain.
+"""Doubly robust estimates: importance sampling of the residuals of a linear Q.
 
-DR is that of Jiang & Li 2016, with weights by decision, WDR of Thomas & Brunskill 2016. DR is
-unbiased for any Q that does not depend on the episode, and varies the less the better Q is; WDR is
-consistent. So Q is cross-fitted: episodes are dealt into folds by their ids, and the Q of a fold is
-the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g = 0, all from one pass. (M =
-Σφφᵀ is not kept by folds. It only says in which directions θ is sought and in which units a ridge
-is meant.)
+DR is the estimator of Jiang & Li 2016, with per-decision weights; WDR that of Thomas & Brunskill
+2016. DR is unbiased for any Q that does not depend on the episode, and its variance falls as Q
+improves; WDR is consistent. Therefore Q is cross-fitted: episodes are assigned to folds by their
+ids, and the Q of a fold is the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g =
+0, all from one pass. (M = Σφφᵀ is not kept by fold. It only determines the span in which θ is
+sought and the units of the ridge.)
 
-On truncated episodes Q is a control variate like elsewhere, and the estimand an H-step value; or,
-with ``beyond``, Q stands for what was not logged, and the estimand is V^π as far as Q is right.
+On truncated episodes Q is a control variate as elsewhere, and the estimand is a finite-horizon
+value; or, with ``bootstrap_truncated``, Q replaces the missing tails, and the estimand is V^π to
+the extent that Q is accurate.
 """
 
 from __future__ import annotations
@@ -26,14 +27,19 @@ from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.evaluation.episode_weights import Trajectories
 from saddleback.evaluation.estimator import default_rule
-from saddleback.evaluation.importance_sampling import Job, Values, policies, walk
+from saddleback.evaluation.importance_sampling import (
+    RowValues,
+    WeightingJob,
+    resolve_targets,
+    weigh_episodes,
+)
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
 from saddleback.rules import Rule, require_rule
 
-RIDGE = 1e-6
-"""Of the Q of a fold: the features that the other folds met are seldom independent."""
+FOLD_RIDGE = 1e-6
+"""Ridge of the Q of a fold: the active features of the other folds are seldom independent."""
 
 QFunction = Callable[[FloatArray], Any]
 """From observations [n, d] to action values [n, K]."""
@@ -47,15 +53,15 @@ def doubly_robust(
     features: Features | None = None,
     rule: Rule | None = None,
     shared: bool = False,
-    ridge: float = RIDGE,
+    ridge: float = FOLD_RIDGE,
     folds: int = 5,
     q: QFunction | Mapping[str, QFunction] | None = None,
-    beyond: bool = False,
+    bootstrap_truncated: bool = False,
     allow_uncovered: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Trajectories]:
-    """Weigh the episodes of a log for target policies with the help of Q: DR and WDR.
+    """Weigh the episodes of a log for target policies with Q as control variate: DR and WDR.
 
     With w_t = ρ_0 ⋯ ρ_t, V(s) = Σ_a π(a|s)Q(s,a), and V = 0 past the end of an episode,
 
@@ -67,22 +73,22 @@ def doubly_robust(
     log, targets, gamma, allow_uncovered, progress
         As for `importance_sampling`.
     features, shared, rule, ridge
-        Of the linear Q, as for `LSTD`; one more pass. The ridge makes Q unique where the features
-        that a fold leaves are not independent; whatever Q is, DR stays unbiased.
+        Of the linear Q, as for `LSTD`; this takes one more pass. The ridge makes Q unique where
+        the features of the remaining folds are not independent; DR stays unbiased for any Q.
     folds
-        Into how many folds episodes are dealt.
+        Number of folds of episodes.
     q
         Q itself, instead of features: a function from observations [n, d] to values [n, K], or
-        several by the name of the target. It must not have been fitted to this log.
-    beyond
-        Whether Q stands for what truncated episodes leave out.
+        several in a dict by target name. It must not have been fitted to this log.
+    bootstrap_truncated
+        Whether Q replaces the missing tails of truncated episodes.
     threads
-        For the sums behind Q.
+        Threads for the statistics that Q is fitted to.
 
     Returns
     -------
     dict
-        `Trajectories` by the name of the target; their ``estimates()`` are DR and WDR.
+        `Trajectories` by target name; ``estimates()`` gives DR and WDR.
 
     Examples
     --------
@@ -90,52 +96,57 @@ def doubly_robust(
     >>> from saddleback.log import collect
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=500, rng=0)
-    >>> found = doubly_robust(log, "pump:0.8", features=car.features, gamma=0.99)["pump:0.8"]
-    >>> found.estimate("DR")  # the truth is −79.83
-    Weighted(DR of pump:0.8: -75.1 [-77.07, -73.12], V^π, ESS 2.3 of 500, k-hat 1.69)
+    >>> weighted = doubly_robust(log, "pump:0.8", features=car.features, gamma=0.99)["pump:0.8"]
+    >>> weighted.estimate("DR")  # the true value is −79.83
+    WeightedEstimate(DR of pump:0.8: -75.1 [-77.07, -73.12], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
-    chosen = policies(log, targets)
+    chosen = resolve_targets(log, targets)
     if (features is None) == (q is None):
-        raise InvalidParameter("doubly_robust needs either features, to fit Q with, or q itself.")
-    fits: Sequence[CrossFitted | _Given]
+        raise InvalidParameter("doubly_robust needs either features to fit Q with, or q itself.")
+    fits: Sequence[CrossFitted | _UserQ]
     if q is not None:
-        fits = [_given(q, each, log) for each in chosen]
+        fits = [_user_q(q, target, log) for target in chosen]
     else:
         assert features is not None
-        wanted = default_rule() if rule is None else rule
-        require_rule(wanted)
-        if wanted.values != "action":
+        q_rule = default_rule() if rule is None else rule
+        require_rule(q_rule)
+        if q_rule.values != "action":
             raise RuleMismatch(
-                f"{wanted} learns state values, and doubly robust estimates need action values: "
+                f"{q_rule} learns state values, but doubly robust estimates need action values: "
                 f"use {default_rule()}, GES(0) or GTB."
             )
         count = _validate.count("doubly_robust", "folds", folds)
         if count < 2:
             raise InvalidParameter(
-                "doubly_robust: folds must be at least 2, or Q is fitted to the very episodes that "
-                f"it is to help with; got {folds}."
+                "doubly_robust: folds must be at least 2, otherwise Q would be fitted to the "
+                f"episodes it is evaluated on; got {folds}."
             )
         sums = Statistics.of(
-            log, wanted, {each.name: each for each in chosen}, features=features, gamma=gamma,
+            log, q_rule, {target.name: target for target in chosen}, features=features, gamma=gamma,
             shared=shared, blocks=count, allow_uncovered=allow_uncovered, threads=threads,
         )  # fmt: skip
         fits = [CrossFitted(sums, t, features, ridge, count) for t in range(len(chosen))]
-    jobs = helped(log, chosen, fits, gamma, beyond)
-    found = walk(log, jobs, gamma, allow_uncovered, progress)
-    return {each.target: each for each in found}
+    jobs = doubly_robust_jobs(log, chosen, fits, gamma, bootstrap_truncated)
+    weighted = weigh_episodes(log, jobs, gamma, allow_uncovered, progress)
+    return {trajectories.target: trajectories for trajectories in weighted}
 
 
-def helped(
+def doubly_robust_jobs(
     log: Log,
     targets: Sequence[Target],
-    fits: Sequence[CrossFitted | _Given],
+    fits: Sequence[CrossFitted | _UserQ],
     gamma: float,
-    beyond: bool = False,
-) -> list[Job]:
-    """Return what is to be walked through with the Q of each target."""
+    bootstrap_truncated: bool = False,
+) -> list[WeightingJob]:
+    """Return the weighting jobs with the Q of each target."""
     return [
-        Job(each, _Values(each, fit, log.n_actions, gamma, beyond), beyond, fit.remark)
-        for each, fit in zip(targets, fits, strict=True)
+        WeightingJob(
+            target,
+            _QValues(target, fit, log.n_actions, gamma, bootstrap_truncated),
+            bootstrap_truncated,
+            fit.remark,
+        )
+        for target, fit in zip(targets, fits, strict=True)
     ]
 
 
@@ -147,7 +158,7 @@ class CrossFitted:
     theta
         Weights, [folds, p].
     remark
-        What stands in the way of a unique Q, or empty.
+        Why Q is not unique, or empty.
     """
 
     def __init__(
@@ -163,23 +174,23 @@ class CrossFitted:
         self._features = features
         setting = sums.setting
         self._copies = copies_of(len(setting.actions), setting.values, setting.shared)
-        dealt = np.arange(setting.blocks) % folds
+        fold_of_block = np.arange(setting.blocks) % folds
         A, b = sums.A[target, 0], sums.b[target, 0]
         self.theta = np.zeros((folds, sums.p))
         outcomes = []
-        whole, steps = (A.sum(axis=0), b.sum(axis=0)), int(sums.steps.sum())
+        totals, steps = (A.sum(axis=0), b.sum(axis=0)), int(sums.steps.sum())
         for fold in range(folds):
-            mine = dealt == fold
-            count = steps - int(sums.steps[mine].sum())
+            left_out = fold_of_block == fold
+            count = steps - int(sums.steps[left_out].sum())
             if not count:
                 continue
             left, right = (
-                (every - each[mine].sum(axis=0)) / count
-                for every, each in zip(whole, (A, b), strict=True)
+                (total - blocks[left_out].sum(axis=0)) / count
+                for total, blocks in zip(totals, (A, b), strict=True)
             )
-            found = sums.span.factor(left, ridge).solve(right)
-            outcomes += [found.outcome] * (found.outcome != "ok")
-            self.theta[fold] = found.theta
+            solution = sums.span.factor(left, ridge).solve(right)
+            outcomes += [solution.outcome] * (solution.outcome != "ok")
+            self.theta[fold] = solution.theta
             if progress is not None:
                 progress((fold + 1) / folds)
         self.remark = f"Q of {len(outcomes)} folds {outcomes[0]}" if outcomes else ""
@@ -196,8 +207,8 @@ class CrossFitted:
         return out
 
 
-class _Given:
-    """A Q that was given."""
+class _UserQ:
+    """A Q supplied by the user."""
 
     remark = ""
 
@@ -206,18 +217,18 @@ class _Given:
 
     def __call__(self, observations: FloatArray, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of observations [n, d]."""
-        found = np.asarray(self._function(observations), dtype=np.float64)
-        if found.shape != (len(observations), self._n_actions):
+        values = np.asarray(self._function(observations), dtype=np.float64)
+        if values.shape != (len(observations), self._n_actions):
             raise InvalidParameter(
                 f"q of {self._name!r} must return one value for each row and action, "
-                f"({len(observations)}, {self._n_actions}); got shape {found.shape}."
+                f"({len(observations)}, {self._n_actions}); got shape {values.shape}."
             )
-        _validate.finite(f"q of {self._name!r}", found)
-        return found
+        _validate.finite(f"q of {self._name!r}", values)
+        return values
 
 
-def _given(q: Any, target: Target, log: Log) -> _Given:
-    """Return the Q that is given for a target."""
+def _user_q(q: Any, target: Target, log: Log) -> _UserQ:
+    """Return the user's Q for a target."""
     if isinstance(q, Mapping):
         if target.name not in q:
             raise InvalidParameter(f"q has no entry for target {target.name!r}: {', '.join(q)}.")
@@ -227,41 +238,46 @@ def _given(q: Any, target: Target, log: Log) -> _Given:
             "q must be a function from observations [n, d] to values [n, K], got "
             f"{type(q).__name__}."
         )
-    return _Given(q, target.name, log.n_actions)
+    return _UserQ(q, target.name, log.n_actions)
 
 
-class _Values:
+class _QValues:
     """Q and V in the rows of consecutive pieces."""
 
     def __init__(
-        self, target: Target, fit: CrossFitted | _Given, n_actions: int, gamma: float, beyond: bool
+        self,
+        target: Target,
+        fit: CrossFitted | _UserQ,
+        n_actions: int,
+        gamma: float,
+        bootstrap_truncated: bool,
     ) -> None:
         self._target, self._fit, self._n_actions = target, fit, n_actions
-        self._gamma, self._beyond, self._now = gamma, beyond, 0
+        self._gamma, self._bootstrap_truncated, self._fold = gamma, bootstrap_truncated, 0
         self._folds = np.uint64(len(fit.theta) if isinstance(fit, CrossFitted) else 1)
 
-    def __call__(self, piece: Segment, pi: FloatArray) -> Values:
-        """Return Q(S_t, A_t), V(S_t) and what is to be added to R_t − Q, of the next piece."""
+    def __call__(self, piece: Segment, pi: FloatArray) -> RowValues:
+        """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next piece."""
         rows = piece.rows
-        mine = (piece.ids % self._folds).astype(np.int64)
-        fold = np.concatenate([[self._now], mine])[np.cumsum(rows.starts)]
-        self._now = int(fold[-1])
+        episode_fold = (piece.ids % self._folds).astype(np.int64)
+        fold = np.concatenate([[self._fold], episode_fold])[np.cumsum(rows.starts)]
+        self._fold = int(fold[-1])
         table = self._fit(rows.observations, fold)
         q = table[np.arange(len(rows)), rows.actions]
         extra = np.zeros(len(rows))
-        if self._beyond:
+        if self._bootstrap_truncated:
             used = np.zeros(len(rows), dtype=np.bool_)
             used[piece.index] = True
             extra[~used] = q[~used] - rows.rewards[~used]
             cut = np.flatnonzero(piece.continues & (piece.next_states >= len(rows)))
             if piece.continues_in_next:
                 cut = cut[:-1]
-            there, at = piece.next_states[cut], piece.index[cut]
+            next_state, at = piece.next_states[cut], piece.index[cut]
             if len(cut):
-                states = piece.observations[there]
-                then = self._target.probabilities(piece, self._n_actions)[there]
-                extra[at] = self._gamma * (then * self._fit(states, fold[at])).sum(axis=1)
-        return Values(q, (pi * table).sum(axis=1), extra)
+                states = piece.observations[next_state]
+                next_pi = self._target.probabilities(piece, self._n_actions)[next_state]
+                extra[at] = self._gamma * (next_pi * self._fit(states, fold[at])).sum(axis=1)
+        return RowValues(q, (pi * table).sum(axis=1), extra)
 
 
 @compiled
@@ -274,7 +290,7 @@ def read_values(
     part: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Q of rows [n] and all actions, with the weights of each row's fold."""
+    """Compute Q of rows [n] for all actions, with the weights of each row's fold."""
     actions, many = copies.shape
     for i in range(len(index)):
         for c in range(many):

@@ -1,4 +1,4 @@
-"""`Trajectories`: what is kept of each episode of a log, weighted for a target policy."""
+"""`Trajectories`: the episodes of a log, weighted for a target policy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import confidence_bounds
 from saddleback.evaluation.cumulative_weights import LARGE
-from saddleback.evaluation.weight_diagnostics import effective, pareto_k, shares
-from saddleback.evaluation.weighted_estimate import Weighted, remarks
+from saddleback.evaluation.estimate import WeightedEstimate, estimate_note
+from saddleback.evaluation.weight_diagnostics import effective_sample_size, pareto_k, shares
 
-PLAIN = ("IS", "PDIS", "WIS", "PDWIS")
-ROBUST = ("DR", "WDR")
+IMPORTANCE_SAMPLING = ("IS", "PDIS", "WIS", "PDWIS")
+DOUBLY_ROBUST = ("DR", "WDR")
 MEANS = ("IS", "PDIS", "DR")
-"""Those that are means over independent episodes; the others are ratios of such means."""
+"""Estimators that are means over independent episodes; the others are ratios of such means."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,38 +28,38 @@ class Trajectories:
     Attributes
     ----------
     target, gamma
-        Whose ratios, and the discount.
+        The target policy and the discount.
     ids
-        64 bits for each episode, [n]; its block or fold is the remainder.
+        A 64-bit id for each episode, [n]; its block or fold is the remainder.
     log_weights, peaks
-        Logarithms of w_{T−1}, and of the greatest w_t, [n].
-    lengths, gains, mass
+        Logarithms of w_{T−1}, and of the largest w_t, [n].
+    lengths, returns, mass
         T, Σγ^t R_t, and Σγ^t w_t, [n].
     totals
         Σγ^t w_t R_t; with a Q, V(S_0) + Σγ^t w_t(R_t − Q(S_t,A_t) + γV(S_{t+1})), [n].
     normalised, scores
-        PDWIS, or with a Q WDR, and how much each episode draws it, [n]; their mean is 0.
+        PDWIS, or with a Q WDR, and the influence of each episode on it, [n]; the mean is 0.
     ess_by_step
-        Effective sample size of w_t, [H]; an episode that has ended keeps its last weight.
+        Effective sample size of w_t, [H]; episodes that have ended keep their last weight.
     truncated
-        How many episodes were cut short, or simply stop.
+        Number of episodes that were truncated or stop without an end.
     rewards
-        Least and greatest reward.
-    declared
-        Bounds of rewards that the log declares (``reward_bounds`` in its metadata), or None.
+        Smallest and largest reward.
+    declared_rewards
+        Reward bounds from the log's metadata (``reward_bounds``), or None.
     robust
-        Whether there is a Q: then DR and WDR are what is estimated.
-    beyond
-        Whether Q stands for what truncated episodes leave out.
+        Whether there is a Q: then the estimates are DR and WDR.
+    bootstrap_truncated
+        Whether Q replaces the missing tails of truncated episodes.
     remark, estimated
-        What is to be said of Q, and how propensities were estimated, if they were.
+        A note about Q, and how propensities were estimated, if they were.
 
     Examples
     --------
     >>> from saddleback import collect, importance_sampling, problems
     >>> log = collect(problems.mountain_car(), episodes=50, rng=0)
-    >>> found = importance_sampling(log, "pump:0.9", gamma=0.99)["pump:0.9"]
-    >>> found.n, found.names
+    >>> weighted = importance_sampling(log, "pump:0.9", gamma=0.99)["pump:0.9"]
+    >>> weighted.n, weighted.names
     (50, ('IS', 'PDIS', 'WIS', 'PDWIS'))
     """
 
@@ -69,7 +69,7 @@ class Trajectories:
     log_weights: FloatArray
     peaks: FloatArray
     lengths: IntArray
-    gains: FloatArray
+    returns: FloatArray
     mass: FloatArray
     totals: FloatArray
     normalised: float
@@ -77,47 +77,48 @@ class Trajectories:
     ess_by_step: FloatArray
     truncated: int
     rewards: tuple[float, float]
-    declared: tuple[float, float] | None
+    declared_rewards: tuple[float, float] | None
     robust: bool
-    beyond: bool
+    bootstrap_truncated: bool
     remark: str
     estimated: str | None
 
     @property
     def n(self) -> int:
-        """How many episodes there are."""
+        """Number of episodes."""
         return len(self.lengths)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Estimators that these are for."""
-        return ROBUST if self.robust else PLAIN
+        """Names of the available estimators."""
+        return DOUBLY_ROBUST if self.robust else IMPORTANCE_SAMPLING
 
     @cached_property
     def ess(self) -> float:
-        """Effective sample size of the episodes."""
-        return effective(self.log_weights)
+        """Effective sample size, in episodes."""
+        return effective_sample_size(self.log_weights)
 
     @cached_property
     def k_hat(self) -> float:
-        """Pareto k-hat of their weights."""
+        """Pareto k-hat of the episode weights."""
         return pareto_k(self.log_weights)
 
     @property
     def comparable(self) -> bool:
-        """Whether it is V^π that is estimated: no episode was cut short, or γ = 0, or Q helps."""
-        return not self.truncated or self.gamma == 0.0 or self.beyond
+        """Whether the estimand is V^π: no truncated episodes, γ = 0, or Q fills in their tails."""
+        return not self.truncated or self.gamma == 0.0 or self.bootstrap_truncated
 
     @property
     def estimand(self) -> str:
-        """What is estimated."""
+        """The estimand."""
         cut = f"{self.truncated:,} of {self.n:,} episodes were truncated"
         if not self.truncated or self.gamma == 0.0:
             return "V^π"
-        return f"V^π, by Q beyond the end ({cut})" if self.beyond else f"H-step value ({cut})"
+        kind = "V^π, bootstrapped with Q" if self.bootstrap_truncated else "finite-horizon value"
+        return f"{kind} ({cut})"
 
-    def numbers(self, name: str) -> FloatArray:
-        """Return a number for each episode, [n], whose mean is the estimate.
+    def episode_values(self, name: str) -> FloatArray:
+        """Return one value per episode, [n], whose mean is the estimate.
 
         For IS, PDIS and DR these are independent. For WIS, PDWIS and WDR they are the estimate
         plus the scores ψ_i of the delta method.
@@ -126,31 +127,31 @@ class Trajectories:
         if name in ("PDIS", "DR"):
             return self.totals
         if name == "IS":
-            return _times(self.log_weights, self.gains)
+            return _times(self.log_weights, self.returns)
         if name in ("PDWIS", "WDR"):
             return self.normalised + self.scores
         share = shares(self.log_weights)
-        value = float(share @ self.gains)
-        return np.asarray(value + self.n * share * (self.gains - value))
+        value = float(share @ self.returns)
+        return np.asarray(value + self.n * share * (self.returns - value))
 
     def value(self, name: str) -> float:
-        """Return an estimate: "IS", "PDIS", "WIS", "PDWIS", or "DR", "WDR"."""
+        """Return the value of an estimator: "IS", "PDIS", "WIS", "PDWIS", or "DR", "WDR"."""
         _registry.check_name("estimator", name, self.names)
         if name in MEANS:
             with np.errstate(invalid="ignore"):
-                return float(self.numbers(name).mean())
+                return float(self.episode_values(name).mean())
         if name == "WIS":
-            return float(shares(self.log_weights) @ self.gains)
+            return float(shares(self.log_weights) @ self.returns)
         return self.normalised
 
-    def estimate(self, name: str, level: float = 0.95) -> Weighted:
-        """Return an estimate with its interval, Student's t or the delta method."""
-        low, high = confidence_bounds.student(self.numbers(name), level)
+    def estimate(self, name: str, level: float = 0.95) -> WeightedEstimate:
+        """Return an estimate with its confidence interval (Student's t or the delta method)."""
+        low, high = confidence_bounds.student(self.episode_values(name), level)
         how = "Student t" if name in MEANS else "delta method over episodes"
         return self._weighted(name, low, high, f"{level:.0%} {how}")
 
-    def estimates(self, level: float = 0.95) -> tuple[Weighted, ...]:
-        """Return all estimates."""
+    def estimates(self, level: float = 0.95) -> tuple[WeightedEstimate, ...]:
+        """Return the estimates of all available estimators."""
         return tuple(self.estimate(name, level) for name in self.names)
 
     def bernstein(
@@ -158,86 +159,87 @@ class Trajectories:
         name: str = "PDIS",
         *,
         rewards: tuple[float, float] | None = None,
-        most_weight: float | None = None,
+        max_weight: float | None = None,
         horizon: int | None = None,
         truncate: float | None = None,
         level: float = 0.95,
-    ) -> Weighted:
-        """Return IS or PDIS with an interval that holds for any number of episodes.
+    ) -> WeightedEstimate:
+        """Return IS or PDIS with an interval that is valid for any number of episodes.
 
         Parameters
         ----------
         name
             "IS" or "PDIS".
         rewards
-            Least and greatest reward there can be; else as the log declares.
-        most_weight
-            A bound on all weights w_t, for an empirical Bernstein interval. Without it there is a
-            lower bound only: of numbers ≥ 0 whose large values are truncated.
+            Smallest and largest possible reward; by default as declared in the log.
+        max_weight
+            A bound on all weights w_t, for an empirical Bernstein interval. Without it there is
+            only a lower bound, obtained by truncating large values.
         horizon
-            Most steps that an episode can have; needed if γ = 1.
+            Maximum number of steps of an episode; required if γ = 1.
         truncate
-            Where to truncate; chosen on a twentieth of the episodes if not given.
+            Truncation point; by default chosen on a twentieth of the episodes.
         level
-            Probability with which it holds; of the lower bound alone if there is but that.
+            Confidence level, of the lower bound alone where there is no upper bound.
         """
         if name not in ("IS", "PDIS"):
             raise InvalidParameter(
-                f"Bernstein is for means of independent episodes with known bounds, IS and PDIS; "
-                f"got {name!r}. Use estimate({name!r})."
+                f"Bernstein applies to bounded means over independent episodes, IS and PDIS; got "
+                f"{name!r}. Use estimate({name!r})."
             )
         if name not in self.names:
-            raise InvalidParameter(f"these trajectories have a Q: {name} is without one.")
-        confidence_bounds.enough(self.n)
-        seen = self.declared if rewards is None else rewards
-        least, greatest = confidence_bounds.reward_bounds(seen, self.rewards)
+            raise InvalidParameter(f"these trajectories have a Q; {name} uses none.")
+        confidence_bounds.require_two_episodes(self.n)
+        bounds = self.declared_rewards if rewards is None else rewards
+        smallest, largest = confidence_bounds.reward_bounds(bounds, self.rewards)
         if horizon is not None and self.lengths.max() > horizon:
             raise InvalidParameter(
                 f"Bernstein: horizon={horizon} is declared, but the log has an episode of "
                 f"{self.lengths.max():,} steps."
             )
-        total = confidence_bounds.most(self.gamma, horizon)
-        low, high = confidence_bounds.returns((least, greatest), total)
-        numbers = self.numbers(name)
-        if most_weight is not None:
-            W = _validate.positive("Bernstein", "most_weight", most_weight)
+        total = confidence_bounds.discounted_horizon(self.gamma, horizon)
+        low, high = confidence_bounds.return_bounds((smallest, largest), total)
+        values = self.episode_values(name)
+        if max_weight is not None:
+            W = _validate.positive("Bernstein", "max_weight", max_weight)
             logs = self.log_weights if name == "IS" else self.peaks
-            there = float(np.exp(min(LARGE, float(logs.max()))))
-            if there * (1 - 1e-12) > W:
+            observed = float(np.exp(min(LARGE, float(logs.max()))))
+            if observed * (1 - 1e-12) > W:
                 raise InvalidParameter(
-                    f"Bernstein: most_weight={W:g} is declared, but the log has an episode of "
-                    f"weight {there:.4g}."
+                    f"Bernstein: max_weight={W:g} is declared, but the log has an episode of "
+                    f"weight {observed:.4g}."
                 )
-            ends = confidence_bounds.bernstein(numbers, W * low, W * high, level)
+            ends = confidence_bounds.bernstein(values, W * low, W * high, level)
             return self._weighted(name, *ends, f"{level:.0%} empirical Bernstein")
-        bound, at = confidence_bounds.truncated(self.at_least(name, least, total), level, truncate)
+        shifted = self.shifted_values(name, smallest, total)
+        bound, at = confidence_bounds.truncated(shifted, level, truncate)
         how = f"{level:.0%} lower bound, empirical Bernstein, truncated at {at:.4g}"
         return self._weighted(name, bound + low, float("inf"), how)
 
-    def at_least(self, name: str, least: float, total: float) -> FloatArray:
-        """Return numbers ≥ 0 for each episode, [n], with mean V − min(0, least)·Σγ^t.
+    def shifted_values(self, name: str, smallest: float, total: float) -> FloatArray:
+        """Return values ≥ 0 per episode, [n], with mean V − min(0, smallest)·Σγ^t.
 
-        As if every reward were counted from the least there can be, on to the end of time: w_{T−1}
-        (G − least·Σγ^t), and Σ_t γ^t w_t(R_t − least) where the last weight stays after the end.
-        ``total`` is the Σγ^t that is possible.
+        Every reward is counted from the smallest possible one, for all time: w_{T−1}(G −
+        smallest·Σγ^t), and Σ_t γ^t w_t(R_t − smallest) where the last weight stays after the end.
+        ``total`` is the largest possible Σγ^t.
         """
-        shift = min(0.0, least)
+        shift = min(0.0, smallest)
         if name == "IS":
-            numbers = _times(self.log_weights, self.gains - shift * total)
+            values = _times(self.log_weights, self.returns - shift * total)
         else:
             steps = self.lengths.astype(np.float64)
             if self.gamma < 1.0:
                 steps = (1.0 - self.gamma**steps) / (1.0 - self.gamma)
             mass = self.mass + _times(self.log_weights, total - steps)
-            numbers = self.totals - shift * mass
-        return np.maximum(numbers, 0.0)
+            values = self.totals - shift * mass
+        return np.maximum(values, 0.0)
 
-    def _weighted(self, name: str, low: float, high: float, interval: str) -> Weighted:
+    def _weighted(self, name: str, low: float, high: float, interval: str) -> WeightedEstimate:
         value = self.value(name)
-        note = remarks(value, self.k_hat, self.n, self.estimated)
+        note = estimate_note(value, self.k_hat, self.n, self.estimated)
         if self.remark:
             note = self.remark if note == "ok" else f"{note}; {self.remark}"
-        return Weighted(
+        return WeightedEstimate(
             name=name, target=self.target, value=value, low=low, high=high, interval=interval,
             estimand=self.estimand, comparable=self.comparable, ess=self.ess,
             ess_by_step=self.ess_by_step, max_share=float(shares(self.log_weights).max()),
@@ -252,7 +254,7 @@ class Trajectories:
 
 
 def _times(log_weights: FloatArray, x: FloatArray) -> FloatArray:
-    """w·x from log w, infinite only where the product is."""
+    """Return w·x from log w; infinite only where the product is."""
     with np.errstate(divide="ignore", over="ignore"):
         large = np.copysign(np.exp(log_weights + np.log(np.abs(x))), x)
     return np.where(log_weights > LARGE, large, np.exp(np.minimum(log_weights, LARGE)) * x)

@@ -1,10 +1,10 @@
-"""What all estimators have in common: ``fit``, ``partial_fit``, ``predict`` and ``value``."""
+"""`Estimator`: the common interface, ``fit``, ``partial_fit``, ``predict`` and ``value``."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,25 +14,17 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.evaluation.estimator_params import Parameterised
-from saddleback.evaluation.lstd_solve import Range
 from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
-from saddleback.rules import Expected, GRetrace, NoTrace, Rule, Saddle, require_rule
-from saddleback.system import System
-
-HUGE = 1e12
-"""Beyond this an iteration has diverged."""
-
-ONE_STEP = Rule(NoTrace(), Saddle(), Expected())
-"""What FQE iterates: action values, looking one step ahead."""
+from saddleback.rules import GRetrace, Rule, require_rule
 
 DEFAULT = GRetrace(0.5)
-"""Rule solved for by default; docs/evaluate/estimators.md has the measurements behind it."""
+"""The default rule; docs/logs.md has the measurements behind it."""
 
 
 def default_rule() -> Rule:
-    """Return the rule that is used if none is named: a bounded trace, Retrace(0.5).
+    """Return the default rule, which has a bounded trace: Retrace(0.5).
 
     Examples
     --------
@@ -46,44 +38,44 @@ def default_rule() -> Rule:
 class Estimator(Parameterised, ABC):
     """The value of a target policy, learned from a log: Q(s,a) = φ(s,a)ᵀθ, V̂ = start_ᵀθ.
 
-    Estimators keep scikit-learn's conventions: ``sklearn.base.clone``, `get_params`, `set_params`
-    and pickling work as they do there.
+    Estimators follow scikit-learn's conventions: ``sklearn.base.clone``, `get_params`, `set_params`
+    and pickling work as usual.
 
     Parameters
     ----------
     target
-        π, however it is given; see `saddleback.log.as_target`.
+        The target policy π, in any form that `saddleback.log.as_target` accepts.
     features, shared
-        Features of an observation; ``shared`` adds a copy of each that all actions share.
+        Features of an observation; ``shared`` adds a copy of each shared by all actions.
     gamma
         Discount.
     rule
-        Its trace and bootstrap say which equation is solved; `default_rule` if not given.
+        Its trace and bootstrap define the equation to solve; `default_rule` if not given.
     allow_uncovered
-        Warn rather than refuse where π takes actions that the log never takes.
+        Warn, rather than fail, on actions of π that the log never takes.
     threads
-        Threads to use; the result does not depend on them.
+        Number of threads; the result does not depend on it.
 
     Attributes
     ----------
     theta_
-        The weights that were learned, [p].
+        The learned weights, [p].
     start_
-        E_π φ over the start states of the log, [p].
+        Mean of E_π φ over the start states of the log, [p].
     statistics_
-        The sums over all logs so far.
+        The statistics of all logs so far.
     outcome_
-        ``"ok"``, or in a sentence what went wrong.
+        ``"ok"``, or a sentence on what went wrong.
     findings_
         Warnings about the log and the features.
 
     Examples
     --------
-    >>> from saddleback import collect, problems
+    >>> from saddleback import LSTD, collect, problems
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=100, rng=0)
-    >>> one = LSTD(target="pump:0.8", features=car.features, gamma=0.99)
-    >>> one.fit(log).outcome_, one.theta_.shape
+    >>> estimator = LSTD(target="pump:0.8", features=car.features, gamma=0.99)
+    >>> estimator.fit(log).outcome_, estimator.theta_.shape
     ('ok', (972,))
     """
 
@@ -108,27 +100,27 @@ class Estimator(Parameterised, ABC):
 
     @abstractmethod
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
-        """Set ``theta_`` and ``outcome_`` after ``statistics_`` has taken a log in."""
+        """Set ``theta_`` and ``outcome_``, after a log was added to ``statistics_``."""
 
     def fit(self, log: Any, progress: Progress | None = None) -> Self:
-        """Learn from a log, forgetting what was learned before."""
+        """Learn from a log, discarding earlier data."""
         self.statistics_ = self.theta_ = self.start_ = None
-        return self._take(log, True, progress)
+        return self._fit(log, True, progress)
 
     def partial_fit(self, chunk: Any, progress: Progress | None = None) -> Self:
-        """Learn from more of the log, whole episodes at a time, keeping what was learned."""
-        return self._take(chunk, self.theta_ is None, progress)
+        """Learn from more complete episodes, in addition to earlier data."""
+        return self._fit(chunk, self.theta_ is None, progress)
 
-    def _take(self, given: Any, fresh: bool, progress: Progress | None) -> Self:
-        log = given if isinstance(given, Log) else Log(given)
+    def _fit(self, data: Any, fresh: bool, progress: Progress | None) -> Self:
+        log = data if isinstance(data, Log) else Log(data)
         self._target = as_target(self.target, log)
         self._log = log.n_actions, log.dimensions
-        self._sum(log, part_of(progress, 0.0, 0.5))
+        self._add_statistics(log, part_of(progress, 0.0, 0.5))
         self._learn(log, fresh, part_of(progress, 0.5, 1.0))
         return self
 
-    def _sum(self, log: Log, progress: Progress | None) -> None:
-        """Add the sums of a log to those so far."""
+    def _add_statistics(self, log: Log, progress: Progress | None) -> None:
+        """Add the statistics of a log to those so far."""
         sums = Statistics.of(
             log, self.chosen, self.target, features=self.features, gamma=self.gamma,
             shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered,
@@ -145,20 +137,20 @@ class Estimator(Parameterised, ABC):
     @property
     def _weights(self) -> FloatArray:
         if self.theta_ is None:
-            raise Undefined(f"{type(self).__name__} has not learned anything yet: call fit(log).")
+            raise Undefined(f"{type(self).__name__} is not fitted yet: call fit(log).")
         return self.theta_
 
     def predict(self, observations: ArrayLike, actions: ArrayLike | None = None) -> FloatArray:
-        """Q^π of observations [n, d]: of all actions [n, K], or of those given [n].
+        """Q^π of observations [n, d]: for all actions [n, K], or for the given actions [n].
 
         For rules that learn state values, V^π [n].
         """
         theta = self._weights
-        given = _validate.floats("observations", observations)
-        _validate.shape("observations", given, ("n", self._log[1]))
-        _validate.finite("observations", given)
+        states = _validate.floats("observations", observations)
+        _validate.shape("observations", states, ("n", self._log[1]))
+        _validate.finite("observations", states)
         copies = copies_of(self._log[0], self.chosen.values, self.shared)
-        which, size = self.features.encode(given)
+        which, size = self.features.encode(states)
         weights = theta.reshape(-1, copies.shape[1])[which]
         if size is not None:
             weights = weights * size[:, :, None]
@@ -168,152 +160,22 @@ class Estimator(Parameterised, ABC):
         if actions is None:
             return np.asarray(values)
         chosen = np.asarray(actions)
-        if chosen.shape != (len(given),) or chosen.dtype.kind not in "iu":
+        if chosen.shape != (len(states),) or chosen.dtype.kind not in "iu":
             raise InvalidParameter(
-                f"actions must be one whole number for each of {len(given)} observations."
+                f"actions must be one integer for each of {len(states)} observations."
             )
         for action in chosen[(chosen < 0) | (chosen >= self._log[0])][:1]:
             raise InvalidParameter(f"action {action} is not one of 0 … {self._log[0] - 1}.")
-        return np.asarray(values[np.arange(len(given)), chosen])
+        return np.asarray(values[np.arange(len(states)), chosen])
 
     def value(self, observations: ArrayLike | None = None) -> float:
         """V^π: the mean over the log's start states, or over given observations [n, d]."""
         if observations is None:
             return float(self._weights @ np.asarray(self.start_))
-        given = _validate.floats("observations", observations)
-        if not len(given):
-            raise InvalidParameter("value: there are no observations to average over.")
-        values = self.predict(given)
+        states = _validate.floats("observations", observations)
+        if not len(states):
+            raise InvalidParameter("value: no observations to average over.")
+        values = self.predict(states)
         if values.ndim == 1:
             return float(values.mean())
-        return float((self._target.at(given, self._log[0]) * values).sum(axis=1).mean())
-
-
-@dataclass(eq=False, kw_only=True)
-class LSTD(Estimator):
-    """The fixed point Âθ + b̂ = 0 of a rule, in closed form: LSTD(λ) with any trace.
-
-    No step size to choose, one pass over the log. ``ridge`` η solves with Â − η·diag M̂ instead.
-
-    Examples
-    --------
-    >>> from saddleback import problems
-    >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=1000, rng=0)
-    >>> found = LSTD(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
-    >>> found.outcome_, round(found.value(), 1), found.predict([[-0.5, 0.0]]).round(0)
-    ('ok', -77.5, array([[-78., -77., -71.]]))
-    """
-
-    ridge: float = 0.0
-
-    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
-        assert self.statistics_ is not None
-        system = self.statistics_.system()
-        found = Range(system.M).solve(system.A, system.b, self.ridge)
-        self.theta_, self.outcome_ = found.theta, found.outcome
-
-
-@dataclass(eq=False, kw_only=True)
-class FQE(Estimator):
-    """Fitted Q evaluation with linear features: regress on one's own prediction, again and again.
-
-        θ_{k+1} = (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ_k),   Ĉ = mean of γ'φ_t b_tᵀ = Â + M̂ at λ = 0
-
-    It tends to the fixed point of LSTD(0) if the spectral radius of the iteration is below 1, and
-    diverges if it is above, though that fixed point exists; ``outcome_`` says which.
-
-    Attributes
-    ----------
-    radius_
-        That spectral radius.
-    iterations_
-        How many iterations were made.
-    distance_
-        Relative distance of the predictions to those of the fixed point.
-
-    Examples
-    --------
-    >>> from saddleback import problems
-    >>> from saddleback.log import collect
-    >>> car = problems.mountain_car()
-    >>> log = collect(car, episodes=200, rng=0)
-    >>> found = FQE(target="pump:0.8", features=car.features, gamma=0.99).fit(log)
-    >>> found.outcome_, found.distance_ < 1e-6
-    ('ok', True)
-    """
-
-    ridge: float = 0.0
-    iterations: int = 10_000
-    tolerance: float = 1e-9
-    radius_: float = field(default=float("nan"), init=False, repr=False)
-    iterations_: int = field(default=0, init=False, repr=False)
-    distance_: float = field(default=float("nan"), init=False, repr=False)
-
-    @property
-    def chosen(self) -> Rule:
-        """One step is all that is looked ahead."""
-        if self.rule is not None:
-            raise InvalidParameter(f"FQE looks one step ahead and takes no rule, got {self.rule}.")
-        return ONE_STEP
-
-    def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
-        assert self.statistics_ is not None
-        found = iterate_q(self.statistics_.system(), self.ridge, self.iterations, self.tolerance)
-        self.theta_, self.outcome_ = found.theta, found.outcome
-        self.radius_, self.iterations_ = found.radius, found.iterations
-        self.distance_ = found.distance
-
-
-class Iterated(NamedTuple):
-    """What came of iterating: see the attributes of `FQE`."""
-
-    theta: FloatArray
-    outcome: str
-    radius: float
-    iterations: int
-    distance: float
-
-
-def iterate_q(
-    system: System, ridge: float = 0.0, iterations: int = 10_000, tolerance: float = 1e-9
-) -> Iterated:
-    """Iterate θ ← (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ) from 0 on a system without a trace; see `FQE`."""
-    most = _validate.count("FQE", "iterations", iterations)
-    _validate.positive("FQE", "tolerance", tolerance)
-    span = Range(system.M)
-    G, g = span.iteration(system.A, system.b, ridge)
-    radius = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
-    exact = span.solve(system.A, system.b, ridge)
-    y, size, k, moved = np.zeros(len(g)), 0.0, 0, np.inf
-    while k < most:
-        k += 1
-        before, y = y, G @ y + g
-        size = float(np.abs(y).max(initial=0.0))
-        moved = float(np.abs(y - before).max(initial=0.0))
-        if not size < HUGE or moved <= tolerance * size:
-            break
-    theta = span.back(y)
-    gap = distance(theta, exact.theta, system.M)
-    outcome = "ok"
-    if not size < HUGE or radius >= 1.0:
-        fixed = "exists" if exact.outcome == "ok" else "is not unique"
-        outcome = (
-            f"diverges: the spectral radius of the iteration is {radius:.4g} >= 1, though the "
-            f"fixed point {fixed}: use LSTD."
-        )
-    elif moved > tolerance * size:
-        outcome = (
-            f"not converged after {k:,} iterations (radius {radius:.6g}); {gap:.2g} from the fixed "
-            "point. Use LSTD, or more iterations."
-        )
-    return Iterated(theta, outcome, radius, k, gap)
-
-
-def distance(theta: FloatArray, other: FloatArray, M: FloatArray) -> float:
-    """‖Φ(θ − θ')‖ / ‖Φθ'‖ over the rows of a log, from M."""
-    gap = theta - other
-    with np.errstate(over="ignore", invalid="ignore"):
-        whole, part = float(other @ M @ other), float(gap @ M @ gap)
-    return float(np.sqrt(part / whole)) if whole > 0 else float(np.sqrt(max(part, 0.0)))
+        return float((self._target.at(states, self._log[0]) * values).sum(axis=1).mean())

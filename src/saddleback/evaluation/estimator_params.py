@@ -1,4 +1,4 @@
-"""Parameters of an estimator by name, as scikit-learn has them; it need not be installed."""
+"""Parameters of an estimator by name, compatible with scikit-learn (which is not required)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from saddleback import _registry
 
 
 class Parameterised:
-    """A dataclass whose fields with ``init`` are its parameters; all others come of fitting."""
+    """A dataclass whose ``init`` fields are its parameters; other fields are set by fitting."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -22,7 +22,7 @@ class Parameterised:
         Parameters
         ----------
         deep
-            Makes no difference: it is there for scikit-learn.
+            Ignored; accepted for compatibility with scikit-learn.
 
         Examples
         --------
@@ -33,15 +33,15 @@ class Parameterised:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Change parameters by name; what was learned stays until the next ``fit``.
+        """Change parameters by name; learned attributes stay until the next ``fit``.
 
         Examples
         --------
         >>> from saddleback import LSTD, features
-        >>> one = LSTD(target="uniform", features=features.OneHot(2), gamma=0.9)
-        >>> one.set_params(ridge=0.1).ridge
+        >>> estimator = LSTD(target="uniform", features=features.OneHot(2), gamma=0.9)
+        >>> estimator.set_params(ridge=0.1).ridge
         0.1
-        >>> one.set_params(rigde=0.1)
+        >>> estimator.set_params(rigde=0.1)
         Traceback (most recent call last):
         ...
         saddleback.errors.InvalidParameter: LSTD: unknown parameter 'rigde'. Did you mean 'ridge'?
@@ -53,10 +53,10 @@ class Parameterised:
         return self
 
     def __sklearn_clone__(self) -> Self:
-        """Return an estimator with the same parameters that has learned nothing.
+        """Return an unfitted estimator with the same parameters.
 
-        They are shared, since none is changed by fitting and a classifier that is the target must
-        stay fitted; a random generator, which is changed, is copied.
+        The parameters are shared, not copied: fitting does not change them, and a classifier used
+        as the target must stay fitted. A random generator, which fitting changes, is copied.
         """
         return type(self)(
             **{

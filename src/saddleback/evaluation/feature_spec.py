@@ -1,4 +1,4 @@
-"""Features by name, for the command line: fitted to the range of a log's observations."""
+"""Features from a text such as ``"tiles:8x4"``, scaled to the range of a log's observations."""
 
 from __future__ import annotations
 
@@ -14,64 +14,67 @@ from saddleback.features import RBF, Custom, Features, Fourier, Identity, OneHot
 from saddleback.log import Log, LogSummary
 from saddleback.log.named_columns import with_columns
 
-MOST = 3000
-"""Features that are taken without asking, over all actions, where tiles are hashed."""
+DEFAULT_SIZE = 3000
+"""Largest default number of features over all actions; beyond it tiles are hashed."""
 
 NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
 
 
-def features_of(
+def parse_features(
     spec: str | None,
     log: Log,
     card: LogSummary | None,
     low: FloatArray | None = None,
     high: FloatArray | None = None,
 ) -> Features:
-    """Build features from a few words.
+    """Build features from a text.
 
         tiles:BINSxTILINGS   hash:SIZE   rbf:ABOUT   fourier:ORDER   polynomial:DEGREE
         states[:N]   given   module.py:name
 
-    Without words: ``given`` for ``phi_…`` columns, ``states`` for one column of whole numbers,
-    ``tiles:8x8`` where these are at most 3000 features over all actions, else ``hash`` with as
-    many, 64 to an action at least. The box is the range of the log unless it is given. The card may
-    be None if `boxed`.
+    By default: ``given`` for ``phi_…`` columns, ``states`` for one column of integers,
+    ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise ``hash`` with 3000
+    in total, and at least 64 per action. The box is the range of the log unless given. The card may
+    be None if `box_known`.
 
     Examples
     --------
     >>> from saddleback import problems
     >>> from saddleback.log import collect
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
-    >>> features_of("fourier:3", log, log.summary(), np.array([-1.2, -0.07]), np.array([0.6, 0.07]))
+    >>> low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
+    >>> parse_features("fourier:3", log, log.summary(), low, high)
     Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
     """
-    words = spec or _usual(log, card)  # type: ignore[arg-type]
-    kind, _, rest = words.partition(":")
+    spec = spec or _default_spec(log, card)  # type: ignore[arg-type]
+    kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
-        return own_features(words, log)
+        return load_features(spec, log)
     _registry.check_name("features", kind, NAMES)
     if kind == "given":
         return Identity(log.dimensions)
     if kind == "states":
-        return OneHot(_whole(words, rest, 0 if card is None else int(card.high[0]) + 1))
-    least = card.low if low is None and card is not None else low
-    most = card.high if high is None and card is not None else high
-    assert least is not None
-    assert most is not None
+        return OneHot(_positive_int(spec, rest, 0 if card is None else int(card.high[0]) + 1))
+    lower = card.low if low is None and card is not None else low
+    upper = card.high if high is None and card is not None else high
+    assert lower is not None
+    assert upper is not None
     if low is None and high is None:
-        most = np.where(most > least, most, least + 1.0)
-    box: dict[str, Any] = {"low": tuple(least.tolist()), "high": tuple(most.tolist())}
+        upper = np.where(upper > lower, upper, lower + 1.0)
+    box: dict[str, Any] = {"low": tuple(lower.tolist()), "high": tuple(upper.tolist())}
     if kind == "tiles":
         bins, _, tilings = rest.partition("x")
-        return Tiles(**box, bins=_whole(words, bins, 8), tilings=_whole(words, tilings, 8))
+        return Tiles(
+            **box, bins=_positive_int(spec, bins, 8), tilings=_positive_int(spec, tilings, 8)
+        )
     if kind == "hash":
-        return Tiles(**box, bins=8, tilings=8, table=_whole(words, rest, 4096))
+        return Tiles(**box, bins=8, tilings=8, table=_positive_int(spec, rest, 4096))
     if kind == "rbf":
-        about = _whole(words, rest, 100)
+        about = _positive_int(spec, rest, 100)
         return RBF(**box, centres=max(2, int(about ** (1 / log.dimensions) + 1e-9)))
     if kind == "fourier":
-        return Fourier(**box, order=_whole(words, rest, 3))
-    return Polynomial(**box, degree=_whole(words, rest, 2))
+        return Fourier(**box, order=_positive_int(spec, rest, 3))
+    return Polynomial(**box, degree=_positive_int(spec, rest, 2))
 
 
 def as_features(
@@ -81,7 +84,7 @@ def as_features(
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
 ) -> Features:
-    """Return features however they are given: as an object, a function, a text, or not at all.
+    """Return features given as an object, a function, a text, or None for the default.
 
     Examples
     --------
@@ -90,20 +93,20 @@ def as_features(
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
     >>> as_features("polynomial:2", log, log.summary(), [-1.2, -0.07], [0.6, 0.07]).size
     9
-    >>> as_features(lambda seen: seen**2, log, None).size
+    >>> as_features(lambda states: states**2, log, None).size
     2
     """
     if features is None or isinstance(features, str):
-        return features_of(
+        return parse_features(
             features, log, card, _corner("low", low, log), _corner("high", high, log)
         )
     for name, corner in (("low", low), ("high", high)):
         if corner is not None:
             raise InvalidParameter(
-                f'{name} is the box of features that are given as a text, such as "tiles:8x4"; '
-                "these have their own."
+                f'{name} is the box of features given as a text, such as "tiles:8x4"; these '
+                "features have their own."
             )
-    return given_features(features, log, "features")
+    return wrap_features(features, log, "features")
 
 
 def _corner(name: str, given: ArrayLike | None, log: Log) -> FloatArray | None:
@@ -114,18 +117,18 @@ def _corner(name: str, given: ArrayLike | None, log: Log) -> FloatArray | None:
     _validate.finite(name, corner)
     if corner.shape != (log.dimensions,):
         raise InvalidParameter(
-            f"{name} has {corner.size} numbers for observations of {log.dimensions} entries."
+            f"{name} has {corner.size} numbers, but observations have {log.dimensions} entries."
         )
     return corner
 
 
-def boxed(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
-    """Whether features can be built without knowing the range of the log.
+def box_known(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
+    """Whether features can be built without the range of the log.
 
     Examples
     --------
-    >>> boxed("tiles:8x4", None, None), boxed("states:16", None, None), boxed("states", None, None)
-    (False, True, False)
+    >>> [box_known(spec, None, None) for spec in ("tiles:8x4", "states:16", "states")]
+    [False, True, False]
     """
     kind, _, rest = spec.partition(":")
     if kind == "states":
@@ -133,53 +136,53 @@ def boxed(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
     return kind == "given" or kind.endswith(".py") or (low is not None and high is not None)
 
 
-def _usual(log: Log, card: LogSummary) -> str:
+def _default_spec(log: Log, card: LogSummary) -> str:
     if log.roles.are_features:
         return "given"
     low, high = card.low, card.high
     if log.dimensions == 1 and low[0] >= 0 and (low % 1 == 0).all() and (high % 1 == 0).all():
-        seen = next(log.segments()).observations
-        if (seen % 1 == 0).all():
+        states = next(log.segments()).observations
+        if (states % 1 == 0).all():
             return "states"
-    each = MOST // log.n_actions
-    return "tiles:8x8" if 8 * 9**log.dimensions <= each else f"hash:{max(64, each)}"
+    per_action = DEFAULT_SIZE // log.n_actions
+    return "tiles:8x8" if 8 * 9**log.dimensions <= per_action else f"hash:{max(64, per_action)}"
 
 
-def _whole(words: str, text: str, default: int) -> int:
+def _positive_int(spec: str, text: str, default: int) -> int:
     if not text:
         return default
     if not text.isdecimal() or int(text) < 1:
         raise InvalidParameter(
-            f"features {words!r}: {text!r} is not a whole number >= 1. Write tiles:8x4, hash:4096, "
+            f"features {spec!r}: {text!r} is not an integer >= 1. Write tiles:8x4, hash:4096, "
             "rbf:200, fourier:3, polynomial:2, states:16, given, or module.py:function."
         )
     return int(text)
 
 
-def own_features(words: str, log: Log) -> Features:
-    """Return features ``module.py:name``: an object like ours, or a function of observations."""
-    return given_features(load(words), log, f"features {words!r}")
+def load_features(spec: str, log: Log) -> Features:
+    """Return the features ``module.py:name``: a features object, or a function of observations."""
+    return wrap_features(load(spec), log, f"features {spec!r}")
 
 
-def given_features(given: Any, log: Log, name: str) -> Features:
-    """Return features that are an object like ours, or a function of observations."""
+def wrap_features(given: Any, log: Log, name: str) -> Features:
+    """Return a features object as it is, or wrap a function of observations."""
     if hasattr(given, "encode") and hasattr(given, "size") and not isinstance(given, type):
         features: Features = given
         return features
     if not callable(given) or isinstance(given, type):
         raise InvalidParameter(
-            f"{name}: it must be an object of saddleback.features, a function of observations, or "
-            f'a text such as "tiles:8x4" or "polynomial:2", got {given!r}.'
+            f"{name} must be an object of saddleback.features, a function of observations, or a "
+            f'text such as "tiles:8x4" or "polynomial:2", got {given!r}.'
         )
     given = with_columns(given, log.observation_names)
-    seen = next(log.segments()).observations[:2]
+    states = next(log.segments()).observations[:2]
     try:
-        shape = np.shape(given(seen))
+        shape = np.shape(given(states))
     except Exception as error:
         raise InvalidParameter(f"{name} failed: {type(error).__name__}: {error}") from error
-    if len(shape) != 2 or shape[0] != len(seen):
+    if len(shape) != 2 or shape[0] != len(states):
         raise InvalidParameter(
-            f"{name}: for observations of shape {list(seen.shape)} the function must "
-            f"return [{len(seen)}, size], got {list(shape)}."
+            f"{name}: for observations of shape {list(states.shape)} the function must "
+            f"return [{len(states)}, size], got {list(shape)}."
         )
     return Custom(given, int(shape[1]))

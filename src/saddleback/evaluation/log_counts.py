@@ -1,65 +1,140 @@
-"""`Tally`: counts that a verdict needs, kept with the sums of a log and added up like them."""
+"""Counts over a log: mergeable like its statistics, and the evidence behind a verdict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
-from saddleback.evaluation.policy_counts import Portrait
-from saddleback.log import Segment
+from saddleback.engine import count_calibration, count_policy, count_ratios
+from saddleback.log import Finding, Segment
 
 NEAR = 5
-"""Lengths just below the greatest with which it is compared."""
+"""Number of lengths below the maximum that it is compared with."""
+
+NEGLIGIBLE = 1e-6
+"""Share of π's probability on actions μ never takes that is attributed to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class PolicyCounts:
+    """Sums over the rows of a log for one target policy, by cell of the observation or in total.
+
+    Attributes
+    ----------
+    action_mass
+        Σπ by action, [K].
+    totals
+        Σ of π's entropy, number of greedy rows, and Σ of π's probability on actions with μ = 0,
+        [3].
+    ratios
+        Σ of x = π(1{A=a}/μ − 1), of x², of π²(1/μ − 1) where a was taken, and of π², [4, cells, K].
+    residuals
+        Σ of 1{A=a} − μ and of μ(1 − μ), where all of μ is known, [2, cells, K].
+    min_propensity
+        The smallest propensity with which each action was taken, [K]; infinite if never.
+    """
+
+    action_mass: FloatArray
+    totals: FloatArray
+    ratios: FloatArray
+    residuals: FloatArray
+    min_propensity: FloatArray
+
+    @classmethod
+    def empty(cls, n_actions: int, cells: int = 1) -> Self:
+        """Return counts of zero rows."""
+        K = n_actions
+        ratios, residuals = np.zeros((4, cells, K)), np.zeros((2, cells, K))
+        return cls(np.zeros(K), np.zeros(3), ratios, residuals, np.full(K, np.inf))
+
+    def add(self, piece: Segment, pi: FloatArray, cell: IntArray | None = None) -> None:
+        """Add the next piece, with π in all of its states [m, K], and the cell of each row."""
+        at = np.zeros(len(piece), dtype=np.int64) if cell is None else cell
+        mu = piece.tables.get("mu")
+        count_policy(pi, piece.states, self.action_mass, self.totals)
+        if piece.propensity is not None:
+            count_ratios(
+                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, piece.states, piece.actions,
+                piece.propensity, at, self.ratios, self.min_propensity, self.totals,
+            )  # fmt: skip
+        if mu is not None:
+            count_calibration(mu, piece.states, piece.actions, at, self.residuals)
+
+    @property
+    def entropy(self) -> float:
+        """Σ of π's entropy over the rows."""
+        return float(self.totals[0])
+
+    @property
+    def greedy_rows(self) -> float:
+        """Number of rows where one action has nearly all of π's probability."""
+        return float(self.totals[1])
+
+    @property
+    def uncovered_mass(self) -> float:
+        """Σ of π's probability on actions with μ = 0."""
+        return float(self.totals[2])
+
+    def merge(self, other: Self) -> Self:
+        """Return the counts of both logs together."""
+        return type(self)(
+            self.action_mass + other.action_mass,
+            self.totals + other.totals,
+            self.ratios + other.ratios,
+            self.residuals + other.residuals,
+            np.minimum(self.min_propensity, other.min_propensity),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LogCounts:
     """Counts over a log.
 
     Attributes
     ----------
     visits
-        Steps on which each feature was active, [p].
+        Number of steps on which each feature was active, [p].
     mass
-        For each target Σ|b| over the states that were led to, [T, p]: what it would do there.
+        For each target Σ|b| over the successor states, [T, p]: the features of its actions there.
     returns
-        Episodes that ended: how many, Σ and Σ² of their discounted returns, by block, [B, 3].
+        Terminated episodes by block, [B, 3]: number, Σ and Σ² of their discounted returns.
     rewards
-        Least and greatest reward, [2].
-    beyond
-        Σγ^T over the episodes that were cut short, [1].
+        Smallest and largest reward, [2].
+    truncated_weight
+        Σγ^T over truncated episodes, [1].
     lengths
-        Lengths of episodes that ended, and how many have each, [n, 2].
-    portraits
-        What each target would do on the rows.
+        Lengths of terminated episodes and the number of each, [n, 2].
+    by_target
+        Counts for each target policy.
     """
 
     visits: FloatArray
     mass: FloatArray
     returns: FloatArray
     rewards: FloatArray
-    beyond: FloatArray
+    truncated_weight: FloatArray
     lengths: IntArray
-    portraits: tuple[Portrait, ...]
+    by_target: tuple[PolicyCounts, ...]
 
-    def merge(self, other: Tally) -> Tally:
-        """Return the counts over both logs."""
+    def merge(self, other: LogCounts) -> LogCounts:
+        """Return the counts of both logs together."""
         low, high = np.minimum(self.rewards, other.rewards), np.maximum(self.rewards, other.rewards)
-        return Tally(
+        return LogCounts(
             self.visits + other.visits, self.mass + other.mass, self.returns + other.returns,
-            np.array([low[0], high[1]]), self.beyond + other.beyond,
-            counted(np.concatenate([self.lengths, other.lengths])),
-            tuple(map(Portrait.merge, self.portraits, other.portraits)),
+            np.array([low[0], high[1]]), self.truncated_weight + other.truncated_weight,
+            merge_lengths(np.concatenate([self.lengths, other.lengths])),
+            tuple(map(PolicyCounts.merge, self.by_target, other.by_target)),
         )  # fmt: skip
 
     @property
-    def limit(self) -> tuple[int, float]:
-        """The greatest length of episodes that ended, and what share of those piles up there.
+    def time_limit(self) -> tuple[int, float]:
+        """The maximum length of terminated episodes, and the share of them with that length.
 
-        Where lengths vary, and many more episodes have the very greatest one than those just below
-        it, a time limit was perhaps logged as an end; else the share is 0.
+        Where lengths vary and many more episodes have the maximum than lengths just below it, a
+        time limit may have been logged as termination; otherwise the share is 0.
         """
         ends = dict(self.lengths.tolist())
         longest = max(ends, default=0)
@@ -69,26 +144,26 @@ class Tally:
         return longest, ends[longest] / sum(ends.values())
 
 
-def counted(lengths: IntArray) -> IntArray:
-    """Add up pairs of length and number, [n, 2], so that each length is there once."""
+def merge_lengths(lengths: IntArray) -> IntArray:
+    """Merge pairs of length and count, [n, 2], so that each length occurs once."""
     values, where = np.unique(lengths[:, 0], return_inverse=True)
     count = np.bincount(where, lengths[:, 1], len(values)).astype(np.int64)
     return np.column_stack([values, count])
 
 
-class Ends:
-    """Returns and lengths of episodes, as consecutive pieces come."""
+class EpisodeEnds:
+    """Accumulates returns and lengths of episodes over consecutive pieces."""
 
     def __init__(self, gamma: float, blocks: int, task: bool) -> None:
         self._gamma, self._task = gamma, task
-        self.returns, self.beyond = np.zeros((blocks, 3)), np.zeros(1)
+        self.returns, self.truncated_weight = np.zeros((blocks, 3)), np.zeros(1)
         self.rewards = np.array([np.inf, -np.inf])
         self.lengths = np.zeros((0, 2), dtype=np.int64)
-        self._held = np.zeros(1)
-        self._block = np.zeros(1, dtype=np.int64)
+        self._open_return = np.zeros(1)
+        self._open_block = np.zeros(1, dtype=np.int64)
 
-    def add(self, piece: Segment, mine: IntArray) -> None:
-        """Take in the next piece, with the blocks of the episodes that begin."""
+    def add(self, piece: Segment, new_blocks: IntArray) -> None:
+        """Add the next piece, with the blocks of the episodes that begin in it."""
         rows = piece.rows
         if not len(rows):
             return
@@ -98,21 +173,68 @@ class Ends:
         first = bool(rows.starts[0])
         number = np.cumsum(rows.starts) - (1 if first else 0)
         power = self._gamma ** rows.position.astype(np.float64)
-        each = np.bincount(number, weights=power * rows.rewards)
-        block = mine if first else np.concatenate([self._block, mine])
+        returns = np.bincount(number, weights=power * rows.rewards)
+        block = new_blocks if first else np.concatenate([self._open_block, new_blocks])
         if not first:
-            each[0] += self._held[0]
+            returns[0] += self._open_return[0]
         last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
         over: BoolArray = rows.terminated[last] | (rows.truncated[last] & self._task)
-        here = np.append(np.ones(len(last) - 1, dtype=np.bool_), not piece.continues_in_next)
+        closed = np.append(np.ones(len(last) - 1, dtype=np.bool_), not piece.continues_in_next)
         if piece.continues_in_next:
-            self._held, self._block = np.asarray(each[-1:], dtype=np.float64), block[-1:]
-        done = np.flatnonzero(over & here)
-        for column, what in enumerate((np.ones_like(each), each, each**2)):
-            np.add.at(self.returns[:, column], block[done], what[done])
+            self._open_return, self._open_block = (
+                np.asarray(returns[-1:], dtype=np.float64),
+                block[-1:],
+            )
+        done = np.flatnonzero(over & closed)
+        for column, moment in enumerate((np.ones_like(returns), returns, returns**2)):
+            np.add.at(self.returns[:, column], block[done], moment[done])
         ended = rows.position[last[done]] + 1
         pairs = np.column_stack([ended, np.ones_like(ended)]).astype(np.int64)
-        self.lengths = counted(np.concatenate([self.lengths, pairs]))
-        cut = last[~over & here]
-        # One by one, so that it does not matter how the log comes in pieces.
-        self.beyond = np.cumsum(np.append(self.beyond, power[cut] * self._gamma))[-1:]
+        self.lengths = merge_lengths(np.concatenate([self.lengths, pairs]))
+        cut = last[~over & closed]
+        # One by one, so that the sum does not depend on how the log is divided into pieces.
+        self.truncated_weight = np.cumsum(
+            np.append(self.truncated_weight, power[cut] * self._gamma)
+        )[-1:]
+
+
+class ActionSupport:
+    """Accumulates π's probability on actions that μ does not take.
+
+    Where all of μ is known, state by state; otherwise on actions that no row of the log takes.
+    """
+
+    def __init__(self, name: str, actions: tuple[str, ...]) -> None:
+        self._name, self._actions = name, actions
+        self._rows = 0
+        self._never, self._taken = (np.zeros(len(actions)) for _ in range(2))
+        self._mass, self._where = (np.zeros(len(actions)) for _ in range(2))
+
+    def add(self, piece: Segment, pi: FloatArray, mu: FloatArray | None) -> None:
+        """Add the next piece."""
+        row_pi = pi[piece.states]
+        self._rows += len(row_pi)
+        self._taken += np.bincount(piece.actions, minlength=len(self._actions))
+        if mu is None:
+            self._mass += np.ones(len(row_pi)) @ row_pi
+            self._where += np.ones(len(row_pi)) @ (row_pi > 0)
+            return
+        if mu.min() > 0:
+            return
+        missing = (mu[piece.states] == 0) & (row_pi > 0)
+        self._never += np.where(missing, row_pi, 0.0).sum(axis=0)
+        self._where += missing.sum(axis=0)
+
+    def finding(self, allowed: bool) -> Finding | None:
+        """Return a warning or an error if some of π's probability is not covered."""
+        mass = self._never + np.where(self._taken == 0, self._mass, 0.0)
+        if not mass.sum() > NEGLIGIBLE * self._rows:
+            return None
+        worst = int(mass.argmax())
+        return Finding(
+            "W110" if allowed else "E110",
+            f"pi ({self._name}) puts mass on actions mu never takes: "
+            f"{mass.sum() / self._rows:.1%} of pi's probability (action "
+            f"{self._actions[worst]!r} in {int(self._where[worst]):,} rows). Ratio estimators are "
+            "biased; use DM only (allow_uncovered) or restrict pi.",
+        )

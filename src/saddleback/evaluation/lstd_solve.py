@@ -1,8 +1,8 @@
-"""Solving Âθ + b̂ = 0 from data: on the range of M̂, with least norm, and along a ridge path.
+"""Solving Âθ + b̂ = 0 from data: minimum-norm solutions on the range of M̂, with a ridge.
 
 Features of real data are never independent: some are never active, tilings sum to the same
-constant. So θ is sought in the span of the features that were met, in units of their sizes, where
-it has least norm ‖Sθ‖. With S = diag √M̂_ii and U an orthonormal basis of the range of S⁻¹M̂S⁻¹,
+constant. So θ is sought in the span of the active features, scaled by their sizes, with minimum
+norm ‖Sθ‖. With S = diag √M̂_ii and U an orthonormal basis of the range of S⁻¹M̂S⁻¹,
 
     θ = S⁻¹U y,    Uᵀ S⁻¹ (Â − η·diag M̂) S⁻¹ U y = −UᵀS⁻¹ b̂
 
@@ -30,8 +30,8 @@ SINGULAR = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """θ, and how it was come by.
+class LSTDSolution:
+    """Weights and solver outcome.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Solution:
     ridge
         η.
     outcome
-        ``"ok"``, or what stands in the way of a unique answer.
+        ``"ok"``, or why the solution is not unique.
     """
 
     theta: FloatArray
@@ -50,12 +50,12 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """The span of the features that a log has met.
+    """The span of the features that are active in a log.
 
     Examples
     --------
     >>> span = Range(np.diag([1.0, 0.0]))
-    >>> span.rank, span.idle
+    >>> span.rank, span.n_inactive
     (1, 1)
     >>> span.solve(np.diag([-0.5, 0.0]), np.array([1.0, 0.0])).theta
     array([2., 0.])
@@ -65,19 +65,19 @@ class Range:
 
     @cached_property
     def active(self) -> IntArray:
-        """Which features were active at all."""
+        """Indices of the features that are ever active."""
         return np.flatnonzero(np.diag(self.M) > 0).astype(np.int64)
 
     @property
-    def idle(self) -> int:
-        """How many never were."""
+    def n_inactive(self) -> int:
+        """Number of features that are never active."""
         return len(self.M) - len(self.active)
 
     @cached_property
     def _split(self) -> tuple[FloatArray, FloatArray]:
-        """Columns that span the range, S⁻¹U, and the eigenvalues of S⁻¹M̂S⁻¹ that go with them."""
+        """Columns spanning the range, S⁻¹U, and the corresponding eigenvalues of S⁻¹M̂S⁻¹."""
         if not len(self.active):
-            raise Undefined("no feature is ever active on this log: there is nothing to solve.")
+            raise Undefined("no feature is ever active on this log: nothing to solve.")
         size = np.sqrt(np.diag(self.M)[self.active])
         scaled = self.M[np.ix_(self.active, self.active)] / np.outer(size, size)
         values, vectors = scipy.linalg.eigh(
@@ -92,7 +92,7 @@ class Range:
 
     @property
     def condition(self) -> float:
-        """Condition of M̂ on the span, in units of feature size."""
+        """Condition number of M̂ on the span, scaled by feature sizes."""
         values = self._split[1]
         return float(values[-1] / values[0])
 
@@ -100,19 +100,19 @@ class Range:
     def inverse(self) -> FloatArray:
         """M̂⁺ on the span, S⁻¹U D⁻¹ UᵀS⁻¹, [p, p]."""
         basis, values = self._split
-        found = np.zeros_like(self.M)
-        found[np.ix_(self.active, self.active)] = (basis / values) @ basis.T
-        return found
+        inverse = np.zeros_like(self.M)
+        inverse[np.ix_(self.active, self.active)] = (basis / values) @ basis.T
+        return inverse
 
     @cached_property
-    def beyond(self) -> FloatArray:
-        """S⁻¹(1 − UUᵀ)S⁻¹, [p, p]: φᵀ·φ of it is how much of φ lies outside the span."""
+    def null_projector(self) -> FloatArray:
+        """P = S⁻¹(1 − UUᵀ)S⁻¹, [p, p]: φᵀPφ measures the part of φ outside the span."""
         size = np.sqrt(np.diag(self.M)[self.active])
         inside = size[:, None] * self._basis
-        found = np.zeros_like(self.M)
-        rest = np.eye(len(size)) - inside @ inside.T
-        found[np.ix_(self.active, self.active)] = rest / np.outer(size, size)
-        return found
+        projector = np.zeros_like(self.M)
+        outside = np.eye(len(size)) - inside @ inside.T
+        projector[np.ix_(self.active, self.active)] = outside / np.outer(size, size)
+        return projector
 
     @property
     def rank(self) -> int:
@@ -121,34 +121,34 @@ class Range:
 
     @property
     def note(self) -> str:
-        """What is missing of full rank, in words; empty if nothing is."""
-        counts = (("never active", self.idle), ("collinear", len(self.active) - self.rank))
-        missing = [(what, count) for what, count in counts if count]
+        """Why the features lack full rank, as text; empty if they do not."""
+        counts = (("never active", self.n_inactive), ("collinear", len(self.active) - self.rank))
+        missing = [(reason, count) for reason, count in counts if count]
         if not missing:
             return ""
-        (what, count), *others = missing
+        (reason, count), *others = missing
         more = "".join(f"; {number:,} {other}" for other, number in others)
         return (
-            f"{count:,} of {len(self.M):,} features {what}{more}: using the minimum-norm solution"
+            f"{count:,} of {len(self.M):,} features {reason}{more}: using the minimum-norm solution"
         )
 
-    def solve(self, A: FloatArray, b: FloatArray, ridge: float = 0.0) -> Solution:
-        """Return θ in the span with Âθ + b̂ = 0, or nearest to it."""
+    def solve(self, A: FloatArray, b: FloatArray, ridge: float = 0.0) -> LSTDSolution:
+        """Return θ in the span with Âθ + b̂ = 0, or the least-squares solution."""
         return self.factor(A, ridge).solve(b)
 
-    def factor(self, A: FloatArray, ridge: float = 0.0) -> Factored:
-        """Prepare to solve with Â − η·diag M̂, for several right-hand sides."""
+    def factor(self, A: FloatArray, ridge: float = 0.0) -> Factorisation:
+        """Factorise Â − η·diag M̂, to solve for several right-hand sides."""
         return self.factor_reduced(self.reduced(A), ridge)
 
-    def factor_reduced(self, reduced: FloatArray, ridge: float) -> Factored:
-        """The same, from Â in coordinates of the span."""
+    def factor_reduced(self, reduced: FloatArray, ridge: float) -> Factorisation:
+        """Factorise as `factor` does, from Â in coordinates of the span."""
         _validate.non_negative("solve", "ridge", ridge)
         if ridge:
             reduced = reduced - ridge * self._ridge
         lu, pivots, _ = scipy.linalg.lapack.dgetrf(reduced)
         norm = float(np.abs(reduced).sum(axis=0).max(initial=0.0))
         condition, _ = scipy.linalg.lapack.dgecon(lu, norm)
-        return Factored(self, reduced, lu, pivots, float(ridge), bool(condition > SINGULAR))
+        return Factorisation(self, reduced, lu, pivots, float(ridge), bool(condition > SINGULAR))
 
     def reduced(self, A: FloatArray) -> FloatArray:
         """Return a matrix in coordinates of the span."""
@@ -156,7 +156,7 @@ class Range:
 
     @cached_property
     def _ridge(self) -> FloatArray:
-        """Diag M̂ in coordinates of the span."""
+        """The matrix diag M̂ in coordinates of the span."""
         scale = np.diag(self.M)[self.active]
         return np.asarray((self._basis.T * scale) @ self._basis)
 
@@ -172,21 +172,21 @@ class Range:
         both = np.asarray(np.linalg.solve(left, right_side), dtype=np.float64)
         return both[:, :-1], both[:, -1]
 
-    def back(self, y: FloatArray) -> FloatArray:
-        """Return the weights that stand for coordinates y in the span."""
+    def expand(self, y: FloatArray) -> FloatArray:
+        """Return the weights with coordinates y in the span."""
         theta = np.zeros(len(self.M))
         theta[self.active] = self._basis @ y
         return theta
 
 
 @dataclass(frozen=True, eq=False)
-class Factored:
-    """Â − η·diag M̂ on the span, ready to be solved with.
+class Factorisation:
+    """LU factorisation of Â − η·diag M̂ on the span.
 
     Attributes
     ----------
     unique
-        Whether solutions are.
+        Whether the solution is unique.
     """
 
     span: Range
@@ -196,13 +196,13 @@ class Factored:
     ridge: float
     unique: bool
 
-    def solve(self, b: FloatArray) -> Solution:
-        """Return θ in the span with (Â − η·diag M̂)θ + b = 0, or nearest to it."""
+    def solve(self, b: FloatArray) -> LSTDSolution:
+        """Return θ in the span with (Â − η·diag M̂)θ + b = 0, or the least-squares solution."""
         theta, outcome = self._solve(b, transposed=False)
-        return Solution(theta, self.ridge, outcome)
+        return LSTDSolution(theta, self.ridge, outcome)
 
     def adjoint(self, x: FloatArray) -> FloatArray:
-        """Return u in the span with (Â − η·diag M̂)ᵀu = x, or nearest to it."""
+        """Return u in the span with (Â − η·diag M̂)ᵀu = x, or the least-squares solution."""
         return self._solve(-x, transposed=True)[0]
 
     def _solve(self, b: FloatArray, transposed: bool) -> tuple[FloatArray, str]:
@@ -211,11 +211,19 @@ class Factored:
         if self.unique:
             pair = (self._lu, self._pivots)
             y = scipy.linalg.lu_solve(pair, right, trans=1 if transposed else 0, check_finite=False)
-            return span.back(y), "ok"
+            return span.expand(y), "ok"
         left = self._reduced.T if transposed else self._reduced
         least, _, rank, _ = np.linalg.lstsq(left, right, rcond=RTOL)
         outcome = (
             f"singular: rank {rank} of {span.rank}; neither θ nor its predictions are unique "
-            "(least norm given). A ridge would make them so."
+            "(minimum-norm solution used). A ridge makes them unique."
         )
-        return span.back(np.asarray(least, dtype=np.float64)), outcome
+        return span.expand(np.asarray(least, dtype=np.float64)), outcome
+
+
+def prediction_distance(theta: FloatArray, other: FloatArray, M: FloatArray) -> float:
+    """Return ‖Φ(θ − θ')‖ / ‖Φθ'‖ over the rows of a log, from M."""
+    gap = theta - other
+    with np.errstate(over="ignore", invalid="ignore"):
+        size, error = float(other @ M @ other), float(gap @ M @ gap)
+    return float(np.sqrt(error / size)) if size > 0 else float(np.sqrt(max(error, 0.0)))

@@ -1,4 +1,4 @@
-"""The second pass over a log: what each episode says of solutions that the first has found."""
+"""The second pass over a log: the influence of each episode on the solutions of the first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
 from saddleback.rules import Rule
 
-Look = Callable[[Segment, int, FloatArray, FloatArray], object]
-"""Shown a piece, the number of a target, its π in all states [m, K], and δ_t [n]."""
+PieceCallback = Callable[[Segment, int, FloatArray, FloatArray], object]
+"""Called with a piece, the index of a target, its π in all states [m, K], and δ_t [n]."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """What episodes say of a solution.
+class EpisodeScores:
+    """Scores of the episodes of a log for one solution.
 
     Attributes
     ----------
@@ -31,35 +31,34 @@ class Scored:
         V̂(S_0) of each episode, [n].
     score
         uᵀ(A_iθ̂ + b_i) of each episode, [n].
-    beyond
-        Σ_t γ^t δ_t of each episode, [n]; V̂(S_0) plus it is what was returned, if π is what was
-        done.
+    td_error_return
+        Σ_t γ^t δ_t of each episode, [n]; for the behaviour policy V̂(S_0) plus this is the return.
     """
 
     theta: FloatArray
     value: float
     first: FloatArray
     score: FloatArray
-    beyond: FloatArray
+    td_error_return: FloatArray
 
     @property
-    def each(self) -> FloatArray:
-        """How much each episode draws V̂, n times over, [n]; their mean is about 0."""
+    def influence(self) -> FloatArray:
+        """Influence of each episode on V̂, scaled by n, [n]; the mean is about 0."""
         return np.asarray(self.first - self.value - self.score)
 
 
-def direction(
+def solve_adjoint(
     sums: Statistics, rule: Rule | int, target: str | int, ridge: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return θ̂, x̄ and u, with Âᵀu = x̄ per episode."""
     per_episode = float(sums.steps.sum() / sums.episodes.sum())
     start = sums.start(target)
     solved = sums.solve(rule, target, ridge).theta
-    u = sums.factored(rule, target, ridge).adjoint(start / per_episode)
+    u = sums.factorised(rule, target, ridge).adjoint(start / per_episode)
     return solved, start, u
 
 
-def second_pass(
+def score_episodes(
     log: Log,
     sums: Statistics,
     policies: Sequence[Target],
@@ -67,17 +66,17 @@ def second_pass(
     features: Features,
     rule: Rule,
     ridge: float,
-    look: Look | None = None,
+    on_piece: PieceCallback | None = None,
     progress: Progress | None = None,
-) -> list[Scored]:
-    """Read a log once more, and score its episodes against the solution for each target."""
+) -> list[EpisodeScores]:
+    """Read a log once more, and score its episodes for the solution of each target."""
     setting = sums.setting
     copies = copies_of(log.n_actions, setting.values, setting.shared)
-    solved = [direction(sums, rule, each.name, ridge) for each in policies]
+    solved = [solve_adjoint(sums, rule, policy.name, ridge) for policy in policies]
     streamers = [LoggedStreamer(features, [rule], copies, setting.gamma) for _ in policies]
     scores = [InfluenceScores(theta, u, ridge) for theta, _, u in solved]
     firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
-    tables = [table for each in policies for table in each.tables]
+    tables = [table for policy in policies for table in policy.tables]
     for piece in log.segments(tables, progress):
         episode = np.cumsum(piece.rows.starts, dtype=np.int64)[piece.index]
         which, size = features.encode(piece.observations[piece.first_states])
@@ -86,12 +85,12 @@ def second_pass(
             stream = streamers[k](piece, pi, *policy.behaviour(piece))[0]
             deltas = scores[k].add(stream, piece.starts, episode, len(piece.first_states))
             weights = solved[k][0].reshape(-1, copies.shape[1])[which]
-            each = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1) @ copies.T
-            firsts[k].append((pi[piece.first_states] * each).sum(axis=1))
-            if look is not None:
-                look(piece, k, pi, deltas)
+            values = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1) @ copies.T
+            firsts[k].append((pi[piece.first_states] * values).sum(axis=1))
+            if on_piece is not None:
+                on_piece(piece, k, pi, deltas)
     return [
-        Scored(
+        EpisodeScores(
             theta,
             float(theta @ start),
             np.concatenate(first),

@@ -1,8 +1,8 @@
-"""A fixed data set as the terms of its sums: traces, differences and features, sparse.
+"""The samples of a fixed data set: traces, differences and features as sparse rows.
 
     Â = mean of e_t d_tᵀ,  d_t = γ'b_t − φ_t        b̂ = mean of R_t e_t        M̂ = mean of φ_t φ_tᵀ
 
-Kept as rows, the terms need memory for the entries of the traces, never p².
+Memory is needed for the entries of the traces, never for p² numbers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from saddleback._typing import FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine import Columns, Stream
 from saddleback.errors import InvalidParameter, InvalidShape
 
-MOST = 200_000_000
-"""Most entries that traces may hold: 2.4 GB, and as much again while solving."""
+MAX_ENTRIES = 200_000_000
+"""Largest number of trace entries: 2.4 GB, and the same again while solving."""
 NEGLIGIBLE = 1e-14
-"""Entries of a trace below this share of its largest are dropped."""
+"""Trace entries below this fraction of the largest are dropped."""
 
 
 class Table(NamedTuple):
-    """Sparse rows as kernels read them: ``value[first[t]:first[t+1]]`` at ``column[…]``."""
+    """Sparse rows in the layout of the kernels: ``value[first[t]:first[t+1]]`` at ``column[…]``."""
 
     first: OffsetArray
     column: IndexArray
@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples:
-    """The terms of the sums Â, b̂ and M̂, one row for each step.
+    """The terms of Â, b̂ and M̂, one row per step.
 
     Attributes
     ----------
@@ -88,36 +88,36 @@ class Samples:
         Parameters
         ----------
         stream
-            A checked `Stream`, or bare columns, which should begin with an episode.
+            A validated `Stream`, or raw columns, which must start at an episode boundary.
         p
-            Number of features, for bare columns.
+            Number of features, for raw columns.
         """
         if isinstance(stream, Stream):
             c, p = stream.columns, stream.p
         else:
             _validate.instance("Samples.of", "stream", stream, Columns)
             c, p = stream, _validate.count("Samples.of", "p", p)
-        phi = _table(c.phi_from, c.phi_index, c.phi_value, p)
-        b = _table(c.next_from, c.next_index, c.next_b, p)
+        phi = _sparse_rows(c.phi_from, c.phi_index, c.phi_value, p)
+        b = _sparse_rows(c.next_from, c.next_index, c.next_b, p)
         b.data *= np.repeat(c.discount, np.diff(b.indptr))
         first = np.zeros(len(c.reward) + 1, dtype=np.int64)
         c_w = c.decay, c.weight
         column, value = np.empty(0, dtype=np.uint32), np.empty(0)
-        total = _traces(*Table.of(phi), *c_w, p, MOST, first, column, value)
-        _afford(total)
+        total = _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
+        _check_memory(total)
         column, value = np.empty(total, dtype=np.uint32), np.empty(total)
-        _traces(*Table.of(phi), *c_w, p, MOST, first, column, value)
+        _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
         signed = column.view(np.int32) if p < 1 << 31 else column.astype(np.int64)
         e = csr_array((value, signed, first), shape=phi.shape)
         return cls(e, csr_array(b - phi), phi, c.reward)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Put samples of several logs together; each log's traces are its own."""
+        """Concatenate the samples of several logs; traces do not cross from one log to the next."""
         if not parts or len({part.phi.shape[1] for part in parts}) > 1:
             widths = [part.phi.shape[1] for part in parts]
             raise InvalidShape(f"Samples: parts must have the same features, got p = {widths}.")
-        _afford(sum(part.e.nnz for part in parts))
+        _check_memory(sum(part.e.nnz for part in parts))
         e, d, phi = (
             csr_array(vstack([getattr(part, name) for part in parts], format="csr"))
             for name in ("e", "d", "phi")
@@ -129,16 +129,16 @@ class Samples:
         return f"Samples(steps={steps}, p={p}, trace entries={self.e.nnz})"
 
 
-def _afford(entries: int) -> None:
-    if entries > MOST:
+def _check_memory(entries: int) -> None:
+    if entries > MAX_ENTRIES:
         raise InvalidParameter(
-            f"Samples: the traces hold more than {MOST} entries. Use a shorter λ, fewer steps at "
-            "a time, or the closed form (System.estimate), which does not keep traces."
+            f"Samples: the traces have more than {MAX_ENTRIES} entries. Use a smaller λ, fewer "
+            "steps at a time, or the closed form (System.estimate), which does not store traces."
         )
 
 
-def _table(first: OffsetArray, index: IndexArray, value: FloatArray, p: int) -> Any:
-    """Return columns of a stream as sparse rows, each index once."""
+def _sparse_rows(first: OffsetArray, index: IndexArray, value: FloatArray, p: int) -> Any:
+    """Return columns of a stream as sparse rows without duplicate indices."""
     begin, end = int(first[0]), int(first[-1])
     values = np.ones(end - begin) if len(value) == 1 else value[begin:end].copy()
     offsets = (first - first[0]).astype(np.int64)
@@ -161,7 +161,7 @@ def _traces(
     column: IndexArray,
     value: FloatArray,
 ) -> int:
-    """Fill the traces, or only ``first`` where there is no room; return how many entries."""
+    """Fill the traces, or only ``first`` if no space is given; return the number of entries."""
     e, touched, is_touched = np.zeros(p), np.zeros(p, dtype=np.int64), np.zeros(p, dtype=np.bool_)
     n, total = 0, 0
     for t in range(len(decay)):

@@ -1,9 +1,9 @@
-"""`Statistics`: the sums that a log is to linear evaluation, and that add up across logs.
+"""`Statistics`: the sufficient statistics of a log for linear evaluation, mergeable across logs.
 
     A = Σ_t e_t (γ'b_t − φ_t)ᵀ   b = Σ_t R_t e_t   M = Σ_t φ_t φ_tᵀ   x = Σ_episodes E_π φ(S_0, ·)
 
-for every rule and target policy, in one pass. A, b and x are kept in blocks of episodes, chosen by
-the episode's id: the blocks of two logs add up one by one, and their spread is that of the data.
+for every rule and target policy, in one pass. A, b and x are kept for blocks of episodes, assigned
+by episode id: blocks of two logs are added one by one, and their variation estimates the variance.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import numpy as np
 from saddleback._progress import Progress
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.log_counts import Tally
-from saddleback.evaluation.lstd_solve import Factored, Range, Solution
-from saddleback.evaluation.statistics_key import Setting
-from saddleback.evaluation.statistics_pass import accumulate
+from saddleback.evaluation.log_counts import LogCounts
+from saddleback.evaluation.lstd_solve import Factorisation, LSTDSolution, Range
+from saddleback.evaluation.statistics_key import StatisticsKey
+from saddleback.evaluation.statistics_pass import compute_statistics
 from saddleback.features import Features
 from saddleback.log import Finding, Log
 from saddleback.log.fingerprints import overlap
 from saddleback.rules import Importance, Rule, as_rules
 from saddleback.system import System
 
-UNMET = 0.001
-"""Share of the start features that may never have been active without a warning."""
+MAX_INACTIVE = 0.001
+"""Share of the start features that may be inactive in the log without a warning."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,9 +39,9 @@ class Statistics:
     Attributes
     ----------
     setting
-        What they are sums of: γ, rules, targets, features; equal for all that is merged.
+        What the sums were computed for: γ, rules, targets, features; must be equal to merge.
     A, b
-        For each target and rule, in that order, blocks [T, R, B, p, p] and [T, R, B, p].
+        By target, rule and block, [T, R, B, p, p] and [T, R, B, p].
     M
         Σφφᵀ, [p, p].
     starts
@@ -50,15 +50,15 @@ class Statistics:
         Transitions and episodes of each block, [B].
     squares
         Σρ² of the logged actions for each target, [T].
-    ids, prints, unfinished
-        For each episode its id and the fingerprint of its rows, and whether it simply stops and
-        may go on in another file.
-    tally
-        Counts that a verdict needs.
+    ids, fingerprints, unfinished
+        For each episode its id, the fingerprint of its rows, and whether it stops without an end
+        and may continue in another file.
+    counts
+        Counts that the verdict needs.
     estimated
         How propensities were estimated, if they were.
     findings
-        Warnings met on the way.
+        Warnings about the log.
 
     Examples
     --------
@@ -71,14 +71,14 @@ class Statistics:
     Statistics(6,142 steps, 50 episodes, p=150, 2 rules, 1 target)
     >>> half = [Log(log.data.filter(log.data["episode_id"].to_numpy() % 2 == k)) for k in (0, 1)]
     >>> one, other = (
-    ...     Statistics.of(each, [GES(0.0), GES(0.5)], "pump:0.8", features=tiles, gamma=0.99)
-    ...     for each in half
+    ...     Statistics.of(part, [GES(0.0), GES(0.5)], "pump:0.8", features=tiles, gamma=0.99)
+    ...     for part in half
     ... )
     >>> np.allclose(one.merge(other).system().A, sums.system().A)
     True
     """
 
-    setting: Setting
+    setting: StatisticsKey
     A: FloatArray
     b: FloatArray
     M: FloatArray
@@ -87,9 +87,9 @@ class Statistics:
     episodes: IntArray
     squares: FloatArray
     ids: OffsetArray
-    prints: OffsetArray
+    fingerprints: OffsetArray
     unfinished: BoolArray
-    tally: Tally
+    counts: LogCounts
     estimated: str | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -108,7 +108,7 @@ class Statistics:
         threads: int = 1,
         progress: Progress | None = None,
     ) -> Statistics:
-        """Read a log once and sum up.
+        """Compute the statistics of a log in one pass.
 
         Parameters
         ----------
@@ -119,54 +119,55 @@ class Statistics:
         targets
             A target policy (see `saddleback.log.as_target`), or several by name in a dict.
         features, shared
-            Features of an observation. For action values each comes once for each action, and with
-            ``shared`` once more for all of them.
+            Features of an observation. For action values there is one copy per action, and with
+            ``shared`` one more that all actions share.
         gamma
             Discount.
         blocks
-            In how many blocks of episodes sums are kept, for intervals.
+            Number of blocks of episodes, for intervals.
         allow_uncovered
-            Warn rather than refuse where π takes actions that the log never takes.
+            Warn, rather than fail, on actions of π that the log never takes.
         threads
-            Over how many threads to spread rules and targets; the result is the same to the bit.
+            Number of threads; the result is bit-identical for any number.
         """
         return cls(
-            **accumulate(
+            **compute_statistics(
                 log, as_rules(rules), targets, features=features, gamma=gamma, shared=shared,
                 blocks=blocks, allow_uncovered=allow_uncovered, threads=threads, progress=progress,
             )
         )  # fmt: skip
 
     def merge(self, other: Statistics) -> Statistics:
-        """Return the statistics of both logs together, refusing what does not belong together."""
-        self.setting.same(other.setting)
-        both = overlap((self.ids, self.prints), (other.ids, other.prints))
+        """Return the statistics of both logs together; raise if they cannot be merged."""
+        self.setting.check_equal(other.setting)
+        both = overlap((self.ids, self.fingerprints), (other.ids, other.fingerprints))
         if both:
             raise InvalidParameter(
                 f"merge: {both:,} episode{'s are' if both > 1 else ' is'} in both, row for row: "
-                "the same file twice, or files that overlap. Leave one of them out."
+                "the same file twice, or overlapping files. Leave one of them out."
             )
         for one, two in ((self, other), (other, self)):
-            torn = np.intersect1d(one.ids[one.unfinished], two.ids)
-            if len(torn):
+            split = np.intersect1d(one.ids[one.unfinished], two.ids)
+            if len(split):
+                several = len(split) > 1
                 raise InvalidParameter(
-                    f"merge: {len(torn):,} episode{'s' if len(torn) > 1 else ''} simply stop in "
-                    "one and go on in the other: split between files? Compute the statistics of "
-                    "both files together: saddleback stats ONE OTHER. If they are different "
-                    "episodes, give them different ids."
+                    f"merge: {len(split):,} episode{'s' if several else ''} without an end in one "
+                    f"continue{'' if several else 's'} in the other: split between files? Compute "
+                    "the statistics of both files together: saddleback stats ONE OTHER. If they "
+                    "are different episodes, give them different ids."
                 )
         return Statistics(
             self.setting, self.A + other.A, self.b + other.b, self.M + other.M,
             self.starts + other.starts, self.steps + other.steps, self.episodes + other.episodes,
             self.squares + other.squares, np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.prints, other.prints]),
-            np.concatenate([self.unfinished, other.unfinished]), self.tally.merge(other.tally),
+            np.concatenate([self.fingerprints, other.fingerprints]),
+            np.concatenate([self.unfinished, other.unfinished]), self.counts.merge(other.counts),
             self.estimated, tuple(dict.fromkeys(self.findings + other.findings)),
         )  # fmt: skip
 
     def system(self, rule: Rule | int = 0, target: str | int = 0) -> System:
         """Return the linear system of a rule and a target policy: means over transitions."""
-        t, r = self.place(rule, target)
+        t, r = self.index_of(rule, target)
         if (t, r) not in self._systems:
             n, M = int(self.steps.sum()), self.span.M
             A = self.A[t, r].sum(axis=0) / n
@@ -178,40 +179,43 @@ class Statistics:
     def _systems(self) -> dict[tuple[int, int], System]:
         return {}
 
-    def factored(self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0) -> Factored:
-        """Return the system of a rule and a target policy, ready to be solved with."""
-        pair = self.place(rule, target)
+    def factorised(
+        self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0
+    ) -> Factorisation:
+        """Return the factorised system of a rule and a target policy."""
+        pair = self.index_of(rule, target)
         if pair not in self._reduced:
             self._reduced[pair] = self.span.reduced(self.system(rule, target).A)
-        if (*pair, ridge) not in self._factored:
-            found = self.span.factor_reduced(self._reduced[pair], ridge)
-            self._factored[*pair, ridge] = found
-        return self._factored[*pair, ridge]
+        if (*pair, ridge) not in self._factorised:
+            self._factorised[*pair, ridge] = self.span.factor_reduced(self._reduced[pair], ridge)
+        return self._factorised[*pair, ridge]
 
-    def solve(self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0) -> Solution:
+    def solve(
+        self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0
+    ) -> LSTDSolution:
         """Return the fixed point of a rule for a target policy."""
-        return self.factored(rule, target, ridge).solve(self.system(rule, target).b)
+        return self.factorised(rule, target, ridge).solve(self.system(rule, target).b)
 
     @cached_property
     def _reduced(self) -> dict[tuple[int, int], FloatArray]:
         return {}
 
     @cached_property
-    def _factored(self) -> dict[tuple[int, int, float], Factored]:
+    def _factorised(self) -> dict[tuple[int, int, float], Factorisation]:
         return {}
 
     @cached_property
     def span(self) -> Range:
-        """The span of the features that were met."""
+        """The span of the active features."""
         return Range(self.M / int(self.steps.sum()))
 
     def start(self, target: str | int = 0) -> FloatArray:
-        """E_π φ over the start states of the log, [p]: θᵀ of it is the value of π there."""
-        t = self.place(0, target)[0]
+        """Mean x̄ of E_π φ over the start states of the log, [p]; θᵀx̄ is the value of π there."""
+        t = self.index_of(0, target)[0]
         return np.asarray(self.starts[t].sum(axis=0) / max(1, int(self.episodes.sum())))
 
-    def place(self, rule: Rule | int, target: str | int) -> tuple[int, int]:
-        """Return the numbers of a target and a rule."""
+    def index_of(self, rule: Rule | int, target: str | int) -> tuple[int, int]:
+        """Return the indices of a target and a rule."""
         names, rules = self.setting.targets, self.setting.rules
         if isinstance(target, str) and target not in names:
             raise InvalidParameter(f"no target {target!r} in these statistics: {', '.join(names)}.")
@@ -226,38 +230,38 @@ class Statistics:
         """The λ ceiling of importance traces for each target, 1/(γ√mean ρ²), [T]; NaN without μ."""
         mean = self.squares / self.steps.sum()
         with np.errstate(divide="ignore"):
-            found = 1.0 / (self.setting.gamma * np.sqrt(mean))
-        return np.where(self.squares > 0, found, np.nan)
+            ceilings = 1.0 / (self.setting.gamma * np.sqrt(mean))
+        return np.where(self.squares > 0, ceilings, np.nan)
 
     def warnings(self, rule: Rule) -> list[Finding]:
-        """What is to be said of an estimate with a rule, besides what the log itself has wrong."""
-        found = [*self.findings]
+        """Return the warnings about an estimate with a rule, after those about the log."""
+        findings = [*self.findings]
         if len(self.M):
             if self.span.note:
-                found.append(Finding("W171", self.span.note + "."))
-            idle = np.diag(self.M) == 0
+                findings.append(Finding("W171", self.span.note + "."))
+            inactive = np.diag(self.M) == 0
             for name, blocks in zip(self.setting.targets, self.starts, strict=True):
                 start = np.abs(blocks.sum(axis=0))
-                share = float(start[idle].sum() / max(start.sum(), 1e-300))
-                if share > UNMET:
-                    found.append(
+                share = float(start[inactive].sum() / max(start.sum(), 1e-300))
+                if share > MAX_INACTIVE:
+                    findings.append(
                         Finding(
                             "W172",
-                            f"{share:.1%} of what {name} does in the start states was never met in "
-                            "the log: it counts as worth 0.",
+                            f"{share:.1%} of the actions of {name} in the start states never occur "
+                            "in the log; their value is taken as 0.",
                         )
                     )
         lam = getattr(rule.trace, "lam", 0.0)
         for name, ceiling in zip(self.setting.targets, self.ceilings, strict=True):
             if isinstance(rule.trace, Importance) and lam > ceiling:
-                found.append(
+                findings.append(
                     Finding(
                         "W170",
                         f"lambda={lam:g} exceeds {ceiling:.2f}, above which the trace second "
                         f"moment grows without bound on this log (target {name}).",
                     )
                 )
-        return found
+        return findings
 
     @property
     def p(self) -> int:
@@ -265,13 +269,13 @@ class Statistics:
         return self.setting.p
 
     def __repr__(self) -> str:
-        def some(count: int, what: str) -> str:
-            return f"{count:,} {what}{'' if count == 1 else 's'}"
+        def plural(count: int, noun: str) -> str:
+            return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
         stamp = ", propensities estimated" if self.estimated else ""
         return (
-            f"Statistics({some(int(self.steps.sum()), 'step')}, "
-            f"{some(int(self.episodes.sum()), 'episode')}, p={self.p}, "
-            f"{some(len(self.setting.rules), 'rule')}, {some(len(self.setting.targets), 'target')}"
-            f"{stamp})"
+            f"Statistics({plural(int(self.steps.sum()), 'step')}, "
+            f"{plural(int(self.episodes.sum()), 'episode')}, p={self.p}, "
+            f"{plural(len(self.setting.rules), 'rule')}, "
+            f"{plural(len(self.setting.targets), 'target')}{stamp})"
         )

@@ -1,6 +1,6 @@
-"""Statistics on disk: plain arrays in one ``.npz`` file, and their setting in words.
+"""Statistics on disk: arrays in one ``.npz`` file, with their setting as JSON.
 
-Only features that were ever met are written, so a file is as large as what was seen.
+Only active features are written, so the size of a file depends on the data, not on p.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from typing import Any
 import numpy as np
 
 from saddleback import _npz, _validate
-from saddleback.evaluation.log_counts import Tally
-from saddleback.evaluation.policy_counts import Portrait
+from saddleback.evaluation.log_counts import LogCounts, PolicyCounts
 from saddleback.evaluation.statistics import Statistics
-from saddleback.evaluation.statistics_key import Setting
+from saddleback.evaluation.statistics_key import StatisticsKey
 from saddleback.log import Finding
 from saddleback.rules.serialization import rule_from_dict, rule_to_dict
 
-SCHEMA = 4
-"""Version of the layout of the file."""
+SCHEMA = 5
+"""Version of the file layout."""
 
-PLAIN = ("steps", "episodes", "squares", "ids", "prints", "unfinished")
-COUNTS = ("returns", "rewards", "beyond", "lengths")
-PORTRAIT = ("chances", "shape", "ratios", "known", "least")
+STATISTICS_ARRAYS = ("steps", "episodes", "squares", "ids", "fingerprints", "unfinished")
+COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths")
+POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
 
 
 def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
-    """Write statistics to a file, whole or not at all.
+    """Write statistics to a file, atomically.
 
     Examples
     --------
@@ -46,43 +45,44 @@ def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
     """
     _validate.instance("save_statistics", "sums", sums, Statistics)
     target = Path(path)
-    _npz.write(target, *_plain(sums), compress=False)
+    _npz.write(target, *_as_arrays(sums), compress=False)
     return target
 
 
 def packed_statistics(sums: Statistics) -> bytes:
-    """Return what `save_statistics` writes."""
+    """Return the bytes that `save_statistics` writes."""
     file = io.BytesIO()
-    _npz.pack(file, *_plain(sums), compress=False)
+    _npz.pack(file, *_as_arrays(sums), compress=False)
     return file.getvalue()
 
 
-def _plain(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return statistics as words and arrays."""
-    met = np.flatnonzero((np.diag(sums.M) > 0) | (sums.A != 0).any(axis=(0, 1, 2, 3)))
-    met = np.union1d(met, np.flatnonzero((sums.starts != 0).any(axis=(0, 1))))
-    met = np.union1d(met, np.flatnonzero((sums.tally.mass != 0).any(axis=0)))
-    arrays: dict[str, Any] = {name: getattr(sums, name) for name in PLAIN}
-    arrays |= {name: getattr(sums.tally, name) for name in COUNTS}
+def _as_arrays(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return statistics as a JSON header and arrays."""
+    active = np.flatnonzero((np.diag(sums.M) > 0) | (sums.A != 0).any(axis=(0, 1, 2, 3)))
+    active = np.union1d(active, np.flatnonzero((sums.starts != 0).any(axis=(0, 1))))
+    active = np.union1d(active, np.flatnonzero((sums.counts.mass != 0).any(axis=0)))
+    arrays: dict[str, Any] = {name: getattr(sums, name) for name in STATISTICS_ARRAYS}
+    arrays |= {name: getattr(sums.counts, name) for name in COUNT_ARRAYS}
     arrays |= {
-        name: np.array([getattr(each, name) for each in sums.tally.portraits]) for name in PORTRAIT
+        name: np.array([getattr(counts, name) for counts in sums.counts.by_target])
+        for name in POLICY_ARRAYS
     }
     arrays |= {
-        "visits": sums.tally.visits[met],
-        "mass": sums.tally.mass[:, met],
-        "met": met,
-        "A": sums.A[..., met[:, None], met],
-        "b": sums.b[..., met],
-        "M": sums.M[np.ix_(met, met)],
-        "starts": sums.starts[..., met],
+        "visits": sums.counts.visits[active],
+        "mass": sums.counts.mass[:, active],
+        "active": active,
+        "A": sums.A[..., active[:, None], active],
+        "b": sums.b[..., active],
+        "M": sums.M[np.ix_(active, active)],
+        "starts": sums.starts[..., active],
     }
-    words = {
+    header = {
         "schema": SCHEMA,
         "setting": asdict(sums.setting) | {"rules": [rule_to_dict(r) for r in sums.setting.rules]},
         "estimated": sums.estimated,
-        "findings": [(each.code, each.message) for each in sums.findings],
+        "findings": [(finding.code, finding.message) for finding in sums.findings],
     }
-    return words, arrays
+    return header, arrays
 
 
 def load_statistics(path: str | os.PathLike[str]) -> Statistics:
@@ -98,38 +98,42 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
     return _npz.read(path, SCHEMA, "statistics", _build)
 
 
-def _build(arrays: dict[str, Any], words: dict[str, Any]) -> Statistics:
-    given = words["setting"]
+def _build(arrays: dict[str, Any], header: dict[str, Any]) -> Statistics:
+    given = header["setting"]
     lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    setting = Setting(**(given | lists | {"rules": tuple(map(rule_from_dict, given["rules"]))}))
-    p, met = setting.p, arrays["met"]
+    setting = StatisticsKey(
+        **(given | lists | {"rules": tuple(map(rule_from_dict, given["rules"]))})
+    )
+    p, active = setting.p, arrays["active"]
     lead = (len(setting.targets), len(setting.rules), setting.blocks)
-    for name, expected in _shapes(setting, len(met), len(arrays["ids"])).items():
+    for name, expected in _shapes(setting, len(active), len(arrays["ids"])).items():
         _validate.shape(name, arrays[name], expected)
     A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
     starts, visits, mass = np.zeros((lead[0], lead[2], p)), np.zeros(p), np.zeros((lead[0], p))
-    A[..., met[:, None], met], b[..., met] = arrays["A"], arrays["b"]
-    M[np.ix_(met, met)], starts[..., met] = arrays["M"], arrays["starts"]
-    visits[met], mass[:, met] = arrays["visits"], arrays["mass"]
+    A[..., active[:, None], active], b[..., active] = arrays["A"], arrays["b"]
+    M[np.ix_(active, active)], starts[..., active] = arrays["M"], arrays["starts"]
+    visits[active], mass[:, active] = arrays["visits"], arrays["mass"]
     for name in ("A", "b", "M", "starts"):
         _validate.finite(name, arrays[name])
-    plain = {name: arrays[name] for name in PLAIN}
-    portraits = tuple(map(Portrait, *(arrays[name] for name in PORTRAIT)))
+    plain = {name: arrays[name] for name in STATISTICS_ARRAYS}
+    by_target = tuple(map(PolicyCounts, *(arrays[name] for name in POLICY_ARRAYS)))
     return Statistics(
         setting, A, b, M, starts, **plain,
-        tally=Tally(visits, mass, **{name: arrays[name] for name in COUNTS}, portraits=portraits),
-        estimated=words["estimated"],
-        findings=tuple(Finding(code, message) for code, message in words["findings"]),
+        counts=LogCounts(
+            visits, mass, **{name: arrays[name] for name in COUNT_ARRAYS}, by_target=by_target
+        ),
+        estimated=header["estimated"],
+        findings=tuple(Finding(code, message) for code, message in header["findings"]),
     )  # fmt: skip
 
 
-def _shapes(setting: Setting, met: int, episodes: int) -> dict[str, tuple[int | str, ...]]:
-    """Return the shape of each array."""
+def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[int | str, ...]]:
+    """Return the expected shape of each array, with p active features."""
     T, R, B, K = len(setting.targets), len(setting.rules), setting.blocks, len(setting.actions)
     return {
-        "A": (T, R, B, met, met), "b": (T, R, B, met), "M": (met, met), "starts": (T, B, met),
-        "visits": (met,), "mass": (T, met), "steps": (B,), "episodes": (B,), "squares": (T,),
-        "prints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
-        "beyond": (1,), "lengths": ("n", 2), "chances": (T, K), "shape": (T, 3),
-        "ratios": (T, 4, 1, K), "known": (T, 2, 1, K), "least": (T, K),
+        "A": (T, R, B, p, p), "b": (T, R, B, p), "M": (p, p), "starts": (T, B, p),
+        "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
+        "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
+        "truncated_weight": (1,), "lengths": ("n", 2), "action_mass": (T, K), "totals": (T, 3),
+        "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What statistics are statistics of; only those of one setting may be added."""
+"""The setting that statistics were computed for; only statistics of equal settings are merged."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from saddleback.rules import Rule
 
 
 @dataclass(frozen=True)
-class Setting:
-    """γ, rules, targets, features and all else that must agree before sums are added.
+class StatisticsKey:
+    """γ, rules, targets, features and every other setting that must agree before merging.
 
     Attributes
     ----------
     gamma, rules
         Discount, and the rules.
     targets, marks
-        Names of the target policies, and what tells them from others.
+        Names and fingerprints of the target policies.
     features
-        The features in words.
+        Description of the features.
     values, shared, p
-        Which values are learned, whether features are shared by actions, and their number.
+        Kind of values ("action" or "state"), whether actions share features, and the size of θ.
     actions, observation
         Names of the actions and of the entries of an observation.
     blocks
-        In how many blocks sums are kept.
+        Number of blocks of episodes.
     reading
-        How the log was read: what was dropped, raised or estimated, and what a time limit means.
+        How the log was read: rows dropped, propensities clipped or estimated, time limits.
     """
 
     gamma: float
@@ -60,12 +60,12 @@ class Setting:
         gamma: float,
         shared: bool,
         blocks: int,
-    ) -> Setting:
-        """Describe what is about to be summed, refusing features that do not fit."""
+    ) -> StatisticsKey:
+        """Return the setting; raise if the features do not fit the log."""
         discount = _validate.unit("Statistics", "gamma", gamma)
-        fit(log, features)
+        check_features(log, features)
         values = rules[0].values
-        names = [each.name for each in targets]
+        names = [target.name for target in targets]
         if len(set(names)) < len(names):
             raise InvalidParameter(f"target policies need different names, got {names}.")
         copies = copies_of(log.n_actions, values, shared).shape[1]
@@ -73,8 +73,8 @@ class Setting:
             gamma=discount,
             rules=tuple(rules),
             targets=tuple(names),
-            marks=tuple(each.fingerprint for each in targets),
-            features=describe(features),
+            marks=tuple(target.fingerprint for target in targets),
+            features=describe_features(features),
             values=values,
             shared=bool(shared),
             p=int(features.size * copies),
@@ -84,52 +84,53 @@ class Setting:
             reading=log.read_options,
         )
 
-    def same(self, other: Setting) -> None:
-        """Refuse another setting, naming the first difference."""
+    def check_equal(self, other: StatisticsKey) -> None:
+        """Raise if another setting differs, naming the first difference."""
         for name in self.__dataclass_fields__:
             one, two = getattr(self, name), getattr(other, name)
             if one != two:
                 raise InvalidParameter(
-                    f"merge: {WORDS.get(name, name)} differ: {_say(one)} and {_say(two)}. Only "
-                    "statistics of one setting add up; compute them again alike."
+                    f"merge: {FIELD_NAMES.get(name, name)} differ: {_format(one)} and "
+                    f"{_format(two)}. Only statistics with equal settings can be merged; recompute "
+                    "one of them."
                 )
 
 
-WORDS = {
+FIELD_NAMES = {
     "marks": "target policies",
     "observation": "observation columns",
     "reading": "ways of reading the log",
 }
 
 
-def fit(log: Log, features: Features) -> None:
-    """Refuse features that do not fit the observations of a log."""
+def check_features(log: Log, features: Features) -> None:
+    """Raise if features do not fit the observations of a log."""
     if not (hasattr(features, "encode") and hasattr(features, "size")):
         raise InvalidParameter(
             f"features must be Tiles, Fourier, … or Custom(function, size), got {features!r}."
         )
-    wanted = features.dimensions
-    if wanted not in (None, log.dimensions):
+    expected = features.dimensions
+    if expected not in (None, log.dimensions):
         listed = ", ".join(log.roles.observations)
         raise LogError(
             [
                 Finding(
                     "E140",
-                    f"obs has {log.dimensions} columns ({listed}), features expect {wanted}. "
+                    f"obs has {log.dimensions} columns ({listed}), features expect {expected}. "
                     "Choose columns: observations=[…].",
                 )
             ]
         )
 
 
-def describe(features: Any) -> str:
-    """Say which features these are, so that equal ones read alike."""
+def describe_features(features: Any) -> str:
+    """Return a description of features that is equal for equal features."""
     if not isinstance(features, Custom):
         return repr(features)
     return f"Custom({fingerprint(features.function)}, size={features.size})"
 
 
-def _say(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(str, value))})"
     return str(value)

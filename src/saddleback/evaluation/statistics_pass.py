@@ -1,4 +1,4 @@
-"""One pass over a log: everything that is summed up, for all rules and targets at once."""
+"""The first pass over a log: the statistics for all rules and targets at once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from saddleback.engine import (
     count_visits,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.action_support import Coverage
-from saddleback.evaluation.log_counts import Ends, Tally
-from saddleback.evaluation.policy_counts import Portrait
-from saddleback.evaluation.statistics_key import Setting
+from saddleback.evaluation.log_counts import ActionSupport, EpisodeEnds, LogCounts, PolicyCounts
+from saddleback.evaluation.statistics_key import StatisticsKey
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Segment, as_target
 from saddleback.log.diagnostics import raise_errors
@@ -35,11 +33,11 @@ from saddleback.rules import Rule
 from saddleback.rules.requirements import check_log_requirements
 from saddleback.system import LARGEST
 
-MEMORY = 8 * 2**30
-"""Most bytes of sums that are held."""
+MAX_BYTES = 8 * 2**30
+"""Largest size of the sums, in bytes."""
 
 
-def accumulate(
+def compute_statistics(
     log: Log,
     rules: Sequence[Rule],
     targets: Any,
@@ -55,24 +53,24 @@ def accumulate(
 ) -> dict[str, Any]:
     """Return the fields of `Statistics`.
 
-    With a ``sink``, which is handed the stream of the one rule and target, A, b and M are left out.
+    With a ``sink``, which receives the stream of the only rule and target, A, b and M are left out.
     """
     named = targets if isinstance(targets, Mapping) else {None: targets}
     if not named:
-        raise InvalidParameter("there is no target policy to evaluate: give at least one.")
+        raise InvalidParameter("no target policy to evaluate: give at least one.")
     policies = [as_target(given, log, name) for name, given in named.items()]
-    setting = Setting.of(log, rules, policies, features, gamma, shared, blocks)
+    setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, blocks)
     for rule in rules:
         check_log_requirements(
             rule, setting.values, propensity=bool(log.propensity), behaviour=log.has_full_behaviour
         )
     p = setting.p if sink is None else 0
-    _room(p, len(rules) * len(policies), setting.blocks)
+    _check_memory(p, len(rules) * len(policies), setting.blocks)
     shape = (len(policies), len(rules), setting.blocks, p)
     A, b, M = np.zeros((*shape, p)), np.zeros(shape), np.zeros((p, p))
-    tally = _Counts(setting, log.time_limit == "task", p)
-    each = [
-        _Target(log, policy, setting, features, A[t], b[t], M if t == 0 else M[:0], sink)
+    episodes = _EpisodeCounts(setting, log.time_limit == "task", p)
+    sums = [
+        _TargetSums(log, policy, setting, features, A[t], b[t], M if t == 0 else M[:0], sink)
         for t, policy in enumerate(policies)
     ]
     warnings: list[Finding] = []
@@ -80,90 +78,90 @@ def accumulate(
     with thread_pool(_validate.count("Statistics", "threads", threads)) as pool:
         pending: list[Future[None]] = []
         for piece in log.segments(tables, progress, warnings):
-            block, mine = tally.add(piece)
+            block, new_blocks = episodes.add(piece)
             work = [
                 job
-                for t, target in enumerate(each)
-                for job in target.add(piece, block, mine, None if t else tally.visits)
+                for t, target in enumerate(sums)
+                for job in target.add(piece, block, new_blocks, None if t else episodes.visits)
             ]
-            for job in pending:  # a piece is made ready while the one before it is summed up
+            for job in pending:  # a piece is prepared while the one before it is added
                 job.result()
             pending = [pool.submit(job) for job in work]
         for job in pending:
             job.result()
-    if setting.gamma == 1.0 and tally.cut:
-        raise_errors([missing_discount(tally.cut / tally.episodes.sum())])
-    uncovered = [target.coverage.finding(allow_uncovered) for target in each]
-    findings = [*warnings, *(found for found in uncovered if found is not None)]
+    if setting.gamma == 1.0 and episodes.cut:
+        raise_errors([missing_discount(episodes.cut / episodes.episodes.sum())])
+    uncovered = [target.support.finding(allow_uncovered) for target in sums]
+    findings = [*warnings, *(finding for finding in uncovered if finding is not None)]
     raise_errors(findings)
-    if not tally.steps.sum():
-        raise InvalidParameter("Statistics: the log has no transition that can be used.")
-    ids, prints, unfinished = tally.prints.arrays()
+    if not episodes.steps.sum():
+        raise InvalidParameter("Statistics: the log has no usable transition.")
+    ids, fingerprints, unfinished = episodes.prints.arrays()
     return {
         "setting": setting, "A": A, "b": b, "M": M,
-        "starts": np.array([target.starts for target in each]),
-        "steps": tally.steps, "episodes": tally.episodes,
-        "squares": np.array([target.squares for target in each]),
-        "ids": ids, "prints": prints, "unfinished": unfinished,
-        "tally": Tally(
-            tally.visits, np.array([target.mass for target in each]), tally.ends.returns,
-            tally.ends.rewards, tally.ends.beyond, tally.ends.lengths,
-            tuple(target.portrait for target in each),
+        "starts": np.array([target.starts for target in sums]),
+        "steps": episodes.steps, "episodes": episodes.episodes,
+        "squares": np.array([target.squares for target in sums]),
+        "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
+        "counts": LogCounts(
+            episodes.visits, np.array([target.mass for target in sums]), episodes.ends.returns,
+            episodes.ends.rewards, episodes.ends.truncated_weight, episodes.ends.lengths,
+            tuple(target.counts for target in sums),
         ),
         "estimated": log.estimated, "findings": tuple(findings),
     }  # fmt: skip
 
 
-class Blocks:
-    """Deals episodes into blocks by their ids, as consecutive pieces come."""
+class EpisodeBlocks:
+    """Assigns the episodes of consecutive pieces to blocks by their ids."""
 
     def __init__(self, count: int) -> None:
-        self._count, self._now = np.uint64(count), 0
+        self._count, self._open_block = np.uint64(count), 0
 
     def add(self, piece: Segment) -> tuple[IntArray, IntArray]:
         """Return the blocks of transitions, [n], and of the episodes that begin."""
-        mine = (piece.ids % self._count).astype(np.int64)
+        new_blocks = (piece.ids % self._count).astype(np.int64)
         number = np.cumsum(piece.rows.starts)[piece.index]
-        each = np.concatenate([[self._now], mine])[number]
-        self._now = int(mine[-1]) if len(mine) else self._now
-        return each, mine
+        blocks = np.concatenate([[self._open_block], new_blocks])[number]
+        self._open_block = int(new_blocks[-1]) if len(new_blocks) else self._open_block
+        return blocks, new_blocks
 
 
-def first_of_each(piece: Segment, numbers: IntArray) -> IntArray:
-    """Return the numbers of the first transition of each episode of a piece."""
+def first_of_episodes(piece: Segment, numbers: IntArray) -> IntArray:
+    """Return the entries of the first transition of each episode of a piece."""
     begins = piece.starts.copy()
     begins[:1] = True
     return numbers[begins]
 
 
-class _Counts:
-    """What does not depend on the target: episodes, their blocks, and how they end."""
+class _EpisodeCounts:
+    """Counts that do not depend on the target: episodes, their blocks and their ends."""
 
-    def __init__(self, setting: Setting, task: bool, p: int) -> None:
-        self.visits, self.ends = np.zeros(p), Ends(setting.gamma, setting.blocks, task)
+    def __init__(self, setting: StatisticsKey, task: bool, p: int) -> None:
+        self.visits, self.ends = np.zeros(p), EpisodeEnds(setting.gamma, setting.blocks, task)
         self.steps, self.episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
-        self.prints, self.cut, self._blocks = Fingerprints(), 0, Blocks(setting.blocks)
+        self.prints, self.cut, self._blocks = Fingerprints(), 0, EpisodeBlocks(setting.blocks)
 
     def add(self, piece: Segment) -> tuple[IntArray, IntArray]:
         """Return the blocks of the episodes with transitions, and of those that begin."""
         self.prints.add(piece)
-        each, mine = self._blocks.add(piece)
-        self.ends.add(piece, mine)
-        self.steps += np.bincount(each, minlength=len(self.steps))
-        self.episodes += np.bincount(mine, minlength=len(self.steps))
+        blocks, new_blocks = self._blocks.add(piece)
+        self.ends.add(piece, new_blocks)
+        self.steps += np.bincount(blocks, minlength=len(self.steps))
+        self.episodes += np.bincount(new_blocks, minlength=len(self.steps))
         last = np.append(piece.starts[1:], not piece.continues_in_next)[: len(piece)]
         self.cut += int((last & piece.continues).sum())
-        return first_of_each(piece, each), mine
+        return first_of_episodes(piece, blocks), new_blocks
 
 
-class _Target:
-    """What is summed up for one target policy."""
+class _TargetSums:
+    """The sums for one target policy."""
 
     def __init__(
         self,
         log: Log,
         policy: Any,
-        setting: Setting,
+        setting: StatisticsKey,
         features: Features,
         A: FloatArray,
         b: FloatArray,
@@ -179,38 +177,38 @@ class _Target:
         ]
         self.starts = np.zeros((setting.blocks, setting.p))
         self.squares, self.mass = 0.0, np.zeros(A.shape[-1])
-        self.coverage = Coverage(policy.name, log.action_names)
-        self.portrait = Portrait.begin(log.n_actions)
+        self.support = ActionSupport(policy.name, log.action_names)
+        self.counts = PolicyCounts.empty(log.n_actions)
 
     def add(
         self,
         piece: Segment,
         block: IntArray,
-        mine: IntArray,
+        new_blocks: IntArray,
         visits: FloatArray | None,
     ) -> list[Callable[[], None]]:
-        """Take in a piece; return what is left to do, for each rule."""
+        """Add a piece; return the remaining work, one job per rule."""
         propensity, mu = self._policy.behaviour(piece)
         pi = self._policy.probabilities(piece, self._n_actions)
-        self.coverage.add(piece, pi, mu)
+        self.support.add(piece, pi, mu)
         streams = self._streamer(piece, pi, propensity, mu)
         if propensity is not None:
             ratio = pi[piece.states, piece.actions] / propensity
-            # One by one, so that it does not matter how the log comes in pieces.
+            # One by one, so that the sum does not depend on how the log is divided into pieces.
             self.squares = float(np.cumsum(np.append(self.squares, ratio * ratio))[-1])
         first = piece.first_states
         active = self._features.encode(piece.observations[first])
-        add_start(active, pi[first] @ self._copies, mine, self.starts)
+        add_start(active, pi[first] @ self._copies, new_blocks, self.starts)
         if self._sink is not None:
             self._sink(streams[0])
             return []
         if visits is not None:
             count_visits(streams[0].phi_index, visits)
         count_mass(streams[0].next_index, streams[0].next_b, self.mass)
-        self.portrait.add(piece, pi)
+        self.counts.add(piece, pi)
         return [
-            partial(each.add, stream, piece.starts, block, piece.continues_in_next)
-            for each, stream in zip(self._sums, streams, strict=True)
+            partial(total.add, stream, piece.starts, block, piece.continues_in_next)
+            for total, stream in zip(self._sums, streams, strict=True)
         ]
 
 
@@ -223,18 +221,18 @@ def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArr
     np.add.at(total, (block[:, None, None], index), size[:, :, None] * weights[:, None, :])
 
 
-def _room(p: int, count: int, blocks: int) -> None:
-    """Refuse sums that would not fit, before anything is read."""
+def _check_memory(p: int, count: int, blocks: int) -> None:
+    """Raise if the sums would not fit into memory, before anything is read."""
     if p > LARGEST:
         raise InvalidParameter(
-            f"Statistics: {p:,} features (with a copy for each action) are more than {LARGEST:,}, "
-            "the most whose matrices are held. Use fewer features, or solve without matrices, "
-            "method 'svrg'."
+            f"Statistics: {p:,} features (one copy per action) exceed {LARGEST:,}, the largest "
+            "number for which matrices are computed. Use fewer features, or solve without "
+            "matrices, method 'svrg'."
         )
     need = 8.0 * p * p * (count * blocks + 1)
-    if need > MEMORY:
+    if need > MAX_BYTES:
         raise InvalidParameter(
             f"Statistics: {p:,} features, {blocks} blocks and {count} pairs of rule and target "
-            f"need {need / 2**30:.1f} GB of sums, more than {MEMORY / 2**30:.0f} GB. Use fewer "
+            f"need {need / 2**30:.1f} GB of sums, more than {MAX_BYTES / 2**30:.0f} GB. Use fewer "
             "features, targets, rules or blocks."
         )

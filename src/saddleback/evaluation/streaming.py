@@ -1,4 +1,4 @@
-"""GES(λ), or any rule, streamed over a log; always beside the solution it is on its way to."""
+"""`Streamed`: GES(λ), or any rule, run over a log and compared with its closed form."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ from saddleback.engine import (
     Workers,
     copies_of,
 )
-from saddleback.evaluation.estimator import Estimator, distance
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.estimator import Estimator
+from saddleback.evaluation.lstd_solve import Range, prediction_distance
 from saddleback.log import Log
 from saddleback.rules import GES, Rule
 from saddleback.system import System
 
-BOUND = 1e6
-"""A learner that goes so many times beyond the solution has diverged."""
+DIVERGENCE_FACTOR = 1e6
+"""A learner whose weights exceed this multiple of the solution has diverged."""
 
-MOST_FEATURES = 16
-"""Most features for which `step_sizes` looks for the pair itself; beyond, a grid is tried."""
+MAX_ADVISED_FEATURES = 16
+"""Largest number of features for which `step_sizes` is used; above it, a grid is tried."""
 
 BATCHES = 200
-"""Batches of consecutive steps from which the noise of a log is judged."""
+"""Number of batches of consecutive steps used to estimate the noise of a log."""
 
 GRID = 11
-"""Step sizes α, and ratios β/α, of that grid; all pairs learn in one pass."""
+"""Number of step sizes α, and of ratios β/α, in the grid; all pairs learn in one pass."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Streamed(Estimator):
-    """A learner run over the log, step by step, in one or more passes.
+    """A learner run over the log step by step, in one or more passes.
 
         e ← c e + w φ        δ = R + γ'θᵀb − θᵀφ        θ, ω ← … (see `saddleback.rules`)
 
-    This is for logs that never end, features that are too many to factorise, and for looking at
-    the learner itself; the closed form `LSTD` has no step size and is where the learner goes.
+    Use it for unbounded logs, for features too numerous to factorise, and to study the learner
+    itself. The closed form `LSTD` needs no step size and is the limit of the learner.
 
     Parameters
     ----------
     rule
         The learner; ``GES(0)`` if not given.
     alpha, beta
-        Step sizes. If not given: with up to 16 features those that `step_sizes` advises for the
-        log's own noise; else 121 pairs learn side by side, and the one whose predictions end
-        nearest to the closed form is kept.
+        Step sizes. By default, with up to 16 features, those that `step_sizes` recommends for the
+        noise of the log; otherwise 121 pairs learn in parallel, and the pair whose predictions end
+        closest to the closed form is kept.
     passes
-        How often to go over the log.
+        Number of passes over the log.
 
     Attributes
     ----------
     distances_
-        Relative distance of the predictions to those of the closed form, after each pass.
+        Relative distance of the predictions from those of the closed form, after each pass.
     alpha_, beta_
         The step sizes in use.
     tried_, diverged_
-        How many pairs were tried to find them, and how many of them diverged.
+        Number of pairs tried, and number that diverged.
 
     Examples
     --------
@@ -73,8 +73,8 @@ class Streamed(Estimator):
     >>> from saddleback.log import collect
     >>> car = problems.mountain_car()
     >>> log = collect(car, episodes=200, rng=0)
-    >>> found = Streamed(target="pump:0.8", features=car.features, gamma=0.99, passes=3).fit(log)
-    >>> found.outcome_, [round(d, 2) for d in found.distances_]
+    >>> learner = Streamed(target="pump:0.8", features=car.features, gamma=0.99, passes=3).fit(log)
+    >>> learner.outcome_, [round(d, 2) for d in learner.distances_]
     ('ok', [0.9, 0.84, 0.82])
     """
 
@@ -97,7 +97,7 @@ class Streamed(Estimator):
         passes = _validate.count("Streamed", "passes", self.passes)
         system = self.statistics_.system()
         exact = Range(system.M).solve(system.A, system.b).theta
-        bound = BOUND * max(1.0, float(np.abs(exact).max(initial=0.0)))
+        bound = DIVERGENCE_FACTOR * max(1.0, float(np.abs(exact).max(initial=0.0)))
         if fresh:
             self.distances_ = []
             self.theta_ = self._omega = np.zeros(system.p)
@@ -105,7 +105,7 @@ class Streamed(Estimator):
         else:
             alpha, beta = np.array([self.alpha_]), np.array([self.beta_])
         assert self.theta_ is not None
-        theta, omega = (np.tile(each, (len(alpha), 1)) for each in (self.theta_, self._omega))
+        theta, omega = (np.tile(weights, (len(alpha), 1)) for weights in (self.theta_, self._omega))
         diverged = np.full(len(alpha), -1)
         gaps = []
         for k in range(passes):
@@ -114,39 +114,39 @@ class Streamed(Estimator):
             theta, omega = learners.weights()
             late = (learners.diverged_at >= 0) & (diverged < 0)
             diverged[late] = learners.diverged_at[late] + k * learners.done
-            far = [distance(each, exact, system.M) for each in theta]
+            far = [prediction_distance(weights, exact, system.M) for weights in theta]
             gaps.append(np.where(diverged < 0, far, np.inf))
         best = int(gaps[-1].argmin())
         if fresh:
             self.tried_, self.diverged_ = len(alpha), int((diverged >= 0).sum())
         self.alpha_, self.beta_ = float(alpha[best]), float(beta[best])
         self.theta_, self._omega = theta[best], omega[best]
-        self.distances_ += [float(each[best]) for each in gaps]
+        self.distances_ += [float(gap[best]) for gap in gaps]
         self.outcome_ = "ok"
         if diverged[best] >= 0:
-            many = f"all {len(alpha)} pairs" if len(alpha) > 1 else f"α = {self.alpha_:.3g}"
+            sizes = f"all {len(alpha)} pairs" if len(alpha) > 1 else f"α = {self.alpha_:.3g}"
             self.outcome_ = (
-                f"diverged at step {diverged[best]:,} with {many}: use smaller steps or a smaller "
-                "λ, or the closed form."
+                f"diverged at step {diverged[best]:,} with {sizes}: use smaller step sizes, a "
+                "smaller λ, or the closed form."
             )
 
     def _sizes(self, log: Log, system: System, passes: int) -> tuple[FloatArray, FloatArray]:
-        """Return the step sizes to use, or those to try."""
+        """Return the step sizes to use, or the grid to try."""
         if self.alpha is not None or self.beta is not None:
             alpha = _validate.positive("Streamed", "alpha", self.alpha)
             beta = alpha if self.beta is None else self.beta
             return np.array([alpha]), np.array([_validate.positive("Streamed", "beta", beta)])
-        if system.p > MOST_FEATURES:
+        if system.p > MAX_ADVISED_FEATURES:
             return self._grid(system)
         assert self.statistics_ is not None
         steps = int(self.statistics_.steps.sum()) * passes
-        from saddleback.theory import step_sizes  # loaded when step sizes are looked for
+        from saddleback.theory import step_sizes  # imported only when step sizes are needed
 
         advice = step_sizes(self._noisy(log, system), steps=steps)
         return np.array([advice.alpha]), np.array([advice.beta or advice.alpha])
 
     def _grid(self, system: System) -> tuple[FloatArray, FloatArray]:
-        """α from the size of a step down, and β/α around 1."""
+        """Return a grid of α below the inverse trace of M̂, and β/α around 1."""
         size = float(np.trace(system.M))
         alpha = np.exp2(-np.arange(GRID, dtype=np.float64)) / max(size, 1e-300)
         if not self.chosen.form.has_dual:
@@ -155,7 +155,7 @@ class Streamed(Estimator):
         return np.repeat(alpha, GRID), np.ravel(alpha[:, None] * ratio)
 
     def _noisy(self, log: Log, system: System) -> System:
-        """Return the system with the means of batches of consecutive steps, for their noise."""
+        """Return the system with batch means of consecutive steps, from which to estimate noise."""
         assert self.statistics_ is not None
         steps = int(self.statistics_.steps.sum())
         size = max(1, steps // BATCHES)
@@ -174,7 +174,7 @@ class Streamed(Estimator):
         bound: float,
         progress: Progress | None,
     ) -> Learners:
-        """Let learners go over the log once."""
+        """Run the learners over the log once."""
         form, threads = self.chosen.form, self.threads
         sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
         learners = Learners(form, *sizes, theta, omega, bound, threads)
@@ -182,7 +182,7 @@ class Streamed(Estimator):
         return learners
 
     def _streams(self, log: Log, progress: Progress | None = None) -> Iterator[list[Columns]]:
-        """Return the log in the numbers of the rule, piece by piece."""
+        """Yield the log as stream columns of the rule, piece by piece."""
         copies = copies_of(log.n_actions, self.chosen.values, self.shared)
         streamer = LoggedStreamer(self.features, [self.chosen], copies, self.gamma)
         for piece in log.segments(self._target.tables, progress):

@@ -1,4 +1,4 @@
-"""The fixed point of a log without matrices: the saddle point of its samples, by SVRG."""
+"""`SVRG`: the fixed point of a log without matrices, as the saddle point of its samples."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from saddleback._typing import RNG, FloatArray
 from saddleback.engine import copies_of
 from saddleback.evaluation.estimator import Estimator
 from saddleback.evaluation.statistics import Statistics
-from saddleback.evaluation.statistics_pass import accumulate
+from saddleback.evaluation.statistics_pass import compute_statistics
 from saddleback.evaluation.svrg_solver import Samples, solve
 from saddleback.log import Log
 
 
 @dataclass(eq=False, kw_only=True)
 class SVRG(Estimator):
-    """The fixed point Âθ + b̂ = 0 by variance-reduced steps on the log's own saddle point.
+    """The fixed point Âθ + b̂ = 0 by variance-reduced steps on the saddle point of the log.
 
-    Nothing is p × p: for features too many to factorise. See ``saddleback.evaluation.svrg_solver``
-    for the method, and for which data it converges quickly.
+    No matrix is p × p: use it for features too numerous to factorise. The method, and the data on
+    which it converges quickly, are described in ``saddleback.evaluation.svrg_solver``.
 
     Parameters
     ----------
     ridge
         η: solve with Â − η·diag M̂ instead.
     tolerance, epochs
-        Stop at this relative residual, or after so many passes.
+        Stop at this relative residual, or after this number of passes.
     rng
-        Seed of the order in which samples are taken.
+        Seed of the order of the samples.
 
     Attributes
     ----------
@@ -60,18 +60,20 @@ class SVRG(Estimator):
     residuals_: FloatArray = field(default_factory=lambda: np.zeros(0), init=False, repr=False)
 
     def fit(self, log: Any, progress: Progress | None = None) -> Self:
-        """Learn from a log, forgetting what was learned before."""
+        """Learn from a log, discarding earlier data."""
         self.samples_ = []
         return super().fit(log, progress)
 
-    def _sum(self, log: Log, progress: Progress | None) -> None:
+    def _add_statistics(self, log: Log, progress: Progress | None) -> None:
         parts: list[Samples] = []
-        whole = log.with_options(segment=log.rows + 1)  # traces of an episode are kept together
+        unsplit = log.with_options(
+            segment=log.rows + 1
+        )  # so that the trace of an episode is not cut
         copies = copies_of(log.n_actions, self.chosen.values, self.shared).shape[1]
         p = int(self.features.size * copies)
         sums = Statistics(
-            **accumulate(
-                whole, [self.chosen], self.target, features=self.features, gamma=self.gamma,
+            **compute_statistics(
+                unsplit, [self.chosen], self.target, features=self.features, gamma=self.gamma,
                 shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered, threads=1,
                 progress=progress, sink=lambda columns: parts.append(Samples.of(columns, p)),
             )
@@ -81,16 +83,17 @@ class SVRG(Estimator):
         self.start_ = self.statistics_.start()
 
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
-        found = solve(
+        solution = solve(
             self.samples_[0], tolerance=self.tolerance, epochs=self.epochs, ridge=self.ridge,
             rng=self.rng,
             progress=None if progress is None else lambda k, _: progress(min(1.0, k / self.epochs)),
         )  # fmt: skip
-        self.theta_, self.residuals_, self.outcome_ = found.theta, found.residuals, found.outcome
+        self.theta_, self.outcome_ = solution.theta, solution.outcome
+        self.residuals_ = solution.residuals
         steps, _ = self.samples_[0].phi.shape
         active = len(np.unique(self.samples_[0].phi.indices))
         if self.outcome_ == "ok" and active > steps and not self.ridge:
             self.outcome_ = (
-                f"solved, but not uniquely: {active:,} features for {steps:,} steps, so what is "
-                "predicted depends on the order of steps. Give a ridge."
+                f"solved, but not uniquely: {active:,} features for {steps:,} steps, so "
+                "predictions depend on the order of the steps. Use a ridge."
             )

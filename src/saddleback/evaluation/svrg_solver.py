@@ -11,19 +11,19 @@ v_t = 1/(T q_t) that keeps it unbiased. Everything is linear, so with Δ = θ �
     Δ ← Δ + α D⁻¹(  −Âᵀω̃          − v_t d_t e_tᵀΓ)
     Γ ← Γ + α D⁻¹(Âθ̃ + b̂ − M̂ω̃ + v_t (e_t d_tᵀΔ − φ_t φ_tᵀΓ)),        D = diag M̂.
 
-The noise is in proportion to Δ and Γ, so it dies out with them: convergence is linear, whatever the
-rewards. The first terms do not change within an epoch; they are postponed (Δ = moved + k·drift at
-step k), so a step costs the entries of e_t, d_t and φ_t, whatever p.
+The noise is proportional to Δ and Γ and vanishes with them: convergence is linear, whatever the
+rewards. The first terms are constant within an epoch and are applied lazily (Δ = moved + k·drift at
+step k), so the cost of a step depends on the entries of e_t, d_t and φ_t, not on p.
 
-D⁻¹ makes the units of the features irrelevant; norms of samples are taken with it too. A ridge η
-puts Â − ηD for Â and, since it moves no saddle point with ω = 0, M̂ + ηD for M̂; both are means of
-sparse terms, because D is the mean of diag φ_t².
+D⁻¹ makes the units of the features irrelevant; norms of samples include it. A ridge η replaces Â by
+Â − ηD and, since saddle points with ω = 0 do not change, M̂ by M̂ + ηD; both are means of sparse
+terms, because D is the mean of diag φ_t².
 
-How fast: with s the step the samples allow, of order 1/mean(‖e‖‖d‖ + ‖φ‖²), a mode shrinks by
-about exp(−T s h) an epoch, h its eigenvalue of ÂᵀM̂⁻¹Â (scaled). So it suits data with many steps
-per feature, short traces and a well-conditioned Â; the residual then falls by about half an epoch.
-It does not suit tiles, where h carries the square of a large condition number: there the closed
-form, or a ridge, is what to use, and the outcome says that the residual has not come down.
+Speed: with s the step the samples allow, of order 1/mean(‖e‖‖d‖ + ‖φ‖²), a mode shrinks by about
+exp(−T s h) per epoch, h its eigenvalue of ÂᵀM̂⁻¹Â (scaled). The method suits data with many steps
+per feature, short traces and a well-conditioned Â; the residual then roughly halves per epoch. It
+does not suit tiles, where h contains the square of a large condition number: use the closed form or
+a ridge there; the outcome reports a residual that stays large.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from saddleback._jit import compiled, inlined
 from saddleback._typing import RNG, FloatArray, IntArray
 from saddleback.evaluation.sparse_samples import Samples, Table
 
-__all__ = ["Samples", "Solution", "solve"]
+__all__ = ["SVRGSolution", "Samples", "solve"]
 
-FIRST = 0.25
-"""The first step, as a share of 1/max v_t(‖e_t‖‖d_t‖ + ‖φ_t‖²); tiles allow 0.2 to 0.4."""
+INITIAL_STEP = 0.25
+"""The first step, as a multiple of 1/max v_t(‖e_t‖‖d_t‖ + ‖φ_t‖²); tiles allow 0.2 to 0.4."""
 GROWTH = 1.5
-"""Steps grow by this factor after a good epoch. A bad one halves them, and what is above 1 here."""
-SLOWEST = 1.02
-"""The growth factor does not fall below this."""
+"""Growth of the step after a successful epoch. A failed one halves the step and the growth − 1."""
+MIN_GROWTH = 1.02
+"""Lower bound of the growth factor."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
-    """What `solve` found.
+class SVRGSolution:
+    """The result of `solve`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Solution:
     residuals
         ‖D^{-1/2}(Âθ + b̂)‖ / ‖D^{-1/2}b̂‖ at the start and after each epoch, [epochs + 1].
     outcome
-        ``"ok"``, or in a sentence what stands in the way.
+        ``"ok"``, or why the solver did not converge.
     """
 
     theta: FloatArray
@@ -70,14 +70,14 @@ class Solution:
 
     def __repr__(self) -> str:
         return (
-            f"Solution(p={len(self.theta)}, epochs={len(self.residuals) - 1}, "
+            f"SVRGSolution(p={len(self.theta)}, epochs={len(self.residuals) - 1}, "
             f"residual={self.residuals[-1]:.1e}, outcome={self.outcome!r})"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Samples on the features that are ever active, their sizes D = diag M̂, and the ridge."""
+    """Samples on the active features, their sizes D = diag M̂, and the ridge."""
 
     e: Any
     d: Any
@@ -87,11 +87,11 @@ class _Problem:
     ridge: float
 
     def norms(self, rows: Any) -> FloatArray:
-        """‖D^{-1/2} row‖ of each row."""
+        """Return ‖D^{-1/2} row‖ for each row."""
         return np.asarray(np.sqrt(rows.power(2) @ (1.0 / self.D)))
 
     def field(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """D⁻¹(Âθ + b̂) [p], and where (θ, ω) is drawn to, D⁻¹(−Âᵀω, Âθ + b̂ − M̂ω), [2, p]."""
+        """Return D⁻¹(Âθ + b̂) [p], and the update field D⁻¹(−Âᵀω, Âθ + b̂ − M̂ω), [2, p]."""
         (theta, omega), T = z, len(self.rewards)
         residual = self.e.T @ (self.d @ theta + self.rewards) / T / self.D - self.ridge * theta
         fall = self.ridge * omega - self.d.T @ (self.e @ omega) / T / self.D
@@ -99,7 +99,7 @@ class _Problem:
         return residual, np.stack([fall, rise])
 
     def size(self, field: FloatArray) -> float:
-        """Norm of D^{1/2} times a vector or several: the scaled norm of what D⁻¹ was applied to."""
+        """Return the norm of D^{1/2} times one or more vectors."""
         return float(np.sqrt((field**2 @ self.D).sum()))
 
 
@@ -112,14 +112,14 @@ def solve(
     memory: int = 20,
     rng: RNG = None,
     progress: Callable[[int, float], object] | None = None,
-) -> Solution:
+) -> SVRGSolution:
     """Solve Âθ + b̂ = 0 on a fixed data set, starting from θ = ω = 0.
 
-    Steps begin at what the norms of the samples allow. An epoch after which the gradients
-    (−Âᵀω, Âθ + b̂ − M̂ω) are larger than before is undone and the steps are halved; otherwise they
-    grow. (The norm of the gradients falls along the exact flow; the residual alone need not.)
-    Since the gradients are affine in (θ, ω), the combination of the last snapshots with the least
-    gradients is known without another pass over the data, and is where the next epoch starts.
+    The first step is bounded by the norms of the samples. An epoch after which the gradients
+    (−Âᵀω, Âθ + b̂ − M̂ω) are larger than before is undone and the step is halved; otherwise it
+    grows. (The norm of the gradients falls along the exact flow; the residual alone need not.)
+    Since the gradients are affine in (θ, ω), the combination of the last snapshots with the
+    smallest gradients is known without another pass over the data; the next epoch starts there.
 
     Parameters
     ----------
@@ -132,21 +132,21 @@ def solve(
     ridge
         η ≥ 0: solve with Â − ηD for Â.
     memory
-        How many snapshots to combine (4 numbers for each active feature); 0 is plain SVRG.
+        Number of snapshots to combine (4 numbers per active feature each); 0 is plain SVRG.
     rng
-        Seed or generator; the same seed gives the same bits.
+        Seed or generator; results are bit-identical for equal seeds.
     progress
         Called as ``progress(epoch, residual)`` after each epoch.
 
     Notes
     -----
     A feature that is never active has θ_i = 0. For the others, let Â be singular but b̂ in its
-    range. Single steps move D^{1/2}θ within the span of the D^{-1/2}d_t; if that is no larger than
-    the range of D^{-1/2}Âᵀ the limit is the solution with least Σ M̂_ii θ_i². If it is larger, the
-    limit is a solution that depends on the seed. Predictions φ_tᵀθ are the same for all solutions
-    if every null vector of Â is one of M̂, and then they, not the weights, are what to use. A
-    ridge makes the solution unique. With b̂ outside the range there is none: the residual stays
-    up, and the outcome says so.
+    range. Single steps move D^{1/2}θ within the span of the D^{-1/2}d_t; if that is not larger
+    than the range of D^{-1/2}Âᵀ the limit is the solution that minimises Σ M̂_ii θ_i². If it is
+    larger, the limit is a solution that depends on the seed. Predictions φ_tᵀθ are the same for all
+    solutions if every null vector of Â is also one of M̂; then use the predictions, not the weights.
+    A ridge makes the solution unique. If b̂ is outside the range there is no solution: the residual
+    stays large, and the outcome reports it.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def solve(
         z, residuals, outcome = _solve(problem, tolerance, epochs, memory, generator, progress)
     theta, omega = np.zeros((2, p))
     theta[active], omega[active] = z
-    return Solution(theta, omega, np.array(residuals), outcome)
+    return SVRGSolution(theta, omega, np.array(residuals), outcome)
 
 
 def _solve(
@@ -196,11 +196,11 @@ def _solve(
     if scale == 0.0:
         return z, [0.0], "ok"
     if not np.isfinite(scale + total):
-        return z, [np.nan], "not converged: the samples are not finite. Use a shorter λ."
-    chance = 0.5 / T + 0.5 * product / total if total > 0 else np.full(T, 1.0 / T)
-    weight = 1.0 / (T * chance)
-    step = FIRST / float((weight * (product + problem.norms(problem.phi) ** 2)).max())
-    until, growth = np.cumsum(chance / chance.sum()), GROWTH
+        return z, [np.nan], "not converged: the samples are not finite. Use a smaller λ."
+    probability = 0.5 / T + 0.5 * product / total if total > 0 else np.full(T, 1.0 / T)
+    weight = 1.0 / (T * probability)
+    step = INITIAL_STEP / float((weight * (product + problem.norms(problem.phi) ** 2)).max())
+    until, growth = np.cumsum(probability / probability.sum()), GROWTH
     until[-1] = 1.0
     tables = Table.of(problem.e), Table.of(problem.d), Table.of(problem.phi)
     merit, residuals = problem.size(field), [1.0]
@@ -209,11 +209,11 @@ def _solve(
         chosen = np.searchsorted(until, rng.random(T), side="right")
         drift, moved = step * field, np.zeros_like(z)
         _steps(chosen, weight, *tables, 1.0 / problem.D, step, problem.ridge, drift, moved)
-        there = z + T * drift + moved
-        found, ahead = problem.field(there)
-        if problem.size(ahead) < merit:
+        candidate = z + T * drift + moved
+        next_residual, next_field = problem.field(candidate)
+        if problem.size(next_field) < merit:
             step *= growth
-            z, residual, field = there, found, ahead
+            z, residual, field = candidate, next_residual, next_field
             if memory:
                 past = [*past[-memory:], (z, field)]
                 z = _combine(past, problem.D)
@@ -221,20 +221,20 @@ def _solve(
                 past[-1] = z, field
             merit = problem.size(field)
         else:
-            step, growth = 0.5 * step, max(SLOWEST, 0.5 + 0.5 * growth)
+            step, growth = 0.5 * step, max(MIN_GROWTH, 0.5 + 0.5 * growth)
         residuals.append(problem.size(residual) / scale)
         if progress is not None:
             progress(epoch, residuals[-1])
         if residuals[-1] <= tolerance:
             return z, residuals, "ok"
         if merit <= tolerance * residuals[-1] * scale:
-            reason = "at the saddle point: b̂ is outside the range of Â. Give a ridge"
+            reason = "at the saddle point: b̂ is outside the range of Â. Use a ridge"
             return z, residuals, f"not converged: residual {residuals[-1]:.1e} {reason}."
     return z, residuals, f"not converged: residual {residuals[-1]:.1e} after {epochs} epochs"
 
 
 def _combine(past: list[tuple[FloatArray, FloatArray]], D: FloatArray) -> FloatArray:
-    """Return the affine combination of points (last of the pairs first) with the least field."""
+    """Return the affine combination of the snapshots with the smallest field."""
     z, field = past[-1]
     root = np.sqrt(D)
     away = np.stack([((other - field) * root).ravel() for _, other in past[:-1]])

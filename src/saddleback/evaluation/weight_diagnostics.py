@@ -1,4 +1,4 @@
-"""What weights are worth: effective sample size, the largest share, and how heavy their tail is."""
+"""Diagnostics of importance weights: effective sample size, shares, and Pareto k-hat."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 
-TAIL = 5
-"""Fewest weights above the threshold from which a tail is fitted."""
+MIN_TAIL = 5
+"""Smallest number of weights above the threshold to which a tail is fitted."""
 
 PRIOR, CENTRE = 10, 0.5
-"""The prior on k of Vehtari et al.: as if from so many observations, and centred here."""
+"""The prior on k of Vehtari et al.: worth this many observations, and its centre."""
+
+MAX_K_HAT = 0.7
+"""k-hat above which weights are unreliable for every sample size (Vehtari et al. 2024)."""
 
 
 def shares(log_weights: FloatArray) -> FloatArray:
-    """Return weights divided by their sum, w_i/Σw, [n], from their logarithms; NaN if all are 0.
+    """Return normalised weights w_i/Σw, [n], from logarithms; NaN if all weights are 0.
 
     Examples
     --------
@@ -28,27 +31,29 @@ def shares(log_weights: FloatArray) -> FloatArray:
     return np.asarray(scaled / scaled.sum())
 
 
-def effective(log_weights: FloatArray) -> float:
-    """Return the effective sample size (Σw)²/Σw² from logarithms of weights; 0 if all are 0.
+def effective_sample_size(log_weights: FloatArray) -> float:
+    """Return the effective sample size (Σw)²/Σw² from log weights; 0 if all weights are 0.
 
     Examples
     --------
-    >>> effective(np.log([1.0, 1.0, 1.0])), effective(np.array([0.0, -np.inf]))
-    (3.0, 1.0)
+    >>> effective_sample_size(np.log([1.0, 1.0, 1.0]))
+    3.0
+    >>> effective_sample_size(np.array([0.0, -np.inf]))
+    1.0
     """
     share = shares(log_weights)
     return 0.0 if np.isnan(share).any() else float(1.0 / (share @ share))
 
 
-def tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
-    """Return the tail of weights as pairs (w/mean w, share of weights at least as large), [k, 2].
+def weight_tail(log_weights: FloatArray, max_points: int = 80) -> FloatArray:
+    """Return the tail of the weights as pairs (w/mean w, fraction of weights ≥ w), [k, 2].
 
-    The largest weight comes first; of many, as many as ``most`` are kept, even in the logarithm of
-    their rank. A tail of shape k̂ falls like w^(−1/k̂). Weights of 0 have no place in it.
+    The largest weight comes first. At most ``max_points`` pairs are returned, evenly spaced in the
+    logarithm of the rank. A tail of shape k̂ falls like w^(−1/k̂). Weights of 0 are left out.
 
     Examples
     --------
-    >>> tail(np.log([1.0, 1.0, 6.0])).round(3)
+    >>> weight_tail(np.log([1.0, 1.0, 6.0])).round(3)
     array([[2.25 , 0.333],
            [0.375, 1.   ]])
     """
@@ -57,7 +62,7 @@ def tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
         return np.zeros((0, 2))
     ordered = np.sort(share[share > 0])[::-1] * n
     last = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1) + 1  # of equal weights
-    rank = np.geomspace(1, len(ordered), most).round().astype(np.int64)
+    rank = np.geomspace(1, len(ordered), max_points).round().astype(np.int64)
     rank = last[np.unique(np.searchsorted(last, rank))]
     return np.column_stack([ordered[rank - 1], rank / n])
 
@@ -65,13 +70,13 @@ def tail(log_weights: FloatArray, most: int = 80) -> FloatArray:
 def pareto_k(log_weights: FloatArray) -> float:
     """Return Pareto k-hat: the shape of the tail of weights, from their logarithms [n].
 
-    The M = min(n/5, 3√n) largest weights, less the next smaller one, are taken for a sample of the
-    generalised Pareto distribution. Its shape is that of Zhang & Stephens, drawn to ½ by a prior
-    worth 10 observations, k̂ = (M k + 5)/(M + 10). Moments of order 1/k and above are infinite:
-    k > ½ means that weights have no variance, k > 1 no mean.
+    A generalised Pareto distribution is fitted to the M = min(n/5, 3√n) largest weights, less the
+    next smaller one, by the method of Zhang & Stephens; a prior worth 10 observations shrinks the
+    shape towards ½, k̂ = (M k + 5)/(M + 10). Moments of order 1/k and above are infinite: with
+    k > ½ the variance of the weights is infinite, with k > 1 their mean.
 
-    NaN if fewer than 5 weights lie above the threshold, and −∞ if the tail is one and the same
-    weight, so that there is none.
+    NaN if fewer than 5 weights lie above the threshold, and −∞ if the largest weights are all
+    equal, so that there is no tail.
 
     References
     ----------
@@ -87,7 +92,7 @@ def pareto_k(log_weights: FloatArray) -> float:
     """
     n = len(log_weights)
     size = int(np.ceil(min(0.2 * n, 3.0 * np.sqrt(n))))
-    if size < TAIL or np.max(log_weights) == -np.inf:
+    if size < MIN_TAIL or np.max(log_weights) == -np.inf:
         return float("nan")
     ordered = np.sort(log_weights)[-size - 1 :]
     scaled = np.exp(ordered - ordered[-1])
@@ -95,16 +100,29 @@ def pareto_k(log_weights: FloatArray) -> float:
         return float("-inf")
     above = scaled[1:] - scaled[0]
     above = above[above > 0]
-    if len(above) < TAIL:
+    if len(above) < MIN_TAIL:
         return float("nan")
     shape = pareto_shape(above)
     return (len(above) * shape + PRIOR * CENTRE) / (len(above) + PRIOR)
 
 
+def k_hat_threshold(n: int) -> float:
+    """Largest acceptable k-hat of n weights: min(1 − 1/log₁₀ n, 0.7), and 0 up to n = 10.
+
+    From Vehtari et al. (2024).
+
+    Examples
+    --------
+    >>> round(k_hat_threshold(500), 3), k_hat_threshold(5000)
+    (0.629, 0.7)
+    """
+    return min(1.0 - 1.0 / float(np.log10(n)), MAX_K_HAT) if n > 10 else 0.0
+
+
 def pareto_shape(x: FloatArray) -> float:
     """Return the shape k of a generalised Pareto sample x > 0, sorted, by Zhang & Stephens (2009).
 
-    With the density (1/σ)(1 + kx/σ)^(−1/k − 1) and b = −k/σ, the likelihood is greatest for given b
+    With the density (1/σ)(1 + kx/σ)^(−1/k − 1) and b = −k/σ, the likelihood given b is maximal
     at k(b) = mean log(1 − b x), where it is ℓ(b) = n(log(−b/k(b)) − k(b) − 1). b is estimated by
     its mean under weights exp ℓ(b_j) on the points
 

@@ -108,7 +108,7 @@ def _draw(
     ax.plot(value, y, mark, ms=5.5, color=colour, mfc=fill)
     if verdict is None or refused:
         return None if unreliable else _ends(value, low, high)
-    adjusted = verdict["wide"]  # includes the estimated bias
+    adjusted = verdict["interval_with_gap"]  # includes the estimated bias
     if adjusted[0] is not None and adjusted[1] is not None:
         ax.plot(adjusted, [y] * 2, color=colour, lw=0.8)
         for end in adjusted:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from saddleback.evaluation.weighted_estimate import threshold, told_apart
+from saddleback.evaluation.estimate import format_distinct
+from saddleback.evaluation.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED
 from saddleback.report.vega import Record, axis, chart, figure, log_axis, with_minus
 from saddleback.verdict.text_report import Row, has_ceiling
@@ -80,13 +81,13 @@ def weight_tail(
     rows = [{"weight": w, "share": share} for w, share in pairs if w >= MIN_WEIGHT]
     if not rows:
         return None
-    limit = threshold(result["episodes"])
+    limit = k_hat_threshold(result["episodes"])
     caption, line = "There are too few distinct weights to estimate k̂.", []
     if shape is not None:
         tail = "too heavy" if shape > limit else "light" if shape <= 0.5 else "acceptable"
         line = limiting_tail(rows, limit, result["episodes"])
         dashed = " (dashed line: a flatter tail makes weighted estimates unreliable)" * bool(line)
-        k_hat, highest = told_apart(shape, limit)
+        k_hat, highest = format_distinct(shape, limit)
         caption = (
             f"k̂ is {k_hat}: the tail is {tail}. With {result['episodes']:,} episodes, k̂ up to "
             f"{highest} is acceptable{dashed}."
@@ -192,8 +193,8 @@ def spectrum(
         for re, im in draw[:per_draw]
     ]
     caption = (
-        f"Â is {cloud['word']}: in {cloud['stable']} of {cloud['draws']} resamples of the episodes "
-        "all eigenvalues lie left of the axis."
+        f"Â is {cloud['outcome']}: in {cloud['stable']} of {cloud['draws']} resamples of the "
+        "episodes all eigenvalues lie left of the axis."
     )
     drawn = min(per_draw, len(cloud["cloud"][0]))
     if drawn < len(cloud["values"]):

@@ -20,10 +20,10 @@ from saddleback.verdict.result import Evaluation
 from saddleback.verdict.text_report import (
     answer,
     baseline_line,
+    describe_policy,
     failed_checks,
     least_data,
     limits,
-    policy_words,
     rows,
     shortened,
     value_line,
@@ -109,7 +109,7 @@ def _target(
             | {"limits": limits(gate), "number": _gate_value(gate["value"])}
             for gate in verdict["gates"]
         ]  # fmt: skip
-        target["policy"] = policy_words(verdict["policy"])
+        target["policy"] = describe_policy(verdict["policy"])
     figures = [make(k, name, result, verdict, table) for make in CHARTS]
     target["figures"] = [figure for figure in figures if figure is not None]
     return target

@@ -24,9 +24,9 @@ from saddleback._provenance import versions
 from saddleback._typing import FloatArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation import Statistics, load_statistics
-from saddleback.evaluation.feature_spec import own_features
+from saddleback.evaluation.feature_spec import load_features
 from saddleback.evaluation.statistics_io import packed_statistics
-from saddleback.evaluation.statistics_key import Setting
+from saddleback.evaluation.statistics_key import StatisticsKey
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.arrow_decode import decode_dictionary
@@ -75,12 +75,14 @@ class ChunkedStatistics:
 
     def resolve_features(self, log: Log) -> Features:
         """Return the features; custom ones are loaded and checked against a log."""
-        return own_features(self.features, log) if isinstance(self.features, str) else self.features
+        return (
+            load_features(self.features, log) if isinstance(self.features, str) else self.features
+        )
 
-    def setting(self) -> Setting:
+    def setting(self) -> StatisticsKey:
         """Return the setting of the statistics; refuse inconsistent arguments."""
         policies = [as_target(policy, self.log, name) for name, policy in self.targets.items()]
-        return Setting.of(
+        return StatisticsKey.of(
             self.log,
             self.rules,
             policies,

@@ -1,9 +1,9 @@
-"""Can the answer be trusted? Estimates side by side, diagnostics, and a verdict that may be no."""
+"""Is an estimate reliable? Several estimators, diagnostics, and a verdict that may refuse."""
 
-from saddleback.verdict.baseline import Logged
-from saddleback.verdict.estimate import Estimate
+from saddleback.evaluation.estimate import Estimate
+from saddleback.verdict.baseline import Baseline
 from saddleback.verdict.evaluate import evaluate
-from saddleback.verdict.evaluate_statistics import of_statistics
+from saddleback.verdict.evaluate_statistics import evaluate_statistics
 from saddleback.verdict.evidence_from_statistics import Diagnosis
 from saddleback.verdict.gates import CHECKS, Gate
 from saddleback.verdict.ranking import Ranking, rank
@@ -11,6 +11,6 @@ from saddleback.verdict.result import Evaluation
 from saddleback.verdict.verdict import Improvement, Verdict
 
 __all__ = [
-    "CHECKS", "Diagnosis", "Estimate", "Evaluation", "Gate", "Improvement", "Logged", "Ranking",
-    "Verdict", "evaluate", "of_statistics", "rank",
+    "CHECKS", "Baseline", "Diagnosis", "Estimate", "Evaluation", "Gate", "Improvement", "Ranking",
+    "Verdict", "evaluate", "evaluate_statistics", "rank",
 ]  # fmt: skip

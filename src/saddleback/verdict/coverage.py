@@ -1,13 +1,13 @@
-"""Do the data cover what the target would do? By how many rows stand behind each prediction.
+"""Coverage: do the data cover the decisions of the target policy?
 
-For least squares with M = Σφφᵀ over the rows of a log, the prediction at φ rests on
+For least squares with M = Σφφᵀ over the rows of a log, the prediction at φ has
 
     n(φ) = 1 / φᵀM⁺φ
 
-rows: with a feature for each state and action that is the number of visits; in general the number
-of independent observations of φᵀθ itself that would say as much. What lies outside the span of the
-features that were met rests on nothing. Coverage is the share of π's probability, over the states
-of the log, that rests on enough rows.
+effective rows: with one feature per state and action that is the number of visits; in general the
+number of independent observations of φᵀθ that carry the same information. Outside the span of the
+active features the number is 0. Coverage is the share of π's probability, over the states of the
+log, with at least 10 effective rows; the rest is extrapolation.
 """
 
 from __future__ import annotations
@@ -22,32 +22,31 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.features import Features
 from saddleback.verdict.partition import Column
 
-ENOUGH = 10.0
-"""Rows that must stand behind a prediction."""
+MIN_ROWS = 10.0
+"""Effective rows from which a prediction counts as covered."""
 
 ROUNDING = 1e-6
-"""Share of φ outside the span that is nothing but rounding."""
+"""Share of φ outside the span that is attributed to rounding."""
 
 SMALLEST = 0.005
-"""Share of π's probability from which a region is worth naming."""
+"""Smallest share of π's probability for a region to be named."""
 
-
-COLUMNS = 12
-"""Most columns of which coverage is told part by part: those covered worst somewhere."""
+MAX_COLUMNS = 12
+"""Largest number of columns with coverage by part: those with the worst covered parts."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Coverage in a part of a column.
+class ColumnCoverage:
+    """Coverage in one part of a column.
 
     Attributes
     ----------
     column, where
-        Which column, and which part of it, in words.
+        The column, and the part of it as text.
     share
         Share of π's probability that lies there.
     coverage
-        Share of that which rests on enough rows.
+        Share of that which is covered.
     rows
         Rows of the log there.
     """
@@ -60,63 +59,65 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Support:
-    """How well a target is covered.
+class Coverage:
+    """Coverage of a target policy by the data.
 
     Attributes
     ----------
     coverage
-        Share of π's probability that rests on enough rows.
-    unmet
-        Share that rests on nothing: features, or combinations of them, that were never active.
+        Share of π's probability with at least 10 effective rows.
+    unvisited
+        Share without any: features, or combinations of them, that are never active.
     rows
-        Harmonic mean of the rows behind what π does.
+        Harmonic mean of the effective rows of π's decisions.
     action, where, taken, share
-        The weakest region: an action and a condition on one column, how often it was taken there,
-        and the share of π's probability that lies there.
+        The region with the least data: an action and a condition on one column, the number of
+        times it was taken there, and the share of π's probability in it.
     parts
         Coverage along each column.
     """
 
     coverage: float
-    unmet: float
+    unvisited: float
     rows: float
     action: str
     where: str
     taken: int
     share: float
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ColumnCoverage, ...] = ()
 
     @property
-    def words(self) -> str:
-        """The weakest region in words."""
+    def description(self) -> str:
+        """The region with the least data, as text."""
         rows = f"{self.taken:,} row{'' if self.taken == 1 else 's'}"
-        return f"{self.action!r} {self.where} ({rows}, {self.share:.1%} of the target)"
+        share = f"{self.share:.1%} of the target's decisions"
+        return f"action {self.action!r} {self.where} ({rows}; {share})"
 
 
-def behind(
+def inverse_effective_rows(
     features: Features, sums: Statistics, observations: FloatArray, n_actions: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return 1/n(φ) and the share of φ outside the span of what was met, [n, K] each."""
+    """Return 1/n(φ) and the share of φ outside the span of the active features, [n, K] each."""
     span = sums.span
     inverse, scale = span.inverse / float(sums.steps.sum()), np.diag(sums.M) / sums.steps.sum()
-    idle = scale == 0
+    inactive = scale == 0
     copies = copies_of(n_actions, sums.setting.values, sums.setting.shared)
     which, size = features.encode(observations)
     part = np.ones(which.shape) if size is None else size
     C = copies.shape[1]
-    hold, out = (np.empty((len(observations), len(copies))) for _ in range(2))
+    inverse_rows, outside = (np.empty((len(observations), len(copies))) for _ in range(2))
     for a, row in enumerate(copies):
         on = np.flatnonzero(row)
         at = (which[:, :, None].astype(np.int64) * C + on).reshape(len(which), -1)
         value = np.repeat(part, len(on), axis=1)
-        hold[:, a] = _quadratic(inverse, at, value)
+        inverse_rows[:, a] = _quadratic(inverse, at, value)
         square = value**2
-        never = (square * idle[at]).sum(axis=1) / np.maximum(square.sum(axis=1), 1e-300)
-        whole = (square / np.where(idle, np.inf, scale)[at]).sum(axis=1)
-        outside = _quadratic(span.beyond, at, value) / np.maximum(whole, 1e-300)
-        out[:, a] = never + (1.0 - never) * np.where(outside > ROUNDING, outside, 0.0)
-    return hold, np.clip(out, 0.0, 1.0)
+        never = (square * inactive[at]).sum(axis=1) / np.maximum(square.sum(axis=1), 1e-300)
+        total = (square / np.where(inactive, np.inf, scale)[at]).sum(axis=1)
+        part_outside = _quadratic(span.null_projector, at, value) / np.maximum(total, 1e-300)
+        significant = np.where(part_outside > ROUNDING, part_outside, 0.0)
+        outside[:, a] = never + (1.0 - never) * significant
+    return inverse_rows, np.clip(outside, 0.0, 1.0)
 
 
 def _quadratic(inverse: FloatArray, at: IntArray, value: FloatArray) -> FloatArray:
@@ -130,53 +131,53 @@ def _quadratic(inverse: FloatArray, at: IntArray, value: FloatArray) -> FloatArr
     return np.asarray(((dense @ inverse) * dense).sum(axis=1))
 
 
-def support(
+def measure_coverage(
     features: Features,
     sums: Statistics,
     sample: tuple[FloatArray, FloatArray],
     columns: list[Column],
     taken: list[FloatArray],
     actions: tuple[str, ...],
-) -> Support:
-    """Judge the coverage of a target from a sample of states [n, d] and π there [n, K]."""
+) -> Coverage:
+    """Measure the coverage of a target from a sample of states [n, d] and π there [n, K]."""
     observations, pi = sample
-    least, out = behind(features, sums, observations, len(actions))
-    thin = least * ENOUGH > 1.0
-    held = pi * np.where(thin, 0.0, 1.0 - out)
-    covered = float(held.sum() / pi.sum())
-    weak = pi * np.clip(least + out, 0.0, 1.0)
+    inverse_rows, outside = inverse_effective_rows(features, sums, observations, len(actions))
+    thin = inverse_rows * MIN_ROWS > 1.0
+    covered_pi = pi * np.where(thin, 0.0, 1.0 - outside)
+    covered = float(covered_pi.sum() / pi.sum())
+    weak = pi * np.clip(inverse_rows + outside, 0.0, 1.0)
     mean = float(weak.sum() / pi.sum())
     action, where, count, share = _weakest(observations, pi, weak, columns, taken)
-    return Support(
-        covered, float((pi * out).sum() / pi.sum()), 1.0 / max(mean, 1e-12), actions[action],
-        where, count, share, _parts(observations, pi, held, columns, taken),
+    return Coverage(
+        covered, float((pi * outside).sum() / pi.sum()), 1.0 / max(mean, 1e-12), actions[action],
+        where, count, share, _parts(observations, pi, covered_pi, columns, taken),
     )  # fmt: skip
 
 
 def _parts(
     observations: FloatArray,
     pi: FloatArray,
-    held: FloatArray,
+    covered_pi: FloatArray,
     columns: list[Column],
     taken: list[FloatArray],
-) -> tuple[Part, ...]:
-    """Tell coverage along columns, if there are many along those where some part has least."""
-    found: list[tuple[float, list[Part]]] = []
+) -> tuple[ColumnCoverage, ...]:
+    """Return coverage along columns; of many columns those with the worst covered parts."""
+    by_column: list[tuple[float, list[ColumnCoverage]]] = []
     for k, column in enumerate(columns):
-        part, size = column.find(observations[:, k]), len(column.edges) + 1
-        mass = np.bincount(part, pi.sum(axis=1), size) / pi.sum()
-        kept = np.bincount(part, held.sum(axis=1), size) / pi.sum()
+        where, size = column.find(observations[:, k]), len(column.edges) + 1
+        mass = np.bincount(where, pi.sum(axis=1), size) / pi.sum()
+        kept = np.bincount(where, covered_pi.sum(axis=1), size) / pi.sum()
         some = np.flatnonzero(mass > 0)
-        mine = [
-            Part(
-                column.name, column.words(int(i), None), float(mass[i]), float(kept[i] / mass[i]),
-                int(taken[k][i].sum()),
+        parts = [
+            ColumnCoverage(
+                column.name, column.describe(int(i), None), float(mass[i]),
+                float(kept[i] / mass[i]), int(taken[k][i].sum()),
             )
             for i in some
         ]  # fmt: skip
-        found.append((min(each.coverage for each in mine), mine))
-    chosen = sorted(range(len(found)), key=lambda k: found[k][0])[:COLUMNS]
-    return tuple(each for k in sorted(chosen) for each in found[k][1])
+        by_column.append((min(part.coverage for part in parts), parts))
+    chosen = sorted(range(len(by_column)), key=lambda k: by_column[k][0])[:MAX_COLUMNS]
+    return tuple(part for k in sorted(chosen) for part in by_column[k][1])
 
 
 def _weakest(
@@ -186,7 +187,7 @@ def _weakest(
     columns: list[Column],
     taken: list[FloatArray],
 ) -> tuple[int, str, int, float]:
-    """Find the action and the part of a column where what π does rests on least."""
+    """Find the action and the part of a column where π's decisions have the least data."""
     total, best = pi.sum(), (-np.inf, 0, "in all states", 0, 0.0)
     for k, column in enumerate(columns):
         part, parts, K = column.find(observations[:, k]), len(column.edges) + 1, pi.shape[1]
@@ -194,16 +195,16 @@ def _weakest(
         np.add.at(mass, part, pi)
         np.add.at(thin, part, weak)
         for above in (None, True, False):
-            m, w, n = (_tails(each, above) for each in (mass, thin, taken[k]))
+            m, w, n = (_tails(table, above) for table in (mass, thin, taken[k]))
             with np.errstate(divide="ignore", invalid="ignore"):
                 score = np.where(m >= SMALLEST * total, w / m, -np.inf)
-            if above is not None:  # a tail must leave something, and is a shorter thing to say
+            if above is not None:  # a tail must exclude something; it is preferred as shorter
                 score[0 if above else -1] = -np.inf
                 score *= 1.0001
             at, a = np.unravel_index(int(score.argmax()), score.shape)
             if score[at, a] > best[0]:
-                words = f"when {column.words(int(at), above)}"
-                best = (score[at, a], int(a), words, int(n[at, a]), float(m[at, a] / total))
+                where = f"where {column.describe(int(at), above)}"
+                best = (score[at, a], int(a), where, int(n[at, a]), float(m[at, a] / total))
     if best[0] == -np.inf:
         most = int(pi.sum(axis=0).argmax())
         return (

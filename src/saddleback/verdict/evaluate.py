@@ -1,4 +1,4 @@
-"""The value of target policies from a log: estimates, diagnostics and a verdict, in few passes."""
+"""`evaluate`: the value of target policies from a log, with diagnostics and a verdict."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from saddleback._progress import Progress, part_of, split_progress
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation.confidence_bounds import enough
-from saddleback.evaluation.doubly_robust import RIDGE, CrossFitted, helped
+from saddleback.evaluation.confidence_bounds import require_two_episodes
+from saddleback.evaluation.doubly_robust import FOLD_RIDGE, CrossFitted, doubly_robust_jobs
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.evaluation.estimator import ONE_STEP, default_rule, distance, iterate_q
+from saddleback.evaluation.estimate import Estimate
+from saddleback.evaluation.estimator import default_rule
 from saddleback.evaluation.feature_spec import as_features
-from saddleback.evaluation.importance_sampling import Job, policies, walk
+from saddleback.evaluation.fqe import ONE_STEP, iterate_q
+from saddleback.evaluation.importance_sampling import WeightingJob, resolve_targets, weigh_episodes
+from saddleback.evaluation.lstd_solve import prediction_distance
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.streaming import Streamed
 from saddleback.evaluation.svrg_estimator import SVRG
-from saddleback.evaluation.weight_diagnostics import tail
+from saddleback.evaluation.weight_diagnostics import weight_tail
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Finding, Log, LogSummary, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
@@ -29,25 +32,24 @@ from saddleback.log.diagnostics import raise_errors
 from saddleback.rules import Rule, require_rule
 from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
-from saddleback.verdict.estimate import Estimate
-from saddleback.verdict.evaluate_statistics import along, closed_forms
+from saddleback.verdict.evaluate_statistics import closed_forms, lambda_path_rules
 from saddleback.verdict.evidence_from_log import diagnose
-from saddleback.verdict.evidence_from_statistics import begin_spectra, resamples
+from saddleback.verdict.evidence_from_statistics import resample_count, start_spectra
 from saddleback.verdict.partition import sample_states
 from saddleback.verdict.phases import EPOCHS, READING, Phases, plan_phases
 from saddleback.verdict.result import Evaluation
-from saddleback.verdict.spectrum import enough_draws
+from saddleback.verdict.spectrum import check_draws
 
-PLAIN, ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
-METHODS = ("fqe", "streamed", "svrg", *PLAIN, *ROBUST)
-USUAL = ("wdr", "dr", "pdwis", "pdis")
-"""Beside the closed form, where the log has propensities and the rule learns action values."""
+IMPORTANCE_SAMPLING, DOUBLY_ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
+METHODS = ("fqe", "streamed", "svrg", *IMPORTANCE_SAMPLING, *DOUBLY_ROBUST)
+DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
+"""Default estimators where the log has propensities and the rule learns action values."""
 
-HELD = 1_000_000
-"""Rows of a log that is kept in memory, since it is read several times."""
+CACHED_ROWS = 1_000_000
+"""Largest number of rows of a log that is cached in memory, since it is read several times."""
 
-BLOCKS, FOLDS, ROOM = 20, 5, 2**31
-"""Blocks of episodes, folds of them for Q, and bytes of sums from which there are but as many."""
+BLOCKS, FOLDS, MAX_BYTES = 20, 5, 2**31
+"""Blocks of episodes, folds for Q, and bytes of sums above which there are only FOLDS blocks."""
 
 
 def evaluate(
@@ -71,50 +73,49 @@ def evaluate(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Estimate the value of target policies at the start states of a log, and judge the answer.
+    """Estimate the value of target policies at the start states of a log, with a verdict.
 
-    The first estimate is the closed form, with x̄ the mean of E_π φ over the start states,
+    The main estimate is the closed form, with x̄ the mean of E_π φ over the start states,
 
         V̂ = x̄ᵀθ̂        Âθ̂ + b̂ = 0
 
     Parameters
     ----------
     data
-        A `Log`, or whatever one is read from: a path or pattern, a pandas or polars frame, an Arrow
-        table, or a dict of arrays.
+        A `Log`, or anything a log can be read from: a path or pattern, a pandas or polars frame, an
+        Arrow table, or a dict of arrays.
     target
         A target policy (see `saddleback.log.as_target`), or several by name in a dict.
     gamma
-        Discount; the one that the log names if not given.
+        Discount; by default the one in the log's metadata.
     features, low, high
         Features of an observation: an object of `saddleback.features`, a function from
         observations [n, d] to features [n, size], or a text as on the command line, such as
-        ``"tiles:8x4"`` or ``"polynomial:2"``, whose box is ``low`` to ``high``, the range of the
-        log if not given. Without any they are chosen by the columns.
+        ``"tiles:8x4"`` or ``"polynomial:2"``, whose box is ``low`` to ``high``, by default the
+        range of the log. If not given, features are chosen from the columns.
     shared
-        Whether to add a copy of each feature that all actions share.
+        Whether to add a copy of each feature shared by all actions.
     rule
-        Whose fixed point is solved for; `default_rule` if not given.
+        The rule whose TD fixed point is computed; `default_rule` if not given.
     methods
-        Besides the closed form: "fqe", "streamed", "svrg"; by weighted episodes "is", "pdis",
-        "wis", "pdwis"; and with a cross-fitted Q "dr" and "wdr". If not given, "wdr", "dr",
-        "pdwis" and "pdis" where the log has propensities.
+        Additional estimators: "fqe", "streamed", "svrg"; importance sampling "is", "pdis", "wis",
+        "pdwis"; and doubly robust with a cross-fitted Q "dr" and "wdr". By default "wdr", "dr",
+        "pdwis" and "pdis" if the log has propensities.
     ridge
-        η of the closed form.
+        Ridge η of the closed form.
     path
-        Whether to follow the closed form along λ and along the ridge too.
+        Whether to compute the closed form along λ and along the ridge.
     passes, learner
-        Passes over the log, and the rule, of "streamed"; GES(0) if not given.
+        Passes over the log and rule of "streamed"; GES(0) if not given.
     draws
-        How often blocks of episodes are drawn anew, for the spectrum of Â; 20 if not given, unless
-        there are more than 1000 active features.
+        Number of block-bootstrap resamples for the spectrum of Â; by default 20, or none with more
+        than 1000 active features.
     lower_is_better
         Whether rewards are costs.
     threads
-        Threads to use; the result does not depend on them.
+        Number of threads; the result does not depend on it.
     progress
-        Called with the fraction of the work that is done, and its phase: reading, evaluating,
-        resampling.
+        Called with the fraction of the work done and its phase: reading, evaluating, resampling.
 
     Examples
     --------
@@ -143,86 +144,90 @@ def evaluate(
     gamma = discount(log, gamma)
     chosen = default_rule() if rule is None else rule
     require_rule(chosen)
-    wanted = _methods(log, chosen, methods)
+    selected = _methods(log, chosen, methods)
     if draws is not None:
-        enough_draws(draws)
-    named = policies(log, target)
+        check_draws(draws)
+    named = resolve_targets(log, target)
     reading = part_of(progress, 0.0, READING, "reading")
-    if log.rows <= HELD:
-        log = log.cached([table for each in named for table in each.tables], reading)
+    if log.rows <= CACHED_ROWS:
+        log = log.cached([table for policy in named for table in policy.tables], reading)
     card = log.summary(gamma, reading)
     raise_errors(card.findings)
     features = as_features(features, log, card, low, high)
-    if "svrg" in wanted and features.size * log.n_actions > LARGEST:
-        if wanted != ("svrg",) or path:
+    if "svrg" in selected and features.size * log.n_actions > LARGEST:
+        if selected != ("svrg",) or path:
             raise InvalidParameter(
-                "method 'svrg' with so many features goes alone: leave other methods and the path "
-                "out."
+                "with this number of features 'svrg' is the only method available: remove the "
+                "other methods and the path."
             )
         return _without_matrices(
             log, named, features, gamma, chosen, ridge, shared, allow_uncovered, lower_is_better,
             card, part_of(progress, READING, 1.0, "evaluating"),
         )  # fmt: skip
-    others = along(chosen)
+    others = lambda_path_rules(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
-    rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in wanted))]))
-    rules = [chosen, *(each for each in rules[1:] if _served(log, each))]
+    rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in selected))]))
+    rules = [chosen, *(other for other in rules[1:] if _log_supports(log, other))]
     sample, taken = sample_states(log)
-    observed = BehaviourTarget.from_counts(taken)
-    check_name_not_reserved([each.name for each in named])
+    behaviour = BehaviourTarget.from_counts(taken)
+    check_name_not_reserved([policy.name for policy in named])
     p = features.size * (log.n_actions + shared)
-    room = 8 * p**2 * (len(named) + 1)
+    size = 8 * p**2 * (len(named) + 1)
     robust_jobs = len(named) if log.propensity and chosen.values == "action" else 0
-    plain_jobs = len(named) if set(wanted) & set(PLAIN) else 0
+    plain_jobs = len(named) if set(selected) & set(IMPORTANCE_SAMPLING) else 0
     phases = plan_phases(
-        progress, rows=log.rows, active=_active(features, sample), p=p, targets=len(named),
-        rules=len(rules), folds=FOLDS if robust_jobs else 0, walks=robust_jobs + plain_jobs,
-        draws=resamples(p, draws), passes=passes if "streamed" in wanted else 0,
-        epochs=EPOCHS if "svrg" in wanted else 0,
+        progress, rows=log.rows, active=_active_features(features, sample), p=p, targets=len(named),
+        rules=len(rules), folds=FOLDS if robust_jobs else 0,
+        weighting_jobs=robust_jobs + plain_jobs, draws=resample_count(p, draws),
+        passes=passes if "streamed" in selected else 0,
+        epochs=EPOCHS if "svrg" in selected else 0,
     )  # fmt: skip
+    blocks = BLOCKS if size * len(rules) * BLOCKS < MAX_BYTES else FOLDS
     sums = Statistics.of(
-        log, rules, {each.name: each for each in (*named, observed)}, features=features,
-        gamma=gamma, shared=shared, blocks=BLOCKS if room * len(rules) * BLOCKS < ROOM else FOLDS,
-        allow_uncovered=allow_uncovered, threads=threads, progress=phases.sums,
+        log, rules, {policy.name: policy for policy in (*named, behaviour)}, features=features,
+        gamma=gamma, shared=shared, blocks=blocks, allow_uncovered=allow_uncovered,
+        threads=threads, progress=phases.sums,
     )  # fmt: skip
-    enough(int(sums.episodes.sum()))
-    names = [each.name for each in named]
+    require_two_episodes(int(sums.episodes.sum()))
+    names = [policy.name for policy in named]
     closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
     with thread_pool(threads) as pool:
-        spectra = begin_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
-        weighted = _walks(log, named, sums, wanted, features, gamma, allow_uncovered, phases)
-        robust = {each.target: each for each in weighted if each.robust}
+        spectra = start_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
+        weighted = _weighted_episodes(
+            log, named, sums, selected, features, gamma, allow_uncovered, phases
+        )
+        robust = {episodes.target: episodes for episodes in weighted if episodes.robust}
         diagnoses, logged = diagnose(
-            log, sums, named, observed, sample, features=features, rule=chosen, ridge=ridge,
+            log, sums, named, behaviour, sample, features=features, rule=chosen, ridge=ridge,
             robust=robust, spectra=spectra, lower_is_better=lower_is_better,
             progress=phases.scores,
         )  # fmt: skip
     estimates: list[Estimate] = []
     for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
         name = target.name
-        estimates.append(first.within(diagnosis.interval))
+        estimates.append(first.with_interval(diagnosis.interval))
         options: dict[str, Any] = {
             "target": target, "features": features, "gamma": gamma, "shared": shared,
             "allow_uncovered": True, "threads": threads,
         }  # fmt: skip
-        if "fqe" in wanted:
-            found = iterate_q(sums.system(ONE_STEP, name), ridge)
-            value = float(found.theta @ sums.start(name))
-            estimates.append(Estimate(name, "FQE", value, found.outcome))
-        if "streamed" in wanted:
+        if "fqe" in selected:
+            fitted = iterate_q(sums.system(ONE_STEP, name), ridge)
+            value = float(fitted.theta @ sums.start(name))
+            estimates.append(Estimate(name, "FQE", value, fitted.outcome))
+        if "streamed" in selected:
             streamed = Streamed(**options, rule=learner, passes=passes)
             estimates.append(_streamed(streamed, log, name, phases.streamed))
-        if "svrg" in wanted:
-            mine = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
-            estimates.append(_svrg(mine, log, sums, name, phases.svrg))
+        if "svrg" in selected:
+            svrg = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
+            estimates.append(_svrg(svrg, log, sums, name, phases.svrg))
         estimates += [
-            Estimate.of(each.estimate(method.upper()))
-            for method in wanted
-            for each in weighted
-            if each.target == name and method.upper() in each.names
+            Estimate.of(episodes.estimate(method.upper()))
+            for method in selected
+            for episodes in weighted
+            if episodes.target == name and method.upper() in episodes.names
         ]
-    steps = {each.target: each.ess_by_step for each in weighted}
-    tails = {each.target: tail(each.log_weights) for each in weighted}
+    steps = {episodes.target: episodes.ess_by_step for episodes in weighted}
+    tails = {episodes.target: weight_tail(episodes.log_weights) for episodes in weighted}
     findings = tuple(sums.warnings(chosen))
     return Evaluation(
         sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps, tails,
@@ -231,48 +236,48 @@ def evaluate(
 
 
 def discount(log: Log, gamma: float | None) -> float:
-    """Return the discount that is given, else the one that the log names."""
+    """Return the given discount, or the one in the log's metadata."""
     chosen = log.metadata.get("gamma") if gamma is None else gamma
     if chosen is None:
-        raise InvalidParameter("no discount: give one, gamma=0.99 (the log does not name any).")
+        raise InvalidParameter("no discount in the log's metadata: give one, gamma=0.99.")
     return _validate.unit("evaluate", "gamma", chosen)
 
 
-def _active(features: Features, sample: FloatArray) -> int:
-    """How many features are active at a time, by a few states of the log."""
+def _active_features(features: Features, sample: FloatArray) -> int:
+    """Return the number of simultaneously active features, from a few states of the log."""
     return int(features.encode(sample[:2]).which.shape[1])
 
 
-def _served(log: Log, rule: Rule) -> bool:
-    """Whether the log holds what a rule of the path needs."""
+def _log_supports(log: Log, rule: Rule) -> bool:
+    """Whether the log has the data that a rule of the path needs."""
     return bool(log.propensity) or not needs_propensities(rule)
 
 
 def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the methods to use, refusing those that do not apply, with one that does."""
+    """Return the methods to use; raise for those that do not apply, with an alternative."""
     if methods is None:
-        return USUAL if log.propensity and rule.values == "action" else ()
+        return DEFAULT_METHODS if log.propensity and rule.values == "action" else ()
     if isinstance(methods, str) or not isinstance(methods, Iterable):
         raise InvalidParameter(
             f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
         )
     for method in methods:
         _registry.check_name("method", method, METHODS)
-        if method in (*PLAIN, *ROBUST) and not log.propensity:
+        if method in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST) and not log.propensity:
             raise InvalidParameter(
-                f"method {method!r} weighs episodes by ratios, and the log has no probabilities of "
-                "its actions: add behavior_prob, or estimate them, estimate_behaviour(log). The "
-                "closed form with GES(0) or GTB does without."
+                f"method {method!r} needs propensities, and the log has none: add behavior_prob, "
+                "or estimate them, estimate_behaviour(log). The closed form with GES(0) or GTB "
+                "needs no propensities."
             )
-        if method in ("fqe", *ROBUST) and rule.values == "state":
+        if method in ("fqe", *DOUBLY_ROBUST) and rule.values == "state":
             raise InvalidParameter(
-                f"method {method!r} learns action values, and {rule} state values: leave one of "
-                "them out, or use GRetrace."
+                f"method {method!r} learns action values, but {rule} learns state values: remove "
+                "one of them, or use GRetrace."
             )
     return tuple(methods)
 
 
-def _walks(
+def _weighted_episodes(
     log: Log,
     named: Sequence[Target],
     sums: Statistics,
@@ -282,13 +287,19 @@ def _walks(
     allow_uncovered: bool,
     phases: Phases,
 ) -> list[Trajectories]:
-    """Weigh the episodes, plainly if asked, and with a Q for the verdict if it can be done."""
-    jobs = [Job(each) for each in named] if set(methods) & set(PLAIN) else []
+    """Weigh the episodes without Q on request, and with Q for the verdict where possible."""
+    jobs = (
+        [WeightingJob(policy) for policy in named]
+        if set(methods) & set(IMPORTANCE_SAMPLING)
+        else []
+    )
     if log.propensity and sums.setting.values == "action":
         parts = split_progress(phases.folds, [("", 1.0)] * len(named))
-        fits = [CrossFitted(sums, t, features, RIDGE, FOLDS, part) for t, part in enumerate(parts)]
-        jobs += helped(log, named, fits, gamma)
-    return walk(log, jobs, gamma, allow_uncovered, phases.weights) if jobs else []
+        fits = [
+            CrossFitted(sums, t, features, FOLD_RIDGE, FOLDS, part) for t, part in enumerate(parts)
+        ]
+        jobs += doubly_robust_jobs(log, named, fits, gamma)
+    return weigh_episodes(log, jobs, gamma, allow_uncovered, phases.weights) if jobs else []
 
 
 def _without_matrices(
@@ -304,43 +315,43 @@ def _without_matrices(
     card: LogSummary,
     progress: Progress | None,
 ) -> Evaluation:
-    """Evaluate with more features than matrices are held for: by SVRG alone."""
+    """Evaluate with SVRG alone, with too many features for matrices."""
     if len(named) != 1:
-        raise InvalidParameter("method 'svrg' with so many features takes one target at a time.")
-    found = SVRG(
+        raise InvalidParameter(
+            "method 'svrg' with this number of features takes one target at a time."
+        )
+    svrg = SVRG(
         target=named[0], features=features, gamma=gamma, rule=rule, ridge=ridge, shared=shared,
         allow_uncovered=allow_uncovered, rng=0,
     ).fit(log, progress)  # fmt: skip
-    assert found.statistics_ is not None
-    estimate = Estimate(named[0].name, f"SVRG, {rule.display_name}", found.value(), found.outcome_)
-    alone = Finding(
+    assert svrg.statistics_ is not None
+    estimate = Estimate(named[0].name, f"SVRG, {rule.display_name}", svrg.value(), svrg.outcome_)
+    no_verdict = Finding(
         "W174",
-        f"with {features.size * log.n_actions:,} features no matrices are held: this is all there "
-        "is, without an interval or a verdict.",
+        f"{features.size * log.n_actions:,} features are too many for matrices: there is neither a "
+        "confidence interval nor a verdict.",
     )
     return Evaluation(
-        found.statistics_, rule, (estimate,), {}, (*found.findings_, alone),
+        svrg.statistics_, rule, (estimate,), {}, (*svrg.findings_, no_verdict),
         lower_is_better=lower_is_better, card=card,
     )  # fmt: skip
 
 
-def _svrg(
-    found: SVRG, log: Log, sums: Statistics, name: str, progress: Progress | None
-) -> Estimate:
-    found.fit(log, progress)
-    exact = sums.solve(found.chosen, name, found.ridge).theta
-    gap = distance(np.asarray(found.theta_), exact, sums.M)
-    note = f"{found.outcome_}; {gap:.1%} from LSTD after {len(found.residuals_) - 1} epochs"
-    return Estimate(name, f"SVRG, {found.chosen}", found.value(), note)
+def _svrg(svrg: SVRG, log: Log, sums: Statistics, name: str, progress: Progress | None) -> Estimate:
+    svrg.fit(log, progress)
+    exact = sums.solve(svrg.chosen, name, svrg.ridge).theta
+    gap = prediction_distance(np.asarray(svrg.theta_), exact, sums.M)
+    note = f"{svrg.outcome_}; {gap:.1%} from LSTD after {len(svrg.residuals_) - 1} epochs"
+    return Estimate(name, f"SVRG, {svrg.chosen}", svrg.value(), note)
 
 
-def _streamed(found: Streamed, log: Log, name: str, progress: Progress | None) -> Estimate:
-    found.fit(log, progress)
-    plural = "pass" if found.passes == 1 else "passes"
+def _streamed(learner: Streamed, log: Log, name: str, progress: Progress | None) -> Estimate:
+    learner.fit(log, progress)
+    plural = "pass" if learner.passes == 1 else "passes"
     note = (
-        f"{found.distances_[-1]:.1%} from its closed form after {found.passes} {plural}, "
-        f"α = {found.alpha_:.3g}, β = {found.beta_:.3g}"
+        f"{learner.distances_[-1]:.1%} from its closed form after {learner.passes} {plural}, "
+        f"α = {learner.alpha_:.3g}, β = {learner.beta_:.3g}"
     )
-    if found.outcome_ != "ok":
-        note = f"{found.outcome_} {note}"
-    return Estimate(name, str(found.chosen), found.value(), note)
+    if learner.outcome_ != "ok":
+        note = f"{learner.outcome_} {note}"
+    return Estimate(name, str(learner.chosen), learner.value(), note)

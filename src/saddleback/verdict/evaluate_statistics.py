@@ -1,4 +1,4 @@
-"""The closed form for every target of some statistics, along λ and the ridge; and its verdict."""
+"""`evaluate_statistics`: closed-form estimates and a verdict from statistics, without the log."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 
 from saddleback import _validate
 from saddleback._progress import Progress
+from saddleback.evaluation.estimate import Estimate
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding
 from saddleback.log.behaviour_target import NAME
 from saddleback.rules import Rule
-from saddleback.verdict.estimate import Estimate
-from saddleback.verdict.evidence_from_statistics import judge_sums
+from saddleback.verdict.evidence_from_statistics import judge_statistics
 from saddleback.verdict.result import Evaluation, Paths
 
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
-"""λ of the path."""
+"""Values of λ along the path."""
 
 RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-"""η of the path, relative to the size of each feature."""
+"""Values of the ridge η along the path, relative to the size of each feature."""
 
 
-def along(rule: Rule) -> dict[float, Rule]:
-    """Return the rules of the λ path."""
+def lambda_path_rules(rule: Rule) -> dict[float, Rule]:
+    """Return the rule for each λ of the path; empty if its trace has no λ."""
     if not hasattr(rule.trace, "lam"):
         return {}
-    found = {}
+    rules = {}
     for lam in LAMBDAS:
         trace: Any = replace(rule.trace, **{"lam": lam})
-        found[lam] = replace(rule, trace=trace, label="")
-    return found
+        rules[lam] = replace(rule, trace=trace, label="")
+    return rules
 
 
 def closed_forms(
@@ -42,8 +42,9 @@ def closed_forms(
     path: bool,
     progress: Progress | None = None,
 ) -> tuple[list[Estimate], Paths]:
-    """Return the closed form for each target, and its paths if they are wanted."""
-    there = {lam: each for lam, each in along(rule).items() if each in sums.setting.rules}
+    """Return the closed form for each target, and its paths on request."""
+    available = sums.setting.rules
+    rules = {lam: other for lam, other in lambda_path_rules(rule).items() if other in available}
     label = f"LSTD, {rule.display_name}" + (f", ridge {ridge:g}" if ridge else "")
     estimates, paths = [], {}
     for done, name in enumerate(targets):
@@ -54,8 +55,8 @@ def closed_forms(
         if path:
             paths[name] = {
                 "lambda": [
-                    (lam, float(sums.solve(each, name, ridge).theta @ start))
-                    for lam, each in there.items()
+                    (lam, float(sums.solve(other, name, ridge).theta @ start))
+                    for lam, other in rules.items()
                 ],
                 "ridge": [
                     (eta, float(sums.solve(rule, name, eta).theta @ start)) for eta in RIDGES
@@ -64,7 +65,7 @@ def closed_forms(
     return estimates, paths
 
 
-def of_statistics(
+def evaluate_statistics(
     sums: Statistics,
     rule: Rule | None = None,
     ridge: float = 0.0,
@@ -74,18 +75,18 @@ def of_statistics(
     lower_is_better: bool = False,
     threads: int = 1,
 ) -> Evaluation:
-    """Return the closed form for every target of some statistics, with a verdict.
+    """Return the closed form and the verdict for every target of some statistics.
 
     Parameters
     ----------
     sums
-        Statistics of one log or of many.
+        Statistics of one or more logs.
     rule
-        Which of their rules; the first if not given.
+        One of their rules; the first if not given.
     ridge
         η.
     path
-        Whether to follow the value along λ, as far as the statistics have it, and the ridge.
+        Whether to compute the value along λ, for the rules in the statistics, and along the ridge.
     draws, lower_is_better, threads
         As for `evaluate`.
 
@@ -98,28 +99,30 @@ def of_statistics(
     >>> sums = Statistics.of(
     ...     log, GRetrace(0.5), {"new": earlier}, features=box, gamma=0.97, blocks=20
     ... )
-    >>> of_statistics(sums).verdicts[0].trust
+    >>> evaluate_statistics(sums).verdicts[0].trust
     'usable'
     """
     _validate.flag("evaluate", "lower_is_better", lower_is_better)
     chosen = sums.setting.rules[0] if rule is None else rule
-    names = [each for each in sums.setting.targets if each != NAME]
+    names = [name for name in sums.setting.targets if name != NAME]
     estimates, paths = closed_forms(sums, chosen, names, ridge, path)
     findings = tuple(sums.warnings(chosen))
     if int((sums.episodes > 0).sum()) < 2:
-        alone = Finding(
+        one_block = Finding(
             "W173",
-            "the episodes are in one block: there is neither an interval nor a verdict. Sum up in "
-            "several blocks (blocks=20).",
+            "the episodes are in one block: there is neither a confidence interval nor a verdict. "
+            "Use several blocks (blocks=20).",
         )
-        return Evaluation(sums, chosen, tuple(estimates), paths, (*findings, alone))
-    diagnoses, logged = judge_sums(
+        return Evaluation(sums, chosen, tuple(estimates), paths, (*findings, one_block))
+    diagnoses, logged = judge_statistics(
         sums, chosen, names, ridge=ridge, draws=draws, lower_is_better=lower_is_better,
         threads=threads,
     )  # fmt: skip
-    each = zip(estimates, diagnoses, strict=True)
-    within = tuple(one.within(diagnosis.interval) for one, diagnosis in each)
+    with_intervals = tuple(
+        estimate.with_interval(diagnosis.interval)
+        for estimate, diagnosis in zip(estimates, diagnoses, strict=True)
+    )
     return Evaluation(
-        sums, chosen, within, paths, findings, logged, tuple(diagnoses),
+        sums, chosen, with_intervals, paths, findings, logged, tuple(diagnoses),
         lower_is_better=lower_is_better,
     )  # fmt: skip

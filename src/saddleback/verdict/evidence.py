@@ -1,4 +1,4 @@
-"""`Evidence`: all that is known of an evaluation when it is judged, as plain numbers."""
+"""`Evidence`: the numbers on which the verdict on an evaluation is based."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the gates look at; None where it could not be had.
+    """The inputs of the checks; None where not available.
 
     Attributes
     ----------
     episodes, steps
-        How much data.
+        Size of the data.
     value, error
-        V̂ of the closed form, and its standard error.
+        V̂ of the closed form and its standard error.
     spread
-        Standard deviation of the logged returns: the scale on which gaps are judged.
+        Standard deviation of the logged returns: the scale of all differences.
     uncovered
-        Share of π's probability on actions that μ cannot take.
-    coverage, unmet
-        Shares of π's probability that rest on enough rows, and on none.
+        Share of π's probability on actions with μ = 0.
+    coverage, unvisited
+        Shares of π's probability with at least 10 effective rows, and with none.
     miscalibrated, calibration_z
-        Share of rows by which propensities and actions disagree, and how sure that is.
+        Share of rows on which propensities contradict the actions, and the z-score.
     trace_ratio
-        λ over its ceiling, for importance traces.
+        λ divided by its ceiling, for importance traces.
     self_check, self_check_error
-        V̂_μ less what was returned, and its standard error.
+        V̂_μ minus the mean observed return, and its standard error.
     unique
-        Whether the closed form has one solution.
+        Whether the closed form has a unique solution.
     stable
-        Share of resamples in which Â is stable, and what that says.
+        Share of resamples in which Â is stable.
     agreement, agreement_error
-        V̂ less the weighted doubly robust estimate, where that can be trusted, and the error.
+        V̂ minus the weighted doubly robust estimate, where that is reliable, and its error.
     gap
-        Estimated distance of the fixed point from V^π.
+        Estimated bias of the fixed point, |V^π − fixed point|.
     sensitivity
         Largest change of V̂ over neighbouring λ and ridges.
     limit, limit_share
-        Greatest length of a terminated episode, and what share has it.
-    beyond
-        Share of the value's weight that lies beyond the end of truncated episodes.
+        Maximum length of a terminated episode, and the share of episodes with that length.
+    truncated_weight
+        Share of the discounted weight that lies after the end of truncated episodes.
     outside
-        By how much V̂ leaves what rewards as logged can add up to, over their range.
+        Distance of V̂ from the range attainable with the logged rewards, relative to that range.
     notes
-        Why a gate could not be checked, by its code.
+        Why a check was not applicable, by its code.
     """
 
     episodes: int
@@ -54,7 +54,7 @@ class Evidence:
     spread: float
     uncovered: float | None = None
     coverage: float | None = None
-    unmet: float | None = None
+    unvisited: float | None = None
     miscalibrated: float | None = None
     calibration_z: float | None = None
     trace_ratio: float | None = None
@@ -68,6 +68,6 @@ class Evidence:
     sensitivity: float | None = None
     limit: int | None = None
     limit_share: float | None = None
-    beyond: float | None = None
+    truncated_weight: float | None = None
     outside: float | None = None
     notes: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The evidence behind a verdict, gathered in one more pass over the log."""
+"""The evidence for a verdict, from one more pass over the log."""
 
 from __future__ import annotations
 
@@ -9,28 +9,33 @@ import numpy as np
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback._typing import FloatArray
 from saddleback.evaluation.episode_weights import Trajectories
-from saddleback.evaluation.policy_counts import Portrait
-from saddleback.evaluation.sandwich import ESTIMAND, of_scores, student
-from saddleback.evaluation.scoring_pass import Scored, second_pass
+from saddleback.evaluation.log_counts import PolicyCounts
+from saddleback.evaluation.sandwich import ESTIMAND, interval_from_scores, student_interval
+from saddleback.evaluation.scoring_pass import EpisodeScores, score_episodes
 from saddleback.evaluation.statistics import Statistics
-from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.evaluation.weight_diagnostics import k_hat_threshold
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, Segment, Target
 from saddleback.rules import Rule
-from saddleback.verdict.approximation_gap import Gap, Residual, of_trace, unmet
-from saddleback.verdict.baseline import Logged, beyond
-from saddleback.verdict.coverage import support
+from saddleback.verdict.approximation_gap import Gap, ResidualProblem, trace_gap, unvisited_gap
+from saddleback.verdict.baseline import Baseline, excess_over
+from saddleback.verdict.coverage import measure_coverage
 from saddleback.verdict.evidence import Evidence
-from saddleback.verdict.evidence_from_statistics import NOTES, Diagnosis, Waiting, known
-from saddleback.verdict.looks import Policy, RowLook
-from saddleback.verdict.partition import Cells, Column, Thinned
+from saddleback.verdict.evidence_from_statistics import (
+    NOTES,
+    Diagnosis,
+    PendingSpectra,
+    shared_evidence,
+)
+from saddleback.verdict.partition import Cells, Column, StridedSample
+from saddleback.verdict.policy_summary import ActionCounts, PolicySummary
 from saddleback.verdict.verdict import Verdict
 
-CELLS, PAIRS, ROWS = 64, 640, 40
-"""Most cells, most pairs of cell and action, and rows for each of those."""
+MAX_CELLS, MAX_PAIRS, ROWS_PER_PAIR = 64, 640, 40
+"""Largest numbers of cells and of pairs of cell and action, and rows per pair."""
 
-FEWEST = 20.0
-"""Effective episodes from which a doubly robust estimate is heard."""
+MIN_ESS = 20.0
+"""Smallest effective sample size for the doubly robust cross-check."""
 
 
 def diagnose(
@@ -44,91 +49,94 @@ def diagnose(
     rule: Rule,
     ridge: float,
     robust: Mapping[str, Trajectories],
-    spectra: Waiting,
+    spectra: PendingSpectra,
     lower_is_better: bool,
     progress: Progress | None = None,
-) -> tuple[list[Diagnosis], Logged]:
-    """Look at the solutions for all targets, and judge them."""
+) -> tuple[list[Diagnosis], Baseline]:
+    """Gather the evidence on the solutions of all targets, and judge them."""
     setting, K = sums.setting, log.n_actions
     columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
-    cells = Cells.of(sample, int(np.clip(min(log.rows // ROWS, PAIRS) // K, 1, CELLS)))
-    portraits = [Portrait.begin(K, cells.size) for _ in policies]
-    samples = [Thinned() for _ in policies]
-    rows = RowLook(K, columns)
-    residuals = [Residual(cells, K, setting.gamma) for _ in policies]
+    cells = Cells.of(
+        sample, int(np.clip(min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K, 1, MAX_CELLS))
+    )
+    policy_counts = [PolicyCounts.empty(K, cells.size) for _ in policies]
+    samples = [StridedSample() for _ in policies]
+    action_counts = ActionCounts(K, columns)
+    residuals = [ResidualProblem(cells, K, setting.gamma) for _ in policies]
 
-    def look(piece: Segment, k: int, pi: FloatArray, deltas: FloatArray) -> None:
+    def add(piece: Segment, k: int, pi: FloatArray, deltas: FloatArray) -> None:
         if k == len(policies):
-            rows.add(piece)
+            action_counts.add(piece)
             return
-        seen = piece.observations[piece.states]
-        portraits[k].add(piece, pi, cells.find(seen))
-        samples[k].add(seen, pi[piece.states])
+        states = piece.observations[piece.states]
+        policy_counts[k].add(piece, pi, cells.find(states))
+        samples[k].add(states, pi[piece.states])
         if setting.values == "action":
             residuals[k].add(piece, pi, deltas)
 
-    every = second_pass(
-        log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, look=look,
+    all_scores = score_episodes(
+        log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, on_piece=add,
         progress=part_of(progress, 0.0, 0.5),
     )  # fmt: skip
-    logged = Logged.of(every[-1], bool(sums.tally.beyond[0]))
+    logged = Baseline.of(all_scores[-1], bool(sums.counts.truncated_weight[0]))
     span = sums.span
-    found = []
-    each = zip(policies, every, portraits, samples, residuals, strict=False)
+    diagnoses = []
+    targets = zip(policies, all_scores, policy_counts, samples, residuals, strict=False)
     checks = split_progress(part_of(progress, 0.5, 1.0), [("", 1.0)] * len(policies))
-    for (policy, scored, portrait, sample_of, residual), check in zip(each, checks, strict=True):
+    for (policy, scores, counts, drawn, residual), check in zip(targets, checks, strict=True):
         if check is not None:
             check(0.0)
-        interval = of_scores(scored)
-        states, chosen = sample_of.rows
-        covered = support(features, sums, (states, chosen), columns, rows.taken, log.action_names)
-        cloud, told = known(sums, rule, policy.name, interval, ridge, spectra, portrait)
-        agreed = _agreement(scored, robust.get(policy.name))
-        gap = Gap(
-            unmet=unmet(sums, rule, policy.name, scored.theta, ridge),
-            residual=abs(residual.value()) if setting.values == "action" else None,
-            trace=of_trace(sums, rule, policy.name, scored.value, ridge),
-            self_check=logged.gap,
-            agreement=None if agreed is None else beyond(*agreed, 1.0),
+        interval = interval_from_scores(scores)
+        states, pi = drawn.rows
+        covered = measure_coverage(
+            features, sums, (states, pi), columns, action_counts.taken, log.action_names
         )
-        notes = NOTES | {"AGREEMENT": _unheard(robust.get(policy.name))}
+        cloud, shared = shared_evidence(sums, rule, policy.name, interval, ridge, spectra, counts)
+        agreed = _agreement(scores, robust.get(policy.name))
+        gap = Gap(
+            unvisited=unvisited_gap(sums, rule, policy.name, scores.theta, ridge),
+            residual=abs(residual.value()) if setting.values == "action" else None,
+            trace=trace_gap(sums, rule, policy.name, scores.value, ridge),
+            self_check=logged.gap,
+            agreement=None if agreed is None else excess_over(*agreed, 1.0),
+        )
+        notes = NOTES | {"AGREEMENT": _why_no_agreement(robust.get(policy.name))}
         evidence = Evidence(
-            value=scored.value, error=interval.error, spread=logged.spread,
-            coverage=covered.coverage, unmet=covered.unmet,
-            self_check=logged.off, self_check_error=logged.error,
+            value=scores.value, error=interval.error, spread=logged.spread,
+            coverage=covered.coverage, unvisited=covered.unvisited,
+            self_check=logged.self_check, self_check_error=logged.self_check_error,
             agreement=None if agreed is None else agreed[0],
             agreement_error=None if agreed is None else agreed[1],
-            gap=gap.value, notes=notes, **told,
+            gap=gap.value, notes=notes, **shared,
         )  # fmt: skip
-        improvement = logged.against(scored.value, scored.each, gap.value, lower_is_better)
+        improvement = logged.improvement(scores.value, scores.influence, gap.value, lower_is_better)
         verdict = Verdict.of(
             policy.name, (interval.value, interval.low, interval.high), evidence, improvement,
-            covered.words,
+            covered.description,
         )  # fmt: skip
-        about = Policy.of(portrait, log.action_names, told["steps"])
-        found.append(
-            Diagnosis(verdict, interval, about, covered, cloud, gap, span.condition, span.rank)
+        summary = PolicySummary.of(counts, log.action_names, shared["steps"])
+        diagnoses.append(
+            Diagnosis(verdict, interval, summary, covered, cloud, gap, span.condition, span.rank)
         )
-    return found, logged
+    return diagnoses, logged
 
 
-def _agreement(scored: Scored, robust: Trajectories | None) -> tuple[float, float] | None:
-    """Return V̂ less WDR and its standard error, if WDR is to be heard."""
+def _agreement(scores: EpisodeScores, robust: Trajectories | None) -> tuple[float, float] | None:
+    """Return V̂ minus WDR and its standard error, if WDR is reliable."""
     if robust is None or not robust.comparable or not np.isfinite(robust.normalised):
         return None
-    heavy = not robust.k_hat <= threshold(robust.n)
-    if heavy or robust.ess < FEWEST:
+    heavy = not robust.k_hat <= k_hat_threshold(robust.n)
+    if heavy or robust.ess < MIN_ESS:
         return None
-    both = student(0.0, scored.each - robust.scores, 0.95, ESTIMAND, "paired")
-    return scored.value - robust.normalised, both.error
+    paired = student_interval(0.0, scores.influence - robust.scores, 0.95, ESTIMAND, "paired")
+    return scores.value - robust.normalised, paired.error
 
 
-def _unheard(robust: Trajectories | None) -> str:
-    """Say why no doubly robust estimate is heard."""
+def _why_no_agreement(robust: Trajectories | None) -> str:
+    """Return the reason why there is no reliable doubly robust estimate to compare with."""
     if robust is None:
-        return "no weighted doubly robust estimate was made"
+        return "there is no weighted doubly robust estimate"
     if not robust.comparable:
-        return "on truncated episodes doubly robust estimates are of another value"
-    shape = "no k-hat" if np.isnan(robust.k_hat) else f"k-hat {robust.k_hat:.2f}"
-    many = f"{robust.ess:.0f} effective episodes"
-    return f"the doubly robust estimate cannot be trusted: {many}, {shape}"
+        return "doubly robust estimates on truncated episodes have a different estimand"
+    shape = "no k̂" if np.isnan(robust.k_hat) else f"k̂ {robust.k_hat:.2f}"
+    return f"the doubly robust estimate is unreliable: ESS {robust.ess:.0f}, {shape}"

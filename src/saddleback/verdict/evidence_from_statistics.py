@@ -1,4 +1,4 @@
-"""What statistics tell of an answer, with the log or without it; and the verdict without it."""
+"""The evidence that statistics provide, with or without the log, and the verdict without it."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ import numpy as np
 
 from saddleback._progress import Progress, split_progress
 from saddleback._threads import thread_pool
-from saddleback.evaluation.log_counts import Tally
-from saddleback.evaluation.policy_counts import Portrait
-from saddleback.evaluation.sandwich import ESTIMAND, Interval, block_scores, student
+from saddleback.evaluation.log_counts import LogCounts, PolicyCounts
+from saddleback.evaluation.sandwich import ESTIMAND, Interval, block_scores, student_interval
 from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Importance, Rule
-from saddleback.verdict.approximation_gap import Gap, of_trace, unmet, unseen
-from saddleback.verdict.baseline import Logged
-from saddleback.verdict.coverage import ENOUGH, SMALLEST, Support
+from saddleback.verdict.approximation_gap import Gap, gap_allowance, trace_gap, unvisited_gap
+from saddleback.verdict.baseline import Baseline
+from saddleback.verdict.calibration import calibration, uncovered
+from saddleback.verdict.coverage import MIN_ROWS, SMALLEST, Coverage
 from saddleback.verdict.evidence import Evidence
-from saddleback.verdict.looks import Policy, calibration, uncovered
+from saddleback.verdict.policy_summary import PolicySummary
 from saddleback.verdict.spectrum import Spectrum, spectrum
 from saddleback.verdict.verdict import Verdict
 
 NEARBY = (1e-6, 1e-5, 1e-4)
-"""Ridges that must not matter."""
+"""Ridges to which the value should be insensitive."""
 
 ROUNDING = 1e-9
-"""Share of the range of values that is nothing but rounding."""
+"""Share of the range of values that is attributed to rounding."""
 
 DRAWS, LARGEST = 20, 1000
-"""Resamples if nothing is said, with at most so many features."""
+"""Default number of resamples, and the number of features up to which they are drawn."""
 
 NOTES = {
-    "SUPPORT": "the log has no probabilities of its actions",
-    "PROPENSITIES": "the log has no probabilities of its actions",
-    "CEILING": "this rule has no importance trace, or the log no ratios: no ceiling",
-    "STABILITY": "left out: too few blocks of episodes, or too many features (--bootstrap 20)",
+    "SUPPORT": "the log has no propensities",
+    "PROPENSITIES": "the log has no propensities",
+    "CEILING": "the rule has no importance trace, or the log has no propensities: no ceiling",
+    "STABILITY": "skipped: too few blocks of episodes, or too many features (--bootstrap 20)",
 }
-"""Why a gate could not be checked."""
+"""Why a check is not applicable."""
 
-NEEDS_LOG = {"AGREEMENT": "statistics do not keep it: evaluate the log itself"}
-"""Why a gate could not be checked without the log."""
+NEEDS_LOG = {"AGREEMENT": "not available from statistics: evaluate the log itself"}
+"""Why a check is not applicable without the log."""
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """All that was looked at for one target.
+    """Verdict and diagnostics for one target.
 
     Attributes
     ----------
     verdict
-        What comes of it.
+        The verdict.
     interval
-        Of the closed form.
+        Confidence interval of the closed form.
     policy, support
-        The policy that was really evaluated, and how the data cover it; None without the log.
+        The policy as evaluated, and its coverage by the data; None without the log.
     spectrum, gap
-        Eigenvalues of Â, and how far the fixed point may be from V^π.
+        Eigenvalues of Â, and the estimated bias of the fixed point.
     condition, rank
-        Of M̂ on the span of the features that were met.
+        Of M̂ on the span of the active features.
 
     Examples
     --------
@@ -68,22 +68,22 @@ class Diagnosis:
     >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
-    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
-    >>> found.diagnoses[0].rank, found.diagnoses[0].verdict.trust
+    >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> result.diagnoses[0].rank, result.diagnoses[0].verdict.trust
     (78, 'usable')
     """
 
     verdict: Verdict
     interval: Interval
-    policy: Policy
-    support: Support | None
+    policy: PolicySummary
+    support: Coverage | None
     spectrum: Spectrum | None
     gap: Gap
     condition: float
     rank: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
+        """Return the diagnosis as plain data for JSON."""
         cloud = self.spectrum
         return self.verdict.as_dict() | {
             "policy": asdict(self.policy),
@@ -94,11 +94,11 @@ class Diagnosis:
         }  # fmt: skip
 
 
-Waiting = dict[str, Callable[[], Spectrum]]
-"""Spectra that are being found, by target."""
+PendingSpectra = dict[str, Callable[[], Spectrum]]
+"""Spectra being computed, by target; calling one waits for it."""
 
 
-def begin_spectra(
+def start_spectra(
     sums: Statistics,
     rule: Rule,
     targets: Sequence[str],
@@ -106,56 +106,56 @@ def begin_spectra(
     ridge: float,
     draws: int | None,
     progress: Progress | None = None,
-) -> Waiting:
-    """Begin to find the spectra of all targets; too large ones only if they were asked for."""
-    often = resamples(len(sums.span.active), draws)
-    if int((sums.steps > 0).sum()) < 2 or not often:
+) -> PendingSpectra:
+    """Start computing the spectra of all targets; very large ones only on request."""
+    count = resample_count(len(sums.span.active), draws)
+    if int((sums.steps > 0).sum()) < 2 or not count:
         return {}
     parts = split_progress(progress, [("", 1.0)] * len(targets))
     return {
-        name: spectrum(sums, rule, name, pool, ridge=ridge, draws=often, progress=part)
+        name: spectrum(sums, rule, name, pool, ridge=ridge, draws=count, progress=part)
         for name, part in zip(targets, parts, strict=True)
     }
 
 
-def resamples(active: int, draws: int | None) -> int:
-    """How often blocks are drawn, with so many active features."""
+def resample_count(active: int, draws: int | None) -> int:
+    """Return the number of block resamples for a number of active features."""
     return draws if draws is not None else DRAWS if active <= LARGEST else 0
 
 
-def known(
+def shared_evidence(
     sums: Statistics,
     rule: Rule,
     target: str,
     interval: Interval,
     ridge: float,
-    spectra: Waiting,
-    portrait: Portrait,
+    spectra: PendingSpectra,
+    policy_counts: PolicyCounts,
 ) -> tuple[Spectrum | None, dict[str, Any]]:
-    """Return the spectrum, and evidence that statistics give, with or without cells."""
+    """Return the spectrum, and the evidence that statistics provide, with or without cells."""
     cloud = spectra[target]() if target in spectra else None
     episodes = int(sums.episodes.sum())
     steps = int(sums.steps.sum())
-    limit, share = sums.tally.limit
-    wrong = calibration(portrait, steps)
+    limit, share = sums.counts.time_limit
+    miscalibration = calibration(policy_counts, steps)
     return cloud, {
         "limit": limit,
         "limit_share": share,
         "episodes": episodes,
         "steps": steps,
-        "uncovered": None if wrong is None else uncovered(portrait) / steps,
-        "calibration_z": None if wrong is None else wrong[0],
-        "miscalibrated": None if wrong is None else wrong[1],
+        "uncovered": None if miscalibration is None else uncovered(policy_counts) / steps,
+        "calibration_z": None if miscalibration is None else miscalibration[0],
+        "miscalibrated": None if miscalibration is None else miscalibration[1],
         "trace_ratio": _trace_ratio(sums, rule, target),
-        "unique": sums.factored(rule, target, ridge).unique,
-        "stable": None if cloud is None else cloud.agree / len(cloud.cloud),
+        "unique": sums.factorised(rule, target, ridge).unique,
+        "stable": None if cloud is None else cloud.stable_draws / len(cloud.cloud),
         "sensitivity": _sensitivity(sums, rule, target, interval.value, ridge),
-        "beyond": float(sums.tally.beyond[0]) / max(1, episodes),
-        "outside": _outside(interval, sums.tally, sums.setting.gamma, steps),
+        "truncated_weight": float(sums.counts.truncated_weight[0]) / max(1, episodes),
+        "outside": _outside(interval, sums.counts, sums.setting.gamma, steps),
     }
 
 
-def judge_sums(
+def judge_statistics(
     sums: Statistics,
     rule: Rule,
     targets: Sequence[str],
@@ -164,78 +164,80 @@ def judge_sums(
     draws: int | None = None,
     lower_is_better: bool = False,
     threads: int = 1,
-) -> tuple[list[Diagnosis], Logged | None]:
-    """Judge the closed form by statistics alone."""
-    logged = Logged.of_sums(sums, rule, ridge)
-    found = []
+) -> tuple[list[Diagnosis], Baseline | None]:
+    """Judge the closed form from statistics alone."""
+    logged = Baseline.of_statistics(sums, rule, ridge)
+    diagnoses = []
     with thread_pool(threads) as pool:
-        spectra = begin_spectra(sums, rule, targets, pool, ridge, draws)
+        spectra = start_spectra(sums, rule, targets, pool, ridge, draws)
     for name in targets:
-        value, each = block_scores(sums, rule, name, ridge)
-        interval = student(value, each, 0.95, ESTIMAND, "sandwich over blocks of episodes")
+        value, influence = block_scores(sums, rule, name, ridge)
+        interval = student_interval(
+            value, influence, 0.95, ESTIMAND, "sandwich over blocks of episodes"
+        )
         theta = sums.solve(rule, name, ridge).theta
-        idle = unmet(sums, rule, name, theta, ridge)
-        trace = of_trace(sums, rule, name, value, ridge)
-        off = None if logged is None else logged.off
+        unvisited = unvisited_gap(sums, rule, name, theta, ridge)
+        trace = trace_gap(sums, rule, name, value, ridge)
+        self_check = None if logged is None else logged.self_check
         gap = Gap(
-            unmet=idle, trace=trace, self_check=None if logged is None else logged.gap,
-            unseen=unseen(idle, trace, off),
+            unvisited=unvisited, trace=trace, self_check=None if logged is None else logged.gap,
+            allowance=gap_allowance(unvisited, trace, self_check),
         )  # fmt: skip
-        t = sums.place(rule, name)[0]
-        portrait = sums.tally.portraits[t]
-        cloud, evidence = known(sums, rule, name, interval, ridge, spectra, portrait)
+        t = sums.index_of(rule, name)[0]
+        policy_counts = sums.counts.by_target[t]
+        cloud, evidence = shared_evidence(sums, rule, name, interval, ridge, spectra, policy_counts)
         spread = interval.error * float(np.sqrt(evidence["episodes"]))
-        mass = sums.tally.mass[t]
+        mass = sums.counts.mass[t]
         total = max(float(mass.sum()), 1e-300)
         judged = Evidence(
             value=value, error=interval.error, spread=spread if logged is None else logged.spread,
-            coverage=float(mass[sums.tally.visits >= ENOUGH].sum()) / total,
-            unmet=float(mass[sums.tally.visits == 0].sum()) / total,
-            self_check=off,
-            self_check_error=None if logged is None else logged.error,
+            coverage=float(mass[sums.counts.visits >= MIN_ROWS].sum()) / total,
+            unvisited=float(mass[sums.counts.visits == 0].sum()) / total,
+            self_check=self_check,
+            self_check_error=None if logged is None else logged.self_check_error,
             gap=gap.value, notes=NOTES | NEEDS_LOG, **evidence,
         )  # fmt: skip
         improvement = None
         if logged is not None:
-            improvement = logged.against(value, each, gap.value, lower_is_better)
-        thin = np.where(mass > SMALLEST * total / len(mass), sums.tally.visits, np.inf)
-        least = int(np.argmin(thin))
-        weakest = f"feature {least}, active on {sums.tally.visits[least]:,.0f} steps"
+            improvement = logged.improvement(value, influence, gap.value, lower_is_better)
+        thin = np.where(mass > SMALLEST * total / len(mass), sums.counts.visits, np.inf)
+        rarest = int(np.argmin(thin))
+        weakest = f"feature {rarest}, active on {sums.counts.visits[rarest]:,.0f} steps"
         verdict = Verdict.of(
             name, (interval.value, interval.low, interval.high), judged, improvement, weakest
         )
         span = sums.span
-        policy = Policy.of(portrait, sums.setting.actions, evidence["steps"])
-        found.append(
+        policy = PolicySummary.of(policy_counts, sums.setting.actions, evidence["steps"])
+        diagnoses.append(
             Diagnosis(verdict, interval, policy, None, cloud, gap, span.condition, span.rank)
         )
-    return found, logged
+    return diagnoses, logged
 
 
 def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
     if not isinstance(rule.trace, Importance):
         return None
-    ceiling = float(sums.ceilings[sums.place(rule, target)[0]])
+    ceiling = float(sums.ceilings[sums.index_of(rule, target)[0]])
     return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
 
 
 def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float:
-    """Return the largest change of V̂ over small ridges, and with λ = 0."""
+    """Return the largest change of V̂ over small ridges and λ = 0."""
     start = sums.start(target)
     values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in NEARBY]
-    changes = [abs(each - value) for each in values]
-    return max(*changes, of_trace(sums, rule, target, value, ridge) or 0.0)
+    changes = [abs(other - value) for other in values]
+    return max(*changes, trace_gap(sums, rule, target, value, ridge) or 0.0)
 
 
-def _outside(interval: Interval, tally: Tally, gamma: float, steps: int) -> float:
-    """Return by how much a value leaves what rewards can add up to, over the range of that.
+def _outside(interval: Interval, counts: LogCounts, gamma: float, steps: int) -> float:
+    """Return the distance of a value from the attainable range, relative to that range.
 
-    Two standard errors are allowed for.
+    Two standard errors are subtracted.
     """
     value, error = interval.value, interval.error
     total = 1.0 / (1.0 - gamma) if gamma < 1.0 else float(steps)
-    low, high = min(0.0, tally.rewards[0] * total), max(0.0, tally.rewards[1] * total)
+    low, high = min(0.0, counts.rewards[0] * total), max(0.0, counts.rewards[1] * total)
     if high <= low:
         return 0.0 if value == 0.0 else float("inf")
-    beyond = float((max(low - value, value - high) - 2.0 * error) / (high - low))
-    return 0.0 if beyond <= ROUNDING else beyond
+    excess = float((max(low - value, value - high) - 2.0 * error) / (high - low))
+    return 0.0 if excess <= ROUNDING else excess

@@ -1,7 +1,7 @@
-"""The gates of trust: what is looked at, and from where on it makes an answer doubtful or void.
+"""The checks behind a verdict, and the thresholds that make an estimate doubtful or refused.
 
-Each is one number against two thresholds. The thresholds are judgements, held against situations
-whose truth is known (``make verdicts``); docs/project/validation.md has the table.
+Each compares one number with two thresholds. The thresholds are judgements, validated on
+situations whose true value is known (``make verdicts``); docs/trust.md has the table.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ USABLE, DOUBTFUL, REFUSED, UNKNOWN = "usable", "doubtful", "refused", "not check
 
 @dataclass(frozen=True)
 class Gate:
-    """One look at an evaluation.
+    """The result of one check.
 
     Attributes
     ----------
     code
         Its stable name.
     level
-        What it makes of the answer: usable, doubtful, refused; or not checked.
+        "usable", "doubtful", "refused" or "not checked".
     sentence
-        What was found, in plain words.
+        The finding, in plain English.
     value, doubtful, refused
-        The number, and from where on it is bad; None where it is never refused.
+        The number and its thresholds; ``refused`` is None for a check that never refuses.
     good
-        Whether large numbers are good ("large") or bad ("small").
+        Whether "large" or "small" numbers are good.
 
     Examples
     --------
@@ -47,46 +47,46 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether there is nothing to object."""
+        """Whether the check raises no objection."""
         return self.level in (USABLE, UNKNOWN)
 
 
 @dataclass(frozen=True)
 class Check:
-    """How a gate is made of evidence.
+    """The definition of a check: a number computed from the evidence, and its thresholds.
 
-    ``good`` is whether large numbers are good ("large") or bad ("small"); ``says`` and ``means``
-    are formatted with the value.
+    ``good`` is whether "large" or "small" numbers are good; ``finding`` and ``consequence`` are
+    formatted with the value.
     """
 
     code: str
     of: Callable[[Evidence], float | None]
     doubtful: float
     refused: float | None
-    says: str
-    means: str
+    finding: str
+    consequence: str
     good: str = "small"
 
     def judge(self, evidence: Evidence) -> Gate:
-        """Return the gate."""
+        """Return the result of the check."""
         value = self.of(evidence)
         if value is None:
-            said = evidence.notes.get(self.code, "could not be checked on this log")
-            return Gate(self.code, UNKNOWN, said, None, self.doubtful, self.refused, self.good)
+            sentence = evidence.notes.get(self.code, "not applicable to this log")
+            return Gate(self.code, UNKNOWN, sentence, None, self.doubtful, self.refused, self.good)
         sign = 1.0 if self.good == "small" else -1.0
         level = USABLE
         if not sign * value <= sign * self.doubtful:
             level = DOUBTFUL
         if self.refused is not None and not sign * value <= sign * self.refused:
             level = REFUSED
-        said = self.says.format(value=value, short=_short(value), e=evidence)
+        sentence = self.finding.format(value=value, short=_short(value), e=evidence)
         if level != USABLE:
-            said = f"{said}: {self.means.format(value=value, e=evidence)}"
-        return Gate(self.code, level, said, value, self.doubtful, self.refused, self.good)
+            sentence = f"{sentence}: {self.consequence.format(value=value, e=evidence)}"
+        return Gate(self.code, level, sentence, value, self.doubtful, self.refused, self.good)
 
 
 def _short(value: float) -> str:
-    """Write a number of standard deviations.
+    """Format a number of standard deviations.
 
     Examples
     --------
@@ -99,13 +99,13 @@ def _short(value: float) -> str:
 
 
 def _relative(x: float | None, error: float | None, spread: float) -> float | None:
-    """|x| less two standard errors, on the scale of returns."""
+    """Return |x| minus two standard errors, in units of ``spread``."""
     if x is None:
         return None
-    beyond = abs(x) - 2.0 * (error or 0.0)
-    if beyond <= 0:  # what is not a number is not, and passes no gate
+    excess = abs(x) - 2.0 * (error or 0.0)
+    if excess <= 0:  # false for NaN, which passes no check
         return 0.0
-    return beyond / spread if not spread <= 0 else float("inf")
+    return excess / spread if not spread <= 0 else float("inf")
 
 
 def _scaled(x: float | None, spread: float) -> float | None:
@@ -113,94 +113,94 @@ def _scaled(x: float | None, spread: float) -> float | None:
 
 
 def _in_errors(x: float | None, error: float | None, spread: float) -> float | None:
-    """|x| in standard errors, which are at least a ten-thousandth of a standard deviation."""
+    """Return |x| in standard errors, which are at least a ten-thousandth of ``spread``."""
     if x is None or error is None:
         return None
-    least = max(error, 1e-4 * spread)
-    return abs(x) / least if not least <= 0 else (0.0 if x == 0 else float("inf"))
+    floor = max(error, 1e-4 * spread)
+    return abs(x) / floor if not floor <= 0 else (0.0 if x == 0 else float("inf"))
 
 
-def _reach(e: Evidence) -> float:
-    """Half the width of the widened interval, about."""
+def _half_width(e: Evidence) -> float:
+    """Return approximately half the width of the bias-adjusted interval."""
     return 2.0 * e.error + (e.gap or 0.0)
 
 
 CHECKS = (
     Check(
         "EPISODES", lambda e: float(e.episodes), 50, 10,
-        "{value:,.0f} episodes", "too few to tell how much they vary", "large",
+        "{value:,.0f} episodes", "too few to estimate their variance", "large",
     ),
     Check(
         "SUPPORT", lambda e: e.uncovered, 0.001, 0.05,
-        "{value:.1%} of the target's probability is on actions the log cannot take",
-        "what they lead to is unknown",
+        "{value:.1%} of the target's probability is on actions the logged policy never takes",
+        "their outcome is unknown",
     ),
     Check(
         "COVERAGE", lambda e: e.coverage, 0.95, 0.75,
-        "{value:.1%} of what the target does rests on at least 10 rows",
-        "the rest is a guess of the features", "large",
+        "{value:.1%} of the target's decisions have at least 10 effective rows",
+        "the rest is extrapolation", "large",
     ),
     Check(
         "PROPENSITIES",
         lambda e: e.miscalibrated,
         0.01, 0.25,
-        "actions and their logged probabilities surely disagree on {value:.1%} of rows",
-        "the propensities are not those of the policy that acted",
+        "propensities contradict the actions on {value:.1%} of rows",
+        "they are not those of the policy that chose the actions",
     ),
     Check(
         "CEILING", lambda e: e.trace_ratio, 1.0, 1.15,
-        "λ is {value:.2f} of its ceiling", "the trace has no bounded variance on this log",
+        "λ is {value:.2f} of its ceiling", "the variance of the trace is unbounded on this log",
     ),
     Check(
         "SELF-CHECK", lambda e: _relative(e.self_check, e.self_check_error, e.spread), 0.1, 0.5,
-        "of the logged policy the pipeline is off by {short} standard deviations of a return",
-        "it cannot be trusted with another policy either",
+        "the estimate for the logged policy is off by {short} SD of the return",
+        "estimates for other policies are not reliable either",
     ),
     Check(
         "SOLUTION", lambda e: float(e.unique), 1.0, None,
-        "the equations could be solved", "one of many solutions was taken", "large",
+        "the linear equations were solved", "the solution is not unique", "large",
     ),
     Check(
         "STABILITY", lambda e: e.stable, 0.975, None,
         "Â is stable in {value:.0%} of resamples",
-        "how the features and the policy go together is not settled by this sample", "large",
+        "the sample does not establish that Â is stable", "large",
     ),
     Check(
         "AGREEMENT",
         lambda e: _in_errors(e.agreement, e.agreement_error, e.spread),
         3.0, None,
         "{value:.1f} standard errors from the doubly robust estimate",
-        "the features miss something, or the ratios do",
+        "the features or the importance weights are biased",
     ),
     Check(
         "GAP", lambda e: _scaled(e.gap, e.spread), 0.5, 2.0,
-        "the features may be off by {short} standard deviations of a return",
-        "they cannot say what the value is",
+        "the estimated bias is {short} SD of the return",
+        "the features cannot represent the value",
     ),
     Check(
-        "PRECISION", lambda e: _scaled(_reach(e), e.spread), 0.5, None,
-        "the interval reaches {short} standard deviations of a return to each side",
-        "it says little",
+        "PRECISION", lambda e: _scaled(_half_width(e), e.spread), 0.5, None,
+        "the confidence interval extends {short} SD of the return to each side",
+        "the estimate is imprecise",
     ),
     Check(
         "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,
-        "other λ and ridges move it by {short} standard deviations of a return",
-        "the choice of λ or ridge decides the answer",
+        "sensitivity to λ and ridge: {short} SD of the return",
+        "the result depends on the choice of λ or ridge",
     ),
     Check(
         "ENDS", lambda e: e.limit_share, 0.05, None,
-        "{value:.1%} of episodes pile up at the greatest length, {e.limit:,}",
-        "a time limit logged as terminated? Then the answer is of shorter episodes",
+        "{value:.1%} of episodes end exactly at the maximum length, {e.limit:,}",
+        "a time limit logged as terminated? Then the estimate is for shorter episodes",
     ),
     Check(
-        "HORIZON", lambda e: e.beyond, 0.5, 0.9,
-        "{value:.0%} of the value's weight lies beyond what was logged",
-        "there the answer is all bootstrapping",
+        "HORIZON", lambda e: e.truncated_weight, 0.5, 0.9,
+        "{value:.0%} of the discounted weight lies after the end of the logged data",
+        "that part of the estimate is bootstrapped",
     ),
     Check(
         "RANGE", lambda e: e.outside, 0.0, 0.0,
-        "the value leaves what the logged rewards can add up to by {value:.1%} of that range",
-        "it is impossible",
+        "the value is outside the attainable range by {value:.1%} of that range",
+        "it cannot be correct",
     ),
 )  # fmt: skip
-"""All gates, in the order in which they are told."""
+"""All checks, in the order of reports."""

@@ -1,4 +1,4 @@
-"""Numbers as people read them: as many digits as their interval supports, and a real minus sign."""
+"""Formatting of numbers: digits supported by the interval, and a real minus sign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MINUS = "−"
 
 
 def decimals(record: dict[str, Any]) -> int | None:
-    """Return how many decimals an estimate is shown with: two digits of half its interval.
+    """Return the decimals to show of an estimate: two significant digits of half its interval.
 
     None where there is no interval.
 
@@ -25,7 +25,7 @@ def decimals(record: dict[str, Any]) -> int | None:
 
 
 def number(value: float | None, places: int | None, sign: bool = False) -> str:
-    """Write a number with so many decimals, or four digits where that is not known.
+    """Format a number with the given decimals, or with four digits if None.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def number(value: float | None, places: int | None, sign: bool = False) -> str:
 
 
 def span(low: float | None, high: float | None, places: int | None, sign: bool = False) -> str:
-    """Write an interval in words.
+    """Format an interval as text.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def span(low: float | None, high: float | None, places: int | None, sign: bool =
 
 
 def bracket(record: dict[str, Any], places: int | None) -> str:
-    """Write the interval of an estimate in brackets; empty where it has none.
+    """Format the interval of an estimate in brackets; empty if it has none.
 
     Examples
     --------
@@ -69,15 +69,15 @@ def bracket(record: dict[str, Any], places: int | None) -> str:
 
 
 def distinct(records: Sequence[dict[str, Any]], more: int = 3) -> list[int | None]:
-    """Return decimals for estimates in one table: values that differ are not shown as equal.
+    """Return decimals for the estimates of a table, so that different values look different.
 
-    At most ``more`` decimals are added to what the intervals support.
+    At most ``more`` decimals are added to those supported by the intervals.
 
     Examples
     --------
-    >>> apart = [{"value": 0.0046296, "low": 0.0006, "high": 0.0086},
+    >>> table = [{"value": 0.0046296, "low": 0.0006, "high": 0.0086},
     ...          {"value": 0.0045512, "low": 0.0005, "high": 0.0085}]
-    >>> [number(each["value"], places) for each, places in zip(apart, distinct(apart))]
+    >>> [number(row["value"], places) for row, places in zip(table, distinct(table))]
     ['0.00463', '0.00455']
     """
     places = [decimals(record) for record in records]
@@ -101,7 +101,7 @@ def distinct(records: Sequence[dict[str, Any]], more: int = 3) -> list[int | Non
 
 
 def short(value: float | None) -> str:
-    """Write a number in two digits.
+    """Format a number with two significant digits.
 
     Examples
     --------

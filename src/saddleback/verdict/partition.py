@@ -1,7 +1,7 @@
-"""The states of a log in cells: to say where data are thin, and to look for what features miss.
+"""A partition of the states of a log into cells, and of single columns into named parts.
 
 A sample of states is split at medians, the fullest cell first, along the column that varies most in
-it. Columns are also cut by themselves, so that a region can be named: ``lactate > 6``.
+it. Single columns are also partitioned, so that a region can be named: ``lactate > 6``.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.features import Active
 from saddleback.log import Log
 
-SAMPLE = 4096
-"""States that are kept of a log: between this many and twice as many."""
+SAMPLE_SIZE = 4096
+"""Size of the sample of states: between this number and twice it."""
 
-BINS = 16
-"""Most parts into which a column is cut."""
+MAX_PARTS = 16
+"""Largest number of parts of a column."""
 
 
 @dataclass
-class Thinned:
-    """Every 2ʲ-th row of all that comes, with j such that enough remain and not too many."""
+class StridedSample:
+    """A sample of every 2ʲ-th row, with j such that its size stays within bounds."""
 
-    most: int = 2 * SAMPLE
+    max_size: int = 2 * SAMPLE_SIZE
     _stride: int = 1
-    _seen: int = 0
-    _kept: list[tuple[FloatArray, ...]] = field(default_factory=list)
+    _count: int = 0
+    _parts: list[tuple[FloatArray, ...]] = field(default_factory=list)
 
     def add(self, *rows: FloatArray) -> None:
-        """Take in the next rows of several tables alike."""
-        first = -self._seen % self._stride
-        self._seen += len(rows[0])
-        self._kept.append(tuple(each[first :: self._stride] for each in rows))
-        while -(-self._seen // self._stride) > self.most:
+        """Add the next rows of several aligned tables."""
+        first = -self._count % self._stride
+        self._count += len(rows[0])
+        self._parts.append(tuple(table[first :: self._stride] for table in rows))
+        while -(-self._count // self._stride) > self.max_size:
             self._stride *= 2
-            self._kept = [tuple(each[::2] for each in self.rows)]
+            self._parts = [tuple(table[::2] for table in self.rows)]
 
     @property
     def rows(self) -> tuple[FloatArray, ...]:
-        """What was kept of each table."""
-        return tuple(np.concatenate(each) for each in zip(*self._kept, strict=True))
+        """The sampled rows of each table."""
+        return tuple(np.concatenate(parts) for parts in zip(*self._parts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of observations, as a tree of cuts; a feature for each.
+    """Cells of observations, as a tree of cuts; one feature per cell.
 
     Examples
     --------
@@ -66,41 +66,40 @@ class Cells:
     dimensions: int
 
     @classmethod
-    def of(cls, sample: FloatArray, most: int) -> Cells:
-        """Cut a sample of observations [n, d] into at most so many cells."""
+    def of(cls, sample: FloatArray, max_size: int) -> Cells:
+        """Partition a sample of observations [n, d] into at most ``max_size`` cells."""
         spread = sample.std(axis=0)
-        held = [np.arange(len(sample))]
         nodes: list[tuple[int, float, int, int]] = [(0, 0.0, -1, -1)]
-        open_ = {0: held[0]}
+        open_ = {0: np.arange(len(sample))}
         leaves = 1
-        while leaves < most and open_:
-            node = max(open_, key=lambda each: len(open_[each]))
-            mine = open_.pop(node)
-            found = _median_cut(sample[mine], spread)
-            if found is None:
+        while leaves < max_size and open_:
+            node = max(open_, key=lambda candidate: len(open_[candidate]))
+            members = open_.pop(node)
+            split = _median_cut(sample[members], spread)
+            if split is None:
                 continue
-            column, cut = found
-            high = sample[mine, column] > cut
+            column, cut = split
+            high = sample[members, column] > cut
             nodes[node] = (column, cut, len(nodes), len(nodes) + 1)
-            for part in (mine[~high], mine[high]):
+            for part in (members[~high], members[high]):
                 open_[len(nodes)] = part
                 nodes.append((0, 0.0, -1, -1))
             leaves += 1
-        below = np.array([each[2] for each in nodes])
+        below = np.array([node[2] for node in nodes])
         leaf = np.cumsum(below < 0) - 1
         return cls(
-            np.array([each[0] for each in nodes]), np.array([each[1] for each in nodes]), below,
-            np.array([each[3] for each in nodes]), leaf, leaves, sample.shape[1],
+            np.array([node[0] for node in nodes]), np.array([node[1] for node in nodes]), below,
+            np.array([node[3] for node in nodes]), leaf, leaves, sample.shape[1],
         )  # fmt: skip
 
     def find(self, observations: FloatArray) -> IntArray:
         """Return the cell of each observation, [n]."""
-        found = np.empty(len(observations), dtype=np.int64)
-        _descend(self.column, self.cut, self.below, self.above, self.leaf, observations, found)
-        return found
+        cell = np.empty(len(observations), dtype=np.int64)
+        _descend(self.column, self.cut, self.below, self.above, self.leaf, observations, cell)
+        return cell
 
     def encode(self, observations: FloatArray) -> Active:
-        """One feature for each cell, for the engine."""
+        """Encode observations with one feature per cell."""
         return Active(self.find(observations).astype(np.uint32)[:, None], None)
 
 
@@ -112,20 +111,20 @@ def _descend(
     above: IntArray,
     leaf: IntArray,
     observations: FloatArray,
-    found: IntArray,
+    cell: IntArray,
 ) -> None:
-    """Walk from the root of a tree of cuts to the leaf in which each observation lies."""
+    """Descend from the root of the tree to the leaf that contains each observation."""
     for i in range(len(observations)):
         node = 0
         while below[node] >= 0:
             high = observations[i, column[node]] > cut[node]
             node = above[node] if high else below[node]
-        found[i] = leaf[node]
+        cell[i] = leaf[node]
 
 
 def _median_cut(points: FloatArray, spread: FloatArray) -> tuple[int, float] | None:
     """Return the column that varies most, relative to its spread, and where to cut it."""
-    some = np.ptp(points, axis=0) > 0  # rounding gives constants a deviation, and cuts none
+    some = np.ptp(points, axis=0) > 0  # rounding gives constants a positive deviation
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.nan_to_num(points.std(axis=0) / spread)
     column = int(np.where(some, relative, -1.0).argmax())
@@ -142,14 +141,14 @@ def _median_cut(points: FloatArray, spread: FloatArray) -> tuple[int, float] | N
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of the observation, cut into parts.
+    """A column of the observation, partitioned.
 
     Examples
     --------
     >>> column = Column.of("hr", np.arange(60.0, 160.0))
-    >>> column.words(len(column.edges), above=True), column.words(0, above=False)
+    >>> column.describe(len(column.edges), above=True), column.describe(0, above=False)
     ('hr > 152.8', 'hr ≤ 66.2')
-    >>> Column.of("ward", np.array([1.0, 2.0, 2.0, 5.0])).words(1, above=None)
+    >>> Column.of("ward", np.array([1.0, 2.0, 2.0, 5.0])).describe(1, above=None)
     'ward = 2'
     """
 
@@ -159,21 +158,21 @@ class Column:
 
     @classmethod
     def of(cls, name: str, sample: FloatArray) -> Column:
-        """Cut by the values of a sample, or by its quantiles if they are many."""
+        """Partition by the values of a sample, or by its quantiles if it has many values."""
         values = np.unique(sample)
-        if len(values) <= BINS:
+        if len(values) <= MAX_PARTS:
             middle = (values[1:] + values[:-1]) / 2
             return cls(name, np.where(middle < values[1:], middle, values[:-1]), values)
-        edges = np.quantile(sample, np.arange(1, BINS) / BINS)
+        edges = np.quantile(sample, np.arange(1, MAX_PARTS) / MAX_PARTS)
         step = 10.0 ** np.floor(np.log10((values[-1] - values[0]) / 100))
         return cls(name, np.unique(np.round(edges / step) * step), None)
 
     def find(self, observations: FloatArray) -> IntArray:
-        """Return the part in which each entry lies."""
+        """Return the part that contains each entry."""
         return np.searchsorted(self.edges, observations, side="left").astype(np.int64)
 
-    def words(self, part: int, above: bool | None) -> str:
-        """Name a part (``above`` None), all above its lower end, or all below its upper end."""
+    def describe(self, part: int, above: bool | None) -> str:
+        """Describe a part (``above`` None), all above its lower end, or all below its upper end."""
         if self.values is not None and (above is None or len(self.values) <= 2):
             return f"{self.name} = {self.values[part]:.10g}"
         if above is None:
@@ -190,9 +189,9 @@ class Column:
 
 
 def sample_states(log: Log) -> tuple[FloatArray, FloatArray]:
-    """Return states spread evenly over the rows, [n, d], and how often actions were taken, [K]."""
-    kept, taken = Thinned(), np.zeros(log.n_actions)
+    """Return states spaced evenly over the rows, [n, d], and counts of the actions taken, [K]."""
+    sample, taken = StridedSample(), np.zeros(log.n_actions)
     for piece in log.segments():
-        kept.add(piece.rows.observations)
+        sample.add(piece.rows.observations)
         taken += np.bincount(piece.rows.actions, minlength=log.n_actions)
-    return kept.rows[0], taken
+    return sample.rows[0], taken

@@ -1,7 +1,7 @@
-"""What the phases of an evaluation are planned to cost, so that its progress is of all the work.
+"""Planned costs of the phases of an evaluation, so that progress covers all of the work.
 
-The costs are in microseconds of one core, by measurements on logs of 35,000 to 674,000 rows with
-81 to 3000 features. Only their ratios matter.
+The costs are in microseconds of one core, measured on logs of 35,000 to 674,000 rows with 81 to
+3000 features. Only their ratios matter.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import NamedTuple
 from saddleback._progress import Progress, part_of, split_progress
 
 READING = 0.06
-"""Share of reading and checking the log, which comes before the features are known."""
+"""Share of reading and validating the log, which precedes the choice of features."""
 
 SUMS, WEIGHTS, SCORES = 1.0, 4.0, 1.0
-"""For each row of the log, and each rule or target it is read for."""
+"""Cost per row of the log, and per rule or target it is read for."""
 
 ACTIVE = 0.4
-"""The same, for each active feature."""
+"""Additional cost per row and active feature."""
 
 STREAMED, SVRG, EPOCHS = 2.0, 0.2, 100
-"""The same for a pass of a streamed rule and for an epoch of SVRG, and how many epochs it takes."""
+"""Cost per row of a pass of a streamed rule and of an epoch of SVRG, and the number of epochs."""
 
 SOLVE, FOLD, CHECKS, EIGENVALUES = 5e-4, 2.5e-4, 7e-4, 4e-4
-"""For each multiplication of a matrix product: the closed form, the Q of a fold, what is checked
-besides, and the eigenvalues of a resample."""
+"""Cost per multiplication of a matrix product: the closed form, the Q of a fold, the checks, and
+the eigenvalues of a resample."""
 
 
 class Phases(NamedTuple):
-    """What each phase reports its progress to."""
+    """Progress callbacks of the phases."""
 
     sums: Progress | None
     solving: Progress | None
@@ -49,7 +49,7 @@ def plan_phases(
     targets: int,
     rules: int,
     folds: int,
-    walks: int,
+    weighting_jobs: int,
     draws: int,
     passes: int = 0,
     epochs: int = 0,
@@ -59,19 +59,19 @@ def plan_phases(
     Parameters
     ----------
     progress
-        What the evaluation reports to, or None.
+        The progress callback of the evaluation, or None.
     rows, active, p
-        Rows of the log, active features of a row, and features over all actions.
-    targets, rules, folds, walks, draws
-        How many targets and rules there are, folds of Q, weighted passes, and resamples.
+        Rows of the log, active features per row, and features over all actions.
+    targets, rules, folds, weighting_jobs, draws
+        Numbers of targets, rules, folds of Q, weighting jobs, and resamples.
     passes, epochs
-        Passes of a streamed rule, and epochs of SVRG, 0 without them.
+        Passes of a streamed rule and epochs of SVRG; 0 if not used.
 
     Examples
     --------
     >>> phases = plan_phases(
     ...     lambda fraction, phase: print(f"{fraction:.2f}", phase), rows=10_000, active=4, p=972,
-    ...     targets=1, rules=2, folds=5, walks=1, draws=20,
+    ...     targets=1, rules=2, folds=5, weighting_jobs=1, draws=20,
     ... )
     >>> phases.resampling(1.0)
     1.00 resampling
@@ -81,7 +81,7 @@ def plan_phases(
         ("evaluating", SUMS * rows * (targets + 1) * rules * row),
         ("evaluating", SOLVE * targets * cube),
         ("evaluating", FOLD * folds * targets * cube),
-        ("evaluating", WEIGHTS * rows * walks),
+        ("evaluating", WEIGHTS * rows * weighting_jobs),
         ("evaluating", SCORES * rows * (targets + 1) * row + CHECKS * targets * cube),
         ("resampling", EIGENVALUES * targets * draws * cube),
         ("streaming", STREAMED * rows * targets * passes * row),

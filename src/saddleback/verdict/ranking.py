@@ -1,8 +1,8 @@
-"""Many candidate policies against one baseline, with lower bounds that hold for all at once.
+"""Several candidate policies compared with one baseline, with simultaneous lower bounds.
 
-With T candidates, each bound is Student's at level 1 − α/T (Bonferroni), less the gap, so that with
-probability 1 − α none claims too much, as far as the gaps are known. Only what is usable can be the
-best.
+With T candidates, each bound is Student's at level 1 − α/T (Bonferroni), minus the gap, so that all
+of them hold with probability 1 − α, provided that the gaps bound the bias. Only a usable candidate
+can be the best.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from saddleback.verdict.result import Evaluation
 from saddleback.verdict.text_report import WIDTH, Line, wrap
 from saddleback.verdict.verdict import RANK
 
-GIVEN = "as given"
-"""What a baseline is of that is a number."""
+USER_VALUE = "as given"
+"""Label of a baseline given as a number."""
 
-NAME = 24
-"""Letters of a candidate's name that are shown in a table."""
+NAME_WIDTH = 24
+"""Characters of a candidate's name shown in a table."""
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One policy against the baseline.
+    """One policy compared with the baseline.
 
     Attributes
     ----------
     name, trust, reason
-        Which, whether its value can be trusted, and why or why not.
+        Its name, the verdict on its estimate, and the reason.
     value, difference
-        V̂, and V̂ less the baseline.
+        V̂, and V̂ minus the baseline.
     bound
-        By how much at least it is better than the baseline, all candidates together; where less is
-        better, by how much at least it is lower.
+        Simultaneous lower bound on the improvement over the baseline; if lower is better, on the
+        reduction.
     """
 
     name: str
@@ -56,23 +56,23 @@ class Candidate:
 
     @property
     def beats(self) -> bool:
-        """Whether it is usable, and better for sure."""
+        """Whether it is usable and its lower bound is positive."""
         return self.trust == USABLE and self.bound > 0
 
 
 @dataclass(frozen=True, repr=False)
 class Ranking(Tabular):
-    """Candidates, those with the best bounds first.
+    """Candidates in order of their bounds, best first.
 
-    `to_pandas` and `to_polars` have a row for each candidate, with the columns of `as_dict` and
-    ``beats``, whether it is better for sure.
+    `to_pandas` and `to_polars` give one row per candidate, with the columns of `as_dict` and
+    ``beats``, whether its lower bound is positive.
 
     Attributes
     ----------
     baseline, of
-        What they are held against, and what that is the value of.
+        The value to compare with, and the policy it belongs to.
     alpha, lower_is_better
-        Chance that any bound claims too much, and whether rewards are costs.
+        Family-wise error rate of the lower bounds, and whether rewards are costs.
     candidates
         Usable ones first, then doubtful and refused ones.
 
@@ -82,8 +82,8 @@ class Ranking(Tabular):
     >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
-    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
-    >>> ranking = rank(found)
+    >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> ranking = rank(result)
     >>> ranking.best.name, ranking.status
     ('new', 0)
     """
@@ -96,19 +96,19 @@ class Ranking(Tabular):
 
     @property
     def best(self) -> Candidate | None:
-        """The one with the best bound, if that beats the baseline."""
-        return next((each for each in self.candidates if each.beats), None)
+        """The candidate with the best bound, if that beats the baseline."""
+        return next((candidate for candidate in self.candidates if candidate.beats), None)
 
     @property
     def status(self) -> int:
         """0 if one beats the baseline, 5 if no usable one does, 4 if none is usable, else 3."""
-        words = {each.trust for each in self.candidates}
+        levels = {candidate.trust for candidate in self.candidates}
         if self.best is not None:
             return 0
-        return 5 if USABLE in words else 4 if DOUBTFUL in words else 3
+        return 5 if USABLE in levels else 4 if DOUBTFUL in levels else 3
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
+        """Return the ranking as plain data for JSON."""
         sign = -1.0 if self.lower_is_better else 1.0
         best = self.best
         return {
@@ -122,32 +122,31 @@ class Ranking(Tabular):
             "of": self.of,
             "alpha": self.alpha,
             "lower_is_better": self.lower_is_better,
-            USABLE: [each.name for each in self.candidates if each.trust == USABLE],
+            USABLE: [one.name for one in self.candidates if one.trust == USABLE],
             DOUBTFUL: self._reasons(DOUBTFUL),
             REFUSED: self._reasons(REFUSED),
-            "candidates": [asdict(each) for each in self.candidates],
+            "candidates": [asdict(one) for one in self.candidates],
         }
 
     def _reasons(self, trust: str) -> dict[str, str]:
-        return {each.name: each.reason for each in self.candidates if each.trust == trust}
+        return {one.name: one.reason for one in self.candidates if one.trust == trust}
 
     @property
     def answer(self) -> str:
-        """Which candidate is better than the baseline, by how much at least, in one sentence."""
-        against = (
-            f"{'baseline' if self.of == GIVEN else self.of} ({number(self.baseline, self._places)})"
-        )
+        """The best candidate and its lower bound, or that there is none, in one sentence."""
+        name = "baseline" if self.of == USER_VALUE else self.of
+        against = f"{name} ({number(self.baseline, self._places)})"
         best = self.best
         if best is not None:
             side = "lower" if self.lower_is_better else "higher"
-            others = sum(each.beats for each in self.candidates) - 1
-            more = f"; {others} more {'are' if others > 1 else 'is'} better too" if others else ""
-            least = _rounded_down(best.bound, self._places)
+            others = sum(one.beats for one in self.candidates) - 1
+            more = f"; {others} more {'are' if others > 1 else 'is'} also better" if others else ""
+            smallest = _rounded_down(best.bound, self._places)
             return (
-                f"Better: {best.name} is at least {least} {side} than the {against}, with "
+                f"Better: {best.name} is at least {smallest} {side} than the {against}, with "
                 f"{1 - self.alpha:.0%} confidence; the estimate is reliable{more}."
             )
-        if any(each.trust == USABLE for each in self.candidates):
+        if any(one.trust == USABLE for one in self.candidates):
             return f"Inconclusive: no candidate is shown to be better than the {against}."
         count = len(self.candidates)
         none = "the estimate is not" if count == 1 else f"none of {count} estimates is"
@@ -155,16 +154,16 @@ class Ranking(Tabular):
 
     @property
     def outcome(self) -> str:
-        """better, inconclusive, doubtful or refused: what the answer is."""
+        """The outcome: better, inconclusive, doubtful or refused."""
         return {0: "better", 5: "inconclusive", 4: DOUBTFUL, 3: REFUSED}[self.status]
 
     @property
     def _places(self) -> int:
-        """Decimals by which differences and bounds are told apart, in two digits."""
+        """Decimals that show the distance of differences from bounds with two digits."""
         sign = -1.0 if self.lower_is_better else 1.0
-        sizes = [abs(each.bound - sign * each.difference) for each in self.candidates]
-        least = min((size for size in sizes if 0 < size < math.inf), default=1.0)
-        return max(0, 1 - math.floor(math.log10(least)))
+        sizes = [abs(one.bound - sign * one.difference) for one in self.candidates]
+        smallest = min((size for size in sizes if 0 < size < math.inf), default=1.0)
+        return max(0, 1 - math.floor(math.log10(smallest)))
 
     @property
     def text(self) -> str:
@@ -172,14 +171,14 @@ class Ranking(Tabular):
         return "\n".join(line.text for line in self.lines())
 
     def lines(self, width: int = WIDTH) -> list[Line]:
-        """Return the text in lines, those of the answer with its outcome."""
+        """Return the text as lines; lines of the answer carry its outcome."""
         table = self._table()
         widths = [max(len(row[k]) for row in table) for k in range(4)]
         rows = [
             "  ".join([f"{row[0]:<{widths[0]}}", *map(str.rjust, row[1:4], widths[1:4]), row[4]])
             for row in table
         ]
-        if max(map(len, rows)) > width:  # too narrow for columns: one below the other
+        if max(map(len, rows)) > width:  # too narrow for columns: stack the cells
             rows = []
             for row in table[1:]:
                 named = [
@@ -203,7 +202,7 @@ class Ranking(Tabular):
             if candidate.trust == REFUSED:
                 value = difference = limit = "–"
             mark = f"{candidate.trust}{'  ← better' if candidate.beats else ''}"
-            table.append((candidate.name[:NAME], value, difference, limit, mark))
+            table.append((candidate.name[:NAME_WIDTH], value, difference, limit, mark))
         return table
 
     @property
@@ -227,20 +226,20 @@ class Ranking(Tabular):
         return card_html(self.answer, {}, html_table([*header, "reason"], table, self._bounds))
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the differences to the baseline with the bounds that hold for all at once.
+        """Plot the differences from the baseline with their simultaneous bounds.
 
         Parameters
         ----------
         ax
-            Where to draw; a new figure if not given.
+            Axes to draw on; a new figure if not given.
 
         Examples
         --------
-        >>> sure = Candidate("new", "usable", "", value=1.2, difference=0.2, bound=0.1)
-        >>> print(Ranking(1.0, "logged policy", 0.05, False, (sure,)).plot().get_xlabel())
+        >>> candidate = Candidate("new", "usable", "", value=1.2, difference=0.2, bound=0.1)
+        >>> print(Ranking(1.0, "logged policy", 0.05, False, (candidate,)).plot().get_xlabel())
         difference to the logged policy, 1 (higher is better)
         """
-        from saddleback.plots.summary_plots import ranking  # matplotlib is loaded to draw
+        from saddleback.plots.summary_plots import ranking  # imports matplotlib
 
         return ranking(self, ax)
 
@@ -250,7 +249,7 @@ class Ranking(Tabular):
 
 
 def _rounded_down(bound: float, places: int) -> str:
-    """Write a positive bound so that it does not claim more than it is.
+    """Format a positive bound, rounded down.
 
     Examples
     --------
@@ -262,21 +261,21 @@ def _rounded_down(bound: float, places: int) -> str:
     return number(math.floor(bound * 10.0**places) / 10.0**places, places)
 
 
-def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:
-    """Rank the targets of an evaluation against the logged policy, or against a number.
+def rank(result: Evaluation, *, alpha: float = 0.05, baseline: float | None = None) -> Ranking:
+    """Rank the targets of an evaluation by comparison with the logged policy or a given value.
 
-    With T targets, d the difference to the baseline and s its standard error,
+    With T targets, d the difference from the baseline and s its standard error,
 
         improvement ≥ d − t_{n−1, 1−α/T}·s − gap    for all targets, with probability 1 − α
 
     Parameters
     ----------
-    found
-        Of `saddleback.evaluate` with several targets, or of statistics.
+    result
+        An evaluation of several targets, from a log or from statistics.
     alpha
-        Chance that any of the bounds claims too much.
+        Family-wise error rate of the lower bounds.
     baseline
-        A number to beat; the logged policy if not given.
+        A value to compare with; the logged policy if not given.
 
     Examples
     --------
@@ -284,33 +283,34 @@ def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = Non
     >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier, usual
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
-    >>> found = evaluate(log, {"new": earlier, "old": usual}, features=box, gamma=0.97)
-    >>> [(each.name, each.trust, each.beats) for each in rank(found).candidates]
+    >>> result = evaluate(log, {"new": earlier, "old": usual}, features=box, gamma=0.97)
+    >>> [(one.name, one.trust, one.beats) for one in rank(result).candidates]
     [('new', 'usable', True), ('old', 'usable', False)]
     """
-    _validate.instance("rank", "result", found, Evaluation)
+    _validate.instance("rank", "result", result, Evaluation)
     if baseline is not None:
         baseline = _validate.number("rank", "baseline", baseline)
     if not 0 < _validate.unit("rank", "alpha", alpha) < 1:
         raise InvalidParameter(f"rank: alpha must be in (0, 1), got {alpha!r}.")
-    if not found.diagnoses:
+    if not result.diagnoses:
         raise InvalidParameter(
-            "rank: there are no verdicts to rank by: sum up in several blocks (blocks=20)."
+            "rank: the evaluation has no verdicts: use several blocks of episodes (blocks=20)."
         )
-    lower_is_better = found.lower_is_better
+    lower_is_better = result.lower_is_better
     sign = -1.0 if lower_is_better else 1.0
-    share = 1.0 - alpha / len(found.diagnoses)
+    share = 1.0 - alpha / len(result.diagnoses)
     ranked = []
-    for each in found.diagnoses:
-        verdict, better = each.verdict, each.verdict.improvement
+    for diagnosis in result.diagnoses:
+        verdict, better = diagnosis.verdict, diagnosis.verdict.improvement
         if baseline is not None:
-            difference, error, n = verdict.value - baseline, each.interval.error, each.interval.n
+            difference = verdict.value - baseline
+            error, n = diagnosis.interval.error, diagnosis.interval.n
         elif better is not None:
             difference, error, n = better.difference, better.error, better.n
         else:
             raise InvalidParameter(
-                "rank: episodes were cut short and the statistics hold nothing of the logged "
-                "policy, so there is no baseline: give a number, baseline=…"
+                "rank: no baseline: some episodes were truncated, and the statistics do not "
+                "include the logged policy. Set a value, baseline=…"
             )
         bound = sign * difference - float(stdtrit(n - 1, share)) * error - verdict.gap
         ranked.append(
@@ -320,7 +320,7 @@ def rank(found: Evaluation, *, alpha: float = 0.05, baseline: float | None = Non
         )
     ranked.sort(key=lambda one: (RANK[one.trust], -one.bound))
     if baseline is not None:
-        return Ranking(baseline, GIVEN, alpha, lower_is_better, tuple(ranked))
-    assert found.logged is not None
-    held = found.logged.interval.value
-    return Ranking(held, "logged policy", alpha, lower_is_better, tuple(ranked))
+        return Ranking(baseline, USER_VALUE, alpha, lower_is_better, tuple(ranked))
+    assert result.logged is not None
+    logged = result.logged.interval.value
+    return Ranking(logged, "logged policy", alpha, lower_is_better, tuple(ranked))

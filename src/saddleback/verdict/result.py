@@ -1,4 +1,4 @@
-"""`Evaluation`: what a log, or its statistics, say of target policies."""
+"""`Evaluation`: the result of evaluating target policies on a log or its statistics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback._json import json_ready as finite
 from saddleback._typing import FloatArray
+from saddleback.evaluation.estimate import Estimate
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Finding, LogSummary
 from saddleback.rules import Rule
-from saddleback.verdict.baseline import Logged
-from saddleback.verdict.estimate import Estimate
+from saddleback.verdict.baseline import Baseline
 from saddleback.verdict.evidence_from_statistics import Diagnosis
 from saddleback.verdict.text_report import (
     HEADINGS,
@@ -36,34 +36,34 @@ Paths = dict[str, dict[str, list[tuple[float, float]]]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Tabular):
-    """What a log says of target policies.
+    """The estimated values of target policies, with diagnostics and verdicts.
 
-    `to_pandas` and `to_polars` have a row for each estimate: target, estimator, value, low, high,
-    estimand, ess, max_share, k_hat, note, whether it is the one that is used, and the trust in it.
+    `to_pandas` and `to_polars` give one row per estimate: target, estimator, value, low, high,
+    estimand, ess, max_share, k_hat, note, whether it is the main estimate, and the verdict on it.
 
     Attributes
     ----------
     statistics, rule
-        The sums it was made of, and the rule whose fixed point was solved for.
+        The statistics, and the rule whose TD fixed point was computed.
     estimates
-        All numbers; the first of each target is the one to use.
+        All estimates; the first of each target is the main one.
     paths
-        For each target the value along λ and along the ridge, if asked for.
+        For each target the value along λ and along the ridge, if requested.
     findings
         Warnings.
     logged
-        The logged policy: what it returned, and what the closed form says of it; these must come
-        close, or features and rule cannot be trusted with others.
+        The logged policy: its observed value and the closed form's estimate of it. If these
+        differ, estimates for other policies are not reliable either.
     diagnoses
-        For each target all that was looked at, with the verdict.
+        For each target the diagnostics and the verdict.
     ess_by_step
-        For each target the effective number of episodes at each step.
+        For each target the effective sample size at each step.
     tails
-        For each target the tail of the weights of episodes: sizes, and the share at least as large.
+        For each target the tail of the episode weights: sizes, and the fraction at least as large.
     lower_is_better
         Whether rewards are costs.
     card
-        What the log holds; None of statistics.
+        Summary of the log; None for statistics.
 
     Examples
     --------
@@ -71,10 +71,10 @@ class Evaluation(Tabular):
     >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
-    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
-    >>> print(found.text.splitlines()[0])
+    >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> print(result.text.splitlines()[0])
     Better: difference +1.191 (95% CI +1.094 to +1.287); the estimate is reliable.
-    >>> [each.trust for each in found.verdicts], round(found.logged.interval.value, 2)
+    >>> [verdict.trust for verdict in result.verdicts], round(result.logged.interval.value, 2)
     (['usable'], -1.17)
     """
 
@@ -83,7 +83,7 @@ class Evaluation(Tabular):
     estimates: tuple[Estimate, ...]
     paths: Paths
     findings: tuple[Finding, ...]
-    logged: Logged | None = None
+    logged: Baseline | None = None
     diagnoses: tuple[Diagnosis, ...] = ()
     ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
     tails: dict[str, FloatArray] = field(default_factory=dict)
@@ -92,12 +92,12 @@ class Evaluation(Tabular):
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict on each target."""
-        return tuple(each.verdict for each in self.diagnoses)
+        """The verdicts on the targets."""
+        return tuple(diagnosis.verdict for diagnosis in self.diagnoses)
 
     @property
     def text(self) -> str:
-        """The result as text within 80 columns, the answer first."""
+        """The result as text of at most 80 columns, the answer first."""
         return format_result(self.as_dict())
 
     def __repr__(self) -> str:
@@ -125,19 +125,19 @@ class Evaluation(Tabular):
         return "".join([*parts, forest_svg(plain)])
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw all estimates with their intervals, and the logged policy: a forest plot.
+        """Plot all estimates with their intervals, and the logged policy, as a forest plot.
 
         Parameters
         ----------
         ax
-            Where to draw; a new figure if not given.
+            Axes to draw on; a new figure if not given.
         """
         from saddleback.plots.forest import forest
 
         return forest(self.as_dict(), ax)
 
     def _columns(self) -> dict[str, list[Any]]:
-        """One row for each estimate."""
+        """Return the columns of a table with one row per estimate."""
         trusts = {verdict.target: verdict.trust for verdict in self.verdicts}
         columns: dict[str, list[Any]] = {"target": [], "estimator": []}
         used: set[str] = set()
@@ -152,10 +152,10 @@ class Evaluation(Tabular):
         return columns
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it all as plain data, as JSON holds them: None for what is not finite."""
+        """Return the result as plain data for JSON; numbers that are not finite become None."""
         sums = self.statistics
         checked = () if self.card is None else self.card.findings
-        found: dict[str, Any] = {
+        plain: dict[str, Any] = {
             "kind": "saddleback evaluation",
             "schema": 1,
             "gamma": sums.setting.gamma,
@@ -169,31 +169,31 @@ class Evaluation(Tabular):
             "fingerprint": fingerprint(sums),
             "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
             "lambda_ceiling": {
-                name: float(each) if np.isfinite(each) else None
-                for name, each in zip(sums.setting.targets, sums.ceilings, strict=True)
-                if name in {each.target for each in self.estimates}
+                name: float(ceiling) if np.isfinite(ceiling) else None
+                for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True)
+                if name in {estimate.target for estimate in self.estimates}
             },
-            "estimates": [asdict(each) for each in self.estimates],
+            "estimates": [asdict(estimate) for estimate in self.estimates],
             "paths": self.paths,
             "warnings": list(dict.fromkeys(map(str, (*checked, *self.findings)))),
         }
         if self.card is not None:
-            found["card"] = self.card.as_dict()
+            plain["card"] = self.card.as_dict()
         if self.logged is not None:
             own = self.logged
-            found["logged"] = {
+            plain["logged"] = {
                 "value": own.interval.value, "low": own.interval.low, "high": own.interval.high,
-                "estimand": own.interval.estimand, "pipeline": own.value, "off": own.off,
-                "error": own.error,
+                "estimand": own.interval.estimand, "estimate": own.estimate,
+                "self_check": own.self_check, "self_check_error": own.self_check_error,
             }  # fmt: skip
-        found["verdicts"] = [each.as_dict() for each in self.diagnoses]
-        for name, each in self.ess_by_step.items():
-            found.setdefault("ess_by_step", {})[name] = each.tolist()
-        for name, each in self.tails.items():
-            found.setdefault("tails", {})[name] = each.tolist()
-        return dict(finite(found))
+        plain["verdicts"] = [diagnosis.as_dict() for diagnosis in self.diagnoses]
+        for name, steps in self.ess_by_step.items():
+            plain.setdefault("ess_by_step", {})[name] = steps.tolist()
+        for name, tail in self.tails.items():
+            plain.setdefault("tails", {})[name] = tail.tolist()
+        return dict(finite(plain))
 
 
 def fingerprint(sums: Statistics) -> str:
-    """Return a hash of all episodes, whatever the order or the files they came in."""
-    return hashlib.sha256(np.sort(sums.prints).tobytes()).hexdigest()[:16]
+    """Return a hash of all episodes, independent of their order and files."""
+    return hashlib.sha256(np.sort(sums.fingerprints).tobytes()).hexdigest()[:16]

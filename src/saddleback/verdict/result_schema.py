@@ -1,6 +1,7 @@
-"""What a saved result must hold so that it can be told again; see `Evaluation.as_dict`.
+"""JSON schema of a saved result; see `Evaluation.as_dict`.
 
-Numbers that were not finite are null, so those that can be infinite or undefined may be.
+Numbers that are not finite are saved as null, so every number that can be infinite or undefined
+may be null.
 """
 
 from __future__ import annotations
@@ -35,34 +36,45 @@ GATE = {
 IMPROVEMENT = ENDS | {
     "baseline": MAYBE, "baseline_low": MAYBE, "baseline_high": MAYBE, "difference": MAYBE,
     "error": MAYBE, "n": INTEGER, "lower_is_better": FLAG,
-    "word": frozenset(("better", "worse", "undecided")),
+    "outcome": frozenset(("better", "worse", "undecided")),
 }  # fmt: skip
 
-PART = {"column": TEXT, "where": TEXT, "share": NUMBER, "coverage": NUMBER, "rows": INTEGER}
+COLUMN_COVERAGE = {
+    "column": TEXT,
+    "where": TEXT,
+    "share": NUMBER,
+    "coverage": NUMBER,
+    "rows": INTEGER,
+}
 
-SUPPORT = {
-    "coverage": NUMBER, "unmet": NUMBER, "rows": NUMBER, "action": TEXT, "where": TEXT,
-    "taken": INTEGER, "share": NUMBER, "parts": [PART],
+COVERAGE = {
+    "coverage": NUMBER, "unvisited": NUMBER, "rows": NUMBER, "action": TEXT, "where": TEXT,
+    "taken": INTEGER, "share": NUMBER, "parts": [COLUMN_COVERAGE],
 }  # fmt: skip
 
 EIGENVALUE = (NUMBER, NUMBER)
 
 SPECTRUM = {
-    "word": frozenset(("stable", "unstable", "undecidable")), "stable": INTEGER, "draws": INTEGER,
+    "outcome": frozenset(("stable", "unstable", "undecidable")), "stable": INTEGER,
+    "draws": INTEGER,
     "values": [EIGENVALUE, ...], "cloud": [[EIGENVALUE, ...], ...], "drawn": [MAYBE],
     "bootstrap": (MAYBE, MAYBE),
 }  # fmt: skip
 
 VERDICT = ENDS | {
     "target": TEXT, "trust": frozenset(("usable", "doubtful", "refused")), "value": MAYBE,
-    "gap": MAYBE, "wide": (MAYBE, MAYBE), "gates": [GATE], "reason": TEXT, "weakest": TEXT,
-    "improvement": Maybe(IMPROVEMENT), "evidence": {"coverage": NUMBER, "notes": {...: TEXT}},
+    "gap": MAYBE, "interval_with_gap": (MAYBE, MAYBE), "gates": [GATE], "reason": TEXT,
+    "weakest": TEXT, "improvement": Maybe(IMPROVEMENT),
+    "evidence": {"coverage": NUMBER, "notes": {...: TEXT}},
     "policy": {"mass": {...: NUMBER}, "entropy": NUMBER, "greedy": NUMBER},
-    "support": Maybe(SUPPORT), "gap_parts": {...: MAYBE}, "spectrum": Maybe(SPECTRUM),
+    "support": Maybe(COVERAGE), "gap_parts": {...: MAYBE}, "spectrum": Maybe(SPECTRUM),
     "condition": MAYBE, "rank": INTEGER,
 }  # fmt: skip
 
-LOGGED = ENDS | {"value": MAYBE, "estimand": TEXT, "pipeline": MAYBE, "off": MAYBE, "error": MAYBE}
+LOGGED = ENDS | {
+    "value": MAYBE, "estimand": TEXT, "estimate": MAYBE, "self_check": MAYBE,
+    "self_check_error": MAYBE,
+}  # fmt: skip
 
 CARD = {
     "rows": INTEGER, "episodes": INTEGER, "terminated": INTEGER,
@@ -83,18 +95,18 @@ RESULT = {
 }  # fmt: skip
 
 
-def damage(result: dict[str, Any]) -> str | None:
-    """Say what is wrong with a saved result, if anything is.
+def find_damage(result: dict[str, Any]) -> str | None:
+    """Return a description of the first fault of a saved result, or None.
 
     Examples
     --------
-    >>> damage({"gamma": "high"})
+    >>> find_damage({"gamma": "high"})
     'gamma is not a number'
     """
-    found = first_violation(result, RESULT)
-    if found is not None:
-        return found
-    for k, each in enumerate(result["verdicts"]):
-        if (each["low"] is None) != (each["high"] is None):
-            return f"verdicts[{k}] has one end of its interval"
+    damage = first_violation(result, RESULT)
+    if damage is not None:
+        return damage
+    for k, verdict in enumerate(result["verdicts"]):
+        if (verdict["low"] is None) != (verdict["high"] is None):
+            return f"verdicts[{k}] has only one end of its interval"
     return None

@@ -1,10 +1,10 @@
-"""The spectrum of Â, and how much of it is the sample's: stable, unstable, or not to be decided.
+"""The spectrum of Â and its sampling variation: stable, unstable, or undecidable.
 
 The off-line update θ ← θ + α(Âθ + b̂) converges for small α iff all eigenvalues of Â, on the span of
-the features that were met, have negative real part. Blocks of episodes are drawn anew, and the
-spectrum found again: the cloud. (A draw that leaves a feature out has the eigenvalue 0 for it,
-which does not count.) V̂ of a draw is solved for again if there are many of them, with a small ridge
-that makes it unique, else it is found by the scores of the blocks, to first order.
+the active features, have negative real part. Blocks of episodes are resampled, and the spectrum is
+computed for each draw: the cloud. (A draw without a feature has the eigenvalue 0 for it, which does
+not count.) With many draws V̂ is solved for each, with a small ridge that makes it unique; otherwise
+it is computed from the influence of the blocks, to first order.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from saddleback.evaluation.statistics import Statistics
 from saddleback.rules import Rule
 
 RIDGE = 1e-6
-"""Least ridge of a draw."""
+"""Smallest ridge of a draw."""
 
-SURE = 0.975
-"""Share of the draws that must agree."""
+AGREEMENT = 0.975
+"""Share of draws that must agree on stability."""
 
-KEPT = 12
-"""Eigenvalues of each draw that are kept: those with the largest real parts."""
+MAX_KEPT = 12
+"""Eigenvalues kept per draw: those with the largest real parts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues of Â, and of Â drawn anew.
+    """Eigenvalues of Â, and of its block resamples.
 
     Attributes
     ----------
     values
-        Of Â itself, largest real part first.
+        Eigenvalues of Â, largest real part first.
     cloud
-        Of each draw those with the largest real parts, [draws, kept].
+        The eigenvalues with the largest real parts of each draw, [draws, kept].
     drawn
-        V̂ of each draw, [draws]: by scores if they are few, see the module.
+        V̂ of each draw, [draws]; to first order if there are few draws.
     """
 
     values: ComplexArray
@@ -53,41 +53,41 @@ class Spectrum:
     drawn: FloatArray
 
     @property
-    def agree(self) -> int:
-        """How many draws are stable."""
+    def stable_draws(self) -> int:
+        """Number of stable draws."""
         return int((self.cloud[:, 0].real < 0).sum())
 
     @property
-    def word(self) -> str:
+    def outcome(self) -> str:
         """stable, unstable, or undecidable from this sample."""
-        share = self.agree / len(self.cloud)
-        here = bool(self.values[0].real < 0)
-        if here and share >= SURE:
+        share = self.stable_draws / len(self.cloud)
+        stable = bool(self.values[0].real < 0)
+        if stable and share >= AGREEMENT:
             return "stable"
-        if not here and share <= 1 - SURE:
+        if not stable and share <= 1 - AGREEMENT:
             return "unstable"
         return "undecidable"
 
     def bootstrap(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the interval of V̂ between quantiles of the draws.
+        """Return the percentile interval of V̂ over the draws.
 
-        Whole blocks of episodes are drawn, so it is as coarse as they are few.
+        Blocks of episodes are resampled, so the interval is coarse if there are few blocks.
         """
         tail = (1.0 - level) / 2.0
         low, high = np.quantile(self.drawn, [tail, 1.0 - tail])
         return float(low), float(high)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
+        """Return the spectrum as plain data for JSON."""
         return {
-            "word": self.word, "stable": self.agree, "draws": len(self.cloud),
-            "values": _pairs(self.values), "cloud": [_pairs(each) for each in self.cloud],
+            "outcome": self.outcome, "stable": self.stable_draws, "draws": len(self.cloud),
+            "values": _pairs(self.values), "cloud": [_pairs(draw) for draw in self.cloud],
             "drawn": self.drawn.tolist(), "bootstrap": list(self.bootstrap()),
         }  # fmt: skip
 
 
 def _pairs(values: ComplexArray) -> list[list[float]]:
-    return [[each.real, each.imag] for each in values.tolist()]
+    return [[value.real, value.imag] for value in values.tolist()]
 
 
 def spectrum(
@@ -101,15 +101,15 @@ def spectrum(
     rng: int = 0,
     progress: Progress | None = None,
 ) -> Callable[[], Spectrum]:
-    """Begin to draw blocks of episodes anew, for V̂ and the eigenvalues of Â each time.
+    """Start resampling blocks of episodes, computing V̂ and the eigenvalues of Â for each draw.
 
-    The work is done by the pool, while other things can be done; what is returned waits for it.
+    The work runs in the pool; the returned function waits for the result.
     """
-    enough_draws(draws)
-    t, r = sums.place(rule, target)
+    check_draws(draws)
+    t, r = sums.index_of(rule, target)
     some, at = np.flatnonzero(sums.episodes > 0), sums.span.active
     if len(some) < 2:
-        raise Undefined("bootstrap: all episodes are in one block; sum up in more blocks.")
+        raise Undefined("bootstrap: all episodes are in one block; use more blocks.")
     generator = np.random.default_rng(rng)
     weights = [
         np.bincount(generator.choice(some, len(some)), minlength=len(sums.steps))
@@ -120,64 +120,66 @@ def spectrum(
     value, scores = block_scores(sums, rule, target, ridge)
     blocks = pool.submit(lambda: sums.A[t, r][:, at[:, None], at])
 
-    def some_draws(mine: list[IntArray]) -> list[tuple[ComplexArray, float]]:
-        found = []
-        for weight in mine:
+    def compute(chunk: list[IntArray]) -> list[tuple[ComplexArray, float]]:
+        results = []
+        for weight in chunk:
             A = np.tensordot(weight, blocks.result(), axes=1)
             drawn = value + float(weight[some] @ scores) / len(some)
             if draws >= MANY:
                 theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
                 start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
                 drawn = float(theta @ start)
-            found.append((_ordered(A)[:KEPT] / float(weight @ sums.steps), drawn))  # as Â: a mean
-        return found
+            values = _ordered(A)[:MAX_KEPT] / float(weight @ sums.steps)  # a mean, like Â
+            results.append((values, drawn))
+        return results
 
-    whole = pool.submit(_ordered, sums.system(rule, target).A[np.ix_(at, at)])
-    parts = [pool.submit(some_draws, weights[k : k + PART]) for k in range(0, draws, PART)]
+    full = pool.submit(_ordered, sums.system(rule, target).A[np.ix_(at, at)])
+    chunks = range(0, draws, DRAWS_PER_JOB)
+    parts = [pool.submit(compute, weights[k : k + DRAWS_PER_JOB]) for k in chunks]
 
     def wait() -> Spectrum:
-        each = []
+        results = []
         for done, part in enumerate(parts, 1):
-            each += part.result()
+            results += part.result()
             if progress is not None:
                 progress(done / len(parts))
-        cloud = np.array([values for values, _ in each])
-        return Spectrum(whole.result(), cloud, np.array([value for _, value in each]))
+        cloud = np.array([values for values, _ in results])
+        return Spectrum(full.result(), cloud, np.array([value for _, value in results]))
 
     return wait
 
 
 MANY = 100
-"""Draws from which V̂ is solved for again in each, and their quantiles are shown."""
+"""Number of draws from which V̂ is solved for each, and their quantiles are shown."""
 
-PART = 10
-"""Draws that are made in one go."""
+DRAWS_PER_JOB = 10
+"""Draws per job of the pool."""
 
 
-def enough_draws(draws: int) -> None:
-    """Refuse fewer draws than a spread can be taken of."""
-    if _validate.count("bootstrap", "draws", draws) < FEWEST:
+def check_draws(draws: int) -> None:
+    """Raise if there are too few draws to estimate a spread."""
+    if _validate.count("bootstrap", "draws", draws) < MIN_DRAWS:
         raise InvalidParameter(
-            f"bootstrap: {draws} draws are too few to say anything of a spread: at least {FEWEST}."
+            f"bootstrap: {draws} draws are too few to estimate a spread: use at least {MIN_DRAWS}."
         )
 
 
-NOTHING = 1e-9
-"""Share of the largest eigenvalue below which one counts as 0: half a billion steps would not tell.
+ZERO_TOLERANCE = 1e-9
+"""Eigenvalues below this fraction of the largest count as 0.
 
-Features that are nearly collinear have eigenvalues of 1e-11 and less, of either sign by rounding.
+Nearly collinear features have eigenvalues of 1e-11 and less, whose sign is rounding error.
 """
 
-FEWEST = 20
-"""Fewest draws of which a spread is taken."""
+MIN_DRAWS = 20
+"""Smallest number of draws to estimate a spread from."""
 
 
 def _ordered(A: FloatArray) -> ComplexArray:
-    """Eigenvalues with the largest real part first; what rounding leaves of 0 is 0, and comes last.
+    """Return eigenvalues with the largest real part first; those within rounding of 0 come last.
 
-    Beside those on the span of the features A has only zeros, since it maps into the span.
+    Outside the span of the features all eigenvalues of A are 0, since it maps into the span.
     """
     z = np.asarray(np.linalg.eigvals(A), dtype=np.complex128)
-    zero = np.abs(z) <= NOTHING * np.abs(z).max(initial=0.0)
+    zero = np.abs(z) <= ZERO_TOLERANCE * np.abs(z).max(initial=0.0)
     z[zero] = 0.0
     return z[np.lexsort((z.imag, -z.real, zero))]

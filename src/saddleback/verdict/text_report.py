@@ -1,7 +1,7 @@
-"""A result as text, from the plain data that it is saved as: the answer first.
+"""A result as text, rendered from its saved data, with the answer first.
 
-The terminal, ``saddleback explain``, notebooks and a report all render those data, so that they
-cannot differ.
+The terminal, ``saddleback explain``, notebooks and HTML reports all render the same data, so that
+they agree.
 """
 
 from __future__ import annotations
@@ -11,50 +11,52 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from saddleback.evaluation.weighted_estimate import threshold
+from saddleback.evaluation.weight_diagnostics import k_hat_threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 from saddleback.verdict.number_format import MINUS, bracket, decimals, distinct, number, short, span
 from saddleback.verdict.spectrum import MANY
 
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
-ESTIMANDS = {"TD fixed point of these features": "TD fixed point", "H-step value": "H-step"}
-"""Estimands that are shortened in a table."""
+ESTIMANDS = {
+    "TD fixed point of these features": "TD fixed point", "finite-horizon value": "finite-H",
+}  # fmt: skip
+"""Short forms of estimands in a table."""
 USED, NOT_USED = "← used", "REFUSED, do not use"
 
-BETTER, WORSE, INCONCLUSIVE, UNJUDGED = "better", "worse", "inconclusive", "unjudged"
-"""What an answer is, besides doubtful and refused."""
+BETTER, WORSE, INCONCLUSIVE, NO_VERDICT = "better", "worse", "inconclusive", "unjudged"
+"""Outcomes of an answer, besides doubtful and refused."""
 
 
 class Line(NamedTuple):
-    """A line of text, and the outcome by which it is coloured, if by any."""
+    """A line of text, and the outcome that determines its colour, if any."""
 
     text: str
     outcome: str = ""
 
 
 class Answer(NamedTuple):
-    """The answer to whether a target is better: its outcome, and one sentence."""
+    """The answer to whether a target is better: an outcome and one sentence."""
 
     outcome: str
     text: str
 
 
 def answer(verdict: dict[str, Any] | None) -> Answer:
-    """Return the answer that a verdict gives.
+    """Return the answer for a verdict.
 
-    A doubtful estimate is inconclusive whatever its interval says, since what makes it doubtful may
-    reverse it.
+    A doubtful estimate is inconclusive whatever its interval, since the reason for the doubt may
+    reverse the conclusion.
     """
     if verdict is None:
-        return Answer(UNJUDGED, "No verdict: the reliability of the estimate is unknown.")
+        return Answer(NO_VERDICT, "No verdict: the reliability of the estimate is unknown.")
     trust, improvement = verdict["trust"], verdict["improvement"]
     if trust == REFUSED:
         return Answer(REFUSED, f"No answer, the estimate is refused: {verdict['reason']}.")
     if improvement is None:
-        outcome, text = INCONCLUSIVE, "there is no baseline to compare with"
+        outcome, text = INCONCLUSIVE, "no baseline is available"
     else:
-        outcome = {"undecided": INCONCLUSIVE}.get(improvement["word"], improvement["word"])
+        outcome = {"undecided": INCONCLUSIVE}.get(improvement["outcome"], improvement["outcome"])
         places = decimals(improvement)
         reach = span(improvement["low"], improvement["high"], places, sign=True)
         costs = "; lower is better" if improvement["lower_is_better"] else ""
@@ -68,11 +70,11 @@ def answer(verdict: dict[str, Any] | None) -> Answer:
 
 
 def value_line(verdict: dict[str, Any]) -> str:
-    """Return the value of a target in a sentence; empty if it is refused."""
+    """Return the value of a target as a sentence; empty if it is refused."""
     if verdict["trust"] == REFUSED:
         return ""
     places = decimals(verdict)
-    low, high = verdict["wide"]
+    low, high = verdict["interval_with_gap"]
     return (
         f"{number(verdict['value'], places)} (95% CI {span(low, high, places)}, including an "
         f"estimated bias of {short(verdict['gap'])})."
@@ -80,7 +82,7 @@ def value_line(verdict: dict[str, Any]) -> str:
 
 
 def baseline_line(plain: dict[str, Any]) -> str:
-    """Return the value of the logged policy in a sentence; empty if it is not known."""
+    """Return the value of the logged policy as a sentence; empty if it is unknown."""
     logged = plain.get("logged")
     if logged is None:
         return ""
@@ -91,12 +93,12 @@ def baseline_line(plain: dict[str, Any]) -> str:
 
 
 def least_data(verdict: dict[str, Any]) -> str:
-    """Return where the data are thinnest for what the target does."""
+    """Return the region with the least data for the target's decisions."""
     return re.sub(r"(?<![\w.])-(?=\d)", MINUS, verdict["weakest"]) + "."
 
 
 def failed_checks(verdict: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return code and sentence of each check that objects, refusals first."""
+    """Return code and sentence of each failed check, refusals first."""
     order = (REFUSED, DOUBTFUL)
     failed = [gate for gate in verdict["gates"] if gate["level"] in order]
     return [
@@ -106,12 +108,12 @@ def failed_checks(verdict: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def format_result(plain: dict[str, Any], width: int = WIDTH) -> str:
-    """Return a result as text: the answers, the values, the warnings, then the tables."""
+    """Return a result as text: answers, values, warnings, then tables."""
     return "\n".join(line.text for line in result_lines(plain, width))
 
 
 def result_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
-    """Return a result as lines, those of an answer with its outcome."""
+    """Return a result as lines; lines of an answer carry its outcome."""
     verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
     targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
     several = len(targets) > 1
@@ -151,12 +153,12 @@ def result_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
 
 
 def format_result_verbose(plain: dict[str, Any], width: int = WIDTH) -> str:
-    """Return a result as text with every check, its number and its thresholds."""
+    """Return a result as text, with the value and thresholds of every check."""
     return "\n".join(line.text for line in verbose_lines(plain, width))
 
 
 def verbose_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
-    """Return a result as lines, with every check, its number and its thresholds."""
+    """Return a result as lines, with the value and thresholds of every check."""
     lines = result_lines(plain, width)
     several = len(plain["verdicts"]) > 1
     for verdict in plain["verdicts"]:
@@ -171,7 +173,7 @@ def verbose_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
 
 
 def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iterator[str]:
-    """More numbers: the parts of the bias, the weights, the features."""
+    """Yield details: the parts of the bias, the weights, the features."""
     parts = [f"{name} {short(part)}" for name, part in verdict["gap_parts"].items()]
     text = ", ".join(parts).replace("_", "-")
     yield from wrap("  estimated bias, the largest of: ", text, "    ", width)
@@ -179,27 +181,27 @@ def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iter
     for estimate in [e for e in weighted if e["target"] == verdict["target"]][:1]:
         share = estimate["max_share"]
         largest = "none" if share is None else f"{share:.0%}"
-        text = f"ESS {estimate['ess']:,.1f} of {plain['episodes']:,}, largest share {largest}, "
+        text = f"ESS {estimate['ess']:,.1f} of {plain['episodes']:,}, largest weight {largest}, "
         yield from wrap(
-            "  weights of episodes: ", text + f"k-hat {short(estimate['k_hat'])}", "    ", width
+            "  episode weights: ", text + f"k̂ {short(estimate['k_hat'])}", "    ", width
         )
     steps = plain.get("ess_by_step", {}).get(verdict["target"], [])
     if steps:
         at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
-        text = ", ".join(f"{steps[k]:,.0f} after {k + 1}" for k in at)
+        text = ", ".join(f"{steps[k]:,.0f} at step {k + 1}" for k in at)
         yield from wrap("  ESS by step: ", text, "    ", width)
     text = f"rank {verdict['rank']:,} of {plain['p']:,}, condition {short(verdict['condition'])}"
-    yield from wrap("  features: ", f"{text} on the visited states", "    ", width)
+    yield from wrap("  features: ", text, "    ", width)
 
 
 Row = tuple[str, str, str, str]
-"""An estimate as text: method, value, interval, and what it is of."""
+"""An estimate as text: method, value, interval, and estimand with notes."""
 
 
 def rows(
     plain: dict[str, Any], target: str, verdict: dict[str, Any] | None
 ) -> tuple[list[Row], dict[str, list[str]]]:
-    """Return the logged policy and the estimates of a target as text, and notes with methods."""
+    """Return the logged policy and the estimates of a target as rows, and notes by method."""
     estimates = [e for e in plain["estimates"] if e["target"] == target]
     logged = plain.get("logged")
     places = distinct([*([] if logged is None else [logged]), *estimates])
@@ -208,7 +210,9 @@ def rows(
         digits, places = places[0], places[1:]
         note = "truncation bootstrapped"
         if logged["estimand"] == "V^μ":
-            note = f"observed; our estimator gives {number(logged['pipeline'], digits)}"
+            note = "observed"
+            if logged["estimate"] is not None:
+                note += f"; our estimator gives {number(logged['estimate'], digits)}"
         table.append(
             ("logged policy", number(logged["value"], digits), bracket(logged, digits), note)
         )
@@ -232,7 +236,7 @@ def rows(
 
 
 NOTES = 20
-"""Columns from which on notes stand beside an estimate."""
+"""Smallest width of the column of notes."""
 
 HEADINGS = ("estimator", "value", "95% CI", "estimand and notes")
 
@@ -240,7 +244,7 @@ HEADINGS = ("estimator", "value", "95% CI", "estimand and notes")
 def _table(
     plain: dict[str, Any], target: str, verdict: dict[str, Any] | None, width: int
 ) -> Iterator[str]:
-    """One line for each estimate."""
+    """Yield one line per estimate."""
     table, notes = rows(plain, target, verdict)
     table = [(target, *HEADINGS[1:]), *table]
     widths = [max(len(row[k]) for row in table[1:]) for k in range(3)]
@@ -254,7 +258,7 @@ def _table(
         cells = f"{name:<{widths[0] + 2}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}"
         if width - start >= NOTES:
             yield from wrap("", f"{cells}  {row[3]}".rstrip(), " " * start, width)
-        elif k == 0 or len(cells.rstrip()) <= width:  # no room for a column of notes: below
+        elif k == 0 or len(cells.rstrip()) <= width:  # no room for a column: notes go below
             yield from wrap("", cells.rstrip(), " " * 8, width) if first or k else ()
             yield from wrap(" " * 8, row[3], " " * 8, width) if k and row[3] else ()
         else:
@@ -266,7 +270,7 @@ def _table(
 
 
 def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iterator[str]:
-    """The most important diagnostics in a line or two, and the policy that was evaluated."""
+    """Yield the main diagnostics and the policy as evaluated."""
     cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
     whose = "" if has_ceiling(verdict) else " of GES"
     parts = [f"λ ceiling{whose} {ceiling:.2g}"] if ceiling else []
@@ -275,27 +279,27 @@ def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> 
         f"estimated bias {short(verdict['gap'])}",
     ]
     if cloud is not None:
-        parts.append(f"Â {cloud['word']} ({cloud['stable']}/{cloud['draws']} resamples)")
+        parts.append(f"Â {cloud['outcome']} ({cloud['stable']}/{cloud['draws']} resamples)")
     yield from wrap("  ", " | ".join(parts), "    ", width)
     if cloud is not None and cloud["draws"] >= MANY:
         low, high = cloud["bootstrap"]
         reach = span(low, high, decimals(verdict))
         text = f"bootstrap 95% CI {reach} of the fixed point, {cloud['draws']} block resamples"
         yield from wrap("  ", text, "    ", width)
-    yield from wrap("  policy as evaluated: ", policy_words(verdict["policy"]), "    ", width)
+    yield from wrap("  policy as evaluated: ", describe_policy(verdict["policy"]), "    ", width)
 
 
 def has_ceiling(verdict: dict[str, Any]) -> bool:
-    """Whether the λ ceiling is one of the rule's own trace, and not only of other rules'."""
+    """Whether the λ ceiling applies to the rule itself, not only to other rules."""
     return any(gate["code"] == "CEILING" and gate["value"] is not None for gate in verdict["gates"])
 
 
-def policy_words(policy: dict[str, Any]) -> str:
-    """The policy that was really evaluated, in a line.
+def describe_policy(policy: dict[str, Any]) -> str:
+    """Describe the policy as evaluated, in one line.
 
     Examples
     --------
-    >>> policy_words({"mass": {"none": 0.25, "low": 0.75}, "greedy": 1.0, "entropy": 0.0})
+    >>> describe_policy({"mass": {"none": 0.25, "low": 0.75}, "greedy": 1.0, "entropy": 0.0})
     'low 75%, none 25%; deterministic'
     """
     most = sorted(policy["mass"].items(), key=lambda item: -item[1])[:6]
@@ -325,21 +329,21 @@ def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def shortened(text: str) -> str:
-    """Features as text, with numbers of at most three decimals."""
+    """Return a text with numbers of at most three decimals."""
     return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
 
 
 def trusted(estimate: dict[str, Any], plain: dict[str, Any]) -> bool:
-    """Whether the weights behind an estimate are not carried by a few episodes."""
-    return estimate["k_hat"] is not None and estimate["k_hat"] <= threshold(plain["episodes"])
+    """Whether k-hat of the weights behind an estimate is acceptable."""
+    return estimate["k_hat"] is not None and estimate["k_hat"] <= k_hat_threshold(plain["episodes"])
 
 
 def limits(gate: dict[str, Any]) -> str:
-    """Return from where on a check would have been worse."""
+    """Return the thresholds of a check as text."""
     both = [("doubtful", gate["doubtful"]), ("refused", gate["refused"])]
     both = both[1:] if gate["doubtful"] == gate["refused"] else both
     side = "below" if gate["good"] == "large" else "above"
-    return ", ".join(f"{word} {side} {limit:g}" for word, limit in both if limit is not None)
+    return ", ".join(f"{level} {side} {limit:g}" for level, limit in both if limit is not None)
 
 
 def _thresholds(gate: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`Verdict`: can the answer be trusted, and is the target better? Two statements, kept apart."""
+"""`Verdict`: is the estimate reliable, and is the target better? Two separate statements."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.gates import CHECKS, DOUBTFUL, REFUSED, UNKNOWN, USABLE, Gate
 
 RANK = {USABLE: 0, UNKNOWN: 0, DOUBTFUL: 1, REFUSED: 2}
-"""How bad a level is."""
+"""Severity of a level."""
 
 
 @dataclass(frozen=True)
 class Improvement:
-    """The target against the logged policy.
+    """The target policy compared with the logged policy.
 
     Attributes
     ----------
     baseline, baseline_low, baseline_high
-        What the logged policy returned, and its interval.
+        Value of the logged policy and its confidence interval.
     difference, low, high
-        V̂ less the baseline, with the interval of the difference, widened by the gap.
+        V̂ minus the baseline, with the confidence interval of the difference widened by the gap.
     error, n
-        Standard error of the difference, and how many independent units are behind it.
+        Standard error of the difference, and the number of independent units.
     lower_is_better
         Whether rewards are costs.
-    word
-        better, worse, or undecided.
+    outcome
+        "better", "worse" or "undecided".
 
     Examples
     --------
@@ -36,9 +36,9 @@ class Improvement:
     >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
-    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
-    >>> better = found.verdicts[0].improvement
-    >>> better.word, better.low > 0
+    >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> better = result.verdicts[0].improvement
+    >>> better.outcome, better.low > 0
     ('better', True)
     """
 
@@ -51,7 +51,7 @@ class Improvement:
     error: float
     n: int
     lower_is_better: bool
-    word: str
+    outcome: str
 
     @classmethod
     def of(
@@ -63,39 +63,39 @@ class Improvement:
     ) -> Improvement:
         """Compare with a baseline, given as (value, low, high)."""
         low, high = difference.low - gap, difference.high + gap
-        word = "undecided"
+        outcome = "undecided"
         if low > 0 or high < 0:
-            word = "better" if (low > 0) != lower_is_better else "worse"
+            outcome = "better" if (low > 0) != lower_is_better else "worse"
         return cls(
             *baseline, difference.value, low, high, difference.error, difference.n,
-            lower_is_better, word,
+            lower_is_better, outcome,
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be said of the value of one target policy.
+    """The verdict on the value of one target policy.
 
     Attributes
     ----------
     target
-        Which policy.
+        Name of the policy.
     trust
         "usable", "doubtful" or "refused".
     value, low, high
-        V̂, and its 95 % interval, of the TD fixed point.
+        V̂ and its 95% confidence interval, for the TD fixed point.
     gap
-        Estimated distance of that from V^π.
+        Estimated bias of the fixed point, |V^π − fixed point|.
     gates
-        All that was looked at.
+        Results of all checks.
     reason
-        Why it is not usable, or what makes it so, in plain words.
+        Why the estimate is or is not usable, in plain English.
     weakest
-        Where the data are thinnest for what the target does.
+        Where the target's decisions have the least data.
     improvement
-        The target against the logged policy, or None where that is not known.
+        The target compared with the logged policy; None without a baseline.
     evidence
-        The numbers behind the gates.
+        The numbers behind the checks.
 
     Examples
     --------
@@ -103,8 +103,8 @@ class Verdict:
     >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
     >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
-    >>> found = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
-    >>> verdict = found.verdicts[0]
+    >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> verdict = result.verdicts[0]
     >>> verdict.trust, verdict.reason, len(verdict.gates)
     ('usable', 'all 13 applicable checks passed (of 15)', 15)
     """
@@ -130,12 +130,12 @@ class Verdict:
         improvement: Improvement | None,
         region: str,
     ) -> Verdict:
-        """Judge an estimate by the evidence."""
+        """Judge an estimate from the evidence."""
         gates = tuple(check.judge(evidence) for check in CHECKS)
-        worst = max(gates, key=lambda each: RANK[each.level])
+        worst = max(gates, key=lambda gate: RANK[gate.level])
         level = worst.level if RANK[worst.level] else USABLE
         value, low, high = interval
-        checked = sum(each.level != UNKNOWN for each in gates)
+        checked = sum(gate.level != UNKNOWN for gate in gates)
         reason = (
             worst.sentence
             if RANK[worst.level]
@@ -147,26 +147,26 @@ class Verdict:
         )  # fmt: skip
 
     @property
-    def wide(self) -> tuple[float, float]:
-        """The interval widened by the gap: of V^π, as far as the gap is known."""
+    def interval_with_gap(self) -> tuple[float, float]:
+        """The confidence interval widened by the gap: for V^π, if the gap bounds the bias."""
         return self.low - self.gap, self.high + self.gap
 
     @property
     def failed(self) -> tuple[Gate, ...]:
-        """The gates that object, worst first."""
-        bad = [each for each in self.gates if not each.passed]
-        return tuple(sorted(bad, key=lambda each: -RANK[each.level]))
+        """The failed checks, most severe first."""
+        failed = [gate for gate in self.gates if not gate.passed]
+        return tuple(sorted(failed, key=lambda gate: -RANK[gate.level]))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
-        return asdict(self) | {"wide": list(self.wide)}
+        """Return the verdict as plain data for JSON."""
+        return asdict(self) | {"interval_with_gap": list(self.interval_with_gap)}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Verdict:
-        """Return the verdict that was saved."""
-        held = {name: plain[name] for name in cls.__dataclass_fields__}
-        held["gates"] = tuple(Gate(**each) for each in plain["gates"])
-        held["evidence"] = Evidence(**plain["evidence"])
+        """Return a verdict from saved data."""
+        fields = {name: plain[name] for name in cls.__dataclass_fields__}
+        fields["gates"] = tuple(Gate(**gate) for gate in plain["gates"])
+        fields["evidence"] = Evidence(**plain["evidence"])
         if plain["improvement"] is not None:
-            held["improvement"] = Improvement(**plain["improvement"])
-        return cls(**held)
+            fields["improvement"] = Improvement(**plain["improvement"])
+        return cls(**fields)

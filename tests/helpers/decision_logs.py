@@ -1,0 +1,108 @@
+"""Small logs and policies for tests of diagnostics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import saddleback as sb
+from saddleback.evaluation.scoring_pass import score_episodes
+from saddleback.features import Custom, Fourier
+from saddleback.log import BehaviourTarget
+from saddleback.verdict import Baseline
+
+FOURIER = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
+
+
+def target(observations):
+    """A policy of three actions that depends on what is observed."""
+    z = np.column_stack([observations[:, 0], -observations[:, 1], np.zeros(len(observations))])
+    pi = np.exp(z)
+    return pi / pi.sum(axis=1, keepdims=True)
+
+
+def always(*pi):
+    """Return the policy that does not look."""
+    return lambda seen: np.tile(pi, (len(seen), 1))
+
+
+def table_log(states, actions, rewards, lengths, *, ends="terminated", mu=None, seed=0, K=2):
+    """Return a log of finitely many states, from decisions in a row and lengths of episodes."""
+    n, last = len(states), np.cumsum(lengths) - 1
+    over = np.isin(np.arange(n), last)
+    found = {
+        "episode_id": np.repeat(np.arange(len(lengths)), lengths),
+        "obs_0": np.asarray(states, dtype=float), "action": actions,
+        "reward": np.asarray(rewards, dtype=float),
+        "terminated": over & (ends == "terminated"), "truncated": over & (ends == "truncated"),
+    }  # fmt: skip
+    if ends == "truncated":
+        there = np.random.default_rng(seed).integers(0, int(np.max(states)) + 1, n)
+        found["next_obs_0"] = np.where(over, there, np.nan)
+    found["behavior_prob"] = np.full(n, 1.0 / K) if mu is None else mu
+    return sb.Log(found, actions=[str(a) for a in range(K)])
+
+
+def decisions(seed, *, states=5, K=2, episodes=40, **options):
+    """Return a log of random decisions in finitely many states, all of them met."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 9, episodes)
+    n = int(lengths.sum())
+    return table_log(
+        np.append(np.arange(states), rng.integers(0, states, n - states)),
+        rng.integers(0, K, n), rng.normal(size=n), lengths, K=K, **options,
+    )  # fmt: skip
+
+
+def planted(seed=0, n=4000, rare=0.003):
+    """Return a log of patients where the high dose is rare if lactate is over 6."""
+    rng = np.random.default_rng(seed)
+    lactate, age = rng.gamma(3.0, 1.5, n).round(1), rng.uniform(20, 90, n).round()
+    high = np.where(lactate > 6, rare, 0.5)
+    dose = rng.random(n) < high
+    data = {
+        "episode_id": np.arange(n), "lactate": lactate, "age": age,
+        "action": np.where(dose, "high", "low"), "reward": dose * lactate - age / 50,
+        "terminated": np.ones(n, bool), "truncated": np.zeros(n, bool),
+        "behavior_prob": np.where(dose, high, 1 - high),
+    }  # fmt: skip
+    return sb.Log(data, observations=["lactate", "age"], actions=["low", "high"])
+
+
+CELLS = Custom(lambda x: np.eye(24)[np.clip(x[:, 0], 0, 11.9).astype(int) * 2 + (x[:, 1] > 60)], 24)
+
+
+def bandit(seed, n, mu, *, whole):
+    """Return a log of decisions that do not depend on anything, with the right propensities."""
+    rng = np.random.default_rng(seed)
+    K = len(mu)
+    action = rng.choice(K, p=mu, size=n)
+    data = {
+        "episode_id": np.arange(n), "obs_0": rng.normal(size=n), "action": action,
+        "reward": rng.normal(size=n), "terminated": np.ones(n, bool),
+        "truncated": np.zeros(n, bool), "behavior_prob": np.asarray(mu)[action],
+    }  # fmt: skip
+    if whole:
+        data |= {f"mu_{a}": np.full(n, mu[a]) for a in range(K)}
+    return sb.Log(data, actions=[str(a) for a in range(K)])
+
+
+def observed(log, features, gamma, rule, blocks=20, cut=False):
+    """Return what the pipeline says of the logged policy."""
+    own = BehaviourTarget.of(log)
+    sums = sb.Statistics.of(
+        log, rule, {own.name: own}, features=features, gamma=gamma, blocks=blocks
+    )
+    (scored,) = score_episodes(log, sums, [own], features=features, rule=rule, ridge=0.0)
+    return Baseline.of(scored, cut), scored
+
+
+def discounted(log, gamma):
+    """Returns of terminated episodes by hand."""
+    ids = np.asarray(log.data["episode_id"])
+    found = []
+    for each in dict.fromkeys(ids.tolist()):
+        total = 0.0
+        for reward in np.asarray(log.data["reward"])[ids == each][::-1]:
+            total = reward + gamma * total
+        found.append(total)
+    return np.array(found)

@@ -1,0 +1,123 @@
+"""Evidence: its numbers, and invariance to pieces, threads and other targets."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from helpers.decision_logs import (
+    FOURIER,
+    always,
+    decisions,
+    observed,
+    target,
+)
+from helpers.logs import columns, mixed
+from saddleback.features import Custom, Identity, OneHot
+
+
+def test_evidence_equals_its_parts():
+    """Of truncated episodes and features that cannot tell states apart."""
+    lengths = [3, 4, 5, 2] * 10
+    log = sb.Log(columns(lengths, ["terminated", "truncated"] * 20))
+    rule = sb.GES(0.0)
+    blind = Custom(lambda seen: np.ones((len(seen), 1)), 1)
+    found = sb.evaluate(log, target, features=blind, gamma=0.9, rule=rule)
+    seen = found.verdicts[0].evidence
+    own, plain = observed(log, blind, 0.9, rule, cut=True)
+    assert abs(own.self_check) > 1e-3
+    assert seen.self_check == pytest.approx(own.self_check)
+    assert seen.self_check_error == pytest.approx(own.self_check_error)
+    assert seen.spread == pytest.approx((plain.first + plain.td_error_return).std(ddof=1))
+    assert seen.truncated_weight == pytest.approx((10 * 0.9**4 + 10 * 0.9**2) / 40)
+    assert (seen.episodes, seen.steps) == (40, sum(lengths))
+    assert (seen.value, seen.error) == (
+        found.verdicts[0].value, found.diagnoses[0].interval.error,
+    )  # fmt: skip
+    assert seen.gap == found.diagnoses[0].gap.value
+
+
+NUMBERS = (
+    "value", "error", "spread", "uncovered", "coverage", "unvisited", "miscalibrated",
+    "calibration_z", "self_check", "self_check_error", "stable", "gap", "sensitivity", "limit",
+    "limit_share", "truncated_weight", "outside",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"segment": 3}, {"segment": 1}], ids=str)
+def test_evidence_does_not_depend_on_pieces(options):
+    log = sb.Log(mixed(5))
+    one, two = (
+        sb.evaluate(each, target, features=FOURIER, gamma=0.9).verdicts[0]
+        for each in (log, log.with_options(**options))
+    )
+    for name in NUMBERS:
+        assert getattr(two.evidence, name) == pytest.approx(
+            getattr(one.evidence, name), rel=1e-8, abs=1e-10
+        ), name
+    assert (one.trust, one.weakest) == (two.trust, two.weakest)
+
+
+def test_evidence_does_not_depend_on_threads():
+    log = sb.Log(mixed(5))
+    one, two = (
+        json.dumps(sb.evaluate(log, target, features=FOURIER, gamma=0.9, threads=k).as_dict())
+        for k in (1, 3)
+    )
+    assert one == two
+
+
+def test_evidence_does_not_depend_on_other_methods_or_targets():
+    """The path, another method or another target beside it change nothing of a verdict."""
+    log = sb.Log(mixed(5))
+    options = {"features": FOURIER, "gamma": 0.9, "rule": sb.GES(0.3)}
+    plain = sb.evaluate(log, {"mine": target}, **options).verdicts[0]
+    more = [
+        sb.evaluate(log, {"mine": target}, path=True, **options),
+        sb.evaluate(log, {"mine": target}, methods=["wdr", "fqe"], **options),
+        sb.evaluate(log, {"mine": target, "other": always(0.1, 0.1, 0.8)}, **options),
+    ]
+    for other in more:
+        for name in NUMBERS:
+            assert getattr(other.verdicts[0].evidence, name) == pytest.approx(
+                getattr(plain.evidence, name), rel=1e-9, abs=1e-12
+            ), name
+
+
+def test_constant_rewards_are_not_refused():
+    """Always 1, without end: rounding is no reason to call 1/(1 − γ) impossible."""
+    for gamma in (0.9, 0.95, 0.99, 0.7):
+        log = decisions(0, episodes=100, ends="truncated")
+        log = sb.Log(log.data | {"reward": np.ones(log.rows)}, actions=["0", "1"])
+        (verdict,) = sb.evaluate(log, always(0.4, 0.6), features=OneHot(5), gamma=gamma).verdicts
+        assert verdict.value == pytest.approx(1 / (1 - gamma))
+        failed = {each.code for each in verdict.failed}
+        assert not failed & {"RANGE", "GAP", "SELF-CHECK", "PRECISION"}
+
+
+def test_a_value_outside_the_attainable_range_is_refused():
+    """A line through two states far from where the target would go."""
+    n = 400
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, n)
+    steps = np.tile([0, 1], n // 2)
+    data = {
+        "episode_id": np.repeat(np.arange(n // 2), 2), "obs_0": np.where(steps == 0, 5.0, x),
+        "action": np.where(steps == 0, 0, 1), "reward": np.where(steps == 0, 0.0, x),
+        "terminated": steps == 1, "truncated": np.zeros(n, bool),
+        "behavior_prob": np.full(n, 0.5),
+    }  # fmt: skip
+    (verdict,) = sb.evaluate(
+        sb.Log(data),
+        always(0.0, 1.0),
+        features=Identity(1),
+        gamma=0.0,
+        rule=sb.GES(0.0),
+        methods=(),
+    ).verdicts
+    assert verdict.value == pytest.approx(5.0)
+    assert verdict.evidence.outside == pytest.approx(4.0, rel=0.02)
+    assert "RANGE" in {each.code for each in verdict.failed if each.level == "refused"}
