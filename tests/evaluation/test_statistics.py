@@ -235,7 +235,7 @@ def test_targets_from_columns_equal_targets_from_functions():
         (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
         (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
         (errors.InvalidParameter, "exceed 10,000, the largest number for which matrices are computed", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
-        (errors.RuleMismatch, "no rule is given", [], {}),
+        (errors.RuleMismatch, "the list of rules is empty", [], {}),
     ],
 )  # fmt: skip
 @pytest.mark.kernel

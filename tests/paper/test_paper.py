@@ -99,9 +99,9 @@ def test_rules_on_the_command_line(tmp_path):
     ("message", "arguments"),
     [
         ("unknown rule 'GQS'. Did you mean 'GQ'?", ("two-state", "--rule", "GES", "--rule", "GQS")),
-        ("--rule is for the comparisons", ("table1", "--rule", "GES")),
-        ("--rule is for the comparisons", ("all", "--rule", "GES")),
-        ("--json prints the claims: it is for reproduction and all", ("baird", "--json")),
+        ("--rule applies to the comparisons", ("table1", "--rule", "GES")),
+        ("--rule applies to the comparisons", ("all", "--rule", "GES")),
+        ("--json prints the claims; it applies to reproduction and all", ("baird", "--json")),
         ("ETD(0.99) learns state values", ("mountain-car", "--rule", "ETD")),
         ("--runs 10000000: the results of baird need", ("baird", "--runs", "10000000")),
         ("memory has only", ("all", "--runs", str(10**30))),
@@ -223,7 +223,7 @@ def test_results_of_another_comparison_are_not_read(tmp_path):
     )
     with (
         Store.open(tmp_path / "s", {case.name: case.study() | {"seed": 5}}, "") as store,
-        pytest.raises(InvalidParameter, match="paper-rewards: seed is 5, here 0"),
+        pytest.raises(InvalidParameter, match="paper-rewards: seed is 5 there and 0 here"),
     ):
         case.results(store)
 
@@ -372,4 +372,4 @@ def test_the_page_in_the_documentation_is_of_a_full_run():
 
 def test_the_help_explains_the_quick_run():
     text = " ".join(invoked("paper", "--help").stdout.split())
-    assert "With --quick figures are PNG only" in text
+    assert "With --quick only PNG figures" in text

@@ -217,10 +217,10 @@ def test_a_tail_is_too_heavy_where_weighted_estimates_are_unreliable(results):
     changed = json.loads(json.dumps(results["good"]))
     for estimate in changed["estimates"]:
         estimate["k_hat"] = estimate["k_hat"] and 0.4
-    assert "k̂ is 0.40: the weight_tail is light." in evaluation_page(changed)
+    assert "k̂ is 0.40: the tail is light." in evaluation_page(changed)
     changed["episodes"] = 25
     text = evaluation_page(changed)
-    assert "k̂ is 0.40: the weight_tail is too heavy." in text
+    assert "k̂ is 0.40: the tail is too heavy." in text
     assert "With 25 episodes, k̂ up to 0.28 is acceptable (dashed line" in text
 
 

@@ -35,7 +35,7 @@ def test_the_page_is_written_into_the_folder_or_to_the_path_given(folder, tmp_pa
 
 
 def test_stores_that_are_missing_damaged_or_of_another_kind_are_refused(folder, tmp_path):
-    assert "holds no results: there is no such file or folder." in refused(tmp_path / "none")
+    assert "holds no results: no such file or folder." in refused(tmp_path / "none")
     assert "it has no manifest.json, which saddleback sweep" in refused(tmp_path)
     assert f"Did you mean {folder}?" in refused(folder / "shards")
     shutil.copytree(folder, tmp_path / "two" / "one")
@@ -69,7 +69,9 @@ def test_stores_that_are_missing_damaged_or_of_another_kind_are_refused(folder, 
 def test_other_files_bad_paths_and_a_missing_extra_are_refused(folder, tmp_path, monkeypatch):
     other = tmp_path / "other.json"
     other.write_text('{"kind": "shopping list"}')
-    assert "holds shopping list: give what saddleback evaluate --save wrote" in refused(other)
+    assert "holds shopping list: give a file written by saddleback evaluate --save" in refused(
+        other
+    )
     other.write_text("not JSON")
     assert "is not JSON" in refused(other)
     assert "it is a folder" in refused(folder, "--out", tmp_path)

@@ -65,9 +65,9 @@ SINGULAR = system_from_arrays([[1.0, 0.0], [0.0, 0.0]], np.eye(2), b=np.array([1
             ),
         ),
         ("a series of length 1 has no covariance", lambda: newey_west([[1.0]])),
-        ("give alpha too", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
-        ("give GES(0) a step size", lambda: learn(sb.GES(0.0), problems.mountain_car(), steps=5)),
-        ("give alpha too", lambda: iterate(system_from_arrays(-1.0, 1.0), beta=0.1, steps=5)),
+        ("give alpha as well", lambda: learn(sb.GES(0.0), REWARDED, beta=0.1, steps=5)),
+        ("GES(0) needs a step size", lambda: learn(sb.GES(0.0), problems.mountain_car(), steps=5)),
+        ("give alpha as well", lambda: iterate(system_from_arrays(-1.0, 1.0), beta=0.1, steps=5)),
         ("at many ratios take too long", lambda: MeanStability(system_from_arrays(-np.eye(300), np.eye(300))).best()),
     ],
 )  # fmt: skip

@@ -109,10 +109,10 @@ def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
         (lambda r: r["verdicts"][0].update(value="x"), "verdicts[0].value is not a number"),
         (lambda r: r["verdicts"][0].update(evidence=None), "verdicts[0].evidence is not an object"),
         (lambda r: r["verdicts"][0]["gates"][1].pop("code"), "verdicts[0].gates[1].code is miss"),
-        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is none of doubtful, refused"),
+        (lambda r: r["verdicts"][0].update(trust="sure"), "trust is not one of doubtful, refused"),
         (
             lambda r: r["verdicts"][0].update(interval_with_gap=[1.0]),
-            "verdicts[0].interval_with_gap is not a list of 2",
+            "verdicts[0].interval_with_gap is not a list of length 2",
         ),
         (lambda r: r.update(estimates=[]), "estimates is empty"),
         (lambda r: r.update(episodes=True), "episodes is not a whole number"),

@@ -20,7 +20,7 @@ from helpers.verdicts import (
     reach,
     without_propensities,
 )
-from saddleback.cli.log_options import as_json
+from saddleback._json import json_text
 from saddleback.features import Fourier, OneHot
 from saddleback.verdict import Improvement, Verdict
 from saddleback.verdict.number_format import decimals, distinct, number
@@ -108,12 +108,12 @@ def test_lines_fit_a_terminal(results, name):
 @pytest.mark.parametrize("name", RESULTS)
 def test_text_is_the_same_from_a_result_and_from_its_json(results, name):
     live = results[name].as_dict()
-    for saved in (json.loads(json.dumps(live)), json.loads(as_json(live))):
+    for saved in (json.loads(json.dumps(live)), json.loads(json_text(live))):
         assert format_result(saved) == format_result(live)
         assert format_result_verbose(saved) == format_result_verbose(live)
         assert find_damage(saved) is None
     for plain, verdict in zip(live["verdicts"], results[name].verdicts, strict=True):
-        again = Verdict.from_dict(json.loads(as_json(plain)))
+        again = Verdict.from_dict(json.loads(json_text(plain)))
         assert again.trust == verdict.trust
         assert again.gates == verdict.gates
 
@@ -211,7 +211,7 @@ def test_undefined_values_are_shown_as_none(results):
 
 
 def test_equal_weights_are_reliable(results):
-    plain = json.loads(as_json(results["the same policy"].as_dict()))
+    plain = json.loads(json_text(results["the same policy"].as_dict()))
     assert "unreliable" not in format_result(plain)
 
 

@@ -73,7 +73,7 @@ def _rows(name: str, result: Record, verdict: Record | None, table: list[Row]) -
         for (kind, estimate), (method, value, interval, notes) in zip(estimates, table, strict=True)
     ]  # fmt: skip
     if verdict is not None and not refused:
-        low, high = verdict["wide"]
+        low, high = verdict["interval_with_gap"]
         with_bias = {
             "method": BIAS_LABEL, "kind": "of V^π", "value": verdict["value"], "low": low,
             "high": high, "estimand": "V^π", "ess": None, "k_hat": None, "label": BIAS_LABEL,
