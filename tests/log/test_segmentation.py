@@ -27,7 +27,7 @@ def statistics(log, **options):
 
 
 def bit_equal(one, other):
-    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "prints"):
+    for name in ("A", "b", "M", "starts", "steps", "episodes", "squares", "ids", "fingerprints"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     np.testing.assert_array_equal(one.unfinished, other.unfinished)
 
@@ -214,7 +214,7 @@ def test_results_do_not_depend_on_files_batches_or_segments(
             other = statistics(Log(data, segment=1000))
             np.testing.assert_allclose(other.A, expected.A, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(other.b, expected.b, rtol=1e-12, atol=1e-12)
-            np.testing.assert_array_equal(other.prints, expected.prints)
+            np.testing.assert_array_equal(other.fingerprints, expected.fingerprints)
 
 
 def test_long_episodes_are_split_into_segments(monkeypatch):

@@ -91,7 +91,7 @@ def test_rules_on_the_command_line(tmp_path):
     assert done.exit_code == 2
     assert "holds another study" in done.stderr
     assert "rules: TDRC is 'Rule(" in " ".join(done.stderr.split())
-    assert "here nothing" in done.stderr
+    assert "missing here" in done.stderr
     assert {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")} == before
 
 

@@ -170,9 +170,9 @@ def test_charts_follow_their_controls_by_keyboard(visit, results, tmp_path):
     page.focus("#ess-0-axis")
     page.keyboard.press("ArrowDown")
     page.wait_for_function(f"({ticks})() !== {json.dumps(before)}")
-    page.focus("#figure-weight_tail-0 summary")
+    page.focus("#figure-tail-0 summary")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#figure-weight_tail-0 tbody tr >> nth=5")
+    page.wait_for_selector("#figure-tail-0 tbody tr >> nth=5")
     page.keyboard.press("Tab")
     with page.expect_download() as caught:
         page.keyboard.press("Enter")
@@ -266,12 +266,12 @@ def test_csv_cannot_begin_a_formula(visit, results, tmp_path):
 
 @pytest.mark.parametrize("episodes", [2, 10, 11])
 def test_few_episodes_make_a_page(episodes):
-    """There are too few weights for a weight_tail, and no line to compare it with."""
+    """There are too few weights for a tail, and no line to compare it with."""
     walk = sb.problems.random_walk(0.9, target_right=0.6)
     features = sb.features.OneHot(walk.mdp.n_states)
     log = sb.collect(walk, episodes=episodes, rng=0)
     result = sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True)
-    assert "(dashed line: a flatter weight_tail" not in evaluation_page(result.as_dict())
+    assert "(dashed line: a flatter tail" not in evaluation_page(result.as_dict())
 
 
 def test_all_eigenvalues_are_drawn(results):
@@ -332,7 +332,7 @@ def test_a_path_without_values_is_not_drawn(results):
 
 def test_missing_parts_of_a_result_are_omitted(results):
     page = evaluation_page(results["without ratios"])
-    for kind in ("ess", "weight_tail", "path"):
+    for kind in ("ess", "tail", "path"):
         assert f'id="{kind}-0"' not in page
     assert 'id="spectrum-0"' in page
     old = {

@@ -58,7 +58,7 @@ def test_stores_that_are_missing_damaged_or_of_another_kind_are_refused(folder, 
     intact = json.loads(manifest.read_text())
     for broken in ({"study": [1]}, {"study": STUDY | {"cases": 5}}, {"versions": None}):
         manifest.write_text(json.dumps(intact | broken))
-        assert "manifest.json is not the manifest of a store, or is damaged" in refused(copy)
+        assert "manifest.json is damaged, or not the manifest of a store" in refused(copy)
     manifest.write_text(json.dumps(intact | {"schema": 99}))
     assert "schema 99" in refused(copy)
     manifest.write_text("{")
