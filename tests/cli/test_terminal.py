@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.docs_pages import blocks, commands
+from helpers.docs_pages import agrees, blocks, commands, printed
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
@@ -165,19 +165,22 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run_as_printed(tmp_path):
-    """All of its console blocks, in order: the first makes the log that the others read."""
-    ran = {}
+def test_the_readme_runs_as_printed(tmp_path, monkeypatch):
+    """From top to bottom, commands in a terminal: the first makes the log that the rest read."""
+    monkeypatch.chdir(tmp_path)
+    screens, names = {}, {"__name__": "page"}
     for block in blocks(README):
-        if block.kind != "console":
+        if block.kind == "python":
+            lines = printed(block.code, names).splitlines()
+            assert agrees(lines, block.output.splitlines()), "\n".join(lines)
             continue
         for line, _ in commands(block):
             program, *words = shlex.split(line, comments=True)
             if program == "saddleback":
                 session = in_terminal(*words, folder=tmp_path)
                 assert_clean(session, 0)
-                ran[words[0]] = session.flat
-    assert ran["quickstart"].count("Better: difference +") == 1
-    assert ran["check"].endswith("Ready.")
-    assert re.match(r"Better: difference \+.*; the estimate is reliable\.", ran["evaluate"])
+                screens[words[0]] = session.flat
+    assert screens["quickstart"].count("Better: difference +") == 1
+    assert screens["check"].endswith("Ready.")
+    assert re.match(r"Better: difference \+.*; the estimate is reliable\.", screens["evaluate"])
     assert (tmp_path / "result.html").exists()

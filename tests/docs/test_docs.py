@@ -32,7 +32,7 @@ def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [README, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", STORIES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     terminal, names, ran = Terminal(tmp_path), {"__name__": "page"}, 0

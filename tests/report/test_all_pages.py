@@ -65,7 +65,8 @@ def test_charts_are_drawn_and_the_page_is_readable_and_accessible(
         if chart.is_visible():
             assert chart.locator("svg [class*=mark-] > *").count() > 0, chart.get_attribute("id")
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    violations, undecided = checks.axe(page)
+    # Colours depend on the theme, not on the width.
+    violations, undecided = checks.axe(page, contrast=device == "desktop")
     assert violations == {}
     assert set(undecided) <= checks.REVIEWED
     contrasts = checks.contrasts(page)
