@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from saddleback._paths import check_writable
+from saddleback._paths import check_writable, output_file
 from saddleback.errors import InvalidParameter, SaddlebackError
 
 Loaded = TypeVar("Loaded")
@@ -41,18 +41,8 @@ def write(
 ) -> None:
     """Write arrays and metadata atomically: a reader sees the complete file or none."""
     check_writable(path)
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        with partial.open("w+b") as file:
-            pack(file, metadata, arrays, compress)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise InvalidParameter(
-            f"cannot write {path}: {error.strerror}. Choose another place, or make room."
-        ) from None
+    with output_file(path) as file:
+        pack(file, metadata, arrays, compress)
 
 
 def pack(

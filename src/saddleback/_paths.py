@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from saddleback.errors import InvalidParameter
 
@@ -64,20 +67,60 @@ def check_writable(path: Path, suffix: str = "") -> None:
         ) from None
 
 
-def atomic_write(path: Path, content: bytes) -> None:
-    """Write a file so that it exists complete or not at all, even after a crash."""
-    temporary = path.with_name(f".{path.name}.part")
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that replaces ``path`` when the block ends: complete, or not at all.
+
+    Until then it is ``.NAME.part`` beside it; a file that a killed process left is overwritten. A
+    link stays a link to the file it names; a device or a pipe is written to directly. If anything
+    fails, what was there before is still there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "answer.txt"
+    ...     with atomic_file(path) as file:
+    ...         _ = file.write(b"42")
+    ...     path.read_text(), [entry.name for entry in path.parent.iterdir()]
+    ('42', ['answer.txt'])
+    """
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.part")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
+        with temporary.open("w+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
+        temporary.replace(target)
+    except (Exception, KeyboardInterrupt):
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    if os.name != "nt":  # makes the new name durable, too; Windows opens no folders
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def atomic_write(path: Path, content: bytes) -> None:
+    """Write a file so that it exists complete or not at all, even after a crash."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[IO[bytes]]:
+    """`atomic_file` for a file that a user names: an error of the disk is an `InvalidParameter`."""
     try:
-        os.fsync(folder)  # makes the new name durable, too
-    finally:
-        os.close(folder)
+        with atomic_file(path) as file:
+            yield file
+    except OSError as error:
+        raise InvalidParameter(
+            f"cannot write {path}: {error.strerror or error}. Choose another path."
+        ) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback._json import json_text
+from saddleback._paths import output_file
 from saddleback._provenance import provenance
 from saddleback.cli.executor_options import command_line
 from saddleback.cli.file_kinds import statistics_files
@@ -177,7 +178,8 @@ def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_j
     else:
         echo_lines(result_lines(result, text_width()))
     if save is not None:
-        save.write_text(json_text(result), encoding="utf-8")
+        with output_file(save) as file:
+            file.write(json_text(result).encode())
         click.echo(f"wrote {save}", err=True)
     if report is not None:
         from saddleback.report import evaluation_page, write

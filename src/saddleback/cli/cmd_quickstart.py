@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from saddleback._paths import output_file
 from saddleback.cli.terminal import text_width
 from saddleback.errors import InvalidParameter
 
@@ -53,7 +54,8 @@ def command(out: Path) -> None:
                 f"{path} exists and is not from a quickstart: choose another folder with --out."
             )
     Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES).write(log, gamma=0.97)
-    policy.write_text(POLICY, encoding="utf-8")
+    with output_file(policy) as file:
+        file.write(POLICY.encode())
     obs = ",".join(SIGNS)
     _run("1. Is the log valid?", "check", str(log), "--obs", obs, "--quiet")
     has_reports = _can_write_pages()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saddleback import _validate
+from saddleback._paths import output_file
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.engine import Chunker, Experience, Sampler, Simulation, Trajectory
 from saddleback.errors import InvalidParameter
@@ -229,18 +230,9 @@ def _as_vector(observation: Any) -> FloatArray:
 
 
 def _write(tables: Iterator[Any], path: Path) -> Path:
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        first = next(tables)
-        with pq.ParquetWriter(temporary, first.schema) as writer:
-            writer.write_table(first)
-            for table in tables:
-                writer.write_table(table)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise InvalidParameter(f"cannot write {path}: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    first = next(tables)
+    with output_file(path) as file, pq.ParquetWriter(file, first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table)
     return path

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saddleback._paths import expand_pattern, parquet_files
+from saddleback._paths import expand_pattern, output_file, parquet_files
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.schema import ColumnRoles, resolve
@@ -219,20 +219,9 @@ def write_sources(sources: Sequence[RowSource], path: Path, metadata: dict[str, 
         if all(source.schema.get_field_index(column.name) >= 0 for source in sources)
     ]
     schema = pa.schema(common, metadata={METADATA: encoded})
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with pq.ParquetWriter(temporary, schema) as writer:
-            for source in sources:
-                for batch in source.batches(schema.names):
-                    rows = batch.cast(schema.remove_metadata())
-                    writer.write_batch(rows.replace_schema_metadata(schema.metadata))
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise InvalidParameter(
-            f"cannot write {path}: {error.strerror or error}. Choose another path."
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with output_file(path) as file, pq.ParquetWriter(file, schema) as writer:
+        for source in sources:
+            for batch in source.batches(schema.names):
+                rows = batch.cast(schema.remove_metadata())
+                writer.write_batch(rows.replace_schema_metadata(schema.metadata))
     return path

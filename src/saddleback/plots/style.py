@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, NullLocator
 
 from saddleback._palette import CATEGORICAL, LIGHT
-from saddleback.errors import InvalidParameter
+from saddleback._paths import output_file
 
 COLOURS = {name: LIGHT[name] for name in (*CATEGORICAL, "black")} | {"pink": "#CC79A7"}
 """Colours by name: those of the pages, and one more."""
@@ -133,13 +133,12 @@ def save(
     pdf: Any = FigureCanvasPdf
     png: Any = FigureCanvasAgg
     try:
-        for path in paths:  # savefig would draw the figure twice
-            if path.suffix == ".pdf":
-                pdf(figure).print_pdf(path, metadata={"CreationDate": None})
-            else:
-                png(figure).print_png(path, metadata={"Software": None})
-    except OSError as error:
-        raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
+        for path in paths:
+            with output_file(path) as file:  # savefig would draw the figure twice
+                if path.suffix == ".pdf":
+                    pdf(figure).print_pdf(file, metadata={"CreationDate": None})
+                else:
+                    png(figure).print_png(file, metadata={"Software": None})
     finally:
         plt.close(figure)
     return paths

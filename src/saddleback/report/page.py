@@ -16,7 +16,7 @@ from typing import Any
 
 from saddleback import __version__
 from saddleback._json import json_ready
-from saddleback._paths import check_writable
+from saddleback._paths import check_writable, output_file
 from saddleback.errors import InvalidParameter
 from saddleback.report.theme import css_variables
 
@@ -122,10 +122,8 @@ def write(text: str, path: Path) -> Path:
     'page.html'
     """
     check_writable(path, ".html")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidParameter(f"cannot write {path}: {error.strerror}.") from None
+    with output_file(path) as file:
+        file.write(text.encode())
     return path
 
 

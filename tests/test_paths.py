@@ -1,0 +1,112 @@
+"""Files are written complete or not at all, whichever command writes them."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import saddleback as sb
+from saddleback._paths import atomic_write, output_file
+from saddleback.errors import InvalidParameter
+from saddleback.plots.style import save
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="links, devices and signals of POSIX")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_then_fail(path, error):
+    with output_file(path) as file:
+        file.write(b"half")
+        raise error
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), ValueError("no")])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    with pytest.raises((InvalidParameter, ValueError)):
+        write_then_fail(path, error)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["result.json"]
+
+
+def test_an_error_of_the_disk_names_the_file_and_a_fix(tmp_path):
+    with pytest.raises(InvalidParameter, match=r"cannot write .*x\.npz: No space left\. Choose"):
+        write_then_fail(tmp_path / "x.npz", OSError(errno.ENOSPC, "No space left"))
+
+
+@POSIX
+def test_a_kill_leaves_the_old_file_and_the_next_run_clears_the_rest(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from saddleback._paths import atomic_file\n"
+        "with atomic_file(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'half')\n    file.flush()\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_text() == "old"
+    atomic_write(path, b"new")
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["page.html"]
+
+
+@POSIX
+def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "r.json", tmp_path / "r.json"
+    link.symlink_to(target)
+    atomic_write(link, b"{}")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"{}"
+    atomic_write(Path(os.devnull), b"{}")
+    assert Path(os.devnull).is_char_device()
+
+
+def failing_sync(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def outputs(folder):
+    """Every kind of output, as a function that writes it."""
+    from matplotlib.figure import Figure
+
+    log = sb.collect(sb.problems.mountain_car(), episodes=2, rng=0, limit=20)
+    system = sb.System.exact(sb.problems.two_state(0.5), sb.GES(0.0))
+    return {
+        "log.parquet": lambda path: log.write(path),
+        "collected.parquet": lambda path: sb.collect(
+            sb.problems.mountain_car(), episodes=2, rng=0, limit=20, out=path
+        ),
+        "system.npz": lambda path: sb.system.save(system, path),
+        "page.html": lambda path: sb.report.write("<!doctype html>", path),
+        "figure.png": lambda path: save(Figure(), folder, "figure", ("png",), dpi=50),
+        "figure.pdf": lambda path: save(Figure(), folder, "figure", ("pdf",), dpi=50),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["log.parquet", "collected.parquet", "system.npz", "page.html", "figure.png", "figure.pdf"],
+)
+def test_a_full_disk_does_not_damage_an_existing_output(tmp_path, monkeypatch, name):
+    write, path = outputs(tmp_path)[name], tmp_path / name
+    path.write_bytes(b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing_sync)
+        with pytest.raises(InvalidParameter, match="No space left on device"):
+            write(path)
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == [name]
+    write(path)
+    assert path.read_bytes() != b"old"
+    assert names(tmp_path) == [name]
