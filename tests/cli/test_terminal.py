@@ -51,6 +51,9 @@ CASES = {
          "--method", "fqe", "--method", "is", "--path"], 160, {}, JUDGED,
     ),
     "evaluate, no colour": (["evaluate", *LOG, *TARGET, *TILES], 80, {"NO_COLOR": "1"}, JUDGED),
+    "evaluate, propensities estimated": (
+        ["evaluate", *LOG, *TARGET, *TILES, "--estimate-behaviour", "counts"], 80, {}, JUDGED,
+    ),
     "evaluate, dumb": (["evaluate", *LOG, *TARGET, *TILES], 80, {"TERM": "dumb"}, JUDGED),
     "evaluate statistics": (["evaluate", "car.stats"], 80, {"FORCE_COLOR": "1"}, JUDGED),
     "evaluate, JSON": (["evaluate", "car.stats", "--json"], 80, {}, JUDGED),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback.cli.file_kinds import file_kind
+from saddleback.cli.progress import write_line
 from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -119,16 +120,12 @@ def open_log(options: dict[str, Any]) -> Log:
 
 def _print_calibration(behaviour: Behaviour) -> None:
     """Print the calibration of estimated propensities on held-out episodes."""
-    click.echo(
-        f"propensities estimated: {behaviour.description}; calibration on held-out episodes:",
-        err=True,
-    )
+    write_line(f"propensities estimated: {behaviour.description};")
+    write_line("  calibration on held-out episodes:")
     for row in behaviour.calibration.to_pylist():
         if row["pairs"]:
             predicted = f"{row['from']:.1f}-{row['to']:.1f}: predicted {row['estimated']:.3f}"
-            click.echo(
-                f"  {predicted}, observed {row['taken']:.3f} (n = {row['pairs']:,})", err=True
-            )
+            write_line(f"  {predicted}, observed {row['taken']:.3f} (n = {row['pairs']:,})")
 
 
 def default_threads() -> int:

@@ -125,12 +125,17 @@ class Bar(Display):
 _active: Display = Display()
 
 
+def write_line(text: str) -> None:
+    """Write a line to standard error, above the bar if there is one."""
+    _active.write(text)
+
+
 class _MessageHandler(logging.Handler):
     """Writes log messages as plain lines to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, above the bar if there is one."""
-        _active.write(record.getMessage())
+        write_line(record.getMessage())
 
 
 @contextmanager
