@@ -33,7 +33,8 @@ NAMES = {"mspbe": "MSPBE", "mse": "relative MSE", "mse_absolute": "MSE"}
 @contextlib.contextmanager
 def centred_titles() -> Iterator[None]:
     """Draw in the style of this package with centred titles, which `Axes.set_title` replaces."""
-    with style(), plt.rc_context({"axes.titlelocation": "center"}):
+    with style():
+        plt.rcParams["axes.titlelocation"] = "center"
         yield
 
 

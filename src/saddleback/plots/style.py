@@ -9,6 +9,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.artist import Artist
@@ -48,12 +49,18 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Draw in the style of this package inside the block; global settings do not change."""
+    """Draw in the style of this package inside the block; global settings do not change.
+
+    The first figure of a notebook loads its backend, which turns interactive mode on: that stays,
+    or no later figure would be shown.
+    """
     with (
         as_file(files("saddleback.plots") / "saddleback.mplstyle") as sheet,
         plt.style.context(sheet),
     ):
         yield
+        interactive = matplotlib.is_interactive()
+    matplotlib.interactive(interactive)
 
 
 def panels(
