@@ -308,6 +308,10 @@ def test_a_setting_can_be_linked_to(visit, path, browser):
     other.evaluate("window.location.hash = 'main'")
     other.wait_for_timeout(100)
     assert other.evaluate("window.explorer.state.gamma") == 0.5
+    other.goto("about:blank")
+    other.goto(url.split("#")[0] + "#gamma=0.5&alpha=abc")
+    other.wait_for_selector("body[data-ready=yes]")
+    assert other.evaluate(read)[:6] == [0.5, 1, 1, 0.5, 0.2, 0.2], "defaults for the rest"
     other.close()
 
 

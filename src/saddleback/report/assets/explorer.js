@@ -307,6 +307,7 @@ async function start() {
     if (showAddress()) refresh();
   });
   listRules();
+  applySetting(new URLSearchParams(pageData.tour[1].set)); // for what an address leaves out
   if (showAddress()) await refresh();
   else await showStep(1);
   document.body.dataset.ready = "yes";
