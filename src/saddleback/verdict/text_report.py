@@ -19,7 +19,7 @@ from saddleback.verdict.spectrum import MANY
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
 ESTIMANDS = {
-    "TD fixed point of these features": "TD fixed point", "finite-horizon value": "finite-H",
+    "TD fixed point of these features": "TD fixed point", "finite-horizon value": "H-step",
 }  # fmt: skip
 """Short forms of estimands in a table."""
 USED, NOT_USED = "← used", "REFUSED, do not use"
