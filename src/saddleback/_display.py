@@ -120,3 +120,22 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
 TABLE = "border-collapse:collapse;margin:0.4em 0"
 CELL = "text-align:left;vertical-align:top;padding:0.1em 0.9em 0.1em 0"
 CAPTION = "caption-side:bottom;text-align:left;color:inherit;opacity:0.8"
+
+
+def axis_range(ends: Sequence[float], others: Iterable[float] = ()) -> tuple[float, float]:
+    """Return limits of an axis that shows all ``ends``, and those of ``others`` that are near.
+
+    Near is within half the range of ``ends``: an unreliable interval may leave the axis, but is
+    not cut where a little more room would show all of it.
+
+    Examples
+    --------
+    >>> axis_range([0.0, 2.0], [2.5, 90.0])
+    (-0.2, 2.7)
+    """
+    low, high = min(ends), max(ends)
+    margin = 0.5 * (high - low)
+    near = [end for end in others if low - margin <= end <= high + margin]
+    low, high = min([low, *near]), max([high, *near])
+    pad = 0.08 * (high - low) or 0.1 * abs(low) or 1.0
+    return low - pad, high + pad

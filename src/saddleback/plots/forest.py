@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
+from saddleback._display import axis_range
 from saddleback.plots.result_plots import centred_titles
 from saddleback.plots.style import COLOURS, GREY
 from saddleback.verdict.text_report import trusted
@@ -53,8 +54,13 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
             values = [e["value"] for _, e in rows if e["value"] is not None]
             low, high = [*low, *values], [*high, *values]
         if low:
-            pad = 0.08 * (max(high) - min(low)) or 1.0
-            ax.set_xlim(min(low) - pad, max(high) + pad)
+            others = [
+                estimate[part]
+                for _, estimate in drawn
+                for part in ("value", "low", "high")
+                if estimate[part] is not None
+            ]
+            ax.set_xlim(*axis_range([*low, *high], others))
         _mark_outside(ax, drawn)
         ax.set_yticks(heights, labels)
         if len(targets) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from saddleback._display import axis_range
 from saddleback.report.theme import COLOURS, INK, MUTED, PAPER
 from saddleback.report.vega import Record, axis, chart, figure
 from saddleback.verdict.text_report import NOT_USED, USED, Row, trusted
@@ -26,15 +27,17 @@ def forest(
     rows = _rows(name, result, verdict, table)
     if not rows:
         return None
-    ends = [
-        row[part]
-        for row in rows
-        if row["kind"] != "unreliable"
-        for part in ("value", "low", "high")
-    ]
-    finite = [end for end in ends if end is not None] or [rows[0]["value"]]
-    pad = 0.08 * (max(finite) - min(finite)) or 0.1 * abs(finite[0]) or 1.0
-    low, high = min(finite) - pad, max(finite) + pad
+    reliable, unreliable = (
+        [
+            row[part]
+            for row in rows
+            if (row["kind"] == "unreliable") is which
+            for part in ("value", "low", "high")
+            if row[part] is not None
+        ]
+        for which in (False, True)
+    )
+    low, high = axis_range(reliable or [rows[0]["value"]], unreliable)
     sentences = []
     if refused:
         sentences.append("The estimate is refused: grey numbers must not be used.")
