@@ -114,7 +114,7 @@ REWARDS = (-9.0, 9.0)
         ({"rewards": REWARDS, "max_weight": -1.0}, "max_weight must be a finite number > 0, got"),
         (
             {"rewards": REWARDS},
-            r"18 episodes are too few to choose where to truncate \(at least 21",
+            r"18 episodes are too few to choose the truncation point \(at least 21",
         ),
         ({"rewards": REWARDS, "truncate": 0.0}, "truncate must be a finite number > 0, got 0.0"),
         ({"rewards": REWARDS, "level": 1.0}, "level must lie between 0 and 1, got 1.0"),

@@ -8,7 +8,7 @@ With w_t = ρ_0 ⋯ ρ_t, w_{−1} = 1, and any Q, V(s) = Σ_a π(a|s)Q(s,a), wh
 (Q = 0 gives per-decision importance sampling). An episode that has ended keeps its last weight, and
 has y = 0. Weights are stored as logarithms, and sums over episodes are relative to the largest
 weight so far at that step, so that nothing overflows. Episodes are added one after the other, so
-the result does not depend on how the log is divided into pieces.
+the result does not depend on how the log is divided into segments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCORE = 3
 """Column of the score in the second pass, after LOG, TIME and DISCOUNT."""
 
 LARGE = 700.0
-"""Logarithms above this are not exponentiated directly."""
+"""Logarithms above this are not exponentiated directly: exp would overflow."""
 
 
 class CumulativeWeights:
@@ -235,24 +235,25 @@ def sum_steps(
         ended[t, 0] += share * first
         ended[t, 1] += share * share * second
     for t in range(H):
-        own, first, second = top[t], sums[t, 0], sums[t, 1]
-        both = max(own, high[t])
-        if both == -np.inf:
+        first, second = sums[t, 0], sums[t, 1]
+        largest = max(top[t], high[t])
+        if largest == -np.inf:
             log_total[t] = -np.inf
             continue
-        a, b = math.exp(own - both), math.exp(high[t] - both)
+        a, b = math.exp(top[t] - largest), math.exp(high[t] - largest)
         total = a * first + b * ended[t, 0]
-        log_total[t] = both + math.log(total)
+        log_total[t] = largest + math.log(total)
         ess[t] = total * total / (a * a * second + b * b * ended[t, 1])
         mean[t] = a * sums[t, 2] / total
-    past, below = 0.0, np.inf
+    tail_sum, min_log_total = 0.0, np.inf
     for t in range(H - 1, -1, -1):
         if log_total[t] > -np.inf:
-            smallest = min(below, log_total[t])
-            past = past * math.exp(smallest - below) if below < np.inf else 0.0
-            past += gamma**t * mean[t] * math.exp(smallest - log_total[t])
-            below = smallest
-        tail[t], low[t] = past, below
+            smallest = min(min_log_total, log_total[t])
+            if min_log_total < np.inf:
+                tail_sum *= math.exp(smallest - min_log_total)
+            tail_sum += gamma**t * mean[t] * math.exp(smallest - log_total[t])
+            min_log_total = smallest
+        tail[t], low[t] = tail_sum, min_log_total
 
 
 @compiled
@@ -279,6 +280,6 @@ def score_rows(
             out[e, SCORE] += discount * n * math.exp(before - log_total[t - 1]) * v[i]
         weight = before + log_rho[i]
         if weight > -np.inf:
-            off = gain[i] - q[i] - mean[t]
-            out[e, SCORE] += discount * n * math.exp(weight - log_total[t]) * off
+            residual = gain[i] - q[i] - mean[t]
+            out[e, SCORE] += discount * n * math.exp(weight - log_total[t]) * residual
         out[e, LOG], out[e, TIME], out[e, DISCOUNT] = weight, t + 1.0, discount * gamma

@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-14
 """Trace entries below this fraction of the largest are dropped."""
 
 
-class Table(NamedTuple):
+class SparseRows(NamedTuple):
     """Sparse rows in the layout of the kernels: ``value[first[t]:first[t+1]]`` at ``column[…]``."""
 
     first: OffsetArray
@@ -74,11 +74,11 @@ class Samples:
 
     def __post_init__(self) -> None:
         for name in ("e", "d", "rewards"):
-            have = getattr(self, name).shape
-            want = self.phi.shape[: len(have)]
-            if have != want:
+            shape = getattr(self, name).shape
+            expected = self.phi.shape[: len(shape)]
+            if shape != expected:
                 raise InvalidShape(
-                    f"Samples: {name} must have shape {list(want)} like phi, got {list(have)}."
+                    f"Samples: {name} must have shape {list(expected)} like phi, got {list(shape)}."
                 )
 
     @classmethod
@@ -103,10 +103,10 @@ class Samples:
         first = np.zeros(len(c.reward) + 1, dtype=np.int64)
         c_w = c.decay, c.weight
         column, value = np.empty(0, dtype=np.uint32), np.empty(0)
-        total = _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
+        total = _traces(*SparseRows.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
         _check_memory(total)
         column, value = np.empty(total, dtype=np.uint32), np.empty(total)
-        _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
+        _traces(*SparseRows.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
         signed = column.view(np.int32) if p < 1 << 31 else column.astype(np.int64)
         e = csr_array((value, signed, first), shape=phi.shape)
         return cls(e, csr_array(b - phi), phi, c.reward)
@@ -156,7 +156,7 @@ def _traces(
     decay: FloatArray,
     weight: FloatArray,
     p: int,
-    most: int,
+    max_entries: int,
     first: IntArray,
     column: IndexArray,
     value: FloatArray,
@@ -191,6 +191,6 @@ def _traces(
         n = kept
         total += n
         first[t + 1] = total
-        if total > most:
+        if total > max_entries:
             break
     return total
