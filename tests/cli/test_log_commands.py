@@ -165,7 +165,7 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata: give one, --gamma 0.99"),
+        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata: pass one, --gamma 0.99"),
         (["evaluate", "{a}", "--gamma", "0.9"], "Missing --target: the policy to evaluate"),
         (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),

@@ -156,7 +156,8 @@ def test_overlapping_files_are_refused():
     refused(
         one,
         two,
-        "merge: 1 episode is in both, with identical rows: the same file twice, or overlapping files. "
+        "merge: 1 episode is in both, with identical rows: the same file twice, or overlapping "
+        "files. "
         "Leave one of them out.",
     )
     refused(one, one, "merge: 6 episodes are in both, with identical rows")

@@ -102,9 +102,9 @@ def test_uncovered_actions_are_an_error_unless_allowed():
     data = good(mu=False) | {"action": np.array([0, 1] * 6)}
     never = Log(data, actions=["none", "low", "high"])
     message = (
-        "E110 pi (uniform) puts mass on actions mu never takes: 33.3% of pi's probability (action "
-        "'high' in 12 rows). Ratio estimators are biased; use DM only (allow_uncovered) or "
-        "restrict pi."
+        "E110 target 'uniform' takes actions that the log never takes: 33.3% of its probability "
+        "(action 'high' in 12 rows). Importance-weighted estimates are biased. Restrict the target "
+        "to logged actions, or pass allow_uncovered=True."
     )
     with error_matching(LogError, message):
         Statistics.of(never, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)

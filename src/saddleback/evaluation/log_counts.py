@@ -58,7 +58,8 @@ class PolicyCounts:
         if segment.propensity is not None:
             count_ratios(
                 pi, np.zeros((0, pi.shape[1])) if mu is None else mu, segment.states,
-                segment.actions, segment.propensity, at, self.ratios, self.min_propensity, self.totals,
+                segment.actions, segment.propensity, at, self.ratios, self.min_propensity,
+                self.totals,
             )  # fmt: skip
         if mu is not None:
             count_calibration(mu, segment.states, segment.actions, at, self.residuals)

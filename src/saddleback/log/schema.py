@@ -158,17 +158,17 @@ def _check_observation_types(
                 errors.append(
                     Finding(
                         "E142",
-                        f"column {name!r} contains {_content(kind)}: observations must be fixed-size "
-                        f"lists of numbers, pa.list_(pa.float64(), {size}), or columns obs_0, "
-                        "obs_1, …",
+                        f"column {name!r} contains {_content(kind)}: observations must be "
+                        f"fixed-size lists of numbers, pa.list_(pa.float64(), {size}), or columns "
+                        "obs_0, obs_1, …",
                     )
                 )
         elif not _is_number(kind) and not (name in next_columns and pa.types.is_null(kind)):
             errors.append(
                 Finding(
                     "E142",
-                    f"observation column {name!r} contains {_content(kind)}, not numbers. Encode it "
-                    "(one column per category), or leave it out of observations=[…].",
+                    f"observation column {name!r} contains {_content(kind)}, not numbers. Encode "
+                    "it (one column per category), or leave it out of observations=[…].",
                 )
             )
 
