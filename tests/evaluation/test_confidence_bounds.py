@@ -135,7 +135,8 @@ def test_bernstein_uses_the_reward_bounds_of_the_log(tmp_path):
     found = weighed(Log(path))
     assert found.bernstein("PDIS", truncate=100.0).low < found.value("PDIS")
     with pytest.raises(
-        errors.InvalidParameter, match="these trajectories have a Q; PDIS uses none"
+        errors.InvalidParameter,
+        match="these trajectories are weighted with a Q, but PDIS uses none",
     ):
         helped(Log(path)).bernstein("PDIS")
     with pytest.raises(errors.InvalidParameter, match="with γ = 1, returns are bounded only"):

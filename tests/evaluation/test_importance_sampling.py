@@ -222,7 +222,7 @@ def same(one, other):
 @pytest.mark.slow
 @pytest.mark.kernel
 @pytest.mark.parametrize("beyond", [False, True])
-def test_results_do_not_depend_on_pieces_of_the_log(beyond, tmp_path, monkeypatch):
+def test_results_do_not_depend_on_the_segments_of_the_log(beyond, tmp_path, monkeypatch):
     data = mixed(seed=7)
     log = Log(data)
     fit = {"features": sb.features.Fourier((-3, -3), (3, 3), order=1), "folds": 3, "q": None}
@@ -428,10 +428,12 @@ def test_actions_never_logged_are_an_error_unless_allowed():
     data = columns([4] * 30, "terminated", seed=2, mu=False)
     data["action"] = data["action"] % 2
     log = Log(data, actions=["a", "b", "c"])
-    with pytest.raises(LogError, match="E110 target 'uniform' takes actions that the log never"):
+    with pytest.raises(
+        LogError, match="E110 target 'uniform' takes actions that the logged policy never"
+    ):
         importance_sampling(log, "uniform", gamma=0.9)
     found = importance_sampling(log, "uniform", gamma=0.9, allow_uncovered=True)["uniform"]
-    assert "takes actions that the log never takes: 33.3%" in found.estimate("IS").note
+    assert "takes actions that the logged policy never takes: 33.3%" in found.estimate("IS").note
 
 
 def test_estimated_propensities_are_noted():

@@ -7,7 +7,7 @@ from saddleback import GES, GTB, Stream, System, problems
 from saddleback.engine import as_source
 from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.evaluation import sparse_samples as samples_module
-from saddleback.evaluation.sparse_samples import SparseRows
+from saddleback.evaluation.sparse_samples import Table
 from saddleback.evaluation.svrg_solver import Samples, _steps, solve
 from saddleback.features import Tiles
 from saddleback.problems.mountain_car import HIGH, LOW
@@ -167,7 +167,7 @@ def test_single_steps_equal_a_dense_recursion(ridge):
             omega + drift[1] + by * (A @ theta - M @ omega),
         )
     moved = np.zeros((2, 7))
-    tables = (SparseRows.of(rows) for rows in (samples.e, samples.d, samples.phi))
+    tables = (Table.of(rows) for rows in (samples.e, samples.d, samples.phi))
     _steps(chosen, weight, *tables, inverse, step, ridge, drift, moved)
     np.testing.assert_allclose(moved + 100 * drift, [theta, omega], rtol=1e-9)
 

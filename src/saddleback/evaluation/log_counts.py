@@ -10,6 +10,7 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine import count_calibration, count_policy, count_ratios
 from saddleback.log import Finding, Segment
+from saddleback.log.diagnostics import format_rows
 
 NEIGHBOURING_LENGTHS = 5
 """How many lengths below the maximum are compared with it."""
@@ -234,8 +235,8 @@ class ActionSupport:
         worst = int(mass.argmax())
         return Finding(
             "W110" if allowed else "E110",
-            f"target {self._name!r} takes actions that the log never takes: "
+            f"target {self._name!r} takes actions that the logged policy never takes: "
             f"{mass.sum() / self._rows:.1%} of its probability (action {self._actions[worst]!r} in "
-            f"{int(self._where[worst]):,} rows). Importance-weighted estimates are biased. "
+            f"{format_rows(int(self._where[worst]))}). Importance-weighted estimates are biased. "
             "Restrict the target to logged actions, or pass allow_uncovered=True.",
         )

@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-14
 """Trace entries below this fraction of the largest are dropped."""
 
 
-class SparseRows(NamedTuple):
+class Table(NamedTuple):
     """Sparse rows in the layout of the kernels: ``value[first[t]:first[t+1]]`` at ``column[…]``."""
 
     first: OffsetArray
@@ -103,10 +103,10 @@ class Samples:
         first = np.zeros(len(c.reward) + 1, dtype=np.int64)
         c_w = c.decay, c.weight
         column, value = np.empty(0, dtype=np.uint32), np.empty(0)
-        total = _traces(*SparseRows.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
+        total = _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
         _check_memory(total)
         column, value = np.empty(total, dtype=np.uint32), np.empty(total)
-        _traces(*SparseRows.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
+        _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
         signed = column.view(np.int32) if p < 1 << 31 else column.astype(np.int64)
         e = csr_array((value, signed, first), shape=phi.shape)
         return cls(e, csr_array(b - phi), phi, c.reward)

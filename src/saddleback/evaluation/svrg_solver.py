@@ -37,7 +37,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._jit import compiled, inlined
 from saddleback._typing import RNG, FloatArray, IntArray
-from saddleback.evaluation.sparse_samples import Samples, SparseRows
+from saddleback.evaluation.sparse_samples import Samples, Table
 
 __all__ = ["SVRGSolution", "Samples", "solve"]
 
@@ -202,7 +202,7 @@ def _solve(
     step = INITIAL_STEP / float((weight * (product + problem.norms(problem.phi) ** 2)).max())
     cumulative, growth = np.cumsum(probability / probability.sum()), GROWTH
     cumulative[-1] = 1.0
-    tables = SparseRows.of(problem.e), SparseRows.of(problem.d), SparseRows.of(problem.phi)
+    tables = Table.of(problem.e), Table.of(problem.d), Table.of(problem.phi)
     merit, residuals = problem.size(field), [1.0]
     past: list[tuple[FloatArray, FloatArray]] = [(z, field)]
     for epoch in range(1, epochs + 1):
@@ -246,7 +246,7 @@ def _combine(past: list[tuple[FloatArray, FloatArray]], D: FloatArray) -> FloatA
 
 
 @inlined
-def _read(rows: SparseRows, t: int, k: int, drift: FloatArray, moved: FloatArray) -> float:
+def _read(rows: Table, t: int, k: int, drift: FloatArray, moved: FloatArray) -> float:
     """Inner product of row t with moved + k·drift."""
     total = 0.0
     for j in range(rows.first[t], rows.first[t + 1]):
@@ -256,7 +256,7 @@ def _read(rows: SparseRows, t: int, k: int, drift: FloatArray, moved: FloatArray
 
 
 @inlined
-def _add(rows: SparseRows, t: int, by: float, inverse: FloatArray, moved: FloatArray) -> None:
+def _add(rows: Table, t: int, by: float, inverse: FloatArray, moved: FloatArray) -> None:
     """Add ``by`` times row t, scaled by D⁻¹, to ``moved``."""
     for j in range(rows.first[t], rows.first[t + 1]):
         i = rows.column[j]
@@ -267,9 +267,9 @@ def _add(rows: SparseRows, t: int, by: float, inverse: FloatArray, moved: FloatA
 def _steps(
     chosen: IntArray,
     weight: FloatArray,
-    e: SparseRows,
-    d: SparseRows,
-    phi: SparseRows,
+    e: Table,
+    d: Table,
+    phi: Table,
     inverse: FloatArray,
     step: float,
     ridge: float,

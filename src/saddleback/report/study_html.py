@@ -225,7 +225,7 @@ def best(result: RuleResults, metric: str, keep: IntArray) -> dict[str, Any] | N
 
 
 def packed(values: FloatArray) -> str:
-    """Return numbers as text, [point, α, ω step]."""
+    """Return an array [point, α, ω step] encoded in base64."""
     return base64.b64encode(values.astype("<f8").tobytes()).decode()
 
 

@@ -1,8 +1,9 @@
 """Results of a study as arrays: for each problem and rule, all settings, runs and points.
 
-A store holds long rows: rule, run, point, α, β, the update of divergence, and the metrics. Rows of
-a sweep name their problem; rows of the paper's experiments belong to a case, after which their
-shard is named. The manifest of the study gives its tasks and the properties of its rules.
+A store holds rows in long format: rule, run, point, α, β, the update of divergence, and the
+metrics. Rows of a sweep name their problem; rows of the paper's experiments belong to a case, which
+the name of their shard contains. The manifest of the study gives its tasks and the properties of
+its rules.
 """
 
 from __future__ import annotations
