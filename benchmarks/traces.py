@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 import saddleback as sb
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.lstd_solve import FeatureSpan
 from saddleback.features import Custom, OneHot
 from saddleback.paper import mountain_car_reference as truth_of_car
 from saddleback.problems.mountain_car_rollouts import returns
@@ -95,7 +95,7 @@ def measure(problem, episodes, logs):
         sums = sb.Statistics.of(log, list(FIXED.values()), target, **options)
         longest = sb.GES(min(1.0, BELOW * float(sums.ceilings[0])))
         extra = sb.Statistics.of(log, longest, target, **options)
-        span = Range(sums.system().M)
+        span = FeatureSpan(sums.system().M)
         for name in errors:
             one = extra.system() if name == IMPORTANCE else sums.system(FIXED[name])
             theta = span.solve(one.A, one.b).theta

@@ -108,8 +108,8 @@ def test_evaluate_takes_a_function_from_a_file(place):
     assert "observed; our estimator gives −7" in flat(said)
     assert "FQE" in said
     assert "λ ceiling of GES 0.6" in said
-    assert "along lambda 0: −" in flat(said)
-    assert "along ridge 0: −" in flat(said)
+    assert "value by λ 0: −" in flat(said)
+    assert "value by ridge 0: −" in flat(said)
 
 
 @pytest.mark.slow
@@ -159,13 +159,13 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
     both = run("evaluate", tmp_path / "one.stats", tmp_path / "two.stats", status=2)
     assert "merge them first" in flat(both.stderr)
     again = run("merge", tmp_path / "sum.stats", tmp_path / "two.stats", "--out", "x", status=2)
-    assert "200 episodes are in both, row for row" in flat(again.stderr)
+    assert "200 episodes are in both, with identical rows" in flat(again.stderr)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata: give one, --gamma 0.99"),
+        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata: pass one, --gamma 0.99"),
         (["evaluate", "{a}", "--gamma", "0.9"], "Missing --target: the policy to evaluate"),
         (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),

@@ -114,7 +114,7 @@ REWARDS = (-9.0, 9.0)
         ({"rewards": REWARDS, "max_weight": -1.0}, "max_weight must be a finite number > 0, got"),
         (
             {"rewards": REWARDS},
-            r"18 episodes are too few to choose where to truncate \(at least 21",
+            r"18 episodes are too few to choose the truncation point \(at least 21",
         ),
         ({"rewards": REWARDS, "truncate": 0.0}, "truncate must be a finite number > 0, got 0.0"),
         ({"rewards": REWARDS, "level": 1.0}, "level must lie between 0 and 1, got 1.0"),
@@ -135,7 +135,8 @@ def test_bernstein_uses_the_reward_bounds_of_the_log(tmp_path):
     found = weighed(Log(path))
     assert found.bernstein("PDIS", truncate=100.0).low < found.value("PDIS")
     with pytest.raises(
-        errors.InvalidParameter, match="these trajectories have a Q; PDIS uses none"
+        errors.InvalidParameter,
+        match="these trajectories are weighted with a Q, but PDIS uses none",
     ):
         helped(Log(path)).bernstein("PDIS")
     with pytest.raises(errors.InvalidParameter, match="with γ = 1, returns are bounded only"):

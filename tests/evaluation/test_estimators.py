@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import saddleback as sb
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.lstd_solve import FeatureSpan
 from saddleback.features import OneHot, Tiles
 from saddleback.paper import mountain_car_reference as truth_of_car
 from saddleback.problems.mountain_car_rollouts import returns
@@ -253,7 +253,7 @@ def test_partial_fit_equals_fit(kind):
 def test_solutions_have_minimum_norm_on_the_range(car_log):
     sums = sb.Statistics.of(car_log, sb.GES(0.3), "pump:0.8", features=CAR.features, gamma=0.99)
     system = sums.system()
-    span = Range(system.M)
+    span = FeatureSpan(system.M)
     theta = span.solve(system.A, system.b).theta
     assert span.note.startswith("270 of 972 features never active; 9 collinear")
     assert (theta[np.diag(system.M) == 0] == 0).all()
@@ -315,7 +315,7 @@ def test_fqe_takes_no_rule(car_log):
 def test_too_many_features_for_matrices_leave_only_svrg():
     log = sb.collect(CAR, episodes=5, rng=0)
     tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=8, table=1_000_000)
-    with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices, method 'svrg'"):
+    with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices: method 'svrg'"):
         sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9)
     found = sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9, methods=["svrg"], ridge=0.1)
     assert found.statistics.p == 3_000_000

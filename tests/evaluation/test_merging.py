@@ -156,10 +156,11 @@ def test_overlapping_files_are_refused():
     refused(
         one,
         two,
-        "merge: 1 episode is in both, row for row: the same file twice, or overlapping files. "
+        "merge: 1 episode is in both, with identical rows: the same file twice, or overlapping "
+        "files. "
         "Leave one of them out.",
     )
-    refused(one, one, "merge: 6 episodes are in both, row for row")
+    refused(one, one, "merge: 6 episodes are in both, with identical rows")
     both = one.merge(three)
     refused(both, three, "merge: 3 episodes are in both")
     # Numbered alike, but other episodes.
@@ -191,7 +192,7 @@ def test_an_episode_split_between_files_does_not_merge(step):
     one, other = split(data, 6)
     refused(
         one, other,
-        "merge: 1 episode without an end in one continues in the other: split between files? "
+        "merge: 1 episode without an end flag in one continues in the other: split between files? "
         "Compute the statistics of both files together: saddleback stats ONE OTHER. If they are "
         "different episodes, give them different ids.",
     )  # fmt: skip
@@ -216,5 +217,5 @@ def test_estimated_and_logged_propensities_do_not_merge():
     )
     refused(
         summed(one, GES(0.6)), summed(guessed, GES(0.6)),
-        "merge: ways of reading the log differ",
+        "merge: options for reading the log differ",
     )  # fmt: skip

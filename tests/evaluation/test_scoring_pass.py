@@ -12,7 +12,7 @@ from helpers.decision_logs import (
     target,
 )
 from helpers.logs import mixed
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.lstd_solve import FeatureSpan
 from saddleback.evaluation.sandwich import interval_from_scores, sandwich
 from saddleback.evaluation.scoring_pass import score_episodes
 from saddleback.log import as_target
@@ -29,7 +29,7 @@ def test_discounted_td_errors_equal_a_loop_over_rows(segment):
     seen = []
     (scored,) = score_episodes(
         log, sums, [as_target(target, log, name)], features=FOURIER, rule=sb.GRetrace(0.5),
-        ridge=0.0, on_piece=lambda piece, k, pi, deltas: seen.append(deltas),
+        ridge=0.0, on_segment=lambda piece, k, pi, deltas: seen.append(deltas),
     )  # fmt: skip
     theta = scored.theta.reshape(-1, 3)
     obs = np.column_stack([data["obs_0"], data["obs_1"]])
@@ -90,7 +90,7 @@ def test_the_adjoint_solves_the_transposed_equations(ridge):
     rng = np.random.default_rng(0)
     root, A, x = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=4)
     M = root @ root.T
-    factorised = Range(M).factor(A, ridge)
+    factorised = FeatureSpan(M).factor(A, ridge)
     left = A - ridge * np.diag(np.diag(M))
     np.testing.assert_allclose(left.T @ factorised.adjoint(x), x, atol=1e-9)
     np.testing.assert_allclose(left @ factorised.solve(x).theta, -x, atol=1e-9)
@@ -98,7 +98,7 @@ def test_the_adjoint_solves_the_transposed_equations(ridge):
 
 def test_the_adjoint_of_a_singular_system_has_minimum_norm():
     A = np.array([[1.0, 2.0], [2.0, 4.0]]) @ np.diag([1.0, 3.0])
-    factorised = Range(np.eye(2)).factor(A)
+    factorised = FeatureSpan(np.eye(2)).factor(A)
     assert not factorised.unique
     x = A.T @ [1.0, 1.0]
     np.testing.assert_allclose(factorised.adjoint(x), np.linalg.pinv(A.T) @ x, atol=1e-9)

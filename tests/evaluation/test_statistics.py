@@ -227,7 +227,7 @@ def test_targets_from_columns_equal_targets_from_functions():
         (errors.RuleMismatch, "learns state values, other rules here action values", [GES(0.5), TD(0.5)], {}),
         (errors.RuleMismatch, "evaluates the logged policy only: use ExpectedSarsa with the target 'logged'", sb.Sarsa(0.5), {}),
         (errors.RuleMismatch, "needs the extrema of the policies over all states, which a log does not have: declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9)).", ABQ(0.5), {}),
-        (errors.InvalidParameter, "needs the probabilities of the logged actions, and the log has none: add behavior_prob, or estimate them, estimate_behaviour(log); or use a rule without ratios, such as GES(0) or GTB.", GES(0.5), dict(drop=("behavior_prob", "mu"))),
+        (errors.InvalidParameter, "needs the probabilities of the logged actions, and the log has none: add behavior_prob, or estimate them: estimate_behaviour(log); or use a rule without ratios, such as GES(0) or GTB.", GES(0.5), dict(drop=("behavior_prob", "mu"))),
         (errors.InvalidParameter, "needs the probabilities of the logged actions", ETD(0.0), dict(drop=("behavior_prob", "mu"))),
         (errors.RuleMismatch, "needs the full behaviour policy, and the log has only the probability of the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function).", Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected()), dict(drop=("mu",))),
         (errors.InvalidParameter, "gamma must be a number in [0, 1], got 2", GES(0.5), dict(gamma=2)),

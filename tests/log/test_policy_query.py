@@ -102,9 +102,9 @@ def test_uncovered_actions_are_an_error_unless_allowed():
     data = good(mu=False) | {"action": np.array([0, 1] * 6)}
     never = Log(data, actions=["none", "low", "high"])
     message = (
-        "E110 pi (uniform) puts mass on actions mu never takes: 33.3% of pi's probability (action "
-        "'high' in 12 rows). Ratio estimators are biased; use DM only (allow_uncovered) or "
-        "restrict pi."
+        "E110 target 'uniform' takes actions that the logged policy never takes: 33.3% of its "
+        "probability (action 'high' in 12 rows). Importance-weighted estimates are biased. Restrict the target "
+        "to logged actions, or pass allow_uncovered=True."
     )
     with error_matching(LogError, message):
         Statistics.of(never, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)
@@ -114,5 +114,5 @@ def test_uncovered_actions_are_an_error_unless_allowed():
     assert str(result.findings[0]) == message.replace("E110", "W110")
     zero = with_value("mu_2", [3], 0.0, with_value("mu_1", [3], 0.5, with_value("mu_0", [3], 0.5)))
     zero = with_value("action", [3], 0, with_value("behavior_prob", [3], 0.5, zero))
-    with error_matching(LogError, "2.8% of pi's probability (action '2' in 1 rows)"):
+    with error_matching(LogError, "2.8% of its probability (action '2' in 1 row)"):
         Statistics.of(Log(zero), GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)

@@ -148,7 +148,7 @@ def test_names_made_of_html_are_text(visit, results, tmp_path):
     assert f"Value of {EVIL}" in page.locator("#verdict").inner_text()
     assert page.locator("main img, main script").count() == 0
     for name in (EVIL, SCRIPT):
-        assert name in page.locator("#data-card").inner_text()
+        assert name in page.locator("#log-summary").inner_text()
         page.select_option("select[data-signal=column]", name)
         page.wait_for_function(
             "([name]) => document.querySelector('#coverage-0 svg').textContent.includes(name)",
@@ -307,7 +307,7 @@ def test_numbers_have_a_minus_sign_and_the_head_names_the_file(results):
     changed["made"]["versions"] = {"python": "3"}
     text = text_of(evaluation_page(changed))
     assert f"Log: my log.parquet, {changed['episodes']} episodes. Policies" in text
-    card = text[text.index("Data card") : text.rindex("Reproduction")]
+    card = text[text.index("Summary of the log") : text.rindex("Reproduction")]
     assert re.search(r"min −\d", card)
     assert not re.search(r"-\d", card.replace("low=(-3.0, -3.0)", ""))
     changed["made"]["date"] = "2025-01-31"

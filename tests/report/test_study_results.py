@@ -143,7 +143,7 @@ def test_the_page_shows_how_the_study_was_made(path):
     assert "saddleback sweep x.toml --out sweep" in text
     assert "Seeds: 7;" in text
     assert f"saddleback {sb.__version__}" in text
-    assert re.search(r"Hash of the choices: <code>[0-9a-f]{16}</code>", text)
+    assert re.search(r"Hash of the study definition: <code>[0-9a-f]{16}</code>", text)
 
 
 SWEEP = """\

@@ -85,7 +85,7 @@ def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
     found = ResidualProblem(cells, log.n_actions, gamma)
     (scored,) = score_episodes(
         log, sums, [as_target(policy, log, sums.setting.targets[0])], features=features, rule=rule,
-        ridge=0.0, on_piece=lambda piece, k, pi, deltas: found.add(piece, pi, deltas),
+        ridge=0.0, on_segment=lambda piece, k, pi, deltas: found.add(piece, pi, deltas),
     )  # fmt: skip
     return scored.value, found.value()
 
@@ -109,7 +109,7 @@ def test_the_residual_of_exact_features_is_zero():
 
 
 @pytest.mark.kernel
-def test_the_residual_does_not_depend_on_pieces():
+def test_the_residual_does_not_depend_on_segments():
     log = sb.Log(mixed(3))
     one, two = (
         residual_of(log, target, FOURIER, 0.9, sb.GRetrace(0.5), most=8, segment=segment)

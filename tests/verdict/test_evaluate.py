@@ -228,7 +228,7 @@ def test_a_cached_log_equals_the_log():
         ("unknown features 'polynomal'. Did you mean 'polynomial'?", {"features": "polynomal:2"}),
         ("features must be an object of saddleback.features", {"features": 3}),
         ("'²' is not an integer", {"features": "rbf:²"}),
-        ("no target policy to evaluate", {"target": {}}),
+        ("no target policy", {"target": {}}),
         ("names of target policies must be strings, got 1", {"target": {1: "uniform"}}),
         ("a target must be a function", {"target": None}),
         ("a log must be Parquet files", {"data": 5}),

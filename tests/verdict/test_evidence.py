@@ -48,7 +48,7 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("options", [{"segment": 3}, {"segment": 1}], ids=str)
-def test_evidence_does_not_depend_on_pieces(options):
+def test_evidence_does_not_depend_on_segments(options):
     log = sb.Log(mixed(5))
     one, two = (
         sb.evaluate(each, target, features=FOURIER, gamma=0.9).verdicts[0]

@@ -82,7 +82,7 @@ def test_cells_are_features():
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 24))
 @settings(deadline=None)
-def test_a_strided_sample_does_not_depend_on_pieces(lengths, most):
+def test_a_strided_sample_does_not_depend_on_segments(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
     parts, whole = StridedSample(max_size=2 * most), StridedSample(max_size=2 * most)
     for part in np.split(rows, np.cumsum(lengths)[:-1]) if lengths else []:

@@ -263,7 +263,7 @@ def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = run("quickstart")
     for part in ("1. Is the log valid?", "no warnings. Ready.", "Better: difference +",
-                 "; the estimate is reliable.", "3. Interpretation", "the candidate is",
+                 "; the estimate is reliable.", "3. Interpretation", "The candidate is",
                  "explain"):  # fmt: skip
         assert part in said
     assert max(map(len, said.splitlines())) <= 80

@@ -156,7 +156,7 @@ def test_sentences_have_no_full_stop_and_no_placeholders():
 def test_a_solution_that_is_not_unique_is_reported_as_such():
     said = gate_of(judged(replace(GOOD, unique=False)), "SOLUTION").sentence
     assert "0 solution" not in said
-    assert "the solution is not unique" in said
+    assert "its solution is not unique" in said
 
 
 def test_the_gap_widens_the_interval():

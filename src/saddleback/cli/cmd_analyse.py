@@ -18,13 +18,13 @@ COMPLETIONS = {"source": PROBLEMS}
 
 @click.command()
 @click.argument("source", metavar="PROBLEM|FILE.npz")
-@click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 on state values]")
+@click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 for state values]")
 @click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
 @click.option("--gamma", type=float, help="Discount.  [default: that of the problem]")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")
 @click.option(
     "--steps", default=10_000, show_default=True, type=click.IntRange(min=1),
-    help="Number of steps for which step sizes are advised.",
+    help="Number of steps to recommend step sizes for.",
 )  # fmt: skip
 @click.option(
     "--out", default="results", show_default=True, type=click.Path(path_type=Path),
@@ -55,7 +55,7 @@ def command(
     from saddleback.paper import prepare
     from saddleback.theory import analyse
 
-    about: tuple[Any, ...]
+    subject: tuple[Any, ...]
     if source.endswith(".npz"):
         from saddleback.system import load
 
@@ -65,13 +65,13 @@ def command(
                     f"{name} applies to problems only; it is fixed in the system {source}."
                 )
         system = load(source)
-        title, about = f"{system.rule.display_name}, {Path(source).name}", (system,)
+        title, subject = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
-        problem, chosen = _named(source, rule, lam, gamma, seed)
-        title, about = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+        problem, chosen = _make_problem(source, rule, lam, gamma, seed)
+        title, subject = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
     if not as_json:
         prepare(out)
-    analysis = analyse(*about, steps=steps)
+    analysis = analyse(*subject, steps=steps)
     if as_json:
         click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | analysis.as_dict()))
         return
@@ -87,7 +87,7 @@ def command(
         click.echo(f"wrote {path}", err=True)
 
 
-def _named(
+def _make_problem(
     source: str, rule: str | None, lam: float | None, gamma: float | None, seed: int | None
 ) -> tuple[Any, Any]:
     """Build problem and rule from their names."""

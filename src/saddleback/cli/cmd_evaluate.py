@@ -1,4 +1,4 @@
-"""``saddleback evaluate``: the value of a policy from a log, and whether to trust it."""
+"""``saddleback evaluate``: the value of a policy from a log, with a verdict on the estimate."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
     help="Passes of the streamed estimator over the log.",
 )  # fmt: skip
 @click.option("--ridge", default=0.0, help="Ridge, relative to the scale of each feature.")
-@click.option("--path", is_flag=True, help="Show the value along a path of λ and of ridges.")
+@click.option("--path", is_flag=True, help="Show the value for a range of λ and of ridges.")
 @click.option(
     "--bootstrap", "draws", type=int, metavar="N",
     help="Number of block-bootstrap resamples.  [default: 20, up to 1000 features]",
@@ -83,7 +83,7 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Estimate the value of target policies from a log, and whether to trust the estimates.
+    """Estimate the value of target policies from a log, and judge whether to trust the estimates.
 
     FILE is Parquet (see saddleback check), or one file from saddleback stats or merge. Exit status
     0 if every estimate is usable, 3 if one is refused, 4 if one is doubtful or cannot be judged, 2

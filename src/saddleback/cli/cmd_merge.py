@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Combine statistics from several logs.
 
-    The result equals the statistics of all logs together. Refuses statistics of different settings
-    and logs that share episodes.
+    The result equals the statistics of all logs together. Statistics with different settings, or
+    of logs that share episodes, are refused.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``saddleback quickstart``: a guided tour on a synthetic log, in a few seconds."""
+"""``saddleback quickstart``: a guided tour on a synthetic log."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def command(out: Path) -> None:
     Examples:
       saddleback quickstart
     """
-    click.echo("A synthetic clinic: 2,000 patients who get no, a low or a high dose every hour.")
-    click.echo("The log records present practice. Would earlier treatment be better?\n")
+    click.echo("A synthetic clinic: 2,000 patients, given no, a low or a high dose every hour.")
+    click.echo("The log records current practice. Would earlier treatment be better?\n")
     from saddleback.log import Log
     from saddleback.paper import prepare
     from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
@@ -66,10 +66,10 @@ def command(out: Path) -> None:
         "--save", str(result), *report, "--quiet",
     )  # fmt: skip
     click.echo("3. Interpretation")
-    click.echo(_meaning(result))
+    click.echo(_interpretation(result))
     click.echo(f"\nTo see every check:\n$ saddleback explain {result}")
     if has_reports:
-        click.echo(f"\nThe report, to open in a browser: {page}")
+        click.echo(f"\nReport, to open in a browser: {page}")
     else:
         click.echo("\nFor a report in the browser: pip install 'saddleback[report]'.")
 
@@ -118,7 +118,7 @@ def _wrapped(arguments: tuple[str, ...]) -> str:
     return " \\\n    ".join([*lines, line])
 
 
-def _meaning(path: Path) -> str:
+def _interpretation(path: Path) -> str:
     """Return the verdict in plain sentences."""
     import json
     import textwrap
@@ -130,11 +130,11 @@ def _meaning(path: Path) -> str:
     places = decimals(verdict)
     low, high = verdict["interval_with_gap"]
     text = (
-        f"Under the present policy the average return is "
+        f"Under the logged policy the mean return is "
         f"{number(improvement['baseline'], places)}. Under the candidate it would be "
         f"{number(verdict['value'], places)} (bias-adjusted 95% CI "
-        f"{span(low, high, places)}). The estimate is {verdict['trust']} "
-        f"({verdict['reason']}), and the candidate is {improvement['outcome']}. The least data is "
-        f"available for {verdict['weakest']}."
+        f"{span(low, high, places)}). The estimate is {verdict['trust']}: {verdict['reason']}. "
+        f"The candidate is {improvement['outcome']}. The region with the least data: "
+        f"{verdict['weakest']}."
     )
     return "\n".join(textwrap.wrap(text, text_width()))

@@ -16,9 +16,9 @@ from saddleback.cli.progress import messages_shown
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
-    "quickstart": "Guided tour on a synthetic log, in seconds.",
+    "quickstart": "Guided tour on synthetic data (under a minute).",
     "check": "Summarise and validate a log.",
-    "evaluate": "Estimate a policy's value, and whether to trust the estimate.",
+    "evaluate": "Estimate a policy's value, and judge the estimate.",
     "explain": "Show a saved result, with every check.",
     "rank": "Rank policies against the logged one.",
     "stats": "Precompute mergeable statistics of a log.",

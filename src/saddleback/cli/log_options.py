@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reading a log, and announce at once that it is being read."""
+    """Add the options for reading a log, and announce the files before they are read."""
 
     @functools.wraps(command)
     def announced(**options: Any) -> Any:
@@ -36,9 +36,9 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--column",
                 multiple=True,
                 metavar="ROLE=NAME",
-                help="Map a required column to yours: reward=cost (repeatable).",
+                help="Map a standard column to yours: reward=cost (repeatable).",
             ),
-            click.option("--min-prob", type=float, help="Raise smaller propensities to this."),
+            click.option("--min-prob", type=float, help="Clip propensities from below at this."),
             click.option("--drop-bad", is_flag=True, help="Drop episodes with NaN or infinities."),
             click.option(
                 "--drop-autoreset", is_flag=True, help="Drop rows left by automatic resets."
@@ -53,7 +53,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--estimate-behaviour",
                 type=click.Choice(["counts", "logistic"]),
-                help="Estimate missing propensities with this model.",
+                help="Estimate propensities with this model, instead of any logged ones.",
             ),
         ]
     ):

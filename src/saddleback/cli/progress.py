@@ -79,7 +79,7 @@ class Display:
         return nullcontext()
 
 
-class Lines(Display):
+class PlainLines(Display):
     """A plain line every ten seconds."""
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ def display(quiet: bool = False) -> Iterator[Display]:
         with _level(logging.WARNING):
             yield Display()
         return
-    with _bar() if can_draw_bar() else nullcontext(Lines()) as shown:
+    with _bar() if can_draw_bar() else nullcontext(PlainLines()) as shown:
         _active = shown
         try:
             yield shown

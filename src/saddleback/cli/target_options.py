@@ -28,7 +28,7 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
             click.option(
                 "--features",
-                help="tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
+                help="Features: tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
                 "states, given, module.py:name.  [default: chosen from the columns]",
             ),
             click.option("--low", help="Lower corner of the features' box: -1.2,-0.07."),

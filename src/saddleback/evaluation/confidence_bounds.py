@@ -13,8 +13,8 @@ from saddleback import _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 
-HELD_OUT = 20
-"""One value in this many is used to choose the truncation point, as by Thomas et al."""
+PILOT_STRIDE = 20
+"""Every 20th value is used to choose the truncation point, as in Thomas et al."""
 
 
 def student(values: FloatArray, level: float) -> tuple[float, float]:
@@ -86,12 +86,12 @@ def truncated(values: FloatArray, level: float, at: float | None = None) -> tupl
     check_level(level)
     log = np.log(2.0 / (1.0 - level))
     if at is None:
-        chosen = np.arange(len(values)) % HELD_OUT == 0
-        pilot, values = values[chosen], values[~chosen]
+        in_pilot = np.arange(len(values)) % PILOT_STRIDE == 0
+        pilot, values = values[in_pilot], values[~in_pilot]
         if len(pilot) < 2 or len(values) < 2:
             raise InvalidParameter(
-                f"truncation: {len(pilot) + len(values)} episodes are too few to choose where to "
-                f"truncate (at least {HELD_OUT + 1}); set it, truncate=…"
+                f"truncation: {len(pilot) + len(values)} episodes are too few to choose the "
+                f"truncation point (at least {PILOT_STRIDE + 1}); set it: truncate=…"
             )
         n = len(values)
         cuts = np.unique(pilot[np.isfinite(pilot) & (pilot > 0)])
@@ -140,7 +140,7 @@ def discounted_horizon(gamma: float, horizon: int | None) -> float:
         if gamma == 1.0:
             raise InvalidParameter(
                 "Bernstein: with γ = 1, returns are bounded only if episode lengths are: set the "
-                "maximum number of steps, horizon=…"
+                "maximum number of steps: horizon=…"
             )
         return 1.0 / (1.0 - gamma)
     steps = _validate.count("Bernstein", "horizon", horizon)

@@ -8,7 +8,7 @@ With w_t = ρ_0 ⋯ ρ_t, w_{−1} = 1, and any Q, V(s) = Σ_a π(a|s)Q(s,a), wh
 (Q = 0 gives per-decision importance sampling). An episode that has ended keeps its last weight, and
 has y = 0. Weights are stored as logarithms, and sums over episodes are relative to the largest
 weight so far at that step, so that nothing overflows. Episodes are added one after the other, so
-the result does not depend on how the log is divided into pieces.
+the result does not depend on how the log is divided into segments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCORE = 3
 """Column of the score in the second pass, after LOG, TIME and DISCOUNT."""
 
 LARGE = 700.0
-"""Logarithms above this are not exponentiated directly."""
+"""Logarithms above this are not exponentiated directly: exp would overflow."""
 
 
 class CumulativeWeights:
@@ -37,7 +37,7 @@ class CumulativeWeights:
         self._gamma = gamma
         self._carry = np.zeros(8)
         self._parts: list[FloatArray] = []
-        self._top, self._sums = np.zeros(0), np.zeros((0, 3))
+        self._log_max, self._sums = np.zeros(0), np.zeros((0, 3))
 
     def add(
         self,
@@ -51,13 +51,15 @@ class CumulativeWeights:
     ) -> None:
         """Add the next rows; ``gain`` is R, plus γV(S_{t+1}) where an episode is bootstrapped."""
         steps = _longest(starts, int(self._carry[TIME]))
-        if steps > len(self._top):
-            more = max(steps, 2 * len(self._top)) - len(self._top)
-            self._top = np.append(self._top, np.full(more, -np.inf))
+        if steps > len(self._log_max):
+            more = max(steps, 2 * len(self._log_max)) - len(self._log_max)
+            self._log_max = np.append(self._log_max, np.full(more, -np.inf))
             self._sums = np.vstack([self._sums, np.zeros((more, 3))])
         out = self._begin(starts, 8)
         with np.errstate(invalid="ignore"):  # a total of infinities of both signs is NaN
-            sum_rows(starts, log_rho, gain, q, v, rewards, self._gamma, out, self._top, self._sums)
+            sum_rows(
+                starts, log_rho, gain, q, v, rewards, self._gamma, out, self._log_max, self._sums
+            )
         self._store(out, continues_in_next)
 
     def _begin(self, starts: BoolArray, columns: int) -> FloatArray:
@@ -82,7 +84,7 @@ class CumulativeWeights:
         H = int(self.lengths.max(initial=0))
         self.log_total, self.ess, self.mean, self.tail, self.low = np.zeros((5, H))
         sum_steps(
-            self.lengths, self.episodes[:, LOG].copy(), self._top, self._sums, self._gamma,
+            self.lengths, self.episodes[:, LOG].copy(), self._log_max, self._sums, self._gamma,
             np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.log_total, self.ess, self.mean,
             self.tail, self.low,
         )  # fmt: skip
@@ -158,10 +160,10 @@ def sum_rows(
     rewards: FloatArray,
     gamma: float,
     out: FloatArray,
-    top: FloatArray,
+    log_max: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Accumulate rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(top) [H].
+    """Accumulate rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(log_max) [H].
 
     ``out`` has a row per episode: the carried-over state of an open episode, or 0.
     """
@@ -174,16 +176,16 @@ def sum_rows(
         if before > -np.inf:
             out[e, TOTAL] += times(before, discount * v[i])
             if t > 0:
-                sums[t - 1, 2] += math.exp(before - top[t - 1]) * gamma * v[i]
+                sums[t - 1, 2] += math.exp(before - log_max[t - 1]) * gamma * v[i]
         weight = before + log_rho[i]
         if weight > -np.inf:
-            if weight > top[t]:
-                shrink = math.exp(top[t] - weight)
+            if weight > log_max[t]:
+                shrink = math.exp(log_max[t] - weight)
                 sums[t, 0] *= shrink
                 sums[t, 1] *= shrink * shrink
                 sums[t, 2] *= shrink
-                top[t] = weight
-            share = math.exp(weight - top[t])
+                log_max[t] = weight
+            share = math.exp(weight - log_max[t])
             sums[t, 0] += share
             sums[t, 1] += share * share
             sums[t, 2] += share * (gain[i] - q[i])
@@ -200,10 +202,10 @@ def sum_rows(
 def sum_steps(
     lengths: IntArray,
     log_weights: FloatArray,
-    top: FloatArray,
+    log_max: FloatArray,
     sums: FloatArray,
     gamma: float,
-    high: FloatArray,
+    ended_log_max: FloatArray,
     ended: FloatArray,
     log_total: FloatArray,
     ess: FloatArray,
@@ -215,7 +217,7 @@ def sum_steps(
 
     exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t enters the score of an episode of T steps, with low_T
     the smallest log D_t, which is at least the logarithm of its weight. ``ended``, zeros
-    [H + 1, 2], receives Σw and Σw² of ended episodes, relative to exp(high), −∞ [H + 1].
+    [H + 1, 2], receives Σw and Σw² of ended episodes, relative to exp(ended_log_max), −∞ [H + 1].
     """
     H, n = len(mean), len(lengths)
     for i in range(n + H - 1):
@@ -223,36 +225,37 @@ def sum_steps(
             t, log_weight, first, second = lengths[i], log_weights[i], 1.0, 1.0
         else:
             t = i - n + 1
-            log_weight, first, second = high[t - 1], ended[t - 1, 0], ended[t - 1, 1]
+            log_weight, first, second = ended_log_max[t - 1], ended[t - 1, 0], ended[t - 1, 1]
         if log_weight == -np.inf:
             continue
-        if log_weight > high[t]:
-            shrink = math.exp(high[t] - log_weight)
+        if log_weight > ended_log_max[t]:
+            shrink = math.exp(ended_log_max[t] - log_weight)
             ended[t, 0] *= shrink
             ended[t, 1] *= shrink * shrink
-            high[t] = log_weight
-        share = math.exp(log_weight - high[t])
+            ended_log_max[t] = log_weight
+        share = math.exp(log_weight - ended_log_max[t])
         ended[t, 0] += share * first
         ended[t, 1] += share * share * second
     for t in range(H):
-        own, first, second = top[t], sums[t, 0], sums[t, 1]
-        both = max(own, high[t])
-        if both == -np.inf:
+        first, second = sums[t, 0], sums[t, 1]
+        largest = max(log_max[t], ended_log_max[t])
+        if largest == -np.inf:
             log_total[t] = -np.inf
             continue
-        a, b = math.exp(own - both), math.exp(high[t] - both)
+        a, b = math.exp(log_max[t] - largest), math.exp(ended_log_max[t] - largest)
         total = a * first + b * ended[t, 0]
-        log_total[t] = both + math.log(total)
+        log_total[t] = largest + math.log(total)
         ess[t] = total * total / (a * a * second + b * b * ended[t, 1])
         mean[t] = a * sums[t, 2] / total
-    past, below = 0.0, np.inf
+    tail_sum, min_log_total = 0.0, np.inf
     for t in range(H - 1, -1, -1):
         if log_total[t] > -np.inf:
-            smallest = min(below, log_total[t])
-            past = past * math.exp(smallest - below) if below < np.inf else 0.0
-            past += gamma**t * mean[t] * math.exp(smallest - log_total[t])
-            below = smallest
-        tail[t], low[t] = past, below
+            smallest = min(min_log_total, log_total[t])
+            if min_log_total < np.inf:
+                tail_sum *= math.exp(smallest - min_log_total)
+            tail_sum += gamma**t * mean[t] * math.exp(smallest - log_total[t])
+            min_log_total = smallest
+        tail[t], low[t] = tail_sum, min_log_total
 
 
 @compiled
@@ -279,6 +282,6 @@ def score_rows(
             out[e, SCORE] += discount * n * math.exp(before - log_total[t - 1]) * v[i]
         weight = before + log_rho[i]
         if weight > -np.inf:
-            off = gain[i] - q[i] - mean[t]
-            out[e, SCORE] += discount * n * math.exp(weight - log_total[t]) * off
+            residual = gain[i] - q[i] - mean[t]
+            out[e, SCORE] += discount * n * math.exp(weight - log_total[t]) * residual
         out[e, LOG], out[e, TIME], out[e, DISCOUNT] = weight, t + 1.0, discount * gamma

@@ -4,8 +4,8 @@ DR is the estimator of Jiang & Li 2016, with per-decision weights; WDR that of T
 2016. DR is unbiased for any Q that does not depend on the episode, and its variance falls as Q
 improves; WDR is consistent. Therefore Q is cross-fitted: episodes are assigned to folds by their
 ids, and the Q of a fold is the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g =
-0, all from one pass. (M = Σφφᵀ is not kept by fold. It only determines the span in which θ is
-sought and the units of the ridge.)
+0, all from one pass. (M = Σφφᵀ is kept for all folds together: it only determines the span of θ
+and the units of the ridge.)
 
 On truncated episodes Q is a control variate as elsewhere, and the estimand is a finite-horizon
 value; or, with ``bootstrap_truncated``, Q replaces the missing tails, and the estimand is V^π to
@@ -242,7 +242,7 @@ def _user_q(q: Any, target: Target, log: Log) -> _UserQ:
 
 
 class _QValues:
-    """Q and V in the rows of consecutive pieces."""
+    """Q and V in the rows of consecutive segments."""
 
     def __init__(
         self,
@@ -256,10 +256,10 @@ class _QValues:
         self._gamma, self._bootstrap_truncated, self._fold = gamma, bootstrap_truncated, 0
         self._folds = np.uint64(len(fit.theta) if isinstance(fit, CrossFitted) else 1)
 
-    def __call__(self, piece: Segment, pi: FloatArray) -> RowValues:
-        """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next piece."""
-        rows = piece.rows
-        episode_fold = (piece.ids % self._folds).astype(np.int64)
+    def __call__(self, segment: Segment, pi: FloatArray) -> RowValues:
+        """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next segment."""
+        rows = segment.rows
+        episode_fold = (segment.ids % self._folds).astype(np.int64)
         fold = np.concatenate([[self._fold], episode_fold])[np.cumsum(rows.starts)]
         self._fold = int(fold[-1])
         table = self._fit(rows.observations, fold)
@@ -267,15 +267,15 @@ class _QValues:
         extra = np.zeros(len(rows))
         if self._bootstrap_truncated:
             used = np.zeros(len(rows), dtype=np.bool_)
-            used[piece.index] = True
+            used[segment.index] = True
             extra[~used] = q[~used] - rows.rewards[~used]
-            cut = np.flatnonzero(piece.continues & (piece.next_states >= len(rows)))
-            if piece.continues_in_next:
-                cut = cut[:-1]
-            next_state, at = piece.next_states[cut], piece.index[cut]
-            if len(cut):
-                states = piece.observations[next_state]
-                next_pi = self._target.probabilities(piece, self._n_actions)[next_state]
+            at_end = np.flatnonzero(segment.continues & (segment.next_states >= len(rows)))
+            if segment.continues_in_next:
+                at_end = at_end[:-1]
+            next_state, at = segment.next_states[at_end], segment.index[at_end]
+            if len(at_end):
+                states = segment.observations[next_state]
+                next_pi = self._target.probabilities(segment, self._n_actions)[next_state]
                 extra[at] = self._gamma * (next_pi * self._fit(states, fold[at])).sum(axis=1)
         return RowValues(q, (pi * table).sum(axis=1), extra)
 
@@ -291,17 +291,17 @@ def read_values(
     out: FloatArray,
 ) -> None:
     """Compute Q of rows [n] for all actions, with the weights of each row's fold."""
-    actions, many = copies.shape
+    actions, n_copies = copies.shape
     for i in range(len(index)):
-        for c in range(many):
+        for c in range(n_copies):
             part[c] = 0.0
         for j in range(index.shape[1]):
             size = value[i, j] if len(value) else 1.0
-            first = np.int64(index[i, j]) * many
-            for c in range(many):
+            first = np.int64(index[i, j]) * n_copies
+            for c in range(n_copies):
                 part[c] += size * theta[fold[i], first + c]
         for a in range(actions):
             total = 0.0
-            for c in range(many):
+            for c in range(n_copies):
                 total += copies[a, c] * part[c]
             out[i, a] = total

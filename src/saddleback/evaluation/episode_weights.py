@@ -42,13 +42,13 @@ class Trajectories:
     ess_by_step
         Effective sample size of w_t, [H]; episodes that have ended keep their last weight.
     truncated
-        Number of episodes that were truncated or stop without an end.
+        Number of episodes that were truncated or stop without a flag.
     rewards
         Smallest and largest reward.
     declared_rewards
         Reward bounds from the log's metadata (``reward_bounds``), or None.
-    robust
-        Whether there is a Q: then the estimates are DR and WDR.
+    has_q
+        Whether there is a control variate Q; if so, the estimates are DR and WDR.
     bootstrap_truncated
         Whether Q replaces the missing tails of truncated episodes.
     remark, estimated
@@ -78,7 +78,7 @@ class Trajectories:
     truncated: int
     rewards: tuple[float, float]
     declared_rewards: tuple[float, float] | None
-    robust: bool
+    has_q: bool
     bootstrap_truncated: bool
     remark: str
     estimated: str | None
@@ -91,7 +91,7 @@ class Trajectories:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the available estimators."""
-        return DOUBLY_ROBUST if self.robust else IMPORTANCE_SAMPLING
+        return DOUBLY_ROBUST if self.has_q else IMPORTANCE_SAMPLING
 
     @cached_property
     def ess(self) -> float:
@@ -110,12 +110,12 @@ class Trajectories:
 
     @property
     def estimand(self) -> str:
-        """The estimand."""
-        cut = f"{self.truncated:,} of {self.n:,} episodes were truncated"
+        """The quantity that the estimates estimate."""
+        share = f"{self.truncated:,} of {self.n:,} episodes were truncated"
         if not self.truncated or self.gamma == 0.0:
             return "V^π"
         kind = "V^π, bootstrapped with Q" if self.bootstrap_truncated else "finite-horizon value"
-        return f"{kind} ({cut})"
+        return f"{kind} ({share})"
 
     def episode_values(self, name: str) -> FloatArray:
         """Return one value per episode, [n], whose mean is the estimate.
@@ -188,7 +188,9 @@ class Trajectories:
                 f"{name!r}. Use estimate({name!r})."
             )
         if name not in self.names:
-            raise InvalidParameter(f"these trajectories have a Q; {name} uses none.")
+            raise InvalidParameter(
+                f"these trajectories are weighted with a Q, but {name} uses none."
+            )
         confidence_bounds.require_two_episodes(self.n)
         bounds = self.declared_rewards if rewards is None else rewards
         smallest, largest = confidence_bounds.reward_bounds(bounds, self.rewards)
@@ -219,8 +221,8 @@ class Trajectories:
     def shifted_values(self, name: str, smallest: float, total: float) -> FloatArray:
         """Return values ≥ 0 per episode, [n], with mean V − min(0, smallest)·Σγ^t.
 
-        Every reward is counted from the smallest possible one, for all time: w_{T−1}(G −
-        smallest·Σγ^t), and Σ_t γ^t w_t(R_t − smallest) where the last weight stays after the end.
+        Rewards are measured from the smallest possible one, also after the end of an episode, where
+        the last weight stays: w_{T−1}(G − smallest·Σγ^t), or Σ_t γ^t w_t(R_t − smallest).
         ``total`` is the largest possible Σγ^t.
         """
         shift = min(0.0, smallest)

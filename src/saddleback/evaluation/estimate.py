@@ -19,7 +19,7 @@ class Estimate:
     Attributes
     ----------
     target
-        Which policy.
+        Name of the policy.
     method
         The estimator, with the rule.
     value
@@ -32,7 +32,7 @@ class Estimate:
         For weighted estimators: the effective sample size in episodes, the largest share of the
         total weight held by one episode, and Pareto k-hat of the weights.
     comparable
-        Whether it estimates V^π like the others; false for finite-horizon values.
+        Whether the estimand is V^π, or its TD fixed point; false for finite-horizon values.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def estimate_note(value: float, k_hat: float, n: int, estimated: str | None) -> 
             "the weights overflow"
         )
     elif np.isinf(value):
-        notes.append("overflows: are the propensities right?")
+        notes.append("overflows: check the propensities")
     if k_hat > k_hat_threshold(n):
         pair = " > ".join(format_distinct(k_hat, k_hat_threshold(n)))
         notes.append(

@@ -20,7 +20,7 @@ from saddleback.log import Finding, Log, as_target
 from saddleback.rules import GRetrace, Rule, require_rule
 
 DEFAULT = GRetrace(0.5)
-"""The default rule; docs/logs.md has the measurements behind it."""
+"""The default rule; docs/evaluate/estimators.md explains the choice."""
 
 
 def default_rule() -> Rule:
@@ -65,7 +65,7 @@ class Estimator(Parameterised, ABC):
     statistics_
         The statistics of all logs so far.
     outcome_
-        ``"ok"``, or a sentence on what went wrong.
+        ``"ok"``, or a description of the problem.
     findings_
         Warnings about the log and the features.
 
@@ -92,7 +92,7 @@ class Estimator(Parameterised, ABC):
     outcome_: str = field(default="not fitted", init=False, repr=False)
 
     @property
-    def chosen(self) -> Rule:
+    def effective_rule(self) -> Rule:
         """The rule in use."""
         rule = DEFAULT if self.rule is None else self.rule
         require_rule(rule)
@@ -122,7 +122,7 @@ class Estimator(Parameterised, ABC):
     def _add_statistics(self, log: Log, progress: Progress | None) -> None:
         """Add the statistics of a log to those so far."""
         sums = Statistics.of(
-            log, self.chosen, self.target, features=self.features, gamma=self.gamma,
+            log, self.effective_rule, self.target, features=self.features, gamma=self.gamma,
             shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered,
             threads=self.threads, progress=progress,
         )  # fmt: skip
@@ -132,7 +132,11 @@ class Estimator(Parameterised, ABC):
     @property
     def findings_(self) -> tuple[Finding, ...]:
         """Warnings about the log and the features."""
-        return () if self.statistics_ is None else tuple(self.statistics_.warnings(self.chosen))
+        return (
+            ()
+            if self.statistics_ is None
+            else tuple(self.statistics_.warnings(self.effective_rule))
+        )
 
     @property
     def _weights(self) -> FloatArray:
@@ -149,24 +153,24 @@ class Estimator(Parameterised, ABC):
         states = _validate.floats("observations", observations)
         _validate.shape("observations", states, ("n", self._log[1]))
         _validate.finite("observations", states)
-        copies = copies_of(self._log[0], self.chosen.values, self.shared)
+        copies = copies_of(self._log[0], self.effective_rule.values, self.shared)
         which, size = self.features.encode(states)
         weights = theta.reshape(-1, copies.shape[1])[which]
         if size is not None:
             weights = weights * size[:, :, None]
         values = weights.sum(axis=1) @ copies.T
-        if self.chosen.values == "state":
+        if self.effective_rule.values == "state":
             return np.asarray(values[:, 0])
         if actions is None:
             return np.asarray(values)
-        chosen = np.asarray(actions)
-        if chosen.shape != (len(states),) or chosen.dtype.kind not in "iu":
+        indices = np.asarray(actions)
+        if indices.shape != (len(states),) or indices.dtype.kind not in "iu":
             raise InvalidParameter(
                 f"actions must be one integer for each of {len(states)} observations."
             )
-        for action in chosen[(chosen < 0) | (chosen >= self._log[0])][:1]:
+        for action in indices[(indices < 0) | (indices >= self._log[0])][:1]:
             raise InvalidParameter(f"action {action} is not one of 0 … {self._log[0] - 1}.")
-        return np.asarray(values[np.arange(len(states)), chosen])
+        return np.asarray(values[np.arange(len(states)), indices])
 
     def value(self, observations: ArrayLike | None = None) -> float:
         """V^π: the mean over the log's start states, or over given observations [n, d]."""

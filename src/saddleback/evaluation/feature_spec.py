@@ -23,19 +23,19 @@ NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
 def parse_features(
     spec: str | None,
     log: Log,
-    card: LogSummary | None,
+    summary: LogSummary | None,
     low: FloatArray | None = None,
     high: FloatArray | None = None,
 ) -> Features:
     """Build features from a text.
 
-        tiles:BINSxTILINGS   hash:SIZE   rbf:ABOUT   fourier:ORDER   polynomial:DEGREE
+        tiles:BINSxTILINGS   hash:SIZE   rbf:CENTRES   fourier:ORDER   polynomial:DEGREE
         states[:N]   given   module.py:name
 
     By default: ``given`` for ``phi_…`` columns, ``states`` for one column of integers,
     ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise ``hash`` with 3000
-    in total, and at least 64 per action. The box is the range of the log unless given. The card may
-    be None if `box_known`.
+    in total, and at least 64 per action. The box is the range of the log unless given. The
+    summary may be None if `box_known`.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def parse_features(
     >>> parse_features("fourier:3", log, log.summary(), low, high)
     Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
     """
-    spec = spec or _default_spec(log, card)  # type: ignore[arg-type]
+    spec = spec or _default_spec(log, summary)  # type: ignore[arg-type]
     kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
         return load_features(spec, log)
@@ -54,9 +54,9 @@ def parse_features(
     if kind == "given":
         return Identity(log.dimensions)
     if kind == "states":
-        return OneHot(_positive_int(spec, rest, 0 if card is None else int(card.high[0]) + 1))
-    lower = card.low if low is None and card is not None else low
-    upper = card.high if high is None and card is not None else high
+        return OneHot(_positive_int(spec, rest, 0 if summary is None else int(summary.high[0]) + 1))
+    lower = summary.low if low is None and summary is not None else low
+    upper = summary.high if high is None and summary is not None else high
     assert lower is not None
     assert upper is not None
     if low is None and high is None:
@@ -70,8 +70,8 @@ def parse_features(
     if kind == "hash":
         return Tiles(**box, bins=8, tilings=8, table=_positive_int(spec, rest, 4096))
     if kind == "rbf":
-        about = _positive_int(spec, rest, 100)
-        return RBF(**box, centres=max(2, int(about ** (1 / log.dimensions) + 1e-9)))
+        total = _positive_int(spec, rest, 100)
+        return RBF(**box, centres=max(2, int(total ** (1 / log.dimensions) + 1e-9)))
     if kind == "fourier":
         return Fourier(**box, order=_positive_int(spec, rest, 3))
     return Polynomial(**box, degree=_positive_int(spec, rest, 2))
@@ -80,7 +80,7 @@ def parse_features(
 def as_features(
     features: Any,
     log: Log,
-    card: LogSummary | None,
+    summary: LogSummary | None,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
 ) -> Features:
@@ -98,7 +98,7 @@ def as_features(
     """
     if features is None or isinstance(features, str):
         return parse_features(
-            features, log, card, _corner("low", low, log), _corner("high", high, log)
+            features, log, summary, _corner("low", low, log), _corner("high", high, log)
         )
     for name, corner in (("low", low), ("high", high)):
         if corner is not None:
@@ -136,10 +136,10 @@ def box_known(spec: str, low: FloatArray | None, high: FloatArray | None) -> boo
     return kind == "given" or kind.endswith(".py") or (low is not None and high is not None)
 
 
-def _default_spec(log: Log, card: LogSummary) -> str:
+def _default_spec(log: Log, summary: LogSummary) -> str:
     if log.roles.are_features:
         return "given"
-    low, high = card.low, card.high
+    low, high = summary.low, summary.high
     if log.dimensions == 1 and low[0] >= 0 and (low % 1 == 0).all() and (high % 1 == 0).all():
         states = next(log.segments()).observations
         if (states % 1 == 0).all():

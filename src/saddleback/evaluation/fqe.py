@@ -12,7 +12,7 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.estimator import Estimator
-from saddleback.evaluation.lstd_solve import Range, prediction_distance
+from saddleback.evaluation.lstd_solve import FeatureSpan, prediction_distance
 from saddleback.log import Log
 from saddleback.rules import Expected, NoTrace, Rule, Saddle
 from saddleback.system import System
@@ -61,7 +61,7 @@ class FQE(Estimator):
     distance_: float = field(default=float("nan"), init=False, repr=False)
 
     @property
-    def chosen(self) -> Rule:
+    def effective_rule(self) -> Rule:
         """The one-step rule; FQE takes no other."""
         if self.rule is not None:
             raise InvalidParameter(f"FQE uses one-step targets and takes no rule, got {self.rule}.")
@@ -91,7 +91,7 @@ def iterate_q(
     """Iterate θ ← (M̂ + η·diag M̂)⁻¹ (b̂ + Ĉθ) from 0 on a system without a trace; see `FQE`."""
     limit = _validate.count("FQE", "iterations", iterations)
     _validate.positive("FQE", "tolerance", tolerance)
-    span = Range(system.M)
+    span = FeatureSpan(system.M)
     G, g = span.iteration(system.A, system.b, ridge)
     radius = float(np.abs(np.linalg.eigvals(G)).max(initial=0.0))
     exact = span.solve(system.A, system.b, ridge)

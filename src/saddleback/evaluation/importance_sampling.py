@@ -57,7 +57,7 @@ class RowValues(NamedTuple):
 class WeightingJob:
     """A target policy, and the Q used as a control variate, if any.
 
-    ``values`` receives the next piece, and π in the states of its rows [n, K].
+    ``values`` receives the next segment, and π in the states of its rows [n, K].
     """
 
     target: Target
@@ -118,7 +118,7 @@ def resolve_targets(log: Log, targets: Any) -> list[Target]:
     _validate.instance("importance sampling", "log", log, Log)
     named = targets if isinstance(targets, Mapping) else {None: targets}
     if not named:
-        raise InvalidParameter("no target policy to evaluate: give at least one.")
+        raise InvalidParameter("no target policy: pass at least one.")
     for name in named:
         if name is not None and not isinstance(name, str):
             raise InvalidParameter(f"names of target policies must be strings, got {name!r}.")
@@ -141,39 +141,39 @@ def weigh_episodes(
     if not log.propensity:
         raise InvalidParameter(
             "importance sampling needs propensities, and the log has none: add behavior_prob, or "
-            "estimate them, estimate_behaviour(log). Rules without importance ratios, such as "
+            "estimate them: estimate_behaviour(log). Rules without importance ratios, such as "
             "GES(0) or GTB, need no propensities."
         )
     sums = [CumulativeWeights(discount) for _ in jobs]
     supports = [ActionSupport(job.target.name, log.action_names) for job in jobs]
     ids, truncated, smallest, largest = [], 0, np.inf, -np.inf
-    for piece, inputs in _rows(log, jobs, part_of(progress, 0.0, 0.5)):
-        ids.append(piece.ids)
-        truncated += _count_truncated(piece, log.time_limit == "task")
-        rewards = piece.rows.rewards
+    for segment, inputs in _rows(log, jobs, part_of(progress, 0.0, 0.5)):
+        ids.append(segment.ids)
+        truncated += _count_truncated(segment, log.time_limit == "task")
+        rewards = segment.rows.rewards
         smallest, largest = min(smallest, rewards.min()), max(largest, rewards.max())
         for total, support, (pi, log_rho, values) in zip(sums, supports, inputs, strict=True):
-            support.add(piece, pi, piece.tables.get("mu"))
+            support.add(segment, pi, segment.tables.get("mu"))
             gain = rewards + values.extra
             total.add(
-                piece.rows.starts,
+                segment.rows.starts,
                 log_rho,
                 gain,
                 values.q,
                 values.v,
                 rewards,
-                piece.continues_in_next,
+                segment.continues_in_next,
             )
     uncovered = [support.finding(allow_uncovered) for support in supports]
     raise_errors(finding for finding in uncovered if finding is not None)
     confidence_bounds.require_two_episodes(sum(map(len, ids)))
     for total in sums:
         total.close()
-    for piece, inputs in _rows(log, jobs, part_of(progress, 0.5, 1.0)):
+    for segment, inputs in _rows(log, jobs, part_of(progress, 0.5, 1.0)):
         for total, (_, log_rho, values) in zip(sums, inputs, strict=True):
-            gain = piece.rows.rewards + values.extra
+            gain = segment.rows.rewards + values.extra
             total.add_scores(
-                piece.rows.starts, log_rho, gain, values.q, values.v, piece.continues_in_next
+                segment.rows.starts, log_rho, gain, values.q, values.v, segment.continues_in_next
             )
     declared = log.metadata.get("reward_bounds")
     return [
@@ -193,7 +193,7 @@ def weigh_episodes(
             truncated=truncated,
             rewards=(float(smallest), float(largest)),
             declared_rewards=None if declared is None else tuple(declared),
-            robust=job.values is not None,
+            has_q=job.values is not None,
             bootstrap_truncated=job.bootstrap_truncated,
             remark="; ".join(filter(None, [job.remark, "" if gap is None else gap.message])),
             estimated=log.estimated,
@@ -205,37 +205,39 @@ def weigh_episodes(
 def _rows(
     log: Log, jobs: Sequence[WeightingJob], progress: Progress | None
 ) -> Iterator[tuple[Segment, list[tuple[FloatArray, FloatArray, RowValues]]]]:
-    """Yield pieces, and for each job π and log ρ of their rows, with the values of Q and V."""
+    """Yield segments, and for each job π and log ρ of their rows, with the values of Q and V."""
     tables = [table for job in jobs for table in job.target.tables]
-    for piece in log.segments(tables, progress):
-        rows, probabilities = piece.rows, {}
+    for segment in log.segments(tables, progress):
+        rows, probabilities = segment.rows, {}
         assert rows.propensity is not None
         at, zeros = (np.arange(len(rows)), rows.actions), np.zeros(len(rows))
         logs = np.log(rows.propensity)
         inputs = []
         for job in jobs:
             if job.target.name not in probabilities:
-                probabilities[job.target.name] = row_probabilities(job.target, piece, log.n_actions)
+                probabilities[job.target.name] = row_probabilities(
+                    job.target, segment, log.n_actions
+                )
             pi = probabilities[job.target.name]
             with np.errstate(divide="ignore"):
                 log_rho = np.log(pi[at]) - logs
             values = RowValues(zeros, zeros, zeros)
             if job.values is not None:
-                values = job.values(piece, pi)
+                values = job.values(segment, pi)
             inputs.append((pi, log_rho, values))
-        yield piece, inputs
+        yield segment, inputs
 
 
-def row_probabilities(target: Target, piece: Segment, n_actions: int) -> FloatArray:
+def row_probabilities(target: Target, segment: Segment, n_actions: int) -> FloatArray:
     """Return π [n, K] in the states where actions were taken."""
     if target.table is not None:
-        return piece.rows.tables[target.table]
-    return target.at(piece.rows.observations, n_actions)
+        return segment.rows.tables[target.table]
+    return target.at(segment.rows.observations, n_actions)
 
 
-def _count_truncated(piece: Segment, task: bool) -> int:
-    """Number of episodes in a piece that stop without terminating."""
-    rows = piece.rows
-    last = np.append(rows.starts[1:], not piece.continues_in_next)
+def _count_truncated(segment: Segment, task: bool) -> int:
+    """Number of episodes in a segment that stop without terminating."""
+    rows = segment.rows
+    last = np.append(rows.starts[1:], not segment.continues_in_next)
     ended = rows.terminated | (rows.truncated & task)
     return int((last & ~ended).sum())

@@ -10,9 +10,10 @@ import numpy as np
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine import count_calibration, count_policy, count_ratios
 from saddleback.log import Finding, Segment
+from saddleback.log.diagnostics import format_rows
 
-NEAR = 5
-"""Number of lengths below the maximum that it is compared with."""
+NEIGHBOURING_LENGTHS = 5
+"""How many lengths below the maximum are compared with it."""
 
 NEGLIGIBLE = 1e-6
 """Share of π's probability on actions μ never takes that is attributed to rounding."""
@@ -50,18 +51,19 @@ class PolicyCounts:
         ratios, residuals = np.zeros((4, cells, K)), np.zeros((2, cells, K))
         return cls(np.zeros(K), np.zeros(3), ratios, residuals, np.full(K, np.inf))
 
-    def add(self, piece: Segment, pi: FloatArray, cell: IntArray | None = None) -> None:
-        """Add the next piece, with π in all of its states [m, K], and the cell of each row."""
-        at = np.zeros(len(piece), dtype=np.int64) if cell is None else cell
-        mu = piece.tables.get("mu")
-        count_policy(pi, piece.states, self.action_mass, self.totals)
-        if piece.propensity is not None:
+    def add(self, segment: Segment, pi: FloatArray, cell: IntArray | None = None) -> None:
+        """Add the next segment, with π in all of its states [m, K], and the cell of each row."""
+        at = np.zeros(len(segment), dtype=np.int64) if cell is None else cell
+        mu = segment.tables.get("mu")
+        count_policy(pi, segment.states, self.action_mass, self.totals)
+        if segment.propensity is not None:
             count_ratios(
-                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, piece.states, piece.actions,
-                piece.propensity, at, self.ratios, self.min_propensity, self.totals,
+                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, segment.states,
+                segment.actions, segment.propensity, at, self.ratios, self.min_propensity,
+                self.totals,
             )  # fmt: skip
         if mu is not None:
-            count_calibration(mu, piece.states, piece.actions, at, self.residuals)
+            count_calibration(mu, segment.states, segment.actions, at, self.residuals)
 
     @property
     def entropy(self) -> float:
@@ -138,8 +140,8 @@ class LogCounts:
         """
         ends = dict(self.lengths.tolist())
         longest = max(ends, default=0)
-        before = [ends.get(longest - k, 0) for k in range(1, NEAR + 1)]
-        if longest <= NEAR or ends[longest] <= 3 * max(before) or len(ends) < 2:
+        before = [ends.get(longest - k, 0) for k in range(1, NEIGHBOURING_LENGTHS + 1)]
+        if longest <= NEIGHBOURING_LENGTHS or ends[longest] <= 3 * max(before) or len(ends) < 2:
             return longest, 0.0
         return longest, ends[longest] / sum(ends.values())
 
@@ -152,7 +154,7 @@ def merge_lengths(lengths: IntArray) -> IntArray:
 
 
 class EpisodeEnds:
-    """Accumulates returns and lengths of episodes over consecutive pieces."""
+    """Accumulates returns and lengths of episodes over consecutive segments."""
 
     def __init__(self, gamma: float, blocks: int, task: bool) -> None:
         self._gamma, self._task = gamma, task
@@ -162,9 +164,9 @@ class EpisodeEnds:
         self._open_return = np.zeros(1)
         self._open_block = np.zeros(1, dtype=np.int64)
 
-    def add(self, piece: Segment, new_blocks: IntArray) -> None:
-        """Add the next piece, with the blocks of the episodes that begin in it."""
-        rows = piece.rows
+    def add(self, segment: Segment, new_blocks: IntArray) -> None:
+        """Add the next segment, with the blocks of the episodes that begin in it."""
+        rows = segment.rows
         if not len(rows):
             return
         self.rewards = np.array(
@@ -179,8 +181,8 @@ class EpisodeEnds:
             returns[0] += self._open_return[0]
         last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
         over: BoolArray = rows.terminated[last] | (rows.truncated[last] & self._task)
-        closed = np.append(np.ones(len(last) - 1, dtype=np.bool_), not piece.continues_in_next)
-        if piece.continues_in_next:
+        closed = np.append(np.ones(len(last) - 1, dtype=np.bool_), not segment.continues_in_next)
+        if segment.continues_in_next:
             self._open_return, self._open_block = (
                 np.asarray(returns[-1:], dtype=np.float64),
                 block[-1:],
@@ -192,7 +194,7 @@ class EpisodeEnds:
         pairs = np.column_stack([ended, np.ones_like(ended)]).astype(np.int64)
         self.lengths = merge_lengths(np.concatenate([self.lengths, pairs]))
         cut = last[~over & closed]
-        # One by one, so that the sum does not depend on how the log is divided into pieces.
+        # One by one, so that the sum does not depend on how the log is divided into segments.
         self.truncated_weight = np.cumsum(
             np.append(self.truncated_weight, power[cut] * self._gamma)
         )[-1:]
@@ -201,7 +203,7 @@ class EpisodeEnds:
 class ActionSupport:
     """Accumulates π's probability on actions that μ does not take.
 
-    Where all of μ is known, state by state; otherwise on actions that no row of the log takes.
+    Where μ is known for all actions, state by state; otherwise on actions that no row takes.
     """
 
     def __init__(self, name: str, actions: tuple[str, ...]) -> None:
@@ -210,18 +212,18 @@ class ActionSupport:
         self._never, self._taken = (np.zeros(len(actions)) for _ in range(2))
         self._mass, self._where = (np.zeros(len(actions)) for _ in range(2))
 
-    def add(self, piece: Segment, pi: FloatArray, mu: FloatArray | None) -> None:
-        """Add the next piece."""
-        row_pi = pi[piece.states]
+    def add(self, segment: Segment, pi: FloatArray, mu: FloatArray | None) -> None:
+        """Add the next segment."""
+        row_pi = pi[segment.states]
         self._rows += len(row_pi)
-        self._taken += np.bincount(piece.actions, minlength=len(self._actions))
+        self._taken += np.bincount(segment.actions, minlength=len(self._actions))
         if mu is None:
             self._mass += np.ones(len(row_pi)) @ row_pi
             self._where += np.ones(len(row_pi)) @ (row_pi > 0)
             return
         if mu.min() > 0:
             return
-        missing = (mu[piece.states] == 0) & (row_pi > 0)
+        missing = (mu[segment.states] == 0) & (row_pi > 0)
         self._never += np.where(missing, row_pi, 0.0).sum(axis=0)
         self._where += missing.sum(axis=0)
 
@@ -233,8 +235,8 @@ class ActionSupport:
         worst = int(mass.argmax())
         return Finding(
             "W110" if allowed else "E110",
-            f"pi ({self._name}) puts mass on actions mu never takes: "
-            f"{mass.sum() / self._rows:.1%} of pi's probability (action "
-            f"{self._actions[worst]!r} in {int(self._where[worst]):,} rows). Ratio estimators are "
-            "biased; use DM only (allow_uncovered) or restrict pi.",
+            f"target {self._name!r} takes actions that the logged policy never takes: "
+            f"{mass.sum() / self._rows:.1%} of its probability (action {self._actions[worst]!r} in "
+            f"{format_rows(int(self._where[worst]))}). Importance-weighted estimates are biased. "
+            "Restrict the target to logged actions, or pass allow_uncovered=True.",
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from saddleback._progress import Progress
 from saddleback.evaluation.estimator import Estimator
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.lstd_solve import FeatureSpan
 from saddleback.log import Log
 
 
@@ -33,5 +33,5 @@ class LSTD(Estimator):
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
         assert self.statistics_ is not None
         system = self.statistics_.system()
-        solution = Range(system.M).solve(system.A, system.b, self.ridge)
+        solution = FeatureSpan(system.M).solve(system.A, system.b, self.ridge)
         self.theta_, self.outcome_ = solution.theta, solution.outcome

@@ -26,7 +26,7 @@ RTOL = 1e-11
 """Eigenvalues of the scaled M̂ below this share of the largest count as zero."""
 
 SINGULAR = 1e-13
-"""Reciprocal condition below which the reduced system counts as singular."""
+"""Reciprocal condition number below which the reduced system counts as singular."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +49,12 @@ class LSTDSolution:
 
 
 @dataclass(frozen=True, eq=False)
-class Range:
+class FeatureSpan:
     """The span of the features that are active in a log.
 
     Examples
     --------
-    >>> span = Range(np.diag([1.0, 0.0]))
+    >>> span = FeatureSpan(np.diag([1.0, 0.0]))
     >>> span.rank, span.n_inactive
     (1, 1)
     >>> span.solve(np.diag([-0.5, 0.0]), np.array([1.0, 0.0])).theta
@@ -121,7 +121,7 @@ class Range:
 
     @property
     def note(self) -> str:
-        """Why the features lack full rank, as text; empty if they do not."""
+        """Why the features lack full rank, as text; empty if they have it."""
         counts = (("never active", self.n_inactive), ("collinear", len(self.active) - self.rank))
         missing = [(reason, count) for reason, count in counts if count]
         if not missing:
@@ -189,7 +189,7 @@ class Factorisation:
         Whether the solution is unique.
     """
 
-    span: Range
+    span: FeatureSpan
     _reduced: FloatArray
     _lu: FloatArray
     _pivots: IntArray

@@ -45,9 +45,9 @@ class Interval:
     error
         Standard error.
     estimand
-        The quantity it covers.
+        The quantity that it is an interval for.
     method
-        The method.
+        How the interval was computed.
     n
         Number of independent units: episodes, or blocks of episodes.
     """
@@ -114,7 +114,7 @@ def sandwich(
     >>> print(f"{interval.value:.1f} [{interval.low:.1f}, {interval.high:.1f}] {interval.estimand}")
     -77.5 [-78.6, -76.3] TD fixed point of these features
     """
-    _level(level)
+    _check_level(level)
     setting = sums.setting
     chosen = setting.rules[sums.index_of(rule, 0)[1]]
     by_name = targets if isinstance(targets, dict) else {setting.targets[0]: targets}
@@ -142,7 +142,7 @@ def interval_from_blocks(
     level: float = 0.95,
 ) -> Interval:
     """Return the sandwich interval from block sums alone, without the log."""
-    _level(level)
+    _check_level(level)
     value, influence = block_scores(sums, rule, target, ridge)
     how = f"sandwich over {len(influence)} blocks of episodes"
     return student_interval(value, influence, level, ESTIMAND, how)
@@ -155,14 +155,14 @@ def block_scores(
     t, r = sums.index_of(rule, target)
     theta, start, u = solve_adjoint(sums, rule, target, ridge)
     value, n = float(theta @ start), float(sums.episodes.sum())
-    share = sums.steps / sums.steps.sum()  # M is not kept by blocks
+    share = sums.steps / sums.steps.sum()  # M is not kept by block
     ridged = np.outer(share, ridge * np.diag(sums.M) * theta)
     residual = sums.A[t, r] @ theta + sums.b[t, r] - ridged
     influence = sums.starts[t] @ theta - sums.episodes * value - residual @ u
-    some = sums.episodes > 0
-    return value, np.asarray(influence[some] * int(some.sum()) / n)
+    occupied = sums.episodes > 0
+    return value, np.asarray(influence[occupied] * int(occupied.sum()) / n)
 
 
-def _level(level: float) -> None:
+def _check_level(level: float) -> None:
     if not 0 < _validate.unit("interval", "level", level) < 1:
         raise InvalidParameter(f"interval: level must be in (0, 1), got {level!r}.")

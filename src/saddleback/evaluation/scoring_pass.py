@@ -15,8 +15,8 @@ from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
 from saddleback.rules import Rule
 
-PieceCallback = Callable[[Segment, int, FloatArray, FloatArray], object]
-"""Called with a piece, the index of a target, its π in all states [m, K], and δ_t [n]."""
+SegmentCallback = Callable[[Segment, int, FloatArray, FloatArray], object]
+"""Called with a segment, the index of a target, its π in all states [m, K], and δ_t [n]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def score_episodes(
     features: Features,
     rule: Rule,
     ridge: float,
-    on_piece: PieceCallback | None = None,
+    on_segment: SegmentCallback | None = None,
     progress: Progress | None = None,
 ) -> list[EpisodeScores]:
     """Read a log once more, and score its episodes for the solution of each target."""
@@ -77,18 +77,18 @@ def score_episodes(
     scores = [InfluenceScores(theta, u, ridge) for theta, _, u in solved]
     firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
     tables = [table for policy in policies for table in policy.tables]
-    for piece in log.segments(tables, progress):
-        episode = np.cumsum(piece.rows.starts, dtype=np.int64)[piece.index]
-        which, size = features.encode(piece.observations[piece.first_states])
+    for segment in log.segments(tables, progress):
+        episode = np.cumsum(segment.rows.starts, dtype=np.int64)[segment.index]
+        which, size = features.encode(segment.observations[segment.first_states])
         for k, policy in enumerate(policies):
-            pi = policy.probabilities(piece, log.n_actions)
-            stream = streamers[k](piece, pi, *policy.behaviour(piece))[0]
-            deltas = scores[k].add(stream, piece.starts, episode, len(piece.first_states))
+            pi = policy.probabilities(segment, log.n_actions)
+            stream = streamers[k](segment, pi, *policy.behaviour(segment))[0]
+            deltas = scores[k].add(stream, segment.starts, episode, len(segment.first_states))
             weights = solved[k][0].reshape(-1, copies.shape[1])[which]
             values = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1) @ copies.T
-            firsts[k].append((pi[piece.first_states] * values).sum(axis=1))
-            if on_piece is not None:
-                on_piece(piece, k, pi, deltas)
+            firsts[k].append((pi[segment.first_states] * values).sum(axis=1))
+            if on_segment is not None:
+                on_segment(segment, k, pi, deltas)
     return [
         EpisodeScores(
             theta,

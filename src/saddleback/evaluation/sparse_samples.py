@@ -74,11 +74,11 @@ class Samples:
 
     def __post_init__(self) -> None:
         for name in ("e", "d", "rewards"):
-            have = getattr(self, name).shape
-            want = self.phi.shape[: len(have)]
-            if have != want:
+            shape = getattr(self, name).shape
+            expected = self.phi.shape[: len(shape)]
+            if shape != expected:
                 raise InvalidShape(
-                    f"Samples: {name} must have shape {list(want)} like phi, got {list(have)}."
+                    f"Samples: {name} must have shape {list(expected)} like phi, got {list(shape)}."
                 )
 
     @classmethod
@@ -156,7 +156,7 @@ def _traces(
     decay: FloatArray,
     weight: FloatArray,
     p: int,
-    most: int,
+    max_entries: int,
     first: IntArray,
     column: IndexArray,
     value: FloatArray,
@@ -191,6 +191,6 @@ def _traces(
         n = kept
         total += n
         first[t + 1] = total
-        if total > most:
+        if total > max_entries:
             break
     return total

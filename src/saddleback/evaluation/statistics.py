@@ -19,7 +19,7 @@ from saddleback._progress import Progress
 from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.evaluation.log_counts import LogCounts
-from saddleback.evaluation.lstd_solve import Factorisation, LSTDSolution, Range
+from saddleback.evaluation.lstd_solve import Factorisation, FeatureSpan, LSTDSolution
 from saddleback.evaluation.statistics_key import StatisticsKey
 from saddleback.evaluation.statistics_pass import compute_statistics
 from saddleback.features import Features
@@ -39,7 +39,7 @@ class Statistics:
     Attributes
     ----------
     setting
-        What the sums were computed for: γ, rules, targets, features; must be equal to merge.
+        The setting of the sums: γ, rules, targets, features; must agree for a merge.
     A, b
         By target, rule and block, [T, R, B, p, p] and [T, R, B, p].
     M
@@ -51,10 +51,10 @@ class Statistics:
     squares
         Σρ² of the logged actions for each target, [T].
     ids, fingerprints, unfinished
-        For each episode its id, the fingerprint of its rows, and whether it stops without an end
+        For each episode its id, the fingerprint of its rows, and whether it stops without a flag
         and may continue in another file.
     counts
-        Counts that the verdict needs.
+        Counts for the verdict.
     estimated
         How propensities were estimated, if they were.
     findings
@@ -143,18 +143,18 @@ class Statistics:
         both = overlap((self.ids, self.fingerprints), (other.ids, other.fingerprints))
         if both:
             raise InvalidParameter(
-                f"merge: {both:,} episode{'s are' if both > 1 else ' is'} in both, row for row: "
-                "the same file twice, or overlapping files. Leave one of them out."
+                f"merge: {both:,} episode{'s are' if both > 1 else ' is'} in both, with identical "
+                "rows: the same file twice, or overlapping files. Leave one of them out."
             )
         for one, two in ((self, other), (other, self)):
             split = np.intersect1d(one.ids[one.unfinished], two.ids)
             if len(split):
                 several = len(split) > 1
                 raise InvalidParameter(
-                    f"merge: {len(split):,} episode{'s' if several else ''} without an end in one "
-                    f"continue{'' if several else 's'} in the other: split between files? Compute "
-                    "the statistics of both files together: saddleback stats ONE OTHER. If they "
-                    "are different episodes, give them different ids."
+                    f"merge: {len(split):,} episode{'s' if several else ''} without an end flag in "
+                    f"one continue{'' if several else 's'} in the other: split between files? "
+                    "Compute the statistics of both files together: saddleback stats ONE OTHER. If "
+                    "they are different episodes, give them different ids."
                 )
         return Statistics(
             self.setting, self.A + other.A, self.b + other.b, self.M + other.M,
@@ -205,9 +205,9 @@ class Statistics:
         return {}
 
     @cached_property
-    def span(self) -> Range:
+    def span(self) -> FeatureSpan:
         """The span of the active features."""
-        return Range(self.M / int(self.steps.sum()))
+        return FeatureSpan(self.M / int(self.steps.sum()))
 
     def start(self, target: str | int = 0) -> FloatArray:
         """Mean x̄ of E_π φ over the start states of the log, [p]; θᵀx̄ is the value of π there."""

@@ -17,7 +17,7 @@ from saddleback.rules import Rule
 
 @dataclass(frozen=True)
 class StatisticsKey:
-    """γ, rules, targets, features and every other setting that must agree before merging.
+    """γ, rules, targets, features and all other settings that must agree for a merge.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class StatisticsKey:
     blocks
         Number of blocks of episodes.
     reading
-        How the log was read: rows dropped, propensities clipped or estimated, time limits.
+        Options for reading the log: dropped rows, clipped or estimated propensities, time limits.
     """
 
     gamma: float
@@ -99,7 +99,7 @@ class StatisticsKey:
 FIELD_NAMES = {
     "marks": "target policies",
     "observation": "observation columns",
-    "reading": "ways of reading the log",
+    "reading": "options for reading the log",
 }
 
 

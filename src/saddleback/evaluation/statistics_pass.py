@@ -28,7 +28,7 @@ from saddleback.features import Features
 from saddleback.log import Finding, Log, Segment, as_target
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.fingerprints import Fingerprints
-from saddleback.log.summary import missing_discount
+from saddleback.log.summary import undiscounted_error
 from saddleback.rules import Rule
 from saddleback.rules.requirements import check_log_requirements
 from saddleback.system import LARGEST
@@ -57,7 +57,7 @@ def compute_statistics(
     """
     named = targets if isinstance(targets, Mapping) else {None: targets}
     if not named:
-        raise InvalidParameter("no target policy to evaluate: give at least one.")
+        raise InvalidParameter("no target policy: pass at least one.")
     policies = [as_target(given, log, name) for name, given in named.items()]
     setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, blocks)
     for rule in rules:
@@ -77,26 +77,26 @@ def compute_statistics(
     tables = [table for policy in policies for table in policy.tables]
     with thread_pool(_validate.count("Statistics", "threads", threads)) as pool:
         pending: list[Future[None]] = []
-        for piece in log.segments(tables, progress, warnings):
-            block, new_blocks = episodes.add(piece)
+        for segment in log.segments(tables, progress, warnings):
+            block, new_blocks = episodes.add(segment)
             work = [
                 job
                 for t, target in enumerate(sums)
-                for job in target.add(piece, block, new_blocks, None if t else episodes.visits)
+                for job in target.add(segment, block, new_blocks, None if t else episodes.visits)
             ]
-            for job in pending:  # a piece is prepared while the one before it is added
+            for job in pending:  # a segment is prepared while the previous one is added
                 job.result()
             pending = [pool.submit(job) for job in work]
         for job in pending:
             job.result()
-    if setting.gamma == 1.0 and episodes.cut:
-        raise_errors([missing_discount(episodes.cut / episodes.episodes.sum())])
+    if setting.gamma == 1.0 and episodes.truncated:
+        raise_errors([undiscounted_error(episodes.truncated / episodes.episodes.sum())])
     uncovered = [target.support.finding(allow_uncovered) for target in sums]
     findings = [*warnings, *(finding for finding in uncovered if finding is not None)]
     raise_errors(findings)
     if not episodes.steps.sum():
-        raise InvalidParameter("Statistics: the log has no usable transition.")
-    ids, fingerprints, unfinished = episodes.prints.arrays()
+        raise InvalidParameter("Statistics: the log has no usable transitions.")
+    ids, fingerprints, unfinished = episodes.fingerprints.arrays()
     return {
         "setting": setting, "A": A, "b": b, "M": M,
         "starts": np.array([target.starts for target in sums]),
@@ -113,23 +113,23 @@ def compute_statistics(
 
 
 class EpisodeBlocks:
-    """Assigns the episodes of consecutive pieces to blocks by their ids."""
+    """Assigns the episodes of consecutive segments to blocks by their ids."""
 
     def __init__(self, count: int) -> None:
         self._count, self._open_block = np.uint64(count), 0
 
-    def add(self, piece: Segment) -> tuple[IntArray, IntArray]:
+    def add(self, segment: Segment) -> tuple[IntArray, IntArray]:
         """Return the blocks of transitions, [n], and of the episodes that begin."""
-        new_blocks = (piece.ids % self._count).astype(np.int64)
-        number = np.cumsum(piece.rows.starts)[piece.index]
+        new_blocks = (segment.ids % self._count).astype(np.int64)
+        number = np.cumsum(segment.rows.starts)[segment.index]
         blocks = np.concatenate([[self._open_block], new_blocks])[number]
         self._open_block = int(new_blocks[-1]) if len(new_blocks) else self._open_block
         return blocks, new_blocks
 
 
-def first_of_episodes(piece: Segment, numbers: IntArray) -> IntArray:
-    """Return the entries of the first transition of each episode of a piece."""
-    begins = piece.starts.copy()
+def first_of_episodes(segment: Segment, numbers: IntArray) -> IntArray:
+    """Return the entries of the first transition of each episode of a segment."""
+    begins = segment.starts.copy()
     begins[:1] = True
     return numbers[begins]
 
@@ -140,18 +140,19 @@ class _EpisodeCounts:
     def __init__(self, setting: StatisticsKey, task: bool, p: int) -> None:
         self.visits, self.ends = np.zeros(p), EpisodeEnds(setting.gamma, setting.blocks, task)
         self.steps, self.episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
-        self.prints, self.cut, self._blocks = Fingerprints(), 0, EpisodeBlocks(setting.blocks)
+        self.fingerprints, self.truncated = Fingerprints(), 0
+        self._blocks = EpisodeBlocks(setting.blocks)
 
-    def add(self, piece: Segment) -> tuple[IntArray, IntArray]:
+    def add(self, segment: Segment) -> tuple[IntArray, IntArray]:
         """Return the blocks of the episodes with transitions, and of those that begin."""
-        self.prints.add(piece)
-        blocks, new_blocks = self._blocks.add(piece)
-        self.ends.add(piece, new_blocks)
+        self.fingerprints.add(segment)
+        blocks, new_blocks = self._blocks.add(segment)
+        self.ends.add(segment, new_blocks)
         self.steps += np.bincount(blocks, minlength=len(self.steps))
         self.episodes += np.bincount(new_blocks, minlength=len(self.steps))
-        last = np.append(piece.starts[1:], not piece.continues_in_next)[: len(piece)]
-        self.cut += int((last & piece.continues).sum())
-        return first_of_episodes(piece, blocks), new_blocks
+        last = np.append(segment.starts[1:], not segment.continues_in_next)[: len(segment)]
+        self.truncated += int((last & segment.continues).sum())
+        return first_of_episodes(segment, blocks), new_blocks
 
 
 class _TargetSums:
@@ -182,22 +183,22 @@ class _TargetSums:
 
     def add(
         self,
-        piece: Segment,
+        segment: Segment,
         block: IntArray,
         new_blocks: IntArray,
         visits: FloatArray | None,
     ) -> list[Callable[[], None]]:
-        """Add a piece; return the remaining work, one job per rule."""
-        propensity, mu = self._policy.behaviour(piece)
-        pi = self._policy.probabilities(piece, self._n_actions)
-        self.support.add(piece, pi, mu)
-        streams = self._streamer(piece, pi, propensity, mu)
+        """Add a segment; return the remaining work, one job per rule."""
+        propensity, mu = self._policy.behaviour(segment)
+        pi = self._policy.probabilities(segment, self._n_actions)
+        self.support.add(segment, pi, mu)
+        streams = self._streamer(segment, pi, propensity, mu)
         if propensity is not None:
-            ratio = pi[piece.states, piece.actions] / propensity
-            # One by one, so that the sum does not depend on how the log is divided into pieces.
+            ratio = pi[segment.states, segment.actions] / propensity
+            # One by one, so that the sum does not depend on how the log is divided into segments.
             self.squares = float(np.cumsum(np.append(self.squares, ratio * ratio))[-1])
-        first = piece.first_states
-        active = self._features.encode(piece.observations[first])
+        first = segment.first_states
+        active = self._features.encode(segment.observations[first])
         add_start(active, pi[first] @ self._copies, new_blocks, self.starts)
         if self._sink is not None:
             self._sink(streams[0])
@@ -205,9 +206,9 @@ class _TargetSums:
         if visits is not None:
             count_visits(streams[0].phi_index, visits)
         count_mass(streams[0].next_index, streams[0].next_b, self.mass)
-        self.counts.add(piece, pi)
+        self.counts.add(segment, pi)
         return [
-            partial(total.add, stream, piece.starts, block, piece.continues_in_next)
+            partial(total.add, stream, segment.starts, block, segment.continues_in_next)
             for total, stream in zip(self._sums, streams, strict=True)
         ]
 
@@ -227,7 +228,7 @@ def _check_memory(p: int, count: int, blocks: int) -> None:
         raise InvalidParameter(
             f"Statistics: {p:,} features (one copy per action) exceed {LARGEST:,}, the largest "
             "number for which matrices are computed. Use fewer features, or solve without "
-            "matrices, method 'svrg'."
+            "matrices: method 'svrg'."
         )
     need = 8.0 * p * p * (count * blocks + 1)
     if need > MAX_BYTES:

@@ -20,7 +20,7 @@ from saddleback.engine import (
     copies_of,
 )
 from saddleback.evaluation.estimator import Estimator
-from saddleback.evaluation.lstd_solve import Range, prediction_distance
+from saddleback.evaluation.lstd_solve import FeatureSpan, prediction_distance
 from saddleback.log import Log
 from saddleback.rules import GES, Rule
 from saddleback.system import System
@@ -88,15 +88,15 @@ class Streamed(Estimator):
     diverged_: int = field(default=0, init=False, repr=False)
 
     @property
-    def chosen(self) -> Rule:
+    def effective_rule(self) -> Rule:
         """The rule in use."""
-        return GES(0.0) if self.rule is None else super().chosen
+        return GES(0.0) if self.rule is None else super().effective_rule
 
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:
         assert self.statistics_ is not None
         passes = _validate.count("Streamed", "passes", self.passes)
         system = self.statistics_.system()
-        exact = Range(system.M).solve(system.A, system.b).theta
+        exact = FeatureSpan(system.M).solve(system.A, system.b).theta
         bound = DIVERGENCE_FACTOR * max(1.0, float(np.abs(exact).max(initial=0.0)))
         if fresh:
             self.distances_ = []
@@ -112,10 +112,10 @@ class Streamed(Estimator):
             part = part_of(progress, k / passes, (k + 1) / passes)
             learners = self._pass(log, alpha, beta, theta, omega, bound, part)
             theta, omega = learners.weights()
-            late = (learners.diverged_at >= 0) & (diverged < 0)
-            diverged[late] = learners.diverged_at[late] + k * learners.done
-            far = [prediction_distance(weights, exact, system.M) for weights in theta]
-            gaps.append(np.where(diverged < 0, far, np.inf))
+            new = (learners.diverged_at >= 0) & (diverged < 0)
+            diverged[new] = learners.diverged_at[new] + k * learners.done
+            distances = [prediction_distance(weights, exact, system.M) for weights in theta]
+            gaps.append(np.where(diverged < 0, distances, np.inf))
         best = int(gaps[-1].argmin())
         if fresh:
             self.tried_, self.diverged_ = len(alpha), int((diverged >= 0).sum())
@@ -142,20 +142,20 @@ class Streamed(Estimator):
         steps = int(self.statistics_.steps.sum()) * passes
         from saddleback.theory import step_sizes  # imported only when step sizes are needed
 
-        advice = step_sizes(self._noisy(log, system), steps=steps)
+        advice = step_sizes(self._with_batches(log, system), steps=steps)
         return np.array([advice.alpha]), np.array([advice.beta or advice.alpha])
 
     def _grid(self, system: System) -> tuple[FloatArray, FloatArray]:
         """Return a grid of α below the inverse trace of M̂, and β/α around 1."""
         size = float(np.trace(system.M))
         alpha = np.exp2(-np.arange(GRID, dtype=np.float64)) / max(size, 1e-300)
-        if not self.chosen.form.has_dual:
+        if not self.effective_rule.form.has_dual:
             return alpha, alpha
         ratio = np.exp2(np.linspace(-5, 5, GRID))
         return np.repeat(alpha, GRID), np.ravel(alpha[:, None] * ratio)
 
-    def _noisy(self, log: Log, system: System) -> System:
-        """Return the system with batch means of consecutive steps, from which to estimate noise."""
+    def _with_batches(self, log: Log, system: System) -> System:
+        """Return the system with the batch means from which noise is estimated."""
         assert self.statistics_ is not None
         steps = int(self.statistics_.steps.sum())
         size = max(1, steps // BATCHES)
@@ -175,17 +175,17 @@ class Streamed(Estimator):
         progress: Progress | None,
     ) -> Learners:
         """Run the learners over the log once."""
-        form, threads = self.chosen.form, self.threads
+        form, threads = self.effective_rule.form, self.threads
         sizes = Schedule(alpha, 0.0), Schedule(beta, 0.0)
         learners = Learners(form, *sizes, theta, omega, bound, threads)
         Workers([learners], threads).advance(self._streams(log, progress))
         return learners
 
     def _streams(self, log: Log, progress: Progress | None = None) -> Iterator[list[Columns]]:
-        """Yield the log as stream columns of the rule, piece by piece."""
-        copies = copies_of(log.n_actions, self.chosen.values, self.shared)
-        streamer = LoggedStreamer(self.features, [self.chosen], copies, self.gamma)
-        for piece in log.segments(self._target.tables, progress):
-            if len(piece):
-                pi = self._target.probabilities(piece, log.n_actions)
-                yield streamer(piece, pi, piece.propensity, piece.tables.get("mu"))
+        """Yield the log as stream columns of the rule, segment by segment."""
+        copies = copies_of(log.n_actions, self.effective_rule.values, self.shared)
+        streamer = LoggedStreamer(self.features, [self.effective_rule], copies, self.gamma)
+        for segment in log.segments(self._target.tables, progress):
+            if len(segment):
+                pi = self._target.probabilities(segment, log.n_actions)
+                yield streamer(segment, pi, segment.propensity, segment.tables.get("mu"))

@@ -69,13 +69,14 @@ class SVRG(Estimator):
         unsplit = log.with_options(
             segment=log.rows + 1
         )  # so that the trace of an episode is not cut
-        copies = copies_of(log.n_actions, self.chosen.values, self.shared).shape[1]
+        copies = copies_of(log.n_actions, self.effective_rule.values, self.shared).shape[1]
         p = int(self.features.size * copies)
         sums = Statistics(
             **compute_statistics(
-                unsplit, [self.chosen], self.target, features=self.features, gamma=self.gamma,
-                shared=self.shared, blocks=1, allow_uncovered=self.allow_uncovered, threads=1,
-                progress=progress, sink=lambda columns: parts.append(Samples.of(columns, p)),
+                unsplit, [self.effective_rule], self.target, features=self.features,
+                gamma=self.gamma, shared=self.shared, blocks=1,
+                allow_uncovered=self.allow_uncovered, threads=1, progress=progress,
+                sink=lambda columns: parts.append(Samples.of(columns, p)),
             )
         )  # fmt: skip
         self.statistics_ = sums if self.statistics_ is None else self.statistics_.merge(sums)

@@ -200,13 +200,13 @@ def _solve(
     probability = 0.5 / T + 0.5 * product / total if total > 0 else np.full(T, 1.0 / T)
     weight = 1.0 / (T * probability)
     step = INITIAL_STEP / float((weight * (product + problem.norms(problem.phi) ** 2)).max())
-    until, growth = np.cumsum(probability / probability.sum()), GROWTH
-    until[-1] = 1.0
+    cumulative, growth = np.cumsum(probability / probability.sum()), GROWTH
+    cumulative[-1] = 1.0
     tables = Table.of(problem.e), Table.of(problem.d), Table.of(problem.phi)
     merit, residuals = problem.size(field), [1.0]
     past: list[tuple[FloatArray, FloatArray]] = [(z, field)]
     for epoch in range(1, epochs + 1):
-        chosen = np.searchsorted(until, rng.random(T), side="right")
+        chosen = np.searchsorted(cumulative, rng.random(T), side="right")
         drift, moved = step * field, np.zeros_like(z)
         _steps(chosen, weight, *tables, 1.0 / problem.D, step, problem.ridge, drift, moved)
         candidate = z + T * drift + moved
@@ -257,6 +257,7 @@ def _read(rows: Table, t: int, k: int, drift: FloatArray, moved: FloatArray) -> 
 
 @inlined
 def _add(rows: Table, t: int, by: float, inverse: FloatArray, moved: FloatArray) -> None:
+    """Add ``by`` times row t, scaled by D⁻¹, to ``moved``."""
     for j in range(rows.first[t], rows.first[t + 1]):
         i = rows.column[j]
         moved[i] += by * rows.value[j] * inverse[i]

@@ -1,8 +1,8 @@
 """The behaviour policy as a target, even if its probabilities are unknown.
 
-E_μ φ(S', ·) is replaced by φ(S', A') of the action that was logged, which has the same mean. The
-pipeline that evaluates other policies can thus be compared with the logged returns, whether or not
-μ is known or correct.
+E_μ φ(S', ·) is replaced by φ(S', A') of the logged action, which has the same mean. The estimator
+used for other policies can thus be compared with the logged returns, whether or not μ is known or
+correct.
 """
 
 from __future__ import annotations

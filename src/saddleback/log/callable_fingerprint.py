@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 DEPTH = 5
-"""How deep the values that a function refers to are followed."""
+"""Depth to which the values that a function refers to are followed."""
 
 
 def fingerprint(value: Any, source: str | None = None) -> str:
-    """Return a name and 64 bits in hexadecimal; ``source`` is hashed as well if it is given.
+    """Return a name and a 64-bit hash in hexadecimal; ``source`` is hashed as well if given.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def fingerprint(value: Any, source: str | None = None) -> str:
 
 
 def _describe(value: Any, depth: int) -> str:
-    """Return a text that identifies a value, without its memory address."""
+    """Return text that identifies a value, without its memory address."""
     if depth == 0 or isinstance(value, (ModuleType, type)):
         return getattr(value, "__name__", type(value).__name__)
     if isinstance(value, np.ndarray) and value.dtype != object:

@@ -106,7 +106,7 @@ def _table(
     rewards: FloatArray,
     terminated: BoolArray,
     truncated: BoolArray,
-    following: FloatArray,
+    next_observations: FloatArray,
     mu: FloatArray,
 ) -> Any:
     """Return the columns of a log, with the next observation of truncated rows only."""
@@ -116,7 +116,7 @@ def _table(
         "action": actions.astype(np.int32), "reward": rewards, "terminated": terminated,
         "truncated": truncated,
     }  # fmt: skip
-    for j, column in enumerate(following.T):
+    for j, column in enumerate(next_observations.T):
         columns[f"next_obs_{j}"] = pa.array(column, mask=~truncated)
     columns["behavior_prob"] = mu[np.arange(len(mu)), actions]
     columns |= {f"mu_{a}": column for a, column in enumerate(mu.T)}
@@ -134,45 +134,44 @@ def _simulate(
     if isinstance(source, Problem):
         if by_episode and not source.mdp.episodic:
             raise InvalidParameter("collect: this problem has no episodes; pass steps=… instead.")
-        pieces = Chunker(Sampler(source, rng))
+        chunks = Chunker(Sampler(source, rng))
     else:
-        pieces = Chunker(source.sampler(rng))
+        chunks = Chunker(source.sampler(rng))
     episode, length, done = -1, 0, 0
-    for piece in pieces.episodes(count) if by_episode else pieces.steps(count):
-        observations, following, mu = _observations(source, piece)
-        n = len(piece.rewards)
+    for chunk in chunks.episodes(count) if by_episode else chunks.steps(count):
+        observations, next_observations, mu = _observations(source, chunk)
+        n = len(chunk.rewards)
         index = np.arange(n)
-        start = np.maximum.accumulate(np.where(piece.starts, index, -1))
+        start = np.maximum.accumulate(np.where(chunk.starts, index, -1))
         step = np.where(start >= 0, index - start, index + length)
         ended = np.zeros(n, dtype=np.bool_)
-        ended[:-1] = piece.starts[1:]
-        # A piece may end inside an episode; the next one then does not start a new one.
-        ended[-1] = piece.discounts[-1] == 0.0
+        ended[:-1] = chunk.starts[1:]
+        # A chunk may end inside an episode; the next one then does not start a new one.
+        ended[-1] = chunk.discounts[-1] == 0.0
         done += n
         if not by_episode and done == count:
             ended[-1] = True
-        terminated = ended & (piece.discounts == 0.0)
+        terminated = ended & (chunk.discounts == 0.0)
         last = ended if limit is None else ended | (step == limit - 1)
-        episodes = episode + np.cumsum(piece.starts)
+        episodes = episode + np.cumsum(chunk.starts)
         table = _table(
-            episodes, step, observations, piece.actions, piece.rewards, terminated,
-            last & ~terminated,
-            following, mu,
+            episodes, step, observations, chunk.actions, chunk.rewards, terminated,
+            last & ~terminated, next_observations, mu,
         )  # fmt: skip
         yield table if limit is None else table.filter(pa.array(step < limit))
         episode, length = int(episodes[-1]), int(step[-1]) + 1
 
 
 def _observations(
-    source: Problem | Simulation, piece: Experience | Trajectory
+    source: Problem | Simulation, chunk: Experience | Trajectory
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return observations, next observations, and μ."""
-    if isinstance(piece, Experience):
-        states, following = piece.states, piece.next_states
+    if isinstance(chunk, Experience):
+        states, next_states = chunk.states, chunk.next_states
         mu = source.behaviour[states]
-        return states[:, None].astype(float), following[:, None].astype(float), mu
-    table = source.behaviour if piece.behaviour is None else piece.behaviour
-    return piece.observations, piece.next_observations, table[piece.kinds]
+        return states[:, None].astype(float), next_states[:, None].astype(float), mu
+    table = source.behaviour if chunk.behaviour is None else chunk.behaviour
+    return chunk.observations, chunk.next_observations, table[chunk.kinds]
 
 
 def _run_environment(

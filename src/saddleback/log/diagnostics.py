@@ -1,4 +1,4 @@
-"""Problems of a log: each with its code, the rows it affects and a fix.
+"""Problems in a log: each with its code, the rows it affects and a fix.
 
 Codes that begin with E are errors: the log cannot be used. Codes that begin with W are warnings:
 it can. All problems are collected before an error is raised, so one round of repairs is enough.
@@ -18,7 +18,7 @@ MAX_LOCATIONS = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem of a log.
+    """One problem in a log.
 
     Examples
     --------

@@ -51,13 +51,13 @@ class Log:
         Names of the actions 0, 1, …; sets their order if the log has them as text.
     behaviour
         μ as a function from observations [n, d] to probabilities [n, K], if the log does not
-        contain it, or to check the logged propensities.
+        contain it, or to check the logged propensities against.
     estimated
-        How that function was estimated; recorded in all results. `estimate_behaviour` sets it.
+        How ``behaviour`` was estimated; recorded in all results. `estimate_behaviour` sets it.
     ignore_propensities
         Do not read the propensities of the log.
     min_prob
-        Raise smaller propensities to this value.
+        Clip propensities from below at this value.
     drop_bad
         "episode" drops episodes that contain NaN or infinities; otherwise they are an error.
     drop_autoreset

@@ -57,7 +57,7 @@ def from_minari(
         or raises an error if it cannot.
     behaviour
         μ as a function from observations [n, d] to probabilities [n, K]: determines the alignment
-        of the propensities, and replaces them if there are none.
+        of the propensities, or supplies them if there are none.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of logged propensities: are they probabilities, and do they belong to these actions?"""
+"""Checks of logged propensities: are they probabilities, and those of the logged actions?"""
 
 from __future__ import annotations
 
@@ -54,21 +54,22 @@ class PropensityChecks:
         if low <= 0.0:
             where = np.flatnonzero(propensity == 0)
             self._zero.append((len(where), rows.locations(where)))
-        inside = propensity[(propensity > 0) & (propensity <= 1)]
-        self.histogram += np.bincount((inside * BINS).astype(np.int64), minlength=BINS + 1)
+        valid = propensity[(propensity > 0) & (propensity <= 1)]
+        self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
         mu = rows.tables.get("mu")
         if mu is not None and len(rows) > 1:
-            own = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
-            inner = ~rows.starts[1:]
-            self._compared += int(inner.sum())
+            mu_taken = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
+            same_episode = ~rows.starts[1:]
+            self._compared += int(same_episode.sum())
             for k, (logged, expected) in enumerate(
                 (
-                    (propensity[1:], own[1:]),
-                    (propensity[1:], own[:-1]),
-                    (propensity[:-1], own[1:]),
+                    (propensity[1:], mu_taken[1:]),
+                    (propensity[1:], mu_taken[:-1]),
+                    (propensity[:-1], mu_taken[1:]),
                 )
             ):
-                self._agree[k] += int((np.abs(logged - expected)[inner] <= AGREE).sum())
+                differences = np.abs(logged - expected)[same_episode]
+                self._agree[k] += int((differences <= AGREE).sum())
 
     def failed(self, allow_zero: bool) -> bool:
         """Whether there is an error that is counted only at the end."""

@@ -24,7 +24,7 @@ BINS = 10
 """Number of rows of the calibration table."""
 
 MAX_ROWS = 2_000_000
-"""Rows in memory for a fit; of a longer log only every n-th row is used."""
+"""Largest number of rows to fit to; a longer log contributes only every n-th row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def estimate_behaviour(
     bins: int = 10,
     prior: float = 1.0,
 ) -> Behaviour:
-    """Estimate μ from the actions of a log whose propensities are missing.
+    """Estimate μ from the logged actions, for logs without propensities.
 
     By counts, where n(s, a) is the count of a in the cell of s, and q(a) the share of a in the log,
 

@@ -131,13 +131,13 @@ class RowChecks:
         if rows.next_observations is None:
             return
         truncated = np.flatnonzero(rows.truncated)
-        following = rows.next_observations[truncated]
-        finite = np.isfinite(following)
-        partial = ~finite.all(axis=1) & (finite.any(axis=1) | np.isinf(following).any(axis=1))
+        next_rows = rows.next_observations[truncated]
+        finite = np.isfinite(next_rows)
+        partial = ~finite.all(axis=1) & (finite.any(axis=1) | np.isinf(next_rows).any(axis=1))
         if partial.any():
             column = np.zeros(len(rows))
             for d, name in enumerate(self._observations):
-                column[truncated[partial]] = following[partial, d]
+                column[truncated[partial]] = next_rows[partial, d]
                 self._finite_range(rows, f"next_{name}", column)
 
     def _track_increments(self, rows: DecodedRows) -> None:
@@ -237,7 +237,7 @@ def finite_rows(rows: DecodedRows) -> BoolArray:
     finite = np.isfinite(rows.rewards) & np.isfinite(rows.observations).all(axis=1)
     if rows.next_observations is not None:
         truncated = np.flatnonzero(rows.truncated)
-        following = rows.next_observations[truncated]
-        complete = np.isfinite(following).all(axis=1)
-        finite[truncated] &= complete | np.isnan(following).all(axis=1)
+        next_rows = rows.next_observations[truncated]
+        complete = np.isfinite(next_rows).all(axis=1)
+        finite[truncated] &= complete | np.isnan(next_rows).all(axis=1)
     return finite

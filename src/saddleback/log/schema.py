@@ -89,20 +89,20 @@ def resolve(
     available = list(schema.names)
     errors: list[Finding] = []
     names = _standard_columns(available, columns, errors)
-    observed, following, as_list, are_features = _observation_columns(
+    observed, next_columns, as_list, are_features = _observation_columns(
         available, observations, errors
     )
     dimensions = len(observed)
     if as_list:
         dimensions = getattr(schema.field(observed[0]).type, "list_size", 0)
-    _check_observation_types(schema, observed, following, as_list, dimensions, errors)
+    _check_observation_types(schema, observed, next_columns, as_list, dimensions, errors)
     for role, fits in (
         ("reward", _is_number), ("behavior_prob", _is_number), ("behavior_logp", _is_number),
         ("step", pa.types.is_integer), ("terminated", _is_flag), ("truncated", _is_flag),
         ("action", _is_action), ("episode_id", _is_id),
     ):  # fmt: skip
         if role in names and not fits(schema.field(names[role]).type):
-            kind = _kind(schema.field(names[role]).type)
+            kind = _content(schema.field(names[role]).type)
             errors.append(
                 Finding("E143", f"column {names[role]!r} contains {kind}; {EXPECTED[role]}.")
             )
@@ -111,7 +111,7 @@ def resolve(
     tables = _probability_tables(schema, observed, errors)
     if errors:
         return None, errors
-    return ColumnRoles(names, observed, following, as_list, dimensions, are_features, tables), []
+    return ColumnRoles(names, observed, next_columns, as_list, dimensions, are_features, tables), []
 
 
 def _standard_columns(
@@ -143,13 +143,13 @@ def _standard_columns(
 def _check_observation_types(
     schema: Any,
     observed: tuple[str, ...],
-    following: tuple[str, ...],
+    next_columns: tuple[str, ...],
     as_list: bool,
     dimensions: int,
     errors: list[Finding],
 ) -> None:
     """Report observation columns that are not numbers, or lists of numbers."""
-    for name in (*observed, *following):
+    for name in (*observed, *next_columns):
         kind = schema.field(name).type
         if as_list:
             fits = pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type)
@@ -158,17 +158,17 @@ def _check_observation_types(
                 errors.append(
                     Finding(
                         "E142",
-                        f"column {name!r} contains {_kind(kind)}: observations must be fixed-size "
-                        f"lists of numbers, pa.list_(pa.float64(), {size}), or columns obs_0, "
-                        "obs_1, …",
+                        f"column {name!r} contains {_content(kind)}: observations must be "
+                        f"fixed-size lists of numbers, pa.list_(pa.float64(), {size}), or columns "
+                        "obs_0, obs_1, …",
                     )
                 )
-        elif not _is_number(kind) and not (name in following and pa.types.is_null(kind)):
+        elif not _is_number(kind) and not (name in next_columns and pa.types.is_null(kind)):
             errors.append(
                 Finding(
                     "E142",
-                    f"observation column {name!r} contains {_kind(kind)}, not numbers. Encode it "
-                    "(one column per category), or leave it out of observations=[…].",
+                    f"observation column {name!r} contains {_content(kind)}, not numbers. Encode "
+                    "it (one column per category), or leave it out of observations=[…].",
                 )
             )
 
@@ -213,7 +213,7 @@ EXPECTED = {
 def _observation_columns(
     available: list[str], observations: Sequence[str] | None, errors: list[Finding]
 ) -> tuple[tuple[str, ...], tuple[str, ...], bool, bool]:
-    """Return the columns of s and s', whether s is a list, and whether s is features."""
+    """Return the columns of s and s', whether s is a list column, and whether it is features."""
     if observations is not None:
         for name in observations:
             if name not in available:
@@ -302,7 +302,8 @@ def _is_id(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or is_text(kind))
 
 
-def _kind(kind: Any) -> str:
+def _content(kind: Any) -> str:
+    """Return the content of a column with an Arrow type, as text."""
     if pa.types.is_null(kind):
         return "no values"
     return "text" if is_text(kind) else str(kind)

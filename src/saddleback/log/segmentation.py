@@ -130,7 +130,7 @@ class Segmenter:
         self._pending = None
 
     def findings(self) -> list[Finding]:
-        """Return the problems of how episodes end."""
+        """Return findings about the ends of episodes."""
         findings = self.problems.findings(MESSAGES)
         if self._early_flags and self._early_flags == self._autoreset_like:
             return [Finding("E132", f"{item.message} {AUTORESET_HINT}") for item in findings]

@@ -94,7 +94,7 @@ class LogSummary(Tabular):
         ended = segmenter.terminated + (segmenter.truncated if log.time_limit == "task" else 0)
         not_ended = segmenter.terminated + segmenter.truncated + segmenter.stops - ended
         if gamma == 1.0 and not_ended > 0:
-            findings = [missing_discount(not_ended / (ended + not_ended)), *findings]
+            findings = [undiscounted_error(not_ended / (ended + not_ended)), *findings]
         cumulative = np.cumsum(checks.propensities.histogram)
         propensity = None
         if cumulative[-1]:
@@ -202,9 +202,9 @@ class LogSummary(Tabular):
         >>> right.get_title()
         'Ends of 5 episodes'
         """
-        from saddleback.plots.summary_plots import card  # loads matplotlib
+        from saddleback.plots.summary_plots import plot_log_summary  # imports matplotlib
 
-        return card(self)
+        return plot_log_summary(self)
 
     def _actions(self) -> list[tuple[str, str, str]]:
         counts = zip(self.actions, self.taken, strict=True)
@@ -233,8 +233,8 @@ class LogSummary(Tabular):
         return {"quantity": [name for name, _ in rows], "value": [value for _, value in rows]}
 
 
-def missing_discount(share: float) -> Finding:
-    """Return the error that γ = 1 is used although a share of the episodes does not terminate."""
+def undiscounted_error(share: float) -> Finding:
+    """Return the error for γ = 1 if a share of the episodes does not terminate."""
     return Finding(
         "E160",
         f"gamma=1 requires terminating episodes, but {share:.0%} do not terminate. Use a smaller "

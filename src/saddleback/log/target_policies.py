@@ -2,7 +2,7 @@
 
 a function f(observations [n, d]) → probabilities [n, K], or "module.py:function"; one that takes
     named columns (`saddleback.policies.named_columns`) gets them by name
-columns of the log, "columns" (pi_0, …, and next_pi_0, … on truncated rows) or "columns:NAME"
+columns of the log, "columns" (pi_0, …, and next_pi_0, … on truncated rows) or "columns:PREFIX"
 a fitted scikit-learn classifier, by its predict_proba
 a table [S, K] for observations 0, …, S − 1
 "uniform", "always:ACTION", "pump:PROBABILITY", and "logged", which is μ
@@ -42,7 +42,7 @@ class Target:
     name
         Name of the target in results.
     fingerprint
-        Identifies the policy when statistics are merged: its source, numbers or columns.
+        Identifies the policy when statistics are merged: a hash of its source, table or columns.
     policy
         π as a function of observations, or None if π is in the log.
     table
@@ -204,7 +204,7 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
 
 
 def _look_up(table: FloatArray, observations: FloatArray) -> FloatArray:
-    """Return the rows of a table with the numbers that are the observations."""
+    """Return the rows of a table; observations are row numbers."""
     state = observations[:, 0]
     row = state.astype(np.int64)
     wrong = (observations.shape[1] != 1) | (row != state) | (row < 0) | (row >= len(table))
@@ -239,7 +239,7 @@ def _from_classifier(model: Any, log: Log, name: str) -> Target:
 def _scatter(
     policy: Policy, indices: list[int], n_actions: int, observations: FloatArray
 ) -> FloatArray:
-    """Return the probabilities of all actions from those of the actions with some indices."""
+    """Return probabilities of all actions from those at ``indices``; the others are 0."""
     probabilities = np.zeros((len(observations), n_actions))
     probabilities[:, indices] = policy(observations)
     return probabilities
@@ -268,7 +268,7 @@ def _classifier_policy(model: Any, log: Log, name: str) -> Policy:
 def _predict(
     model: Any, names: list[str], order: list[int], observations: FloatArray
 ) -> FloatArray:
-    """Return the probabilities of a classifier, whose columns may have names."""
+    """Return the probabilities of a classifier, which may have been fitted with column names."""
     if not names:
         return np.asarray(model.predict_proba(observations))
     try:

@@ -25,7 +25,7 @@ TRUST = {"usable": ("blue", "o"), "doubtful": ("orange", "s"), "refused": ("blac
 """Colour and marker of candidates by their verdict."""
 
 
-def card(summary: LogSummary) -> npt.NDArray[np.object_]:
+def plot_log_summary(summary: LogSummary) -> npt.NDArray[np.object_]:
     """Draw the share of each action, and how episodes end."""
     shown = min(len(summary.actions), MAX_ROWS)
     with centred_titles():

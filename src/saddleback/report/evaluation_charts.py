@@ -11,13 +11,13 @@ from saddleback.report.vega import Record, axis, chart, figure, log_axis, with_m
 from saddleback.verdict.text_report import Row, has_ceiling
 
 MAX_EIGENVALUES = 600
-"""Most eigenvalues of resamples that are drawn: those with the largest real parts."""
+"""Largest number of eigenvalues of resamples drawn: those with the largest real parts."""
 
 DOT = {"filled": True, "size": 30, "color": COLOURS[0]}
 """Points on a line."""
 
 MAX_STEPS = 500
-"""Most steps whose effective sample size is drawn."""
+"""Largest number of steps drawn."""
 
 MIN_WEIGHT = 0.01
 """Smallest weight that is drawn, relative to the mean."""
@@ -130,7 +130,7 @@ def limiting_tail(rows: list[Record], shape: float, n: int) -> list[Record]:
 def coverage(
     k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
 ) -> Record | None:
-    """Draw, along a column of the log, which fraction of the policy the data cover."""
+    """Draw the fraction of the target's decisions that the data cover, along a column."""
     support = None if verdict is None else verdict["support"]
     parts = (support or {}).get("parts")
     if support is None or not parts:
@@ -143,8 +143,8 @@ def coverage(
     ]
     most = max(sum(part["column"] == name for part in parts) for name in columns)
     caption = (
-        f"{support['coverage']:.1%} of the target policy's probability mass has at least 10 "
-        f"effective rows. Least covered: {with_minus(worst['where'])}, {worst['coverage']:.0%}."
+        f"{support['coverage']:.1%} of the target's decisions have at least 10 effective rows. "
+        f"Least covered: {with_minus(worst['where'])}, {worst['coverage']:.0%}."
     )
     grade = (
         "datum.coverage >= 0.95 ? 'covered' : datum.coverage >= 0.75 ? 'doubtful' : 'not covered'"
@@ -194,11 +194,11 @@ def spectrum(
     ]
     caption = (
         f"Â is {cloud['outcome']}: in {cloud['stable']} of {cloud['draws']} resamples of the "
-        "episodes all eigenvalues lie left of the axis."
+        "episodes all eigenvalues lie left of the imaginary axis."
     )
     drawn = min(per_draw, len(cloud["cloud"][0]))
     if drawn < len(cloud["values"]):
-        caption += f" Each resample is drawn by the {drawn} with the largest real parts."
+        caption += f" Only the {drawn} with the largest real parts are drawn for each resample."
     scale = {"domain": ["Â", "resample"]}
     left, right = (edge(row["re"] for row in rows) for edge in (min, max))
     width = max(right, 0.0) - min(left, 0.0) or 1.0
@@ -239,7 +239,7 @@ def spectrum(
 def lambda_path(
     k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
 ) -> Record | None:
-    """Draw the value over λ, on an axis that holds the interval of the estimate used."""
+    """Draw the value over λ, on an axis that includes the interval of the main estimate."""
     path = result["paths"].get(name, {}).get("lambda", ())
     rows = [{"λ": lam, "value": value} for lam, value in path if value is not None]
     if len(rows) < 2:

@@ -1,7 +1,7 @@
 """An evaluation as a page: the verdict first, then the evidence for it.
 
-Everything is read from the plain data that `Evaluation.as_dict` returns and JSON holds, and uses
-the sentences of the terminal, so that the three cannot differ.
+The page is rendered from the plain data of `Evaluation.as_dict`, with the sentences that the
+terminal prints, so that page, terminal and JSON agree.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from saddleback.verdict.text_report import (
     baseline_line,
     describe_policy,
     failed_checks,
+    gate_value,
     least_data,
     limits,
     rows,
@@ -75,11 +76,11 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     sections += [(f"policy-{k}", name if several else "Evidence") for k, name in enumerate(names)][
         :6
     ]
-    sections += [("data-card", "Data"), ("reproduction", "Reproduction")]
+    sections += [("log-summary", "Log"), ("reproduction", "Reproduction")]
     return page(
         "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
-        result=result, targets=targets, several=several, card=_card(result),
+        result=result, targets=targets, several=several, log_facts=_log_facts(result),
         made=result.get("made"), source=_source(result.get("made")),
         drawn=any(verdict["spectrum"] for verdict in result["verdicts"]),
     )  # fmt: skip
@@ -106,7 +107,7 @@ def _target(
         target["failed"] = failed_checks(verdict)
         target["gates"] = [
             gate | dict(zip(("level_class", "label"), LEVELS[gate["level"]], strict=True))
-            | {"limits": limits(gate), "number": _gate_value(gate["value"])}
+            | {"limits": limits(gate), "number": with_minus(gate_value(gate["value"]))}
             for gate in verdict["gates"]
         ]  # fmt: skip
         target["policy"] = describe_policy(verdict["policy"])
@@ -116,7 +117,7 @@ def _target(
 
 
 def _source(provenance: dict[str, Any] | None) -> str:
-    """Return the files that were evaluated, as far as the command names them first.
+    """Return the files that were evaluated: the arguments of the command before its options.
 
     Examples
     --------
@@ -131,15 +132,9 @@ def _source(provenance: dict[str, Any] | None) -> str:
     return ", ".join(itertools.takewhile(lambda argument: not argument.startswith("-"), arguments))
 
 
-def _gate_value(value: float | None) -> str:
-    if value is None:
-        return ""
-    return with_minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
-
-
-def _card(result: dict[str, Any]) -> list[tuple[str, str]]:
+def _log_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return name and text of each property of the log."""
-    card = result.get("card")
+    summary = result.get("card")
     facts = [
         ("steps", f"{result['steps']:,}"), ("episodes", f"{result['episodes']:,}"),
         ("discount γ", f"{result['gamma']:g}"), ("actions", ", ".join(result["actions"])),
@@ -147,17 +142,17 @@ def _card(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("propensities", result["propensities"]),
         ("fingerprint of the log", result.get("fingerprint", "not saved")),
     ]  # fmt: skip
-    if card is not None:
-        ends = f"{card['terminated']:,} terminated, {card['truncated']:,} truncated"
-        ends += f", {card['stops']:,} stop without a flag" * bool(card["stops"])
-        low, mean, high = (number(value, None) for value in card["reward"])
+    if summary is not None:
+        ends = f"{summary['terminated']:,} terminated, {summary['truncated']:,} truncated"
+        ends += f", {summary['stops']:,} stop without a flag" * bool(summary["stops"])
+        low, mean, high = (number(value, None) for value in summary["reward"])
         facts[2:2] = [
             ("ends of episodes", ends), ("reward", f"min {low}, mean {mean}, max {high}"),
         ]  # fmt: skip
-        if card["propensity"] is not None:
-            smallest, median = (number(value, None) for value in card["propensity"])
+        if summary["propensity"] is not None:
+            smallest, median = (number(value, None) for value in summary["propensity"])
             facts.append(("behavior_prob", f"min {smallest}, median {median}"))
-        ranges = zip(result.get("observations", ()), card["low"], card["high"], strict=False)
+        ranges = zip(result.get("observations", ()), summary["low"], summary["high"], strict=False)
         facts += [
             (name, f"{number(low, None)} to {number(high, None)}") for name, low, high in ranges
         ]

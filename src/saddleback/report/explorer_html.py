@@ -2,7 +2,7 @@
 
 The page holds small exact problems as tables. It computes A, b, M, the eigenvalues, the expected
 iteration and a sampled run itself; tests compare them with the library. Weights outside the span of
-the features that μ visits never move, so that the page works in an orthonormal basis of that span,
+the features that μ visits never move, so the page works in an orthonormal basis of that span,
 which keeps the non-zero eigenvalues, the errors and the norms.
 """
 
@@ -24,7 +24,7 @@ THETA0 = 1.0
 
 
 def problems() -> dict[str, tuple[str, str, Problem, tuple[int, int]]]:
-    """Problems by name: title, a sentence on each, and the two weights that are drawn."""
+    """Problems by name: title, description, problem, and the two weights that are drawn."""
     return {
         "two_state": (
             "Two states",

@@ -92,7 +92,7 @@ def _rows(name: str, result: Record, verdict: Record | None, table: list[Row]) -
 
 
 def _mark(notes: str) -> str:
-    """Return whether an estimate is the one that is used, or refused."""
+    """Return the mark of the main estimate, used or refused; empty for the others."""
     return next((mark for mark in (USED, NOT_USED) if mark in notes), "")
 
 

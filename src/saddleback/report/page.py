@@ -72,8 +72,8 @@ def page(template: str, scripts: tuple[str, ...], data: dict[str, Any], **contex
     from markupsafe import Markup
 
     vega, chart_credits = bundle()
-    own = "\n".join(_asset(name) for name in ("common.js", *scripts))
-    parts = (_asset("theme_init.js"), vega, f"(() => {{\n'use strict';\n{own}\n}})();")
+    page_code = "\n".join(_asset(name) for name in ("common.js", *scripts))
+    parts = (_asset("theme_init.js"), vega, f"(() => {{\n'use strict';\n{page_code}\n}})();")
     code = [_in_script(part) for part in parts]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, undefined=jinja2.StrictUndefined,
@@ -132,7 +132,7 @@ def _asset(name: str) -> str:
 
 
 def _in_script(code: str) -> str:
-    """Return code for a script element; what could end it occurs in string literals only."""
+    """Escape code for a script element; the escaped sequences occur only in string literals."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

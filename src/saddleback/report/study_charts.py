@@ -57,17 +57,17 @@ def _curves() -> Record:
 
 
 def _map() -> Record:
-    """Draw the end of each setting: dark is good; a diverged one is a cross without a colour."""
+    """Draw the final value of each setting: dark is good; a cross marks a setting that diverged."""
     x = {"field": "x", "type": "ordinal", "title": "α", "sort": None,
          "axis": {"labelAngle": 0, "labelOverlap": "greedy"}}  # fmt: skip
     y = {"field": "y", "type": "ordinal", "title": "β/α", "sort": None,
          "axis": {"labelOverlap": "greedy"}}  # fmt: skip
     is_selected = "datum.cell === selected"
     tooltip = [{"field": "rule"}, {"field": "x", "title": "α"},
-               {"field": "y", "title": "β/α"}, {"field": "label", "title": "at the end"},
+               {"field": "y", "title": "β/α"}, {"field": "label", "title": "final value"},
                {"field": "diverged", "title": "diverged runs"}]  # fmt: skip
     return chart(
-        "The metric at the end by step sizes; crosses mark settings that diverged", 230,
+        "Final value of the metric by step sizes; crosses mark settings that diverged", 230,
         params=[{"name": "selected", "value": -1}],
         data={"name": "cells", "values": []},
         encoding={"x": x, "y": y},

@@ -23,7 +23,7 @@ MAX_CHARACTERS = 2_200_000
 """Characters of curves that a page may hold."""
 
 PER_CELL, PER_BAND, PER_POINT = 10.8, 54, 9
-"""Characters of a point: in the curve of a setting, in a band, and of its number."""
+"""Characters per point: in the curve of a setting, in a band, and for the point itself."""
 
 METRICS = {
     "mspbe_common": "MSPBE of GES", "mse": "MSE", "error": "value error",
@@ -88,7 +88,7 @@ def study_page(study: StudyResults, name: str = "") -> str:
         zeta=any(name.startswith("ABQ") for name in names), schedule=_schedule(plan),
         settings=sum(result.diverged.size for result in study.rules),
         runs=_runs([len(result.runs) for result in study.rules]), manifest=manifest,
-        choices=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
+        definition=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
         seeds=", ".join(sorted(_seeds(plan))), stride=stride,
         key="(c, k), where c is the number of the problem" if "cases" in plan else "k",
         single=max(len(result.runs) for result in study.rules) == 1,
@@ -208,7 +208,7 @@ def median_curve(values: FloatArray) -> FloatArray:
 
 
 def best(result: RuleResults, metric: str, keep: IntArray) -> dict[str, Any] | None:
-    """Return the best setting by a metric: its end and its curve, with quartiles over runs."""
+    """Return the best setting by a metric: its final value and its curve, with quartiles."""
     index = result.best(metric)
     if index is None:
         return None
@@ -225,7 +225,7 @@ def best(result: RuleResults, metric: str, keep: IntArray) -> dict[str, Any] | N
 
 
 def packed(values: FloatArray) -> str:
-    """Return numbers as text, [point, α, ω step]."""
+    """Return an array [point, α, ω step] encoded in base64."""
     return base64.b64encode(values.astype("<f8").tobytes()).decode()
 
 

@@ -1,8 +1,9 @@
 """Results of a study as arrays: for each problem and rule, all settings, runs and points.
 
-A store holds long rows: rule, run, point, α, β, the update of divergence, and the metrics. Rows of
-a sweep name their problem; rows of the paper's experiments belong to a case, after which their
-shard is named. The manifest of the study gives its tasks and the properties of its rules.
+A store holds rows in long format: rule, run, point, α, β, the update of divergence, and the
+metrics. Rows of a sweep name their problem; rows of the paper's experiments belong to a case, which
+the name of their shard contains. The manifest of the study gives its tasks and the properties of
+its rules.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class RuleResults:
         return np.asarray(self.final(metric).mean(axis=0))
 
     def best(self, metric: str) -> tuple[int, int] | None:
-        """The setting with the smallest mean at the end, None if all diverged."""
+        """The setting with the smallest final mean, None if all diverged."""
         index = argmin_finite(self.mean_final(metric))
         return None if index is None else (index[0], index[1])
 
@@ -183,7 +184,7 @@ def study_progress(
     """Return the number of finished tasks, of all tasks, and the planned rules by problem.
 
     A sweep lists its tasks; a comparison of the paper has one for each run. Other studies do not
-    give the number of their tasks, so that all count as finished.
+    record the number of their tasks, so all count as finished.
     """
     if "cases" in study:
         plan = Study.from_dict(study)

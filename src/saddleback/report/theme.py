@@ -1,4 +1,4 @@
-"""The look of charts and pages: one palette, as variables of the page's style.
+"""Style of charts and pages: one palette, as CSS variables of the page.
 
 A chart names a variable instead of a colour, so that one chart serves both themes.
 """

@@ -40,7 +40,7 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
     if not propensity and needs_propensities(rule):
         raise InvalidParameter(
             f"{rule} needs the probabilities of the logged actions, and the log has none: add "
-            "behavior_prob, or estimate them, estimate_behaviour(log); or use a rule without "
+            "behavior_prob, or estimate them: estimate_behaviour(log); or use a rule without "
             "ratios, such as GES(0) or GTB."
         )
     simple = isinstance(rule.trace, (Importance, NoTrace))

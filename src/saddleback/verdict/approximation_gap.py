@@ -1,9 +1,9 @@
 """The gap: estimates of the bias of the TD fixed point, |V^π − fixed point|.
 
 unvisited   weights of features that are never active are 0; how far does V̂ move if they get the
-            value of the same feature with the other actions?
+            value of the same feature for the other actions?
 residual    with Q = φᵀθ̂, V^π − V̂ is the value of a problem whose rewards are the TD errors
-            δ_t(θ̂). It is solved in cells of the observation, which may resolve what features miss.
+            δ_t(θ̂). It is solved in cells of the observation, which may show what the features miss.
 trace       features that can represent V^π have the same fixed point for every λ: how far is the
             one of λ = 0?
 self-check  the same estimator gives V̂_μ for the logged policy, whose returns are known.
@@ -26,7 +26,7 @@ import numpy as np
 from saddleback._typing import FloatArray
 from saddleback.engine import BackwardMoments, LoggedStreamer, copies_of
 from saddleback.evaluation.fqe import ONE_STEP
-from saddleback.evaluation.lstd_solve import Range
+from saddleback.evaluation.lstd_solve import FeatureSpan
 from saddleback.evaluation.statistics import Statistics
 from saddleback.evaluation.statistics_pass import add_start, first_of_episodes
 from saddleback.log import Segment
@@ -34,7 +34,7 @@ from saddleback.rules import Rule
 from saddleback.verdict.partition import Cells
 
 RIDGE = 1e-4
-"""Ridge of the residual problem: a cell with few visits carries no information."""
+"""Ridge of the residual problem, so that cells with few visits have little effect."""
 
 
 @dataclass(frozen=True)
@@ -121,21 +121,21 @@ class ResidualProblem:
         self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
         self._sums = BackwardMoments(self._A, self._b, self._M)
 
-    def add(self, piece: Segment, pi: FloatArray, deltas: FloatArray) -> None:
-        """Add the next piece."""
-        stream = self._streamer(piece, pi, None, None)[0]._replace(reward=deltas)
-        block = np.zeros(len(piece), dtype=np.int64)
+    def add(self, segment: Segment, pi: FloatArray, deltas: FloatArray) -> None:
+        """Add the next segment."""
+        stream = self._streamer(segment, pi, None, None)[0]._replace(reward=deltas)
+        block = np.zeros(len(segment), dtype=np.int64)
         self._sums.add(
-            stream, piece.starts, first_of_episodes(piece, block), piece.continues_in_next
+            stream, segment.starts, first_of_episodes(segment, block), segment.continues_in_next
         )
-        first = piece.first_states
-        self._steps += len(piece)
+        first = segment.first_states
+        self._steps += len(segment)
         self._episodes += len(first)
-        active = self._cells.encode(piece.observations[first])
+        active = self._cells.encode(segment.observations[first])
         add_start(active, pi[first] @ self._copies, np.zeros(len(first), np.int64), self._starts)
 
     def value(self) -> float:
         """Return the value of the residual problem in the start states."""
-        span = Range(self._M / self._steps)
+        span = FeatureSpan(self._M / self._steps)
         eta = span.solve(self._A[0] / self._steps, self._b[0] / self._steps, RIDGE).theta
         return float(eta @ self._starts[0]) / self._episodes

@@ -57,17 +57,17 @@ class Baseline:
         return excess_over(self.self_check, self.self_check_error, 2.0)
 
     @classmethod
-    def of(cls, scores: EpisodeScores, cut: bool) -> Baseline:
+    def of(cls, scores: EpisodeScores, truncated: bool) -> Baseline:
         """Compare the observed returns with V̂_μ, episode by episode.
 
-        Where episodes were ``cut`` short, returns are unknown, and V̂_μ is the baseline.
+        If episodes were ``truncated``, their returns are unknown, and V̂_μ is the baseline.
         """
         returns = scores.first + scores.td_error_return
         mean = float(returns.mean())
         influence = returns - mean
         paired = student_interval(0.0, scores.influence - influence, 0.95, ESTIMAND, "paired")
         interval = student_interval(mean, influence, 0.95, "V^μ", "Student t")
-        if cut:
+        if truncated:
             influence = scores.influence
             interval = student_interval(
                 scores.value, influence, 0.95, "V^μ, bootstrapped", "sandwich"
@@ -79,27 +79,27 @@ class Baseline:
     def of_statistics(cls, sums: Statistics, rule: Rule, ridge: float) -> Baseline | None:
         """Compare by blocks of episodes; None if the logged policy has no known value."""
         ended, total, squares = sums.counts.returns.T
-        count, some = ended.sum(), sums.episodes > 0
-        own = None
+        count, occupied = ended.sum(), sums.episodes > 0
+        estimate = None
         if NAME in sums.setting.targets:
-            own = block_scores(sums, rule, NAME, ridge)
+            estimate = block_scores(sums, rule, NAME, ridge)
         spread = 0.0
         if count > 1:
             mean = float(total.sum() / count)
             square = float(squares.sum() - count * mean * mean) / (count - 1)
             spread = _spread(float(np.sqrt(max(0.0, square))), mean)
         if count < sums.episodes.sum():  # some episodes were truncated: V̂_μ is the baseline
-            if own is None:
+            if estimate is None:
                 return None
-            interval = student_interval(*own, 0.95, "V^μ, bootstrapped", "blocks of episodes")
+            interval = student_interval(*estimate, 0.95, "V^μ, bootstrapped", "blocks of episodes")
             spread = spread or interval.error * float(np.sqrt(sums.episodes.sum()))
-            return cls(interval, own[1], spread, own[0])
-        influence = (total - ended * mean)[some] * int(some.sum()) / count
+            return cls(interval, estimate[1], spread, estimate[0])
+        influence = (total - ended * mean)[occupied] * int(occupied.sum()) / count
         interval = student_interval(mean, influence, 0.95, "V^μ", "blocks of episodes")
-        if own is None:
+        if estimate is None:
             return cls(interval, influence, spread)
-        paired = student_interval(0.0, own[1] - influence, 0.95, ESTIMAND, "paired")
-        return cls(interval, influence, spread, own[0], own[0] - mean, paired.error)
+        paired = student_interval(0.0, estimate[1] - influence, 0.95, ESTIMAND, "paired")
+        return cls(interval, influence, spread, estimate[0], estimate[0] - mean, paired.error)
 
     def improvement(
         self, value: float, influence: FloatArray, gap: float, lower_is_better: bool
@@ -107,8 +107,8 @@ class Baseline:
         """Compare another policy with the baseline, paired by episodes or blocks."""
         difference = value - self.interval.value
         paired = student_interval(difference, influence - self.influence, 0.95, ESTIMAND, "paired")
-        own = (self.interval.value, self.interval.low, self.interval.high)
-        return Improvement.of(own, paired, gap, lower_is_better)
+        baseline = (self.interval.value, self.interval.low, self.interval.high)
+        return Improvement.of(baseline, paired, gap, lower_is_better)
 
 
 def excess_over(x: float, error: float, times: float) -> float:

@@ -28,11 +28,11 @@ MIN_ROWS = 10.0
 ROUNDING = 1e-6
 """Share of φ outside the span that is attributed to rounding."""
 
-SMALLEST = 0.005
+MIN_REGION_SHARE = 0.005
 """Smallest share of π's probability for a region to be named."""
 
 MAX_COLUMNS = 12
-"""Largest number of columns with coverage by part: those with the worst covered parts."""
+"""Largest number of columns with coverage by part: those with the least covered parts."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _parts(
     columns: list[Column],
     taken: list[FloatArray],
 ) -> tuple[ColumnCoverage, ...]:
-    """Return coverage along columns; of many columns those with the worst covered parts."""
+    """Return coverage along columns; of many columns those with the least covered parts."""
     by_column: list[tuple[float, list[ColumnCoverage]]] = []
     for k, column in enumerate(columns):
         where, size = column.find(observations[:, k]), len(column.edges) + 1
@@ -197,7 +197,7 @@ def _weakest(
         for above in (None, True, False):
             m, w, n = (_tails(table, above) for table in (mass, thin, taken[k]))
             with np.errstate(divide="ignore", invalid="ignore"):
-                score = np.where(m >= SMALLEST * total, w / m, -np.inf)
+                score = np.where(m >= MIN_REGION_SHARE * total, w / m, -np.inf)
             if above is not None:  # a tail must exclude something; it is preferred as shorter
                 score[0 if above else -1] = -np.inf
                 score *= 1.0001

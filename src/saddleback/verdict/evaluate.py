@@ -104,7 +104,7 @@ def evaluate(
     ridge
         Ridge η of the closed form.
     path
-        Whether to compute the closed form along λ and along the ridge.
+        Whether to compute the closed form for a range of λ and of ridges.
     passes, learner
         Passes over the log and rule of "streamed"; GES(0) if not given.
     draws
@@ -151,9 +151,9 @@ def evaluate(
     reading = part_of(progress, 0.0, READING, "reading")
     if log.rows <= CACHED_ROWS:
         log = log.cached([table for policy in named for table in policy.tables], reading)
-    card = log.summary(gamma, reading)
-    raise_errors(card.findings)
-    features = as_features(features, log, card, low, high)
+    summary = log.summary(gamma, reading)
+    raise_errors(summary.findings)
+    features = as_features(features, log, summary, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:
         if selected != ("svrg",) or path:
             raise InvalidParameter(
@@ -162,7 +162,7 @@ def evaluate(
             )
         return _without_matrices(
             log, named, features, gamma, chosen, ridge, shared, allow_uncovered, lower_is_better,
-            card, part_of(progress, READING, 1.0, "evaluating"),
+            summary, part_of(progress, READING, 1.0, "evaluating"),
         )  # fmt: skip
     others = lambda_path_rules(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
@@ -196,7 +196,7 @@ def evaluate(
         weighted = _weighted_episodes(
             log, named, sums, selected, features, gamma, allow_uncovered, phases
         )
-        robust = {episodes.target: episodes for episodes in weighted if episodes.robust}
+        robust = {episodes.target: episodes for episodes in weighted if episodes.has_q}
         diagnoses, logged = diagnose(
             log, sums, named, behaviour, sample, features=features, rule=chosen, ridge=ridge,
             robust=robust, spectra=spectra, lower_is_better=lower_is_better,
@@ -231,7 +231,7 @@ def evaluate(
     findings = tuple(sums.warnings(chosen))
     return Evaluation(
         sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps, tails,
-        lower_is_better, card,
+        lower_is_better, summary,
     )  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def discount(log: Log, gamma: float | None) -> float:
     """Return the given discount, or the one in the log's metadata."""
     chosen = log.metadata.get("gamma") if gamma is None else gamma
     if chosen is None:
-        raise InvalidParameter("no discount in the log's metadata: give one, gamma=0.99.")
+        raise InvalidParameter("no discount in the log's metadata: pass one, gamma=0.99.")
     return _validate.unit("evaluate", "gamma", chosen)
 
 
@@ -266,7 +266,7 @@ def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, 
         if method in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST) and not log.propensity:
             raise InvalidParameter(
                 f"method {method!r} needs propensities, and the log has none: add behavior_prob, "
-                "or estimate them, estimate_behaviour(log). The closed form with GES(0) or GTB "
+                "or estimate them: estimate_behaviour(log). The closed form with GES(0) or GTB "
                 "needs no propensities."
             )
         if method in ("fqe", *DOUBLY_ROBUST) and rule.values == "state":
@@ -312,7 +312,7 @@ def _without_matrices(
     shared: bool,
     allow_uncovered: bool,
     lower_is_better: bool,
-    card: LogSummary,
+    summary: LogSummary,
     progress: Progress | None,
 ) -> Evaluation:
     """Evaluate with SVRG alone, with too many features for matrices."""
@@ -333,16 +333,16 @@ def _without_matrices(
     )
     return Evaluation(
         svrg.statistics_, rule, (estimate,), {}, (*svrg.findings_, no_verdict),
-        lower_is_better=lower_is_better, card=card,
+        lower_is_better=lower_is_better, log_summary=summary,
     )  # fmt: skip
 
 
 def _svrg(svrg: SVRG, log: Log, sums: Statistics, name: str, progress: Progress | None) -> Estimate:
     svrg.fit(log, progress)
-    exact = sums.solve(svrg.chosen, name, svrg.ridge).theta
+    exact = sums.solve(svrg.effective_rule, name, svrg.ridge).theta
     gap = prediction_distance(np.asarray(svrg.theta_), exact, sums.M)
     note = f"{svrg.outcome_}; {gap:.1%} from LSTD after {len(svrg.residuals_) - 1} epochs"
-    return Estimate(name, f"SVRG, {svrg.chosen}", svrg.value(), note)
+    return Estimate(name, f"SVRG, {svrg.effective_rule}", svrg.value(), note)
 
 
 def _streamed(learner: Streamed, log: Log, name: str, progress: Progress | None) -> Estimate:
@@ -354,4 +354,4 @@ def _streamed(learner: Streamed, log: Log, name: str, progress: Progress | None)
     )
     if learner.outcome_ != "ok":
         note = f"{learner.outcome_} {note}"
-    return Estimate(name, str(learner.chosen), learner.value(), note)
+    return Estimate(name, str(learner.effective_rule), learner.value(), note)

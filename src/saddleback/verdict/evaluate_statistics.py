@@ -42,7 +42,7 @@ def closed_forms(
     path: bool,
     progress: Progress | None = None,
 ) -> tuple[list[Estimate], Paths]:
-    """Return the closed form for each target, and its paths on request."""
+    """Return the closed form for each target, and its paths over λ and ridge on request."""
     available = sums.setting.rules
     rules = {lam: other for lam, other in lambda_path_rules(rule).items() if other in available}
     label = f"LSTD, {rule.display_name}" + (f", ridge {ridge:g}" if ridge else "")
@@ -86,7 +86,8 @@ def evaluate_statistics(
     ridge
         η.
     path
-        Whether to compute the value along λ, for the rules in the statistics, and along the ridge.
+        Whether to compute the value for a range of λ, as far as the statistics include those rules,
+        and of ridges.
     draws, lower_is_better, threads
         As for `evaluate`.
 

@@ -64,18 +64,18 @@ def diagnose(
     action_counts = ActionCounts(K, columns)
     residuals = [ResidualProblem(cells, K, setting.gamma) for _ in policies]
 
-    def add(piece: Segment, k: int, pi: FloatArray, deltas: FloatArray) -> None:
+    def add(segment: Segment, k: int, pi: FloatArray, deltas: FloatArray) -> None:
         if k == len(policies):
-            action_counts.add(piece)
+            action_counts.add(segment)
             return
-        states = piece.observations[piece.states]
-        policy_counts[k].add(piece, pi, cells.find(states))
-        samples[k].add(states, pi[piece.states])
+        states = segment.observations[segment.states]
+        policy_counts[k].add(segment, pi, cells.find(states))
+        samples[k].add(states, pi[segment.states])
         if setting.values == "action":
-            residuals[k].add(piece, pi, deltas)
+            residuals[k].add(segment, pi, deltas)
 
     all_scores = score_episodes(
-        log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, on_piece=add,
+        log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, on_segment=add,
         progress=part_of(progress, 0.0, 0.5),
     )  # fmt: skip
     logged = Baseline.of(all_scores[-1], bool(sums.counts.truncated_weight[0]))

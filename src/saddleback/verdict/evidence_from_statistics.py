@@ -18,25 +18,25 @@ from saddleback.rules import Importance, Rule
 from saddleback.verdict.approximation_gap import Gap, gap_allowance, trace_gap, unvisited_gap
 from saddleback.verdict.baseline import Baseline
 from saddleback.verdict.calibration import calibration, uncovered
-from saddleback.verdict.coverage import MIN_ROWS, SMALLEST, Coverage
+from saddleback.verdict.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.verdict.evidence import Evidence
 from saddleback.verdict.policy_summary import PolicySummary
 from saddleback.verdict.spectrum import Spectrum, spectrum
 from saddleback.verdict.verdict import Verdict
 
-NEARBY = (1e-6, 1e-5, 1e-4)
-"""Ridges to which the value should be insensitive."""
+SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
+"""Ridges to which the value should not be sensitive."""
 
 ROUNDING = 1e-9
 """Share of the range of values that is attributed to rounding."""
 
-DRAWS, LARGEST = 20, 1000
-"""Default number of resamples, and the number of features up to which they are drawn."""
+DRAWS, MAX_RESAMPLED_FEATURES = 20, 1000
+"""Default number of resamples, and the largest number of features with resamples by default."""
 
 NOTES = {
     "SUPPORT": "the log has no propensities",
     "PROPENSITIES": "the log has no propensities",
-    "CEILING": "the rule has no importance trace, or the log has no propensities: no ceiling",
+    "CEILING": "the rule has no importance trace, or the log has no propensities",
     "STABILITY": "skipped: too few blocks of episodes, or too many features (--bootstrap 20)",
 }
 """Why a check is not applicable."""
@@ -120,7 +120,7 @@ def start_spectra(
 
 def resample_count(active: int, draws: int | None) -> int:
     """Return the number of block resamples for a number of active features."""
-    return draws if draws is not None else DRAWS if active <= LARGEST else 0
+    return draws if draws is not None else DRAWS if active <= MAX_RESAMPLED_FEATURES else 0
 
 
 def shared_evidence(
@@ -132,7 +132,7 @@ def shared_evidence(
     spectra: PendingSpectra,
     policy_counts: PolicyCounts,
 ) -> tuple[Spectrum | None, dict[str, Any]]:
-    """Return the spectrum, and the evidence that statistics provide, with or without cells."""
+    """Return the spectrum, and the evidence that does not need the log."""
     cloud = spectra[target]() if target in spectra else None
     episodes = int(sums.episodes.sum())
     steps = int(sums.steps.sum())
@@ -200,7 +200,7 @@ def judge_statistics(
         improvement = None
         if logged is not None:
             improvement = logged.improvement(value, influence, gap.value, lower_is_better)
-        thin = np.where(mass > SMALLEST * total / len(mass), sums.counts.visits, np.inf)
+        thin = np.where(mass > MIN_REGION_SHARE * total / len(mass), sums.counts.visits, np.inf)
         rarest = int(np.argmin(thin))
         weakest = f"feature {rarest}, active on {sums.counts.visits[rarest]:,.0f} steps"
         verdict = Verdict.of(
@@ -224,7 +224,7 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
 def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float:
     """Return the largest change of V̂ over small ridges and λ = 0."""
     start = sums.start(target)
-    values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in NEARBY]
+    values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in SMALL_RIDGES]
     changes = [abs(other - value) for other in values]
     return max(*changes, trace_gap(sums, rule, target, value, ridge) or 0.0)
 

@@ -1,7 +1,7 @@
 """The checks behind a verdict, and the thresholds that make an estimate doubtful or refused.
 
 Each compares one number with two thresholds. The thresholds are judgements, validated on
-situations whose true value is known (``make verdicts``); docs/trust.md has the table.
+situations whose true value is known (``make verdicts``); docs/reference/checks.md lists them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Gate:
     level
         "usable", "doubtful", "refused" or "not checked".
     sentence
-        The finding, in plain English.
+        The finding, as a sentence.
     value, doubtful, refused
         The number and its thresholds; ``refused`` is None for a check that never refuses.
     good
@@ -47,7 +47,7 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether the check raises no objection."""
+        """Whether the check did not fail: it passed, or was not applicable."""
         return self.level in (USABLE, UNKNOWN)
 
 
@@ -103,7 +103,7 @@ def _relative(x: float | None, error: float | None, spread: float) -> float | No
     if x is None:
         return None
     excess = abs(x) - 2.0 * (error or 0.0)
-    if excess <= 0:  # false for NaN, which passes no check
+    if excess <= 0:  # false for NaN, which fails every check
         return 0.0
     return excess / spread if not spread <= 0 else float("inf")
 
@@ -158,7 +158,7 @@ CHECKS = (
     ),
     Check(
         "SOLUTION", lambda e: float(e.unique), 1.0, None,
-        "the linear equations were solved", "the solution is not unique", "large",
+        "the linear system was solved", "its solution is not unique", "large",
     ),
     Check(
         "STABILITY", lambda e: e.stable, 0.975, None,
@@ -184,13 +184,13 @@ CHECKS = (
     ),
     Check(
         "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,
-        "sensitivity to λ and ridge: {short} SD of the return",
+        "the estimate varies by {short} SD of the return with λ and ridge",
         "the result depends on the choice of λ or ridge",
     ),
     Check(
         "ENDS", lambda e: e.limit_share, 0.05, None,
         "{value:.1%} of episodes end exactly at the maximum length, {e.limit:,}",
-        "a time limit logged as terminated? Then the estimate is for shorter episodes",
+        "if a time limit was logged as termination, the estimate is for shorter episodes",
     ),
     Check(
         "HORIZON", lambda e: e.truncated_weight, 0.5, 0.9,

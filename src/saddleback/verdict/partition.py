@@ -191,7 +191,7 @@ class Column:
 def sample_states(log: Log) -> tuple[FloatArray, FloatArray]:
     """Return states spaced evenly over the rows, [n, d], and counts of the actions taken, [K]."""
     sample, taken = StridedSample(), np.zeros(log.n_actions)
-    for piece in log.segments():
-        sample.add(piece.rows.observations)
-        taken += np.bincount(piece.rows.actions, minlength=log.n_actions)
+    for segment in log.segments():
+        sample.add(segment.rows.observations)
+        taken += np.bincount(segment.rows.actions, minlength=log.n_actions)
     return sample.rows[0], taken

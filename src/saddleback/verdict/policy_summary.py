@@ -45,11 +45,11 @@ class ActionCounts:
         self._columns = columns
         self.taken = [np.zeros((len(column.edges) + 1, n_actions)) for column in columns]
 
-    def add(self, piece: Segment) -> None:
-        """Add the next piece."""
-        states = piece.observations[piece.states]
+    def add(self, segment: Segment) -> None:
+        """Add the next segment."""
+        states = segment.observations[segment.states]
         K = self.taken[0].shape[1] if self.taken else 1
         for k, column in enumerate(self._columns):
-            at = column.find(states[:, k]) * K + piece.actions
+            at = column.find(states[:, k]) * K + segment.actions
             added = np.bincount(at, minlength=self.taken[k].size)
             self.taken[k] += added.reshape(self.taken[k].shape)

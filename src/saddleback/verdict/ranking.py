@@ -237,7 +237,7 @@ class Ranking(Tabular):
         --------
         >>> candidate = Candidate("new", "usable", "", value=1.2, difference=0.2, bound=0.1)
         >>> print(Ranking(1.0, "logged policy", 0.05, False, (candidate,)).plot().get_xlabel())
-        difference to the logged policy, 1 (higher is better)
+        difference from the logged policy (value 1); higher is better
         """
         from saddleback.plots.summary_plots import ranking  # imports matplotlib
 

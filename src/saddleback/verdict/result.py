@@ -48,7 +48,7 @@ class Evaluation(Tabular):
     estimates
         All estimates; the first of each target is the main one.
     paths
-        For each target the value along λ and along the ridge, if requested.
+        For each target the value for a range of λ and of ridges, if requested.
     findings
         Warnings.
     logged
@@ -62,7 +62,7 @@ class Evaluation(Tabular):
         For each target the tail of the episode weights: sizes, and the fraction at least as large.
     lower_is_better
         Whether rewards are costs.
-    card
+    log_summary
         Summary of the log; None for statistics.
 
     Examples
@@ -88,7 +88,7 @@ class Evaluation(Tabular):
     ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
     tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
-    card: LogSummary | None = None
+    log_summary: LogSummary | None = None
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -154,7 +154,7 @@ class Evaluation(Tabular):
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data for JSON; numbers that are not finite become None."""
         sums = self.statistics
-        checked = () if self.card is None else self.card.findings
+        checked = () if self.log_summary is None else self.log_summary.findings
         plain: dict[str, Any] = {
             "kind": "saddleback evaluation",
             "schema": 1,
@@ -177,14 +177,14 @@ class Evaluation(Tabular):
             "paths": self.paths,
             "warnings": list(dict.fromkeys(map(str, (*checked, *self.findings)))),
         }
-        if self.card is not None:
-            plain["card"] = self.card.as_dict()
+        if self.log_summary is not None:
+            plain["card"] = self.log_summary.as_dict()
         if self.logged is not None:
-            own = self.logged
+            logged, interval = self.logged, self.logged.interval
             plain["logged"] = {
-                "value": own.interval.value, "low": own.interval.low, "high": own.interval.high,
-                "estimand": own.interval.estimand, "estimate": own.estimate,
-                "self_check": own.self_check, "self_check_error": own.self_check_error,
+                "value": interval.value, "low": interval.low, "high": interval.high,
+                "estimand": interval.estimand, "estimate": logged.estimate,
+                "self_check": logged.self_check, "self_check_error": logged.self_check_error,
             }  # fmt: skip
         plain["verdicts"] = [diagnosis.as_dict() for diagnosis in self.diagnoses]
         for name, steps in self.ess_by_step.items():

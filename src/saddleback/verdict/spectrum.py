@@ -2,9 +2,9 @@
 
 The off-line update θ ← θ + α(Âθ + b̂) converges for small α iff all eigenvalues of Â, on the span of
 the active features, have negative real part. Blocks of episodes are resampled, and the spectrum is
-computed for each draw: the cloud. (A draw without a feature has the eigenvalue 0 for it, which does
-not count.) With many draws V̂ is solved for each, with a small ridge that makes it unique; otherwise
-it is computed from the influence of the blocks, to first order.
+computed for each draw: the cloud. (A feature that is absent from a draw has the eigenvalue 0, which
+does not count.) With many draws V̂ is solved for each, with a small ridge that makes it unique;
+otherwise it is computed from the influence of the blocks, to first order.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def spectrum(
         for weight in chunk:
             A = np.tensordot(weight, blocks.result(), axes=1)
             drawn = value + float(weight[some] @ scores) / len(some)
-            if draws >= MANY:
+            if draws >= MIN_SOLVED_DRAWS:
                 theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
                 start = weight @ sums.starts[t][:, at] / float(weight @ sums.episodes)
                 drawn = float(theta @ start)
@@ -149,7 +149,7 @@ def spectrum(
     return wait
 
 
-MANY = 100
+MIN_SOLVED_DRAWS = 100
 """Number of draws from which V̂ is solved for each, and their quantiles are shown."""
 
 DRAWS_PER_JOB = 10

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from saddleback.evaluation.weight_diagnostics import k_hat_threshold
 from saddleback.verdict.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 from saddleback.verdict.number_format import MINUS, bracket, decimals, distinct, number, short, span
-from saddleback.verdict.spectrum import MANY
+from saddleback.verdict.spectrum import MIN_SOLVED_DRAWS
 
 WIDTH = 79
 MARKS = {USABLE: "ok", DOUBTFUL: "doubt", REFUSED: "NO", UNKNOWN: "-"}
@@ -87,7 +87,7 @@ def baseline_line(plain: dict[str, Any]) -> str:
     if logged is None:
         return ""
     places = decimals(logged)
-    how = "" if logged["estimand"] == "V^μ" else ", truncated episodes bootstrapped"
+    how = "" if logged["estimand"] == "V^μ" else ", bootstrapped at truncation"
     reach = span(logged["low"], logged["high"], places)
     return f"{number(logged['value'], places)} (95% CI {reach}{how})."
 
@@ -174,7 +174,9 @@ def verbose_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
 
 def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iterator[str]:
     """Yield details: the parts of the bias, the weights, the features."""
-    parts = [f"{name} {short(part)}" for name, part in verdict["gap_parts"].items()]
+    parts = [
+        f"{name} {short(part)}" for name, part in verdict["gap_parts"].items() if part is not None
+    ]
     text = ", ".join(parts).replace("_", "-")
     yield from wrap("  estimated bias, the largest of: ", text, "    ", width)
     weighted = [e for e in plain["estimates"] if e["ess"] is not None]
@@ -190,7 +192,8 @@ def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iter
         at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
         text = ", ".join(f"{steps[k]:,.0f} at step {k + 1}" for k in at)
         yield from wrap("  ESS by step: ", text, "    ", width)
-    text = f"rank {verdict['rank']:,} of {plain['p']:,}, condition {short(verdict['condition'])}"
+    text = f"rank {verdict['rank']:,} of {plain['p']:,}, "
+    text += f"condition number {short(verdict['condition'])}"
     yield from wrap("  features: ", text, "    ", width)
 
 
@@ -208,7 +211,7 @@ def rows(
     table: list[Row] = []
     if logged is not None:
         digits, places = places[0], places[1:]
-        note = "truncation bootstrapped"
+        note = "bootstrapped at truncation"
         if logged["estimand"] == "V^μ":
             note = "observed"
             if logged["estimate"] is not None:
@@ -235,7 +238,7 @@ def rows(
     return table, notes
 
 
-NOTES = 20
+MIN_NOTES_WIDTH = 20
 """Smallest width of the column of notes."""
 
 HEADINGS = ("estimator", "value", "95% CI", "estimand and notes")
@@ -256,7 +259,7 @@ def _table(
     for k, row in enumerate(table):
         name = f"  {row[0]}" if k else first
         cells = f"{name:<{widths[0] + 2}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}"
-        if width - start >= NOTES:
+        if width - start >= MIN_NOTES_WIDTH:
             yield from wrap("", f"{cells}  {row[3]}".rstrip(), " " * start, width)
         elif k == 0 or len(cells.rstrip()) <= width:  # no room for a column: notes go below
             yield from wrap("", cells.rstrip(), " " * 8, width) if first or k else ()
@@ -281,7 +284,7 @@ def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> 
     if cloud is not None:
         parts.append(f"Â {cloud['outcome']} ({cloud['stable']}/{cloud['draws']} resamples)")
     yield from wrap("  ", " | ".join(parts), "    ", width)
-    if cloud is not None and cloud["draws"] >= MANY:
+    if cloud is not None and cloud["draws"] >= MIN_SOLVED_DRAWS:
         low, high = cloud["bootstrap"]
         reach = span(low, high, decimals(verdict))
         text = f"bootstrap 95% CI {reach} of the fixed point, {cloud['draws']} block resamples"
@@ -313,7 +316,7 @@ def describe_policy(policy: dict[str, Any]) -> str:
 def _paths(plain: dict[str, Any], target: str, width: int) -> Iterator[str]:
     for kind, points in plain["paths"].get(target, {}).items():
         line = "   ".join(f"{at:g}: {number(value, None)}" for at, value in points)
-        yield from wrap(f"  along {kind}   ", line, "    ", width)
+        yield from wrap(f"  value by {'λ' if kind == 'lambda' else kind}   ", line, "    ", width)
 
 
 def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
@@ -329,7 +332,7 @@ def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def shortened(text: str) -> str:
-    """Return a text with numbers of at most three decimals."""
+    """Return text with its numbers cut to at most three decimals."""
     return re.sub(r"(\d\.\d{3})\d+", r"\1", text)
 
 
@@ -346,8 +349,21 @@ def limits(gate: dict[str, Any]) -> str:
     return ", ".join(f"{level} {side} {limit:g}" for level, limit in both if limit is not None)
 
 
+def gate_value(value: float | None) -> str:
+    """Format the value of a check; empty if it was not applicable.
+
+    Examples
+    --------
+    >>> gate_value(2000.0), gate_value(0.01234)
+    ('2,000', '0.0123')
+    """
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
 def _thresholds(gate: dict[str, Any]) -> str:
-    return "." if gate["value"] is None else f". [{gate['value']:.3g}; {limits(gate)}]"
+    return "." if gate["value"] is None else f". [{gate_value(gate['value'])}; {limits(gate)}]"
 
 
 def wrap(head: str, text: str, indent: str = "  ", width: int = WIDTH) -> list[str]:

@@ -89,7 +89,7 @@ class Verdict:
     gates
         Results of all checks.
     reason
-        Why the estimate is or is not usable, in plain English.
+        Why the estimate is usable, doubtful or refused, as a sentence.
     weakest
         Where the target's decisions have the least data.
     improvement

@@ -1,4 +1,4 @@
-// The explorer: read the controls, compute, show. The numbers of what is shown are in `state`.
+// The explorer: read the controls, compute, show. `state` holds the numbers that are shown.
 const SLIDER_NAMES = ["gamma", "x", "y", "lam", "alpha", "beta"];
 const LIST_NAMES = ["problem", "one", "two", "steps"];
 const LOGARITHMIC = ["alpha", "beta"];

@@ -15,7 +15,7 @@ function showCard(place) {
   byId(`sampled-${place}`).hidden = !state.sampled;
 }
 
-// The rightmost eigenvalue of A, what it means without ω, and the part that ω plays.
+// The rightmost eigenvalue of A, its meaning without ω, and the effect of ω.
 function offlineText({ spectrum, offline, radius, limit, form }) {
   const lead = spectrum[0][0],
     sign = lead < 0 ? "" : "+",

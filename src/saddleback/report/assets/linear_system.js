@@ -90,7 +90,7 @@ function mixedFeatures({ features, acting, actions, values }, y) {
   );
 }
 
-// A problem with behaviour policy (1 − x)π + xμ and mixed features, in a basis of what μ visits.
+// A problem with behaviour policy (1 − x)π + xμ and mixed features, in a basis of the features μ visits.
 function interpolate(problem, x, y) {
   const { actions, pi, values } = problem,
     mu = problem.mu.map((m, i) => (1 - x) * pi[i] + x * m),

@@ -1,7 +1,7 @@
 // One sampled run: experience of μ drawn with a seed, and the on-line update of a rule on it.
 
 // Uniform numbers in [0, 1) from a seed: xorshift with 128 bits of state (Marsaglia, 2003).
-function generatorOfUniforms(seed) {
+function uniformGenerator(seed) {
   let [x, y, z, w] = [seed >>> 0, 0x9e3779b9, 0x243f6a88, 0xb7e15162];
   const next = () => {
     const t = x ^ (x << 11);
@@ -26,7 +26,7 @@ function drawIndex(distribution, u) {
 // Steps (S, A, R, S', A') with the discount of each, as the library's Experience.
 function sampleExperience(problem, gamma, steps, seed) {
   const { actions, mu, P, ends, rewards, start } = problem,
-    uniform = generatorOfUniforms(seed),
+    uniform = uniformGenerator(seed),
     act = (s) => drawIndex(mu.slice(s * actions, (s + 1) * actions), uniform()),
     experience = [];
   let s = drawIndex(start, uniform()),

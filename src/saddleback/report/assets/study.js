@@ -187,7 +187,7 @@ async function drawDistribution() {
     low = logFloor(ends) / 1.2,
     high = Math.max(
       100 * (ends[Math.floor(0.9 * (ends.length - 1))] ?? 1),
-      ...lowest.map((row) => 2 * (row?.value ?? 0)), // no rule is missing
+      ...lowest.map((row) => 2 * (row?.value ?? 0)), // every rule is visible
     );
   const within = tables.distribution
     .filter((row) => row.value <= high)
