@@ -51,7 +51,7 @@ def write(
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise InvalidParameter(
-            f"cannot write {path}: {error.strerror}. Choose another place, or make room."
+            f"cannot write {path}: {error.strerror}. Choose another path, or free some space."
         ) from None
 
 
@@ -109,7 +109,7 @@ def read(
             raise InvalidParameter(f"its schema is {version!r}")
         if version == schema:
             if digest != recorded:
-                raise InvalidParameter("its content is not what was written")
+                raise InvalidParameter("its content does not match its digest")
             return build(arrays, metadata)
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
@@ -118,9 +118,9 @@ def read(
         raise InvalidParameter(
             f"{path} is not {what} saved by saddleback, or is damaged{reason}."
         ) from None
-    by, fix = ("a newer", "Update it: pip install --upgrade saddleback.")
+    by, fix = ("a newer", "Update: pip install --upgrade saddleback.")
     if version < schema:
-        by, fix = ("an older", "Make the file again.")
+        by, fix = ("an older", "Create the file again.")
     raise InvalidParameter(
-        f"{path} has schema {version}, written by {by} saddleback; this one reads {schema}. {fix}"
+        f"{path} has schema {version}, written by {by} saddleback; this version reads {schema}. {fix}"
     )

@@ -118,7 +118,7 @@ def _memory() -> float:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A computation that several tasks depend on, and its split_progress cost."""
+    """A computation that several tasks depend on, and its planned cost."""
 
     work: Callable[[], object]
     size: int
@@ -183,7 +183,7 @@ COMPUTED = 0.85
 
 
 def planned_seconds(name: str, options: Options) -> float:
-    """Return the split_progress time of an experiment with these options."""
+    """Return the planned time of an experiment with these options."""
     seconds = SECONDS[name]
     if options.runs is not None and name not in ("stability", "theorem1", "reproduction"):
         seconds *= options.runs / (5 if name == "mountain-car" else 10)

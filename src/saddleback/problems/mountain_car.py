@@ -140,7 +140,7 @@ def _drive(
     discounts: FloatArray,
     starts: BoolArray,
 ) -> None:
-    """Follow the policy from ``state`` = (x, v, action, is it a start), filling the columns."""
+    """Follow the policy from ``state`` = (x, v, action, starts an episode), filling the columns."""
     x, v, a, first = state[0], state[1], int(state[2]), state[3]
     for t in range(len(uniforms)):
         observations[t, 0], observations[t, 1] = x, v
