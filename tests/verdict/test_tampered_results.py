@@ -205,7 +205,7 @@ def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda c: c | {"steps": c["steps"][:-1]}, "damaged: its content does not match its digest."),
+        (lambda c: c | {"steps": c["steps"][:-1]}, "its content does not match its digest."),
         (lambda c: {**c, "words": np.array('{"schema": 4}')}, "written by an older saddleback"),
         (lambda c: {**c, "words": np.array('{"schema": 6}')}, "written by a newer saddleback"),
         (lambda c: {"active": np.array([{}], dtype=object)}, "or is damaged."),

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled, part
+from saddleback._jit import compiled, subroutine
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, InvalidShape, UndefinedRatio
 from saddleback.problem import Problem
@@ -182,7 +182,7 @@ def _cumulative(probabilities: FloatArray) -> FloatArray:
     return np.ascontiguousarray(sums / sums[..., -1:])
 
 
-@part
+@subroutine
 def _draw(cumulative: FloatArray, u: float) -> int:
     """Index of the interval of ``cumulative`` that contains u."""
     k = 0

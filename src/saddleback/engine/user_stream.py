@@ -23,7 +23,7 @@ from saddleback.rules import Rule
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stream:
-    """T steps of experience as the numbers that a rule uses; a source for `learn` and `System.estimate`.
+    """T steps of experience, as numbers for one rule; a source for `learn` and `System.estimate`.
 
     Attributes
     ----------

@@ -202,9 +202,9 @@ class LogSummary(Tabular):
         >>> right.get_title()
         'Ends of 5 episodes'
         """
-        from saddleback.plots.summary_plots import card  # loads matplotlib
+        from saddleback.plots.summary_plots import log_summary  # loads matplotlib
 
-        return card(self)
+        return log_summary(self)
 
     def _actions(self) -> list[tuple[str, str, str]]:
         counts = zip(self.actions, self.taken, strict=True)

@@ -25,7 +25,7 @@ TRUST = {"usable": ("blue", "o"), "doubtful": ("orange", "s"), "refused": ("blac
 """Colour and marker of candidates by their verdict."""
 
 
-def card(summary: LogSummary) -> npt.NDArray[np.object_]:
+def log_summary(summary: LogSummary) -> npt.NDArray[np.object_]:
     """Draw the share of each action, and how episodes end."""
     shown = min(len(summary.actions), MAX_ROWS)
     with centred_titles():
@@ -94,9 +94,9 @@ def ranking(result: Ranking, ax: Axes | None) -> Axes:
         if count > 1:
             bound = f"simultaneous {level} {side} bounds of {count} candidates"
         rest = f" (first {len(shown)} shown)" if len(shown) < count else ""
-        of = "the logged policy" if result.of == "logged policy" else "the baseline"
+        reference = "the logged policy" if result.of == "logged policy" else "the baseline"
         ax.set(
-            xlabel=f"difference from {of} (value {result.baseline:.4g}); {better} is better",
+            xlabel=f"difference from {reference} (value {result.baseline:.4g}); {better} is better",
             title=f"Estimates and {bound}{rest}" if count > 1 else f"Estimate and {bound}",
         )
     return ax

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled, part
+from saddleback._jit import compiled, subroutine
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import Simulation, Trajectory
 from saddleback.features import Features, Tiles
@@ -112,7 +112,7 @@ class MountainCar:
         return trajectory
 
 
-@part
+@subroutine
 def move(x: float, v: float, action: int) -> tuple[float, float]:
     """One step of the dynamics: (position, velocity) after an action."""
     v += (action - 1) * FORCE + math.cos(3 * x) * (-GRAVITY)
