@@ -72,15 +72,15 @@ def costs(kind, rng):
     return turned(build_situation(kind, True, setup, rng))
 
 
-def turned(found: Situation) -> Situation:
+def turned(situation: Situation) -> Situation:
     """Return a situation with costs in place of rewards."""
-    columns = dict(found.log.data)
+    columns = dict(situation.log.data)
     columns["reward"] = -columns["reward"]
     log, signs = (
-        found.log.with_options(data=columns),
-        {"truth": -found.truth, "baseline": -found.baseline},
+        situation.log.with_options(data=columns),
+        {"truth": -situation.truth, "baseline": -situation.baseline},
     )
-    return replace(found, log=log, costs=True, **signs)
+    return replace(situation, log=log, costs=True, **signs)
 
 
 def bandit(kind, rng):

@@ -92,7 +92,7 @@ QUICK = ("check", "evaluate", "rank", "sweep")
 
 @pytest.mark.parametrize(
     "name",
-    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+    [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
 )
 def test_a_command_succeeds_and_leaves_the_terminal_clean(place, name):
     words, width, environment, statuses = CASES[name]
@@ -152,13 +152,13 @@ INTERRUPTED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
-    words, after, said = INTERRUPTED[name]
+    words, after, message = INTERRUPTED[name]
     study = (place / "study.toml").read_text(encoding="utf-8")
     longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
     (place / "long.toml").write_text(longer, encoding="utf-8")
     session = in_terminal(*words, folder=place, interrupt=after)
     assert_clean(session, 130)
-    assert said in session.flat
+    assert message in session.flat
     assert "error" not in session.flat
     assert session.text.count("interrupted") == 1
     assert session.seconds_after_interrupt < 15.0  # nothing that runs in threads is waited for

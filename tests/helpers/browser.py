@@ -20,7 +20,7 @@ def contrasts(page):
 
 
 def axe(page):
-    """Violations that axe-core reports, and what it cannot decide, by the name of the rule."""
+    """Violations reported by axe-core, and checks it could not decide, by name of the rule."""
     script = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     page.evaluate(script)
     report = page.evaluate("axe.run({resultTypes: ['violations', 'incomplete']})")

@@ -30,9 +30,9 @@ LINE = Polynomial((-5.0, -5.0), (5.0, 5.0), degree=1)
 def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
     """Write a log as files of episodes with these lengths; some continue in the next file."""
     folder.mkdir(exist_ok=True)
-    flat = [n for each in lengths for n in each]
+    flat = [n for file_lengths in lengths for n in file_lengths]
     data = columns(flat, "terminated", actions=2)
-    ends = np.cumsum([sum(each) for each in lengths])
+    ends = np.cumsum([sum(file_lengths) for file_lengths in lengths])
     ends = [int(end) - (1 if k in torn else 0) for k, end in enumerate(ends)]
     starts = [0, *ends[:-1]]
     paths = []
@@ -87,11 +87,11 @@ def test_no_episode_is_split_between_chunks(tmp_path):
     paths = files(tmp_path / "a", torn=(0, 2))
     what = summing(paths)
     assert names(what.chunks()) == [["0", "1"], ["2", "3"], ["4"]]
-    whole = together(what, tmp_path / "parts")
-    alone = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
-    other = together(summing(alone), tmp_path / "other")
-    np.testing.assert_allclose(whole.A, other.A, atol=1e-12)
-    np.testing.assert_array_equal(whole.fingerprints, other.fingerprints)
+    statistics = together(what, tmp_path / "parts")
+    single_file = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
+    other = together(summing(single_file), tmp_path / "other")
+    np.testing.assert_allclose(statistics.A, other.A, atol=1e-12)
+    np.testing.assert_array_equal(statistics.fingerprints, other.fingerprints)
 
 
 def test_larger_statistics_get_larger_chunks(tmp_path, monkeypatch):
@@ -105,16 +105,16 @@ def test_larger_statistics_get_larger_chunks(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("small")
 def test_results_are_bit_identical_for_any_number_of_workers(tmp_path):
     what = summing(files(tmp_path / "a"))
-    found = [together(what, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
-    for other in found[1:]:
-        equal(found[0], other)
+    results = [together(what, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
+    for other in results[1:]:
+        equal(results[0], other)
     one, two, three = (
         what.compute(sb.Log(list(paths), actions=["0", "1"])) for paths in what.chunks()
     )
-    equal(found[0], one.merge(two.merge(three)))
-    whole = what.compute(what.log)
-    np.testing.assert_allclose(found[0].A, whole.A, atol=1e-12)
-    np.testing.assert_array_equal(found[0].steps, whole.steps)
+    equal(results[0], one.merge(two.merge(three)))
+    one_pass = what.compute(what.log)
+    np.testing.assert_allclose(results[0].A, one_pass.A, atol=1e-12)
+    np.testing.assert_array_equal(results[0].steps, one_pass.steps)
 
 
 @pytest.mark.usefixtures("small")
@@ -179,8 +179,8 @@ def test_the_command_keeps_chunks_until_all_are_complete(tmp_path):
     assert not out.exists()
     assert len(list((tmp_path / "year.stats.parts" / "shards").glob("*.npz"))) == 2
     pq.write_table(broken, paths[3])
-    again = CliRunner().invoke(group, arguments)
-    assert again.exit_code == 0, again.stderr
+    resumed = CliRunner().invoke(group, arguments)
+    assert resumed.exit_code == 0, resumed.stderr
     assert not (tmp_path / "year.stats.parts").exists()
     assert load_statistics(out).steps.sum() == 37
 
@@ -188,19 +188,19 @@ def test_the_command_keeps_chunks_until_all_are_complete(tmp_path):
 def test_a_small_log_is_read_in_one_pass_and_leaves_no_folder(tmp_path):
     paths = files(tmp_path / "a")
     out = tmp_path / "x.stats"
-    found = CliRunner().invoke(group, ["stats", *paths, *OPTIONS, "--out", str(out)])
-    assert found.exit_code == 0, found.stderr
+    result = CliRunner().invoke(group, ["stats", *paths, *OPTIONS, "--out", str(out)])
+    assert result.exit_code == 0, result.stderr
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.stats"]
 
 
 def test_workers_and_a_cluster_exclude_each_other(tmp_path):
     paths = files(tmp_path / "a")
     both = ["--workers", "2", "--dask", "tcp://127.0.0.1:1"]
-    found = CliRunner().invoke(
+    result = CliRunner().invoke(
         group, ["stats", *paths, *OPTIONS, "--out", str(tmp_path / "x"), *both]
     )
-    assert found.exit_code == 2
-    assert "Give --workers or --dask, not both." in found.stderr
+    assert result.exit_code == 2
+    assert "Give --workers or --dask, not both." in result.stderr
 
 
 @pytest.mark.usefixtures("small")

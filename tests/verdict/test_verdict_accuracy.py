@@ -31,17 +31,17 @@ def judged(kind, seed):
     if kind in GOOD:
         assert given.good
         assert given.log.rows < 70_000
-    found = sb.evaluate(
+    result = sb.evaluate(
         given.log, given.target, features=given.features, gamma=given.gamma, rule=given.rule,
         lower_is_better=given.costs, allow_uncovered=given.allow_uncovered,
     )  # fmt: skip
-    assert np.isfinite(found.estimates[0].value)
-    (verdict,) = found.verdicts
+    assert np.isfinite(result.estimates[0].value)
+    (verdict,) = result.verdicts
     return given, verdict
 
 
 def failed(verdict):
-    return {each.code for each in verdict.failed}
+    return {gate.code for gate in verdict.failed}
 
 
 def missed(given, verdict):
@@ -58,13 +58,13 @@ def told_wrongly(given, verdict):
 @pytest.mark.parametrize("kind", KINDS)
 def test_verdicts_are_right(kind):
     """All in one test, so that each situation is judged once, whoever runs it."""
-    each = [judged(kind, seed) for seed in SEEDS[kind]]
-    usable = [(given, verdict) for given, verdict in each if verdict.trust == "usable"]
+    outcomes = [judged(kind, seed) for seed in SEEDS[kind]]
+    usable = [(given, verdict) for given, verdict in outcomes if verdict.trust == "usable"]
     assert sum(missed(*one) for one in usable) <= 1
     assert sum(told_wrongly(*one) for one in usable) == 0
-    refused = [given for given, verdict in each if given.good and verdict.trust == "refused"]
+    refused = [given for given, verdict in outcomes if given.good and verdict.trust == "refused"]
     assert len(refused) <= 1
-    for given, verdict in each:
+    for given, verdict in outcomes:
         assert verdict.improvement.lower_is_better == given.costs
         REQUIRED.get(kind, anything)(given, verdict)
     if kind in GOOD:
