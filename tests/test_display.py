@@ -278,7 +278,7 @@ def analysis():
     return sb.theory.analyse(problems.two_state(gamma=0.9), sb.GES(0.4), steps=1000)
 
 
-def test_an_analysis_shows_its_verdicts_in_words(analysis):
+def test_an_analysis_shows_its_verdicts_as_text(analysis):
     text = repr(analysis)
     assert short(text)
     assert text.startswith("Analysis of GES(0.4), p = 2\noff-line update")

@@ -30,7 +30,7 @@ class Recorder:
         return [fraction for fraction, _ in self.reports]
 
 
-def test_nested_progress_maps_to_the_whole():
+def test_nested_progress_maps_to_the_total():
     recorder = Recorder()
     first, second = split_progress(recorder, [("reading", 1.0), ("evaluating", 3.0)])
     part_of(second, 0.5, 1.0)(0.5)

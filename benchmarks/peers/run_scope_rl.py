@@ -60,7 +60,7 @@ class Padded:
 
 
 def inputs(log, q):
-    """Return SCOPE-RL's two dictionaries: the log, and what the evaluated policy adds to it."""
+    """Return SCOPE-RL's two dictionaries: the log, and the columns of the evaluated policy."""
     padded, K = Padded(log["terminated"]), log["policy"].shape[1]
     n, longest = padded.shape
     data = {

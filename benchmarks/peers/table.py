@@ -16,7 +16,7 @@ def shown(value):
 
 
 def cells(row):
-    """Return the cells of a row; those of a tool that failed say so."""
+    """Return the cells of a row; those of a tool that failed are marked as such."""
     if "error_text" in row:
         return (row["tool"], row["estimator"], *("–" for _ in HEADS[2:]))
     interval = covers = "–"
@@ -36,7 +36,7 @@ def message(row):
 
 
 def title(name, case):
-    """Return the title of a case: what was logged, and the truths."""
+    """Return the title of a case: its log, and the true values."""
     truths = ", ".join(f"V of {policy} = {shown(v)}" for policy, v in case["truth"].items())
     return f"{name}, {case['rows']:,} rows; {truths}"
 

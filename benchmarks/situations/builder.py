@@ -93,7 +93,7 @@ def observed(setup: Setup):
 
 
 def log_of(setup: Setup, columns) -> sb.Log:
-    """Return columns as a log; those of a clinic have names of their own."""
+    """Return columns as a log; those of a clinic have descriptive names."""
     if not hasattr(setup.world, "columns"):
         K = setup.world.sizes[1]  # the last of them may never have been taken
         return sb.Log(columns, actions=[str(a) for a in range(K)])

@@ -162,7 +162,7 @@ def table(rng, makers=(random_table, lake, walk), gammas=(0.9, 0.95, 0.98, 0.99)
 
 
 def lumped(setup, rng, groups=None):
-    """Features that cannot tell states of a group from each other."""
+    """Features that do not distinguish the states of a group."""
     S = len(setup.world.P)
     groups = groups or max(2, S // 3)
     which = rng.permutation(np.arange(S) % groups)
@@ -173,7 +173,7 @@ def lumped(setup, rng, groups=None):
 
 
 def clinic_world(rng, signs=None):
-    """A clinic with two or three signs and effects of its own."""
+    """A clinic with two or three signs and random effects."""
     d = int(signs or rng.choice([2, 3, 3]))
     effect = rng.uniform(0.1, 0.3, size=(3, d)) * np.array([[0.4], [-1.0], [-2.0]])
     effect[2, rng.integers(d)] += rng.uniform(0.2, 0.5)  # the high dose does harm somewhere
@@ -210,7 +210,7 @@ def wanted_dose(world, mu, rng, strength=None):
 
 
 def fitting(seen, rng):
-    """Features that say nearly all of a smooth value, on a box that holds what was seen."""
+    """Features that represent a smooth value almost exactly, on a box around the observations."""
     low, high = map(tuple, np.quantile(seen, [0.005, 0.995], axis=0))
     three = len(low) == 3
     kinds = [
@@ -218,7 +218,7 @@ def fitting(seen, rng):
         Fourier(low, high, order=2 if three else 4),
         Polynomial(low, high, degree=2 if three else 3),
     ]
-    if not three:  # in three dimensions tiles would be too coarse, or too many to be met
+    if not three:  # in three dimensions tiles would be too coarse, or too many to be visited
         kinds.append(Tiles(low, high, bins=4, tilings=4))
     return kinds[rng.integers(len(kinds))]
 

@@ -1,4 +1,4 @@
-"""Situations whose rule or features do not fit what is asked of them."""
+"""Situations whose rule or features are unsuitable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def over_the_ceiling(kind, rng):
 
 
 def rank_deficient(kind, rng):
-    """Features twice, or a constant beside a full set: harmless. Or states lumped: not."""
+    """Duplicated features, or an added constant: harmless. Aggregated states: not."""
     if rng.random() < 0.3:
         return same_columns(kind, rng)
     setup = table(rng)
@@ -133,7 +133,7 @@ def bent_clinic(kind, rng):
 
 
 def hidden_state(kind, rng):
-    """What is seen is not all that matters: a sign is missing, or two states look alike."""
+    """Partial observability: a sign is missing, or two states are indistinguishable."""
     confounded = rng.random() < 0.5
     detail = "mu sees it" if confounded else "mu does not see it"
     if rng.random() < 0.5:
@@ -159,7 +159,7 @@ def hidden_state(kind, rng):
 
 
 def hidden_sign(kind, rng, confounded, detail):
-    """A clinic where the last sign was not written down, though it may have been looked at."""
+    """A clinic whose log lacks the last sign, which the behaviour policy may have used."""
     while True:
         setup = clinic(rng)
         if len(setup.world.columns) == 3:

@@ -188,7 +188,7 @@ class Clinic:
     doses: tuple[str, ...]
 
     def signs(self, states):
-        """Return z of what is shown."""
+        """Return z of an observation."""
         return (states - self.middle) / self.unit
 
     def begin(self, n, rng):

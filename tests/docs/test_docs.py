@@ -1,4 +1,4 @@
-"""Every page of the documentation says what its code prints, and its links lead somewhere."""
+"""The code on every page of the documentation prints the output shown, and links resolve."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ README = ROOT / "README.md"
 
 
 def independent_blocks():
-    """Blocks of pages whose blocks stand alone."""
+    """Blocks of pages whose blocks are independent."""
     for page in INDEPENDENT_PAGES:
         for block in blocks(page):
             if block.kind == "python":
@@ -35,7 +35,7 @@ def independent_blocks():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "output"), list(independent_blocks()))
-def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
+def test_code_prints_the_output_on_the_page(code, output, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run_python(code, {"__name__": "page"}) == output
 
@@ -63,7 +63,7 @@ def test_sequential_pages_run_from_top_to_bottom(page, tmp_path, monkeypatch):
 
 
 def test_errors_in_a_study_are_those_shown_on_the_page(tmp_path, monkeypatch):
-    """The study of the page runs; with the mistakes it names, it is refused in these words."""
+    """The study of the page runs; with the mistakes named there, it is refused as shown."""
     page = (DOCS / "learn" / "studies.md").read_text(encoding="utf-8")
     study = re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
     expected = re.search(
@@ -81,7 +81,7 @@ def test_errors_in_a_study_are_those_shown_on_the_page(tmp_path, monkeypatch):
     assert f"{raised.value}\n" == expected
 
 
-def test_the_ellipsis_stands_for_lines_only_where_it_is():
+def test_an_ellipsis_matches_lines_only_at_its_position():
     assert matches(["a", "b", "c"], ["a", "…"])
     assert matches(["a", "b", "c"], ["…", "b", "c"])
     assert not matches(["a", "b", "c"], ["a", "…", "b"])
@@ -109,7 +109,7 @@ DRAWN = re.compile(r"`(?:saddleback paper|make) ([\w-]+)`")
     [*INDEPENDENT_PAGES, *SEQUENTIAL_PAGES, README],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_every_figure_has_its_command_beside_it(page):
+def test_every_figure_is_shown_with_its_command(page):
     """In the paragraph before or after; the figure's name begins with that of what draws it."""
     parts = page.read_text(encoding="utf-8").split("\n\n")
     for at, part in enumerate(parts):
@@ -135,7 +135,7 @@ def test_imports_on_a_page_are_dependencies_or_have_an_install_command(page):
                 ), name
 
 
-def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
+def test_every_benchmark_is_on_its_page_with_its_machine():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     page = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8")
     targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", makefile, re.MULTILINE)

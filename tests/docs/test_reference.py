@@ -19,11 +19,11 @@ PUBLIC_PACKAGES = (
 """Packages whose names are public, besides those that `saddleback` itself has."""
 
 INTERNAL = {
-    "engine": "streams and kernels, free to change for speed; what one needs of it, saddleback has",
+    "engine": "streams and kernels, free to change for speed; its public parts are in saddleback",
     "evaluation.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
-    "paper": "recipes of one paper's experiments, run by `saddleback paper`",
+    "paper": "experiments of one paper, run by `saddleback paper`",
     "paper.claims": "the same",
-    "plots": "the look of our own figures",
+    "plots": "the style of the figures",
     "cli": "the command line, whose contract is its help and its JSON",
 }
 """Packages that are not public though other packages import from them, and why."""
@@ -41,7 +41,7 @@ def shown():
 
 
 def public():
-    """Every public name with what it stands for; what the package itself has counts there."""
+    """Every public name with its value; a name of the top-level package is listed once, there."""
     top = [name for name in sb.__all__ if not inspect.ismodule(getattr(sb, name))]
     names = {name: getattr(sb, name) for name in top if name != "__version__"}
     for package in PUBLIC_PACKAGES:
@@ -69,7 +69,7 @@ def test_every_package_is_public_or_internal_for_a_reason():
     assert modules <= set(PUBLIC_PACKAGES)
 
 
-def test_the_principles_say_which_packages_are_public():
+def test_the_design_page_lists_the_public_packages():
     page = (DOCS / "project" / "design.md").read_text(encoding="utf-8")
     section = re.search(r"^## What is public\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]
     public_, internal = section.split("Internal")

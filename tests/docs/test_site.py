@@ -44,7 +44,7 @@ def test_no_page_loads_external_resources(site):
         assert not external.findall(text), name
 
 
-def test_formulas_are_typeset_from_a_file_beside_the_pages(site):
+def test_formulas_are_typeset_from_a_bundled_file(site):
     page = site["reference/checks.html"]
     assert 'src="../_static/mathjax/tex-svg.js' in page
     assert r"\(1/(\phi^\top \hat M^{+} \phi)\)" in page
@@ -60,7 +60,7 @@ NOTEBOOKS = {
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_notebooks_show_what_they_compute(site, name):
+def test_notebooks_show_their_results(site, name):
     page = site[f"notebooks/{name}.html"]
     cells = page.count('<div class="cell docutils container">')
     assert cells == (DOCS / "notebooks" / f"{name}.md").read_text().count("```{code-cell}")

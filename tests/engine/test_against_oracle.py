@@ -74,7 +74,7 @@ def test_variable_discounts_and_truncated_episodes_match_the_oracle(name):
 @pytest.mark.parametrize("beta", [0.5, 1.0, 1.5, 2.0])
 @pytest.mark.parametrize("name", ["GTD", "TDRC"])
 def test_shrinkage_with_a_negative_factor_matches_the_oracle(name, beta):
-    """ω shrinks by 1 − βη: to nothing at once, through zero, or until its scale ends."""
+    """ω shrinks by 1 − βη: to zero in one step, with alternating sign, or to underflow."""
     problem = problem_for(name, seed=20)
     experience = sample(problem, 1500 if beta == 0.5 else 200, rng=5)
     rule = sb.TDRC(0.3) if name == "TDRC" else sb.GTD()
@@ -347,7 +347,7 @@ def test_offline_with_variable_discounts_truncated_episodes_and_a_schedule(name)
 
 
 def test_learning_by_episodes(monkeypatch):
-    """So many whole episodes are as many steps; curves are recorded at their ends."""
+    """Complete episodes equal their number of steps; curves are recorded at their ends."""
     problem = problem_for("GES", seed=32, termination=0.1)
     settings = dict(alpha=0.01, beta=0.02, rng=5, theta0=1.0)
     starts = np.flatnonzero(sample(problem, 1000, rng=5).starts)

@@ -355,7 +355,7 @@ def test_invalid_use_of_simulations_is_refused(message, act):
 
 
 class Odd(gymnasium.Env):
-    """Actions 5 and 6; shows or pays NaN when told."""
+    """Actions 5 and 6; observations or rewards can be made NaN."""
 
     action_space = gymnasium.spaces.Discrete(2, start=5)
     observation_space = gymnasium.spaces.Box(-1, 1, (1,))

@@ -1,4 +1,4 @@
-"""Intervals of weighted episodes: how often they hold, by hand, and what they refuse."""
+"""Intervals of weighted episodes: coverage, explicit formulas, and rejected arguments."""
 
 import math
 

@@ -288,7 +288,7 @@ def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
         other = Log({name: column[rest] for name, column in data.items()})
         fitted = sb.LSTD(target=target, **options, ridge=1e-6).fit(other)
         expected = mean_estimates(episodes(data, q=fitted.predict))[1]
-        # The ridge is in units of the whole log's M, so agreement is to the order of the ridge.
+        # The ridge is in units of the M of all folds, so agreement is to the order of the ridge.
         np.testing.assert_allclose(
             estimates.totals[in_fold], np.array(expected)[in_fold], rtol=2e-3
         )
@@ -402,7 +402,7 @@ def test_doubly_robust_is_close_to_the_truth_on_mountain_car():
     assert estimates.names == ("DR", "WDR")
 
 
-# What is refused, and what is said.
+# Errors and notes.
 
 
 def test_estimators_reject_bad_arguments():

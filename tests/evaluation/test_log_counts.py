@@ -102,7 +102,7 @@ def test_policy_counts_merge_and_survive_a_file(tmp_path):
 
 
 def ends_of(lengths, ends="terminated", task=False, segment=1 << 16):
-    """Return what is counted of episodes of these lengths."""
+    """Return the counts of episodes of these lengths."""
     limit = "task" if task else "artifact"
     log = sb.Log(columns(lengths, ends, actions=2), segment=segment, time_limit=limit)
     plain = Custom(lambda seen: np.ones((len(seen), 1)), 1)
@@ -121,7 +121,7 @@ def test_a_spike_at_the_maximum_length_is_a_time_limit(segment):
     [
         [*range(3, 31)],  # just the longest of many
         [30] * 20,  # all alike: the task is that long
-        [*range(1, 6), *[5] * 20],  # too short to tell
+        [*range(1, 6), *[5] * 20],  # too short to decide
         [*range(10, 30), *[29] * 3, *[30] * 6],  # many just below it too
     ],
 )

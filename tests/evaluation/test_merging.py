@@ -1,4 +1,4 @@
-"""Merging statistics: parts add up to the whole, and what must not be merged is refused."""
+"""Merging statistics: parts add up, and incompatible statistics are refused."""
 
 import functools
 import re
@@ -20,7 +20,7 @@ FOURIER = Fourier(*BOX, order=1)
 
 
 def target(observations):
-    """A policy that depends on what is observed, and never takes some actions."""
+    """A policy that depends on the observation and never takes some actions."""
     z = np.column_stack([observations[:, 0], -observations[:, 1], np.zeros(len(observations))])
     pi = np.exp(z) * [1.0, 1.0, 0.5]
     pi[observations[:, 1] > 1.0, 1] = 0.0

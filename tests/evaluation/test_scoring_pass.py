@@ -43,7 +43,7 @@ def test_discounted_td_errors_equal_a_loop_over_rows(segment):
             ahead = 0.0
             if row == rows[-1] and not data["terminated"][row]:
                 if not data["truncated"][row]:
-                    continue  # what it led to is not known
+                    continue  # the next state is unknown
                 ahead = target(after[row][None])[0] @ (FOURIER(after[row][None])[0] @ theta)
             elif row != rows[-1]:
                 ahead = target(obs[row + 1][None])[0] @ (FOURIER(obs[row + 1][None])[0] @ theta)

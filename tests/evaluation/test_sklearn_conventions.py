@@ -21,7 +21,7 @@ WHERE = [[-0.5, 0.01], [-0.4, -0.02]]
 
 
 class Own:
-    """Features of one's own that are not equal to a copy of themselves."""
+    """Custom features that are not equal to a copy of themselves."""
 
     size = 2
     dimensions = 2

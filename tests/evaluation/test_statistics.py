@@ -26,7 +26,7 @@ EXTREMA = (0.05, 0.95)
 
 
 def target(observations):
-    """A policy that depends on what is observed, and never takes some actions."""
+    """A policy that depends on the observation and never takes some actions."""
     z = np.column_stack([observations[:, 0], -observations[:, 1], np.zeros(len(observations))])
     pi = np.exp(z) * [1.0, 1.0, 0.5]
     pi[observations[:, 1] > 1.0, 1] = 0.0
@@ -169,7 +169,7 @@ def test_sums_agree_with_the_engine_that_learns():
 
 
 @pytest.mark.parametrize("step", [True, False])
-def test_split_episodes_are_whole_when_files_are_read_together(step, tmp_path):
+def test_split_episodes_are_joined_when_files_are_read_together(step, tmp_path):
     data = columns([4, 5, 4], "terminated", seed=14, step=step)
     names = []
     for i, part in enumerate((slice(0, 6), slice(6, None))):
@@ -257,7 +257,7 @@ def test_rules_and_options_that_a_log_cannot_support_are_rejected(kind, message,
 
 @pytest.mark.kernel
 def test_corrections_need_no_more_than_the_logged_propensities():
-    """What a log with only the probability of the action taken can serve, it does."""
+    """Rules that need only the propensity of the action taken work without full μ."""
     data = mixed(seed=16, mu=False)
     for rule in (GQ(0.5), sb.TDC(0.5), Rule(ActionDependent(0.5, EXTREMA), Saddle(), Expected())):
         assert statistics_of(Log(data), rule).steps.sum() > 0
@@ -275,7 +275,7 @@ def test_corrections_need_no_more_than_the_logged_propensities():
 
 @dataclass(frozen=True)
 class Greedy(Trace):
-    """A trace that looks at all actions: credit flows on only through the likeliest of π."""
+    """A trace that depends on all actions: credit flows only through the most probable one of π."""
 
     def kappa(self, pi, mu):
         """Return 1/2 for the likeliest action."""
@@ -283,7 +283,7 @@ class Greedy(Trace):
 
 
 @pytest.mark.kernel
-def test_traces_that_look_at_all_actions(monkeypatch):
+def test_traces_that_depend_on_all_actions(monkeypatch):
     data = mixed(seed=20)
     rule = Rule(Greedy(), Saddle(), Expected())
     best = target(np.column_stack([data["obs_0"], data["obs_1"]])).max(axis=1)

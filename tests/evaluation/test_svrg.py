@@ -124,7 +124,7 @@ def test_two_state_converges_to_the_direct_solve(gamma, lam):
 @pytest.mark.parametrize(("gamma", "lam"), [(0.5, 0.0), (0.5, 0.4), (0.99, 0.0), (0.99, 0.4)])
 def test_plain_steps_converge_linearly(gamma, lam):
     """Without combining snapshots. Of 120 runs (3 logs, 10 seeds each) all but 2 keep below 0.65^n;
-    the median factor is 0.43 to 0.48 an epoch, and one run in 120 took 125 epochs.
+    the median factor is 0.43 to 0.48 per epoch, and one run in 120 took 125 epochs.
     """
     residuals = solve(two_state(gamma, lam), rng=1, memory=0).residuals
     epoch = np.arange(len(residuals))
@@ -150,7 +150,7 @@ def test_random_problems(p, memory, ridge):
 @pytest.mark.kernel
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_single_steps_equal_a_dense_recursion(ridge):
-    """The corrected steps of an epoch as in the paper: each adds the whole gradient, at O(p)."""
+    """The corrected steps of an epoch as in the paper: each adds the full gradient, at O(p)."""
     rng = np.random.default_rng(9)
     (phi, b), columns = random_stream(rng, steps=60)
     samples = Samples.of(Stream.of(phi=phi, bootstrap=b, **columns))

@@ -1,4 +1,4 @@
-"""What sampling converges to is what the exact system says."""
+"""Sampled estimates and learners converge to the exact system."""
 
 import itertools
 

@@ -62,7 +62,7 @@ def by_mark(obs):
 
 
 class Model:
-    """Something callable with an annotation of its own."""
+    """A callable object with its own annotation."""
 
     def __call__(self, obs: dict):
         return chances(obs["lactate"])

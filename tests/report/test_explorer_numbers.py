@@ -1,4 +1,4 @@
-"""The explorer computes in the browser what the library computes, at all settings."""
+"""The explorer's numbers in the browser equal those of the library, at all settings."""
 
 from __future__ import annotations
 

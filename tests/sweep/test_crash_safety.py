@@ -130,7 +130,7 @@ def test_a_kill_at_any_step_of_writing_a_shard_loses_nothing(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_ctrl_c_prints_a_command_that_finishes_the_study(folder, out):
-    """Ctrl-C ends at once."""
+    """Ctrl-C ends the command immediately."""
     shutil.copytree(folder / "whole", out)
     for path in sorted((out / "shards").iterdir())[10:]:
         path.unlink()

@@ -91,7 +91,7 @@ def test_results_do_not_depend_on_task_size_or_workers(tmp_path):
     assert tasks == [6, 81, 63, 21]
 
 
-def test_semi_gradient_rules_have_no_beta_beside_others(tmp_path):
+def test_semi_gradient_rules_have_no_beta_among_other_rules(tmp_path):
     """Semi-gradient rules have no β, even if the others have only one."""
     text = SMALL.replace("ratio = [0.5, 1.0]", "ratio = [1.0]")
     rows = run_study_rows(write_study(tmp_path, text), tmp_path / "s").to_pydict()

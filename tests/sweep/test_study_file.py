@@ -59,7 +59,7 @@ def errors_in(folder, text):
     return [line.removeprefix(start) for line in lines]
 
 
-# Bad input: a line, what it becomes, and what is said of it.
+# Invalid input: a line, its replacement, and the expected message.
 
 
 @pytest.mark.parametrize(

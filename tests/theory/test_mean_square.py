@@ -132,7 +132,7 @@ def test_diverging_curves_are_infinite():
 
 
 def chain_of(links, rewards, *, start=None, gamma=0.5, features=None):
-    """A problem with one action, tabular unless told otherwise."""
+    """A problem with one action, tabular by default."""
     P = np.array(links, dtype=float)[:, None, :]
     only = np.ones((len(P), 1))
     mdp = sb.FiniteMDP(P, np.array(rewards, dtype=float)[:, None], gamma=gamma, start=start)

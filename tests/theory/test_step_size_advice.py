@@ -76,7 +76,7 @@ def test_without_rewards_weights_start_at_one():
 
 @pytest.mark.slow
 def test_advice_for_user_streams():
-    """From the batches of the stream itself; near what the problem would advise."""
+    """From the batches of the stream itself; close to the advice for the problem."""
     problem, rule = problems.random_mdp(0.9, rng=1), sb.GES(0.0)
     t, seen = sb.rules.terms(rule, problem), sb.sample(problem, 50_000, rng=0)
     pairs = seen.states * problem.mdp.n_actions + seen.actions

@@ -23,7 +23,7 @@ from saddleback.verdict.partition import Cells, sample_states
 
 
 def test_inactive_features_get_the_value_of_other_actions():
-    """Brute force: set Q of what was never taken to the mean of the others, and solve again."""
+    """Brute force: set Q of actions never taken to the mean of the others, and solve again."""
     states, actions = [0, 1, 2, 0, 1, 2, 0, 1], [0, 0, 1, 1, 0, 1, 0, 0]
     rewards = [1.0, 2.0, 3.0, -1.0, 0.5, 2.0, 4.0, 1.0]
     log = table_log(states, actions, rewards, [3, 3, 2])

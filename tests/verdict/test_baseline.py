@@ -55,7 +55,7 @@ def test_returns_of_truncated_episodes_are_bootstrapped():
 
 
 def test_the_self_check_is_exact_for_one_decision():
-    """Least squares with a constant leaves nothing over on the whole."""
+    """The residuals of least squares with a constant sum to zero."""
     baseline, _ = logged_baseline(rare_dose_log(n=500), CELLS, 0.0, sb.GES(0.0))
     assert baseline.self_check == pytest.approx(0.0, abs=1e-9)
 

@@ -59,7 +59,7 @@ def test_propensities_of_another_policy_are_detected(full_mu):
 
 
 def test_propensities_of_the_wrong_rows_are_detected():
-    """Also where all of μ is logged and right: the propensity of the action is what is used."""
+    """Even if full μ is logged and correct: the estimate uses the propensity of the action."""
     for full_mu in (True, False):
         log = bandit(0, 1000, [0.7, 0.2, 0.1], full_mu=full_mu)
         data = log.data | {"behavior_prob": np.roll(log.data["behavior_prob"], 1)}

@@ -20,7 +20,7 @@ from saddleback.features import Custom, Identity, OneHot
 
 
 def test_evidence_equals_its_parts():
-    """Of truncated episodes and features that cannot tell states apart."""
+    """With truncated episodes, and features that do not distinguish states."""
     lengths = [3, 4, 5, 2] * 10
     log = sb.Log(columns(lengths, ["terminated", "truncated"] * 20))
     rule = sb.GES(0.0)
@@ -71,7 +71,7 @@ def test_evidence_does_not_depend_on_threads():
 
 
 def test_evidence_does_not_depend_on_other_methods_or_targets():
-    """The path, another method or another target beside it change nothing of a verdict."""
+    """The λ path, another method or another target do not change a verdict."""
     log = sb.Log(mixed(5))
     options = {"features": FOURIER, "gamma": 0.9, "rule": sb.GES(0.3)}
     plain = sb.evaluate(log, {"mine": target}, **options).verdicts[0]

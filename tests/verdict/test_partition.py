@@ -19,7 +19,7 @@ TABLES = arrays(
 
 
 def walked(cells, point):
-    """Follow the cuts by hand: which cell, and the box of it."""
+    """Follow the splits one by one; return the cell and its box."""
     node, low, high = 0, np.full(len(point), -np.inf), np.full(len(point), np.inf)
     while cells.below[node] >= 0:
         k, cut = cells.column[node], cells.cut[node]

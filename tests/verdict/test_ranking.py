@@ -1,4 +1,4 @@
-"""Many candidates at once; verdicts from statistics alone; and the commands that tell them."""
+"""Rankings of many candidates, verdicts from statistics, and the commands that print them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ built = cache(situation)
 
 
 def gains(world, policy, gamma, episodes, rng):
-    """Discounted returns of whole episodes."""
+    """Discounted returns of complete episodes."""
     rows = follow(world, policy, episodes, rng)
     assert not rows.truncated.any()
     return np.bincount(rows.episode, weights=gamma**rows.step * rows.rewards)

@@ -89,7 +89,7 @@ def test_spectra_do_not_depend_on_threads():
 
 
 def test_collinear_features_do_not_make_a_spectrum_undecidable():
-    """A constant beside a full set adds the eigenvalue 0, which does not count."""
+    """A constant in addition to a full set adds the eigenvalue 0, which is ignored."""
     log = random_decisions(0, episodes=200)
     X = np.column_stack([np.eye(5), np.ones(5)])
     duplicated = Custom(lambda seen: X[seen[:, 0].astype(int)], 6)

@@ -1,4 +1,4 @@
-"""Files that were changed: results, statistics and systems are told from damaged ones."""
+"""Tampered files: damaged results, statistics and systems are recognised."""
 
 import copy
 import io
@@ -75,7 +75,7 @@ def result():
     ).as_dict()
     data |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
     data["card"] = log.summary(0.97).as_dict()
-    data["verdicts"][0]["spectrum"]["draws"] = 100  # from where on more is told of them
+    data["verdicts"][0]["spectrum"]["draws"] = 100  # the number from which draws are reported
     return json.loads(json_text(data))
 
 
@@ -87,7 +87,7 @@ def test_the_schema_covers_every_field_of_a_result(result):
 
 @pytest.mark.slow
 def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
-    """What is not said to be damaged is told again, on the terminal and as a page."""
+    """A result that is not rejected as damaged can be printed and rendered as a page."""
     monkeypatch.setattr("saddleback.report.evaluation_html.page", lambda *_, **shown: str(shown))
     plain = copy.deepcopy(result)
     refused = accepted = 0
@@ -147,7 +147,7 @@ def test_files_that_are_not_json_are_named(text, tmp_path):
 
 @pytest.fixture(scope="module")
 def content():
-    """Small statistics as words and arrays, with their hash among them."""
+    """Small statistics as metadata and arrays, including their hash."""
     walk = sb.problems.random_walk(0.9, target_right=0.6)
     log = sb.collect(walk, episodes=30, rng=0)
     sums = sb.Statistics.of(
@@ -191,7 +191,7 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
 
 
 def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
-    """Even where the hash is right, as of a writer that went wrong."""
+    """Even if the hash is correct, as from a faulty writer."""
     arrays = {name: array for name, array in content.items() if name not in ("words", "digest")}
     words = json.loads(str(content["words"]))
     for name, array in arrays.items():

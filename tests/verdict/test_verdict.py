@@ -145,7 +145,7 @@ def test_the_most_severe_check_gives_the_reason():
 
 
 def test_sentences_have_no_full_stop_and_no_placeholders():
-    """They start small, say a number, and do not end with a stop, since more may follow."""
+    """They start in lower case, give a number, and have no full stop, since text may follow."""
     for change in [{}] + [item for pair in BAD.values() for item in pair if item]:
         for gate in verdict_on(replace(GOOD, **change)).gates:
             assert not gate.sentence.endswith(".")
