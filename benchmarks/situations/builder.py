@@ -51,7 +51,7 @@ def columns_of(setup: Setup, rows, *, mu="all", see=None):
     """Return decisions as columns of a log.
 
     ``mu``: whether they hold "all" of μ, that of the action "taken", or "none"; ``see`` turns
-    states into what is observed.
+    states into observations.
     """
     names = observed(setup)
     see = see or (lambda states: states)

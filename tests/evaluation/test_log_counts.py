@@ -146,7 +146,7 @@ def test_a_time_limit_that_is_part_of_the_task_terminates():
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(1, 15))
 @settings(deadline=None, max_examples=40)
-def test_lengths_do_not_depend_on_pieces(lengths, segment):
+def test_lengths_do_not_depend_on_segmentation(lengths, segment):
     ends = np.resize(["terminated", "truncated", "stops"], len(lengths))
     one, two = ends_of(lengths, ends), ends_of(lengths, ends, segment=segment)
     np.testing.assert_array_equal(one.lengths, two.lengths)

@@ -96,7 +96,7 @@ def test_a_strided_sample_does_not_depend_on_segmentation(lengths, most):
     assert len(set(np.diff(kept))) <= 1
 
 
-def test_states_are_sampled_evenly_whatever_the_pieces():
+def test_states_are_sampled_evenly_for_any_segmentation():
     log = sb.Log(columns([9000, 3, 20_000], "terminated", actions=2))
     one, two = sample_states(log)[0], sample_states(log.with_options(segment=777))[0]
     np.testing.assert_array_equal(one, two)
