@@ -3,8 +3,8 @@
 Run by ``make bench``. The same tasks, of a second or more, are run by two threads without a store,
 by ``--workers 1`` and ``2``, and by a Dask cluster of two workers with one thread each; the
 overhead of a task is measured as well. From these numbers follows the projected cost, on 100
-machines like this one, of a study with a million settings and of a log with ten thousand million
-rows. Writes ``results/scaling.json`` and ``results/scaling.md``.
+machines like this one, of a study with a million settings and of a log with ten billion rows.
+Writes ``results/scaling.json`` and ``results/scaling.md``.
 """
 
 from __future__ import annotations

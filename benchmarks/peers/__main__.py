@@ -2,10 +2,10 @@
 
 d3rlpy (FQE) and SCOPE-RL (weighted episodes, with its bootstrap intervals) read the same
 MountainCar and FrozenLake logs as saddleback; every estimate is compared with the true value of the
-policy that was evaluated in fact. Each tool runs in a separate process, in turn, on one thread, for
-its seconds and peak memory. ``--install`` creates the environments of the tools under
-``results/peers``; without them nothing is compared. Results are cached there too, and a tool runs
-again only with ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
+policy that was actually evaluated. Each tool runs in a separate process, one after the other, on
+one thread, to measure its time and peak memory. ``--install`` creates the environments of the tools
+under ``results/peers``; without them nothing is compared. Results are cached there too, and a tool
+runs again only with ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Situations with a fault in the data, or in how they were logged.
+"""Situations with a fault in the data or in the logging.
 
 The estimate is not wrong in all of them: propensities, for example, hardly matter to a closed form
 whose features are exact.
@@ -22,7 +22,7 @@ from .worlds import Lookup
 
 
 def few_episodes(kind, rng):
-    """Ten to forty episodes of a setup that is sound with more of them."""
+    """Ten to forty episodes of a setup that works with more episodes."""
     setup = any_setup(rng).with_changes(episodes=int(rng.integers(10, 41)))
     return build_situation(kind, False, setup, rng, mu=either(rng))
 
@@ -62,7 +62,7 @@ def allow_uncovered(situation: Situation) -> Situation:
 
 
 def rare_dose(kind, rng):
-    """A clinic that hardly ever gives the high dose to the sick, who get it from π."""
+    """A clinic where μ hardly ever gives the high dose to sick patients, but π does."""
     setup = clinic(rng)
     world, rare, usual = setup.world, rng.uniform(0.001, 0.01), setup.mu
 
@@ -84,7 +84,7 @@ def rare_dose(kind, rng):
 
 
 def long_horizon(kind, rng):
-    """A hundred steps, ratios that multiply, and features that lump states or thin coverage."""
+    """A hundred steps, products of many ratios; features aggregate states, or coverage is poor."""
     setup = table(rng, makers=(lasting, lasting, long_walk), gammas=(0.98, 0.99, 0.995))
     if rng.random() < 0.5:
         setup = setup.with_changes(features=lumped(setup, rng), episodes=min(setup.episodes, 300))
@@ -99,7 +99,7 @@ def long_horizon(kind, rng):
 
 
 def deterministic(kind, rng):
-    """μ always does the same in a state, π does not; every propensity is 1."""
+    """μ is deterministic and π is not; every propensity is 1."""
     if rng.random() < 0.3:
         setup = clinic(rng)
         usual = setup.mu
@@ -178,7 +178,7 @@ def wrong_propensities(kind, rng):
 
 
 def shifted_propensities(kind, rng):
-    """Each row holds the propensity of the row before."""
+    """Each row has the propensity of the previous row."""
 
     def change(columns, rows, rng):
         columns["behavior_prob"] = np.roll(columns["behavior_prob"], 1)
@@ -190,7 +190,7 @@ def shifted_propensities(kind, rng):
 
 
 def cut_as_ended(kind, rng):
-    """Cut at a limit that many episodes reach, and flagged as if the task had ended there."""
+    """Truncated at a limit that many episodes reach, but flagged as terminated."""
     setup = any_setup(rng, limits=(0.4, 1.2))
 
     def change(columns, rows, rng):
@@ -203,7 +203,7 @@ def cut_as_ended(kind, rng):
 
 
 def estimated_behaviour(kind, rng):
-    """No propensities: they are estimated, in cells that fit or in far too coarse ones."""
+    """No propensities: they are estimated, in suitable cells or in far too coarse ones."""
     good = rng.random() < 0.7
     setup = table(rng) if good and rng.random() < 0.7 else clinic(rng)
     bins = 100 if isinstance(setup.mu, Lookup) else (5 if good else 1)

@@ -22,12 +22,12 @@ from .setups import (
 
 
 def tabular(kind, rng):
-    """Finite problems, a feature for each state."""
+    """Finite problems with one feature per state."""
     return build_situation(kind, True, table(rng), rng)
 
 
 def continuous(kind, rng):
-    """Clinics with features that fit."""
+    """Clinics with suitable features."""
     setup = clinic(rng, limits=(1.5, 2.5) if rng.random() < 0.3 else None)
     return build_situation(kind, True, setup, rng, detail=type(setup.features).__name__)
 
@@ -38,12 +38,12 @@ def any_setup(rng, **options):
 
 
 def propensities_only(kind, rng):
-    """μ is known of the action taken only."""
+    """Only the propensity of the action taken is logged."""
     return build_situation(kind, True, any_setup(rng), rng, mu="taken")
 
 
 def truncated(kind, rng):
-    """Cut at a limit that many episodes reach; what follows is logged."""
+    """Truncated at a limit that many episodes reach; the next observation is logged."""
     setup = any_setup(rng, limits=(0.6, 1.5))
     return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
@@ -84,7 +84,7 @@ def turned(situation: Situation) -> Situation:
 
 
 def bandit(kind, rng):
-    """One decision each: linear rewards, numbers or yes and no; or which digit an image shows."""
+    """One decision per episode: linear rewards, real or binary; or digit classification."""
     if rng.random() < 0.3:
         return digits(kind, rng)
     d, K, n = int(rng.integers(2, 7)), int(rng.integers(2, 7)), int(rng.integers(500, 3001))
@@ -139,7 +139,7 @@ def images():
 
 
 def digits(kind, rng):
-    """Which digit is it? The features are the scores of a classifier, linear in what pays."""
+    """Digit classification; the features are classifier scores, in which the reward is linear."""
     scores, weak, labels = images()
     n = int(rng.integers(1000, 3001))
     mu = 0.3 / 10 + 0.7 * softmax(weak * rng.uniform(1.0, 3.0))

@@ -65,7 +65,7 @@ def tilted(probabilities, scores):
 
 
 def random_table(rng, ends=(0.05, 0.2)):
-    """States that lead anywhere, with rewards of all signs; any step may be the last."""
+    """Random transitions between all states, random rewards, and termination at any step."""
     S, K = int(rng.integers(4, 13)), int(rng.integers(2, 5))
     P = rng.dirichlet(np.full(S, 0.5), size=(S, K))
     end = rng.uniform(*ends, size=(S, K, 1))
@@ -114,7 +114,7 @@ def lake(rng, size=None):
 
 
 def logged_table(world, rng, gamma):
-    """μ: somewhat good, somewhat arbitrary; no action below 0.4/K."""
+    """μ: partly good, partly random; every action has probability at least 0.4/K."""
     q = world.best(gamma)
     good = (q - q.mean(axis=1, keepdims=True)) / (1e-9 + np.abs(q - q.mean()).max())
     scores = rng.uniform(0.5, 3.0) * good + rng.normal(scale=0.7, size=q.shape)
@@ -122,7 +122,7 @@ def logged_table(world, rng, gamma):
 
 
 def wanted_table(world, mu, rng, gamma, direction=None, strength=None):
-    """π: μ tilted towards or away from what μ's own values favour, or anyhow, or hardly."""
+    """π: μ tilted towards or away from the better actions, at random, or hardly at all."""
     direction = direction or rng.choice(DIRECTIONS, p=[0.4, 0.2, 0.25, 0.15])
     c = strength or rng.uniform(0.3, 0.75)
     if direction in ("other", "same"):
@@ -135,7 +135,7 @@ def wanted_table(world, mu, rng, gamma, direction=None, strength=None):
 
 
 def episodes_needed(world, mu, pi, gamma, limit, least=LEAST_VISITS):
-    """How many episodes make μ visit each pair often, but for 1 % of π's discounted visits."""
+    """Number of episodes in which μ visits each pair often, except 1% of π's discounted visits."""
     share = world.visits(pi, gamma).ravel()
     order = np.argsort(share)
     counted = order[np.cumsum(share[order]) > 0.01 * share.sum()]
@@ -143,7 +143,7 @@ def episodes_needed(world, mu, pi, gamma, limit, least=LEAST_VISITS):
 
 
 def table(rng, makers=(random_table, lake, walk), gammas=(0.9, 0.95, 0.98, 0.99), limits=None):
-    """A finite problem with enough episodes; drawn again until it is one."""
+    """A finite problem with enough episodes; drawn again until it meets the conditions."""
     while True:
         world = makers[rng.integers(len(makers))](rng)
         gamma = float(rng.choice(gammas))
@@ -190,7 +190,7 @@ def clinic_world(rng, signs=None):
 
 
 def logged_dose(world, rng):
-    """μ: the sicker the more, with habits; no dose below 0.1."""
+    """μ: higher doses for sicker patients, with random habits; each dose at least 0.1."""
     d = len(world.weight)
     slope, habit = rng.normal(scale=0.4, size=(d, 3)), rng.normal(scale=0.3, size=3)
     slope += np.outer(world.weight, [-1.0, 0.0, 1.0]) * rng.uniform(0.0, 1.5)
@@ -198,7 +198,7 @@ def logged_dose(world, rng):
 
 
 def wanted_dose(world, mu, rng, strength=None):
-    """π: μ tilted to more or less in the sick, or anyhow, or hardly."""
+    """π: μ tilted to higher or lower doses for the sick, at random, or hardly at all."""
     direction = rng.choice(DIRECTIONS)
     c = strength or rng.uniform(0.3, 0.75)
     slope = np.outer(world.weight, [-1.0, 0.3, 1.0]) * (-3 if direction == "worse" else 3)

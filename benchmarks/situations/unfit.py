@@ -64,7 +64,7 @@ def rank_deficient(kind, rng):
 
 
 def same_columns(kind, rng):
-    """A clinic whose features come twice and summed up: all of them, or those of one sign only."""
+    """A clinic with duplicated features and their sums: of all signs, or of one sign only."""
     setup, good = clinic(rng), bool(rng.random() < 0.6)
     base = setup.features if good else Polynomial((40.0,), (130.0,), degree=1)
     mix = rng.normal(size=(base.size, 3))
@@ -81,7 +81,7 @@ def same_columns(kind, rng):
 
 
 def poor_features(kind, rng):
-    """A few random numbers for each state, a straight line for a bent value, or too few groups."""
+    """A few random features per state, linear features for a curved value, or too few groups."""
     how = rng.choice(["random", "line", "lumped", "bandit", "clinic"])
     if how == "bandit":
         return bent_bandit(kind, rng)
@@ -104,7 +104,7 @@ def poor_features(kind, rng):
 
 
 def bent_bandit(kind, rng):
-    """One decision, rewards that rise and fall with the context, features that are linear."""
+    """One decision, rewards that are nonlinear in the context, linear features."""
     K, n, c = int(rng.integers(2, 5)), int(rng.integers(500, 3001)), rng.uniform(0.5, 1.0)
     W, habit = rng.normal(scale=2.0, size=(2, K)), rng.normal(size=(2, K))
     mean = lambda x: np.cos(x @ W) + (x[:, :1] * x[:, 1:]) * W[0]  # noqa: E731
@@ -123,7 +123,7 @@ def bent_bandit(kind, rng):
 
 
 def bent_clinic(kind, rng):
-    """A clinic where any sign far from its middle is bad, features that are linear or coarse."""
+    """A clinic where any sign far from its middle is bad; features are linear or coarse."""
     setup = clinic(rng)
     low, high = setup.features.low, setup.features.high
     features = [Polynomial(low, high, degree=1), Tiles(low, high, bins=1, tilings=1)]
