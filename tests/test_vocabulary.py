@@ -95,7 +95,7 @@ def names(tree: ast.AST):
                 yield name, node.lineno
 
 
-def offences(path: Path):
+def banned_names(path: Path):
     """Banned names that a module defines: (line, name)."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return sorted({(line, name) for name, line in names(tree) if name.strip("_").lower() in BANNED})
@@ -114,7 +114,7 @@ def checked():
 @pytest.mark.parametrize("path", checked(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_names_are_terms_of_the_field(path):
     allowed = ALLOWED.get(path.relative_to(ROOT).as_posix(), set())
-    used = {name.strip("_").lower() for _, name in offences(path)}
+    used = {name.strip("_").lower() for _, name in banned_names(path)}
     assert used - allowed == set()
     assert allowed - used == set(), "no longer needed: remove it from ALLOWED"
 
@@ -139,5 +139,5 @@ def test_no_two_classes_share_a_name():
 if __name__ == "__main__":
     for start in map(Path, sys.argv[1:]):
         for path in sorted(start.rglob("*.py")) if start.is_dir() else [start]:
-            for line, name in offences(path):
+            for line, name in banned_names(path):
                 print(f"{path}:{line}: {name}")

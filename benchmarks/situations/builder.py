@@ -82,7 +82,7 @@ def probabilities(name, policy, rows):
     return columns
 
 
-def either(rng):
+def choose_logged_mu(rng):
     """Choose whether all of μ is logged, or the propensity of the logged action only."""
     return rng.choice(["all", "taken"])
 

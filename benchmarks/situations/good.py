@@ -48,7 +48,7 @@ def truncated(kind, rng):
     return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
 
-def lasting(rng):
+def long_table(rng):
     """A table whose episodes last for about a hundred steps."""
     return random_table(rng, ends=(0.004, 0.02))
 
@@ -61,7 +61,9 @@ def long_walk(rng):
 def long(kind, rng):
     """50 to 200 steps: importance weighting fails, one feature per state does not."""
     while True:
-        setup = table(rng, makers=(lasting, lasting, long_walk), gammas=(0.95, 0.98, 0.99, 0.995))
+        setup = table(
+            rng, makers=(long_table, long_table, long_walk), gammas=(0.95, 0.98, 0.99, 0.995)
+        )
         if 50 <= setup.world.visits(setup.mu.table).sum() <= 200:
             return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
@@ -69,10 +71,10 @@ def long(kind, rng):
 def costs(kind, rng):
     """The log holds costs: signs are reversed, and lower is better."""
     setup = clinic(rng) if rng.random() < 1 / 3 else table(rng, makers=(random_table, walk))
-    return turned(build_situation(kind, True, setup, rng))
+    return as_costs(build_situation(kind, True, setup, rng))
 
 
-def turned(situation: Situation) -> Situation:
+def as_costs(situation: Situation) -> Situation:
     """Return a situation with costs in place of rewards."""
     columns = dict(situation.log.data)
     columns["reward"] = -columns["reward"]

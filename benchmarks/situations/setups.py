@@ -113,7 +113,7 @@ def lake(rng, size=None):
     return Table(P, R, np.eye(S)[0])
 
 
-def logged_table(world, rng, gamma):
+def behaviour_table(world, rng, gamma):
     """μ: partly good, partly random; every action has probability at least 0.4/K."""
     q = world.best(gamma)
     good = (q - q.mean(axis=1, keepdims=True)) / (1e-9 + np.abs(q - q.mean()).max())
@@ -121,7 +121,7 @@ def logged_table(world, rng, gamma):
     return 0.4 / q.shape[1] + 0.6 * softmax(scores)
 
 
-def wanted_table(world, mu, rng, gamma, direction=None, strength=None):
+def target_table(world, mu, rng, gamma, direction=None, strength=None):
     """π: μ tilted towards or away from the better actions, at random, or hardly at all."""
     direction = direction or rng.choice(DIRECTIONS, p=[0.4, 0.2, 0.25, 0.15])
     c = strength or rng.uniform(0.3, 0.75)
@@ -147,8 +147,8 @@ def table(rng, makers=(random_table, lake, walk), gammas=(0.9, 0.95, 0.98, 0.99)
     while True:
         world = makers[rng.integers(len(makers))](rng)
         gamma = float(rng.choice(gammas))
-        mu = logged_table(world, rng, gamma)
-        pi = wanted_table(world, mu, rng, gamma)
+        mu = behaviour_table(world, rng, gamma)
+        pi = target_table(world, mu, rng, gamma)
         length = world.visits(mu).sum()
         limit = LONGEST if limits is None else max(2, int(rng.uniform(*limits) * length))
         rows = world.visits(mu, limit=limit).sum()
@@ -161,7 +161,7 @@ def table(rng, makers=(random_table, lake, walk), gammas=(0.9, 0.95, 0.98, 0.99)
             return Setup(world, Lookup(mu), Lookup(pi), OneHot(S), gamma, episodes, limit)
 
 
-def lumped(setup, rng, groups=None):
+def aggregated_features(setup, rng, groups=None):
     """Features that do not distinguish the states of a group."""
     S = len(setup.world.P)
     groups = groups or max(2, S // 3)
@@ -189,7 +189,7 @@ def clinic_world(rng, signs=None):
     )  # fmt: skip
 
 
-def logged_dose(world, rng):
+def behaviour_dose(world, rng):
     """μ: higher doses for sicker patients, with random habits; each dose at least 0.1."""
     d = len(world.weight)
     slope, habit = rng.normal(scale=0.4, size=(d, 3)), rng.normal(scale=0.3, size=3)
@@ -197,7 +197,7 @@ def logged_dose(world, rng):
     return lambda states: 0.1 + 0.7 * softmax(world.signs(states) @ slope + habit)
 
 
-def wanted_dose(world, mu, rng, strength=None):
+def target_dose(world, mu, rng, strength=None):
     """π: μ tilted to higher or lower doses for the sick, at random, or hardly at all."""
     direction = rng.choice(DIRECTIONS)
     c = strength or rng.uniform(0.3, 0.75)
@@ -209,7 +209,7 @@ def wanted_dose(world, mu, rng, strength=None):
     return lambda states: tilted(mu(states), c * np.tanh(world.signs(states) @ slope + habit))
 
 
-def fitting(seen, rng):
+def suitable_features(seen, rng):
     """Features that represent a smooth value almost exactly, on a box around the observations."""
     low, high = map(tuple, np.quantile(seen, [0.005, 0.995], axis=0))
     three = len(low) == 3
@@ -227,8 +227,8 @@ def clinic(rng, limits=None):
     """A clinic with enough patients."""
     while True:
         world = clinic_world(rng)
-        mu = logged_dose(world, rng)
-        pi = wanted_dose(world, mu, rng)
+        mu = behaviour_dose(world, rng)
+        pi = target_dose(world, mu, rng)
         pilot = follow(world, mu, 400, rng)
         lengths = np.bincount(pilot.episode)
         limit = LONGEST if limits is None else max(3, int(rng.uniform(*limits) * lengths.mean()))
@@ -236,4 +236,6 @@ def clinic(rng, limits=None):
         episodes = int(rng.choice([800, 1200, 2000, 3000]))
         if 5000 <= episodes * length <= MOST_ROWS and lengths.max() < 300:
             gamma = float(rng.choice([0.9, 0.95, 0.98]))
-            return Setup(world, mu, pi, fitting(pilot.states, rng), gamma, episodes, limit)
+            return Setup(
+                world, mu, pi, suitable_features(pilot.states, rng), gamma, episodes, limit
+            )

@@ -56,7 +56,7 @@ def flat(text):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
     (folder / "pol.py").write_text(POLICY)
     sb.collect(CAR, episodes=300, rng=0, out=folder / "a.parquet")
@@ -65,8 +65,8 @@ def place(tmp_path_factory):
     return folder
 
 
-def test_check_of_a_good_log(place):
-    output = run("check", place / "a.parquet", "--gamma", 0.99).stdout
+def test_check_of_a_good_log(folder):
+    output = run("check", folder / "a.parquet", "--gamma", 0.99).stdout
     lines = output.splitlines()
     assert lines[0].startswith("39,765 rows")
     assert "300 episodes" in lines[0]
@@ -77,8 +77,8 @@ def test_check_of_a_good_log(place):
     assert lines[-1] == "no warnings. Ready."
 
 
-def test_check_reports_every_problem_and_exits_with_2(place, tmp_path):
-    table = pq.read_table(place / "a.parquet").to_pandas()
+def test_check_reports_every_problem_and_exits_with_2(folder, tmp_path):
+    table = pq.read_table(folder / "a.parquet").to_pandas()
     table.loc[5, "reward"] = np.nan
     table.loc[7, "behavior_prob"] = 0.0
     table.loc[9, "terminated"] = True
@@ -98,9 +98,9 @@ def test_check_reports_every_problem_and_exits_with_2(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_evaluate_takes_a_function_from_a_file(place):
+def test_evaluate_takes_a_function_from_a_file(folder):
     output = run(
-        "evaluate", place / "a.parquet", "--target", f"{place / 'pol.py'}:probs", "--gamma", 0.99,
+        "evaluate", folder / "a.parquet", "--target", f"{folder / 'pol.py'}:probs", "--gamma", 0.99,
         "--features", "tiles:4x4", *BOX[2:], "--path", "--method", "fqe",
     ).stdout  # fmt: skip
     assert "LSTD, GRetrace(0.5)" in output
@@ -113,25 +113,25 @@ def test_evaluate_takes_a_function_from_a_file(place):
 
 
 @pytest.mark.slow
-def test_evaluate_in_json_equals_python(place):
+def test_evaluate_in_json_equals_python(folder):
     plain = json.loads(
-        run("evaluate", place / "a.parquet", "--target", "new=pump:0.8", "--gamma", 0.99, *CAR_BOX,
+        run("evaluate", folder / "a.parquet", "--target", "new=pump:0.8", "--gamma", 0.99, *CAR_BOX,
             "--rule", "GES:0.3", "--ridge", 0.001, "--json").stdout
     )  # fmt: skip
     assert plain["estimates"][0]["target"] == "new"
     one = sb.LSTD(
         target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.GES(0.3), ridge=0.001
-    ).fit(str(place / "a.parquet"))
+    ).fit(str(folder / "a.parquet"))
     assert plain["estimates"][0]["value"] == pytest.approx(one.value(), rel=1e-12)
     assert plain["logged"]["value"] == pytest.approx(-73, abs=1.5)
     assert plain["logged"]["estimate"] == pytest.approx(plain["logged"]["value"], rel=0.05)
     assert plain["lambda_ceiling"]["new"] == pytest.approx(0.62, abs=0.04)
 
 
-def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
+def test_statistics_of_parts_merge_to_those_of_all(folder, tmp_path):
     options = ["--target", "new=pump:0.8", "--target", "uniform", "--gamma", 0.99, *BOX]
     options += ["--rule", "GES:0.3", "--rule", "GRetrace:0.9", "--blocks", 3]
-    both = [place / "a.parquet", place / "b.parquet"]
+    both = [folder / "a.parquet", folder / "b.parquet"]
     # Ids repeat from file to file, so one go needs them apart.
     apart = pq.read_table(both[1]).to_pandas()
     apart["episode_id"] += 1000
@@ -214,8 +214,8 @@ def test_statistics_of_parts_merge_to_those_of_all(place, tmp_path):
         (["merge", "nix.stats", "--out", "x"], "cannot read nix.stats: No such file"),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_reported_in_a_sentence(words, message, place):
-    filled = [w.format(a=place / "a.parquet", p=place / "pol.py") for w in words]
+def test_bad_arguments_are_reported_in_a_sentence(words, message, folder):
+    filled = [w.format(a=folder / "a.parquet", p=folder / "pol.py") for w in words]
     result = CliRunner().invoke(group, filled)
     assert result.exit_code == 2
     assert message in flat(result.stderr)
@@ -231,10 +231,10 @@ def test_bad_arguments_are_reported_in_a_sentence(words, message, place):
         (["--features", "tiles:2x1", "--shared"], 36),
     ],
 )  # fmt: skip
-def test_features_by_name(words, p, place):
-    filled = [w.format(p=place / "pol.py") for w in words]
+def test_features_by_name(words, p, folder):
+    filled = [w.format(p=folder / "pol.py") for w in words]
     output = run(
-        "evaluate", place / "few.parquet", "--gamma", 0.9, "--target", "pump:0.8", *filled
+        "evaluate", folder / "few.parquet", "--gamma", 0.9, "--target", "pump:0.8", *filled
     ).stdout
     assert f"p = {p}:" in output
 
@@ -248,8 +248,8 @@ def test_discrete_states_are_recognised(tmp_path):
     assert "OneHot(size=6)" in flat(output)
 
 
-def test_estimated_propensities_are_reported(place, tmp_path):
-    bare = pq.read_table(place / "a.parquet").drop(["behavior_prob", "mu_0", "mu_1", "mu_2"])
+def test_estimated_propensities_are_reported(folder, tmp_path):
+    bare = pq.read_table(folder / "a.parquet").drop(["behavior_prob", "mu_0", "mu_1", "mu_2"])
     pq.write_table(bare, tmp_path / "bare.parquet")
     words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
     refused = run("evaluate", *words, status=2)
@@ -262,8 +262,8 @@ def test_estimated_propensities_are_reported(place, tmp_path):
     assert plain["propensities"].startswith("estimated: counts")
 
 
-def test_the_discount_is_read_from_the_log(place, tmp_path):
-    sb.Log(str(place / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
+def test_the_discount_is_read_from_the_log(folder, tmp_path):
+    sb.Log(str(folder / "b.parquet")).write(tmp_path / "named.parquet", gamma=0.9)
     output = run("evaluate", tmp_path / "named.parquet", "--target", "uniform", *BOX).stdout
     assert "γ = 0.9," in output
 
@@ -294,38 +294,38 @@ def test_three_columns_get_hashed_features_by_default(tmp_path):
     assert "p = 3000:" in output
 
 
-def test_policy_files_may_import_neighbouring_modules(place):
-    (place / "numbers_beside.py").write_text("SHARE = 0.2\n")
-    (place / "uses.py").write_text(
+def test_policy_files_may_import_neighbouring_modules(folder):
+    (folder / "numbers_beside.py").write_text("SHARE = 0.2\n")
+    (folder / "uses.py").write_text(
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
         "import numpy as np\nfrom numbers_beside import SHARE\n\n"
         "@dataclass\nclass Kind:\n    share: float\n\n"
         "def probs(obs):\n    s = Kind(SHARE).share\n"
         "    return np.tile([s, s, 1 - 2 * s], (len(obs), 1))\n"
     )
-    words = ["--target", f"{place / 'uses.py'}:probs", "--gamma", 0.9, *BOX]
-    assert "uses.py:probs" in run("evaluate", place / "b.parquet", *words).stdout
+    words = ["--target", f"{folder / 'uses.py'}:probs", "--gamma", 0.9, *BOX]
+    assert "uses.py:probs" in run("evaluate", folder / "b.parquet", *words).stdout
 
 
-def test_json_output_has_no_nan(place):
+def test_json_output_has_no_nan(folder):
     result = run(
-        "evaluate", place / "b.parquet", "--gamma", 0, "--target", "uniform", *BOX, "--json"
+        "evaluate", folder / "b.parquet", "--gamma", 0, "--target", "uniform", *BOX, "--json"
     )
     assert json.loads(result.stdout)["lambda_ceiling"]["uniform"] is None
     output = json.loads(run("check", "nix.parquet", "--json", status=2).stdout)
     assert output["findings"][0]["code"] == "E190"
 
 
-def test_weighted_estimates_come_with_their_diagnostics(place):
+def test_weighted_estimates_come_with_their_diagnostics(folder):
     words = ["--target", "pump:0.8", "--gamma", 0.99, *BOX]
     words += [w for name in ("is", "pdis", "wis", "pdwis", "dr", "wdr") for w in ("--method", name)]
-    output = run("evaluate", place / "a.parquet", *words).stdout
+    output = run("evaluate", folder / "a.parquet", *words).stdout
     for name in ("IS", "PDIS", "WIS", "PDWIS", "DR", "WDR"):
         assert f"  {name} " in output
     assert "V^π; ESS" in output
     assert "IS, PDIS, WIS, PDWIS, DR, WDR: importance weights are heavy-tailed" in output
     assert max(map(len, output.split("features never active")[0].splitlines())) <= 80
-    plain = json.loads(run("evaluate", place / "a.parquet", *words, "--json").stdout)
+    plain = json.loads(run("evaluate", folder / "a.parquet", *words, "--json").stdout)
     by = {estimate["method"]: estimate for estimate in plain["estimates"]}
     assert by["PDIS"]["value"] > -60
     assert by["PDIS"]["ess"] < 20

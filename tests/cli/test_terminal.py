@@ -26,7 +26,7 @@ TARGET = ["--target", "pump:0.8"]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     """A folder with a log, a result, statistics and results of a study."""
     folder = example_folder(tmp_path_factory.mktemp("terminal"))
     for words, statuses in (
@@ -94,9 +94,9 @@ QUICK = ("check", "evaluate", "rank", "sweep")
     "name",
     [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
 )
-def test_a_command_succeeds_and_leaves_the_terminal_clean(place, name):
+def test_a_command_succeeds_and_leaves_the_terminal_clean(folder, name):
     words, width, environment, statuses = CASES[name]
-    session = in_terminal(*words, folder=place, width=width, **environment)
+    session = in_terminal(*words, folder=folder, width=width, **environment)
     assert_clean(session, *statuses)
     assert session.flat
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
@@ -117,8 +117,8 @@ def test_every_command_is_tried():
 
 
 @pytest.mark.slow
-def test_the_bar_stays_on_one_line(place):
-    session = in_terminal("sweep", "study.toml", "--out", "line", folder=place, width=80)
+def test_the_bar_stays_on_one_line(folder):
+    session = in_terminal("sweep", "study.toml", "--out", "line", folder=folder, width=80)
     drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
     bars = [line for line in drawn if "%" in line and "━" in line]
     assert bars
@@ -126,12 +126,12 @@ def test_the_bar_stays_on_one_line(place):
 
 
 @pytest.mark.slow
-def test_the_verdict_is_coloured_by_its_outcome(place):
+def test_the_verdict_is_coloured_by_its_outcome(folder):
     words = ["explain", "r.json"]
-    shown = in_terminal(*words, folder=place)
+    shown = in_terminal(*words, folder=folder)
     first = shown.written.split("\n")[0]
     assert re.match(r"\x1b\[(31|32|33)m", first), first
-    plain = in_terminal(*words, folder=place, NO_COLOR="1")
+    plain = in_terminal(*words, folder=folder, NO_COLOR="1")
     assert not plain.coloured
     assert plain.text == shown.text
 
@@ -151,12 +151,12 @@ INTERRUPTED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INTERRUPTED)
-def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
+def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     words, after, message = INTERRUPTED[name]
-    study = (place / "study.toml").read_text(encoding="utf-8")
+    study = (folder / "study.toml").read_text(encoding="utf-8")
     longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
-    (place / "long.toml").write_text(longer, encoding="utf-8")
-    session = in_terminal(*words, folder=place, interrupt=after)
+    (folder / "long.toml").write_text(longer, encoding="utf-8")
+    session = in_terminal(*words, folder=folder, interrupt=after)
     assert_clean(session, 130)
     assert message in session.flat
     assert "error" not in session.flat

@@ -27,7 +27,7 @@ from saddleback.sweep import (
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 
 
-def flipped(path, place):
+def flip_byte(path, place):
     content = bytearray(path.read_bytes())
     content[place] ^= 0x10
     path.write_bytes(content)
@@ -43,9 +43,9 @@ def forget(path):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda path: flipped(path, 0),
-        lambda path: flipped(path, path.stat().st_size // 2),
-        lambda path: flipped(path, -1),
+        lambda path: flip_byte(path, 0),
+        lambda path: flip_byte(path, path.stat().st_size // 2),
+        lambda path: flip_byte(path, -1),
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(path.read_bytes()[:100]),
         lambda path: path.write_bytes(b""),
@@ -103,7 +103,7 @@ def test_shards_are_kept_when_their_hashes_are_missing(store, command, text):
 
 def test_damage_is_reported_even_if_the_run_fails(store, monkeypatch):
     path, _, out = store
-    flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
+    flip_byte(out / "shards" / "p001-0000-run00000.parquet", 50)
 
     def broken(*_, **__):
         raise ZeroDivisionError("as it were")
@@ -218,7 +218,7 @@ def test_other_package_versions_are_reported(store):
 
 def test_duckdb_polars_and_pandas_read_the_shards(store):
     path, intact, out = store
-    flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
+    flip_byte(out / "shards" / "p001-0000-run00000.parquet", 50)
     assert sweep(path, "--out", out, "--quiet").exit_code == 0
     rows = bits(Store.load(intact).table())
     assert bits(duckdb.sql(f"FROM '{out}/shards/*.parquet'").to_arrow_table()) == rows

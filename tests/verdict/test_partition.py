@@ -18,7 +18,7 @@ TABLES = arrays(
 )  # fmt: skip
 
 
-def walked(cells, point):
+def locate_cell(cells, point):
     """Follow the splits one by one; return the cell and its box."""
     node, low, high = 0, np.full(len(point), -np.inf), np.full(len(point), np.inf)
     while cells.below[node] >= 0:
@@ -38,7 +38,7 @@ def test_every_observation_falls_into_exactly_one_cell(sample, most):
     assigned = cells.find(sample)
     boxes = {}
     for row, cell in zip(sample, assigned, strict=True):
-        expected, low, high = walked(cells, row)
+        expected, low, high = locate_cell(cells, row)
         assert expected == cell
         boxes[cell] = (low, high)
     for row, cell in zip(sample, assigned, strict=True):

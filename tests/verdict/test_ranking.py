@@ -41,14 +41,14 @@ def small(episodes, seed=0, limit=None):
     return log, candidates, truth
 
 
-def evaluated(log, candidates, **options):
+def evaluate_candidates(log, candidates, **options):
     size = int(log.summary().high[0]) + 1
     return sb.evaluate(log, candidates, features=OneHot(size), gamma=GAMMA, **options)
 
 
 def test_the_best_candidate_ranks_first_and_others_do_not_beat():
     log, candidates, truth = small(3000)
-    ranking = rank(evaluated(log, candidates))
+    ranking = rank(evaluate_candidates(log, candidates))
     assert [candidate.name for candidate in ranking.candidates if candidate.beats] == [
         "better",
         "a little",
@@ -63,7 +63,7 @@ def test_the_best_candidate_ranks_first_and_others_do_not_beat():
 
 def test_costs_reverse_the_order():
     log, candidates, truth = small(3000)
-    ranking = rank(evaluated(log, candidates, lower_is_better=True))
+    ranking = rank(evaluate_candidates(log, candidates, lower_is_better=True))
     assert ranking.best.name == "worse"
     for candidate in ranking.candidates:
         assert candidate.bound < -truth[candidate.name]
@@ -77,16 +77,17 @@ def test_bounds_hold_for_all_candidates_at_once():
     wrong = 0
     for seed in range(60):
         log, candidates, truth = small(250, seed)
-        ranking = rank(evaluated(log, candidates, methods=()))
+        ranking = rank(evaluate_candidates(log, candidates, methods=()))
         wrong += any(candidate.bound > truth[candidate.name] for candidate in ranking.candidates)
     assert wrong <= 7  # 3 are expected, 8 or more have a chance of 1 in 100
 
 
 def test_more_candidates_make_bounds_wider():
     log, candidates, _ = small(500)
-    single = rank(evaluated(log, {"better": candidates["better"]})).candidates[0]
+    single = rank(evaluate_candidates(log, {"better": candidates["better"]})).candidates[0]
     among = {
-        candidate.name: candidate for candidate in rank(evaluated(log, candidates)).candidates
+        candidate.name: candidate
+        for candidate in rank(evaluate_candidates(log, candidates)).candidates
     }["better"]
     assert among.difference == pytest.approx(single.difference)
     assert among.bound < single.bound
@@ -115,14 +116,14 @@ def test_the_exit_status_reflects_the_outcome(trusts, bounds, status):
 
 def test_a_number_can_replace_the_baseline():
     log, candidates, _ = small(3000)
-    ranking = rank(evaluated(log, candidates), baseline=-100.0)
+    ranking = rank(evaluate_candidates(log, candidates), baseline=-100.0)
     assert all(candidate.beats for candidate in ranking.candidates)
     assert (ranking.baseline, ranking.of) == (-100.0, "as given")
 
 
 def test_rankings_without_verdicts_or_with_bad_alpha_are_rejected():
     log, candidates, _ = small(200)
-    result = evaluated(log, candidates)
+    result = evaluate_candidates(log, candidates)
     with pytest.raises(sb.errors.InvalidParameter, match=r"alpha must be in \(0, 1\), got 0"):
         rank(result, alpha=0.0)
     sums = sb.Statistics.of(
@@ -147,7 +148,7 @@ def statistics_of(log, candidates, blocks=20):
 def test_statistics_and_log_give_similar_rankings():
     log, candidates, _ = small(3000)
     from_log, from_statistics = (
-        evaluated(log, candidates),
+        evaluate_candidates(log, candidates),
         evaluate_statistics(statistics_of(log, candidates)),
     )
     assert [item.target for item in from_statistics.verdicts] == list(candidates)
@@ -173,7 +174,7 @@ def test_the_estimate_is_the_baseline_of_truncated_logs():
     assert from_statistics.logged.interval.value == from_statistics.logged.estimate
     assert from_statistics.logged.self_check is None
     assert from_statistics.verdicts[0].evidence.truncated_weight > 0.05
-    from_log = evaluated(log, candidates)
+    from_log = evaluate_candidates(log, candidates)
     assert from_statistics.logged.estimate == pytest.approx(from_log.logged.estimate)
     bare = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=20
@@ -197,7 +198,7 @@ def run(*words, status=0):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clinic")
     log = sb.Log(clinic(600, rng=1), observations=SIGNS, actions=DOSES)
     log.write(folder / "visits.parquet", gamma=0.97)
@@ -211,46 +212,48 @@ def place(tmp_path_factory):
 OPTIONS = ["--obs", "hr,bp,lactate", "--features", "polynomial:2"]
 
 
-def targets(place, *names):
+def targets(folder, *names):
     return [
-        argument for name in names for argument in ("--target", f"{name}={place / 'pol.py'}:{name}")
+        argument
+        for name in names
+        for argument in ("--target", f"{name}={folder / 'pol.py'}:{name}")
     ]
 
 
-def test_rank_on_a_log_and_on_its_statistics(place):
-    words = [*targets(place, "earlier", "later", "usual"), *OPTIONS]
-    output = run("rank", place / "visits.parquet", *words)
+def test_rank_on_a_log_and_on_its_statistics(folder):
+    words = [*targets(folder, "earlier", "later", "usual"), *OPTIONS]
+    output = run("rank", folder / "visits.parquet", *words)
     assert output.startswith("Better: earlier is at least ")
     assert max(map(len, output.splitlines())) <= 80
-    run("stats", place / "visits.parquet", *words, "--out", place / "v.stats")
-    plain = json.loads(run("rank", place / "v.stats", "--json"))
+    run("stats", folder / "visits.parquet", *words, "--out", folder / "v.stats")
+    plain = json.loads(run("rank", folder / "v.stats", "--json"))
     assert plain["best"] == "earlier"
     assert plain["lower"] > plain["baseline"]
     assert set(plain["usable"]) | set(plain["doubtful"]) == {"earlier", "later", "usual"}
-    costs = json.loads(run("rank", place / "v.stats", "--json", "--lower-is-better"))
+    costs = json.loads(run("rank", folder / "v.stats", "--json", "--lower-is-better"))
     assert costs["best"] == "later"
-    run("rank", place / "v.stats", "--baseline", 100, status=5)
+    run("rank", folder / "v.stats", "--baseline", 100, status=5)
     for bad, message in (
         (["--baseline", "best"], "write logged, or a number"),
         (["--gamma", 0], "applies to logs only"),
         (["--lower", 2], "write an error rate between 0 and 1"),
     ):  # fmt: skip
-        result = CliRunner().invoke(group, ["rank", str(place / "v.stats"), *map(str, bad)])
+        result = CliRunner().invoke(group, ["rank", str(folder / "v.stats"), *map(str, bad)])
         assert result.exit_code == 2
         assert message in " ".join(result.stderr.split())
 
 
-def test_a_saved_result_prints_the_same_text(place):
-    words = [*targets(place, "earlier"), *OPTIONS, "--save", place / "r.json"]
-    printed = run("evaluate", place / "visits.parquet", *words)
-    verbose = run("explain", place / "r.json")
+def test_a_saved_result_prints_the_same_text(folder):
+    words = [*targets(folder, "earlier"), *OPTIONS, "--save", folder / "r.json"]
+    printed = run("evaluate", folder / "visits.parquet", *words)
+    verbose = run("explain", folder / "r.json")
     assert verbose.startswith(printed.rstrip("\n"))
     assert "\nChecks\n  ok    EPISODES " in verbose
     for code in ("EPISODES", "COVERAGE", "SELF-CHECK", "GAP"):
         assert code in verbose
     assert max(map(len, verbose.splitlines())) <= 80
-    printed = run("evaluate", place / "visits.parquet", *words, "--json")
-    assert json.loads(printed) == json.loads((place / "r.json").read_text())
+    printed = run("evaluate", folder / "visits.parquet", *words, "--json")
+    assert json.loads(printed) == json.loads((folder / "r.json").read_text())
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def content():
         return dict(file)
 
 
-def changed(array):
+def changed_arrays(array):
     """An array with other numbers, and of other shapes."""
     yield np.full_like(array, 1 if array.dtype.kind == "b" else 7)
     if array.ndim:
@@ -179,7 +179,7 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
     others += [
         content | {name: other}
         for name, array in content.items()
-        for other in ((np.array(""),) if array.dtype.kind == "U" else changed(array))
+        for other in ((np.array(""),) if array.dtype.kind == "U" else changed_arrays(array))
     ]
     others += [{n: a for n, a in content.items() if n != name} for name in content]
     assert len(others) > 300

@@ -20,7 +20,7 @@ GOOD = [kind for kind in KINDS if kind.startswith("good")]
 
 
 @cache
-def judged(kind, seed):
+def evaluate_situation(kind, seed):
     """Return a situation, which can be evaluated, and the verdict on it."""
     given = situation(kind, seed)
     card = given.log.summary(given.gamma)
@@ -58,7 +58,7 @@ def claimed_wrongly(given, verdict):
 @pytest.mark.parametrize("kind", KINDS)
 def test_verdicts_are_right(kind):
     """All in one test, so that each situation is judged once, whoever runs it."""
-    outcomes = [judged(kind, seed) for seed in SEEDS[kind]]
+    outcomes = [evaluate_situation(kind, seed) for seed in SEEDS[kind]]
     usable = [(given, verdict) for given, verdict in outcomes if verdict.trust == "usable"]
     assert sum(missed(*one) for one in usable) <= 1
     assert sum(claimed_wrongly(*one) for one in usable) == 0
@@ -133,5 +133,8 @@ REQUIRED = {
 
 def test_costs_are_sometimes_decided():
     """Otherwise the test of their direction would be vacuous."""
-    words = {judged("good, costs", seed)[1].improvement.outcome for seed in SEEDS["good, costs"]}
+    words = {
+        evaluate_situation("good, costs", seed)[1].improvement.outcome
+        for seed in SEEDS["good, costs"]
+    }
     assert words & {"better", "worse"}
