@@ -168,7 +168,7 @@ def test_doubly_robust_has_no_variance_with_the_true_q_and_no_noise():
     assert np.ptp(importance_estimates(as_log(picked, mu), pi).totals) > 0.1
 
 
-# Against plain loops, and whatever pieces the log comes in.
+# Against plain loops, and for any segmentation of the log.
 
 
 def agrees(estimates, expected, gamma=GAMMA):

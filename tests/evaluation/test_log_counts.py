@@ -40,7 +40,7 @@ def test_the_policy_summary_describes_the_target():
 @pytest.mark.kernel
 @pytest.mark.parametrize("full_mu", [True, False])
 def test_policy_counts_equal_plain_array_sums(full_mu):
-    """Ratios, μ itself and what cannot be done, against plain array sums; whatever the pieces."""
+    """Ratios, μ itself and uncovered actions against plain array sums, for any segmentation."""
     log = bandit(1, 60, [0.2, 0.8], full_mu=full_mu)
     data = dict(log.data)
     sure = np.arange(60) % 5 == 0

@@ -56,7 +56,7 @@ def gate_of(verdict, code):
     return next(gate for gate in verdict.gates if gate.code == code)
 
 
-def reach(value, low, high):
+def difference_interval(value, low, high):
     """An interval of a difference."""
     return Interval(value, low, high, 0.95, (high - low) / 4, "", "", 100)
 

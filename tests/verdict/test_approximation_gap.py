@@ -109,7 +109,7 @@ def test_the_residual_of_exact_features_is_zero():
 
 
 @pytest.mark.kernel
-def test_the_residual_does_not_depend_on_pieces():
+def test_the_residual_does_not_depend_on_segmentation():
     log = sb.Log(mixed(3))
     one, two = (
         residual_of(log, target, FOURIER, 0.9, sb.GRetrace(0.5), most=8, segment=segment)

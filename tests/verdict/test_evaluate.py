@@ -46,8 +46,8 @@ def test_improvement_over_the_logged_policy(costs, second):
     assert verdict.trust == "usable"
     more = verdict.improvement
     assert more.baseline == pytest.approx(np.mean(log.data["reward"]))
-    reach = (more.high - more.low) / 2
-    assert more.difference == pytest.approx(2 * (second - 0.5), abs=2 * reach)
+    difference_interval = (more.high - more.low) / 2
+    assert more.difference == pytest.approx(2 * (second - 0.5), abs=2 * difference_interval)
     assert more.difference == pytest.approx(verdict.value - more.baseline)
     expected = {0.1: "worse", 0.5: "undecided", 0.9: "better"}[second]
     if costs and expected != "undecided":

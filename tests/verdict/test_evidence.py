@@ -1,4 +1,4 @@
-"""Evidence: its numbers, and invariance to pieces, threads and other targets."""
+"""Evidence: its numbers, and invariance to segmentation, threads and other targets."""
 
 from __future__ import annotations
 

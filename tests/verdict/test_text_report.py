@@ -15,7 +15,7 @@ from helpers.verdicts import (
     GOOD,
     TARGET,
     always,
-    reach,
+    difference_interval,
     verdict_on,
     walk_log,
     without_propensities,
@@ -224,7 +224,7 @@ def test_without_a_baseline_there_is_no_difference():
 
 def test_a_doubtful_answer_is_inconclusive():
     """What makes an estimate doubtful may reverse it."""
-    more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, False)
+    more = Improvement.of((1.0, 0.9, 1.1), difference_interval(0.5, 0.1, 0.9), 0.05, False)
     outcome, text = answer(verdict_on(replace(GOOD, episodes=30), improvement=more).as_dict())
     assert outcome == "doubtful"
     assert text.startswith(

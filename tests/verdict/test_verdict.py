@@ -14,8 +14,8 @@ from helpers.verdicts import (
     CODES,
     GOOD,
     SURE,
+    difference_interval,
     gate_of,
-    reach,
     verdict_on,
 )
 from saddleback.verdict import Gate, Improvement, Verdict
@@ -180,8 +180,8 @@ def test_the_gap_widens_the_interval():
 )
 def test_improvement_has_a_direction(difference, gap, rewards, costs):
     baseline = (3.0, 2.5, 3.5)
-    one = Improvement.of(baseline, reach(*difference), gap, lower_is_better=False)
-    two = Improvement.of(baseline, reach(*difference), gap, lower_is_better=True)
+    one = Improvement.of(baseline, difference_interval(*difference), gap, lower_is_better=False)
+    two = Improvement.of(baseline, difference_interval(*difference), gap, lower_is_better=True)
     assert (one.outcome, two.outcome) == (rewards, costs)
     assert (one.baseline, one.baseline_low, one.baseline_high) == baseline
     np.testing.assert_equal(one.difference, difference[0])
@@ -190,7 +190,7 @@ def test_improvement_has_a_direction(difference, gap, rewards, costs):
 
 @pytest.mark.parametrize("costs", [False, True])
 def test_a_verdict_survives_json(costs):
-    more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, costs)
+    more = Improvement.of((1.0, 0.9, 1.1), difference_interval(0.5, 0.1, 0.9), 0.05, costs)
     for improvement in (None, more):
         for change in [{}] + [item for pair in BAD.values() for item in pair if item]:
             verdict = verdict_on(replace(GOOD, **change), improvement=improvement)
