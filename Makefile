@@ -1,15 +1,15 @@
 # One thread for linear algebra: the matrices are small and the tests already run in parallel.
 export OPENBLAS_NUM_THREADS ?= 1
 
-# Everything runs in .venv, made on first use from nothing but Python >= 3.11: $(RUN) stands for what
-# running needs, $(DEV) for the tools of testing and documentation on top of it.
+# Everything runs in .venv, created on first use; only Python >= 3.11 is needed. $(RUN) marks an
+# environment that can run the package, $(DEV) one that has the tools for tests and documentation, too.
 PYTHON ?= python3
 BIN := .venv/bin
 RUN := .venv/run-ready
 DEV := .venv/dev-ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# A PYTHON given by name replaces an environment of another version.
+# An explicit PYTHON replaces an environment of another version.
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) --version 2>&1),$(shell $(BIN)/python --version 2>&1))
 .PHONY: $(RUN)
@@ -17,35 +17,35 @@ OTHER_PYTHON := yes
 endif
 endif
 
-# $(call step,name,command) runs a command and notes in $(TOOK) how long it took.
-TOOK := .venv/took
-step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(date +%s) - begun)) '$(1)' >> $(TOOK)
+# $(call step,name,command) runs a command and appends its duration to $(DURATIONS).
+DURATIONS := .venv/durations
+step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(date +%s) - begun)) '$(1)' >> $(DURATIONS)
 
-# Figures that README and documentation show.
+# Figures shown in the README and the documentation.
 SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
 .PHONY: paper test quick lint examples kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
-# Reproduce the experiments at full size; tables on the terminal, the rest in results/.
+# Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
 paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
 
-# Linters, types, layers, the whole suite (which builds the documentation), and the kernels once
-# more with the compiler off. What takes one core runs side by side; the examples come before the
-# rest, so that its workers find most kernels compiled.
+# Linters, types, import layers, the complete suite (which builds the documentation), and the kernel
+# tests again with the compiler off. Steps that use one core run in parallel; the examples run before
+# the suite, so that its workers can load most compiled kernels from disk.
 test: $(DEV)
-	@rm -f $(TOOK)
+	@rm -f $(DURATIONS)
 	@$(MAKE) --no-print-directory -j2 examples kernels
 	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
-	@cat $(TOOK)
+	@cat $(DURATIONS)
 
-# The same without the tests that take long, and without the kernels' second run.
+# The same without slow tests, and without the second run of the kernel tests.
 quick: $(DEV)
-	@rm -f $(TOOK)
+	@rm -f $(DURATIONS)
 	@$(MAKE) --no-print-directory -j2 lint quick-suite
-	@cat $(TOOK)
+	@cat $(DURATIONS)
 
 lint: $(DEV)
 	$(call step,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
@@ -66,7 +66,7 @@ quick-suite: $(DEV)
 docs: $(DEV)
 	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs docs/_build/html
 
-# How fast: tables of ratios and times; results/bench.json, bench-logs.json, bench-compiling.json
+# Speed: tables of ratios and times; results/bench.json, bench-logs.json, bench-compiling.json
 # and scaling.json.
 bench: $(DEV)
 	$(BIN)/python benchmarks/bench.py
@@ -74,35 +74,35 @@ bench: $(DEV)
 	$(BIN)/python benchmarks/compiling.py
 	$(BIN)/python benchmarks/scaling.py
 
-# How good the advice on step sizes is: a table, results/advice.json and a picture.
+# Quality of the advice on step sizes: a table, results/advice.json and a figure.
 advice: $(DEV)
 	$(BIN)/python benchmarks/advice.py
 
-# Which rule for state values: tables, results/states.json and states.md.
+# Comparison of rules for state values: tables, results/states.json and states.md.
 states: $(DEV)
 	$(BIN)/python benchmarks/states.py
 
-# Which trace solves best for the value of a policy: a table and results/traces.json.
+# Comparison of traces for estimating the value of a policy: a table and results/traces.json.
 traces: $(DEV)
 	$(BIN)/python benchmarks/traces.py
 
-# How often 95 % intervals cover what they say: a table and results/coverage.json.
+# Coverage of 95% confidence intervals: a table and results/coverage.json.
 coverage: $(DEV)
 	$(BIN)/python benchmarks/intervals.py
 
-# How often verdicts are right, where the truth is known: a table and results/verdicts.json.
+# Accuracy of verdicts where the true value is known: a table and results/verdicts.json.
 verdicts: $(DEV)
 	$(BIN)/python benchmarks/verdicts.py
 
-# Beside other tools, on the same logs; INSTALL=--install first makes environments for them.
+# Comparison with other packages on the same logs; INSTALL=--install creates environments for them.
 peers: $(DEV)
 	$(BIN)/python benchmarks/peers $(INSTALL)
 
-# The picture of an evaluation page in README; needs Chromium.
+# The image of an evaluation page in the README; needs Chromium.
 evaluation-page: $(DEV)
 	$(BIN)/python docs/evaluation_page.py
 
-# The pictures of README and documentation, made again.
+# Recreate the figures of the README and the documentation.
 figures: paper advice evaluation-page
 	cp $(SHOWN:%=results/%.png) docs/figures/
 	cp results/reproduction.md docs/paper/

@@ -1,4 +1,4 @@
-"""README for the package index: its relative links become absolute."""
+"""Build hook: the README for the package index, with absolute links."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class CustomMetadataHook(MetadataHookInterface):
-    """Adds the readme, whose links begin with the address of the project."""
+    """Adds the README, with links relative to the address of the project."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the readme."""

@@ -36,7 +36,7 @@ def random_problem(seed):
 
 
 def measure(problem, rule, steps, seed):
-    """Return the error with the advice over that of the best pair, and how many runs diverged."""
+    """Return the error with the advice ÷ that of the best pair, and numbers of diverged runs."""
     advice = sb.step_sizes(problem, rule, steps=steps)
     alpha, ratio = (grid.ravel() for grid in np.meshgrid(ALPHAS, RATIOS))
     star = sb.System.exact(problem, rule).fixed_point

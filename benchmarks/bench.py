@@ -28,7 +28,7 @@ from rich.table import Table
 import saddleback as sb
 from saddleback.engine import Learners, Schedule, Workers
 from saddleback.features import Tiles
-from saddleback.paper.comparison import PAPER, family
+from saddleback.paper.comparison import PAPER_GRID, family
 from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
 
 FOLDER = Path(__file__).parent
@@ -47,7 +47,7 @@ def best(act, repeat=3):
     return min(times)
 
 
-def prepared(rule, car=None, steps=STEPS, endless=False):
+def prepare_stream(rule, car=None, steps=STEPS, endless=False):
     """Return a stream of MountainCar; ``endless`` never resets the trace."""
     car = car or sb.problems.mountain_car(values=rule.values)
     piece = car.sampler(np.random.default_rng(0)).take(steps)
@@ -208,11 +208,11 @@ def end_to_end(threads):
 def paper(numpy_ns):
     """Seconds of learning for the paper's MountainCar comparison, here and with the oracle."""
     car, rules = sb.problems.mountain_car(), list(family(0.99, 0.99).values())
-    alpha = np.array(PAPER.alphas)[:, None]
+    alpha = np.array(PAPER_GRID.alphas)[:, None]
     start = time.perf_counter()
     runs = sb.learn(
-        rules, car, alpha=alpha, beta=alpha * np.array(PAPER.ratios), episodes=5000, runs=2, rng=0,
-        threads=2,
+        rules, car, alpha=alpha, beta=alpha * np.array(PAPER_GRID.ratios), episodes=5000, runs=2,
+        rng=0, threads=2,
     )  # fmt: skip
     seconds = (time.perf_counter() - start) * 5 / 2
     steps = int(runs[0].updates[-1].mean()) * 5 * 121 * len(rules)
@@ -265,7 +265,7 @@ def main():
     out = Path("results")
     out.mkdir(exist_ok=True)
     ges = sb.GES(0.99)
-    p, stream = prepared(ges)
+    p, stream = prepare_stream(ges)
     result = {
         "machine": machine(),
         "steps": STEPS,
@@ -287,7 +287,9 @@ def main():
     console.print("traces, episodic and continuing …")
     result["ns_per_step_by_lambda_121"] = {
         kind: {
-            lam: kernel(sb.GES(lam), *prepared(sb.GES(lam), endless=kind == "continuing"), 121)
+            lam: kernel(
+                sb.GES(lam), *prepare_stream(sb.GES(lam), endless=kind == "continuing"), 121
+            )
             for lam in (0.0, 0.3, 0.9, 0.99)
         }
         for kind in ("episodic", "continuing")
@@ -302,7 +304,7 @@ def main():
         sb.GTD(),
         sb.TDRC(0.9),
     ]
-    result["ns_per_step_by_rule_121"] = {str(r): kernel(r, *prepared(r), 121) for r in rules}
+    result["ns_per_step_by_rule_121"] = {str(r): kernel(r, *prepare_stream(r), 121) for r in rules}
 
     console.print("sizes …")
     sizes = {"same_tiles_hashed": {}, "fine_tiles": {}}
@@ -311,7 +313,7 @@ def main():
         fine = Tiles(LOW, HIGH, bins=int((size / 12) ** 0.5) - 1, tilings=4)
         for name, tiles in (("same_tiles_hashed", hashed), ("fine_tiles", fine)):
             car = sb.problems.mountain_car(features=tiles)
-            sizes[name][size] = kernel(ges, *prepared(ges, car), 16)
+            sizes[name][size] = kernel(ges, *prepare_stream(ges, car), 16)
     result["ns_per_step_by_size_16"] = sizes
 
     console.print("simulators, start-up …")

@@ -77,7 +77,7 @@ def mountain_car():
 
 
 def digits():
-    """A bandit: which digit is it? Reward 1 if right; contexts drawn from scikit-learn's digits."""
+    """A bandit on scikit-learn's digits: reward 1 if the action is the digit of the image."""
     from sklearn.datasets import load_digits
     from sklearn.decomposition import PCA
     from sklearn.linear_model import LogisticRegression

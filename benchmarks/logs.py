@@ -29,7 +29,7 @@ CAR = sb.problems.mountain_car()
 OPTIONS = {"features": CAR.features, "gamma": CAR.gamma}
 
 
-def solved(log, rule):
+def lstd_weights(log, rule):
     """Return weights from a log, in one pass."""
     return sb.LSTD(target="pump:0.8", rule=rule, **OPTIONS).fit(log).theta_
 
@@ -38,7 +38,7 @@ def measure(path):
     """Print times and peak memory for one log as JSON; runs in a separate process."""
     small = sb.collect(CAR, episodes=20, rng=1)
     for rule in RULES.values():
-        solved(small, rule)  # compiles
+        lstd_weights(small, rule)  # compiles
     log = sb.Log(path)
     measured = {"rows": log.rows}
     start = time.perf_counter()
@@ -47,13 +47,13 @@ def measure(path):
     measured["read_s"] = time.perf_counter() - start
     for name, rule in RULES.items():
         start = time.perf_counter()
-        solved(log, rule)
+        lstd_weights(log, rule)
         measured[name] = time.perf_counter() - start
     measured["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(measured))
 
 
-def streamed(log, rule):
+def streaming_rate(log, rule):
     """Return the rows per second of one learner over a decoded log."""
     target = sb.as_target("pump:0.8", log)
     streamer = LoggedStreamer(CAR.features, [rule], copies_of(3, "action", False), CAR.gamma)
@@ -121,7 +121,7 @@ def main():
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        solved(paper, sb.GES(0.0))
+        lstd_weights(paper, sb.GES(0.0))
         times.append(time.perf_counter() - start)
     table = Table(title="logs of MountainCar, p = 972, two cores", box=box.SIMPLE)
     table.add_column("quantity")
@@ -139,7 +139,7 @@ def main():
     table.add_row("peak memory, MB", *(f"{r['peak_mb']:,.0f}" for r in lengths))
     console = Console()
     console.print(table)
-    rates = {str(rule): streamed(paper, rule) for rule in (sb.GES(0.0), sb.GES(0.5))}
+    rates = {str(rule): streaming_rate(paper, rule) for rule in (sb.GES(0.0), sb.GES(0.5))}
     console.print(f"LSTD(0) on {paper.rows:,} rows in memory: {min(times):.2f} s")
     for name, rate in rates.items():
         console.print(f"{name} streamed over decoded rows: {rate:,.0f} rows/s", highlight=False)

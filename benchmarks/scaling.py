@@ -3,8 +3,8 @@
 Run by ``make bench``. The same tasks, of a second or more, are run by two threads without a store,
 by ``--workers 1`` and ``2``, and by a Dask cluster of two workers with one thread each; the
 overhead of a task is measured as well. From these numbers follows the projected cost, on 100
-machines like this one, of a study with a million settings and of a log with ten thousand million
-rows. Writes ``results/scaling.json`` and ``results/scaling.md``.
+machines like this one, of a study with a million settings and of a log with ten billion rows.
+Writes ``results/scaling.json`` and ``results/scaling.md``.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def dask_cluster(workers=2):
                 )
                 for _ in range(workers)
             ]
-            with cluster(address) as place:
-                while place.width() < 2 * workers:
+            with cluster(address) as executor:
+                while executor.width() < 2 * workers:
                     time.sleep(0.1)
             yield address
         finally:
@@ -106,10 +106,10 @@ def timed(act):
     return result, time.perf_counter() - started
 
 
-def stored(tasks, folder, place, suffix=".parquet"):
+def run_with_store(tasks, folder, executor, suffix=".parquet"):
     """Run tasks as the command does; return the bytes of the shards."""
     with Store.open(folder, {"folder": folder.name}, "", suffix) as store:
-        run_tasks(tasks, store, place)
+        run_tasks(tasks, store, executor)
     return sum(path.stat().st_size for path in (folder / "shards").iterdir())
 
 
@@ -122,8 +122,8 @@ def ways(tasks, folder, address, suffix=".parquet"):
 
     def kept(make):
         def act(store):
-            with make() as place:
-                stored(tasks, store, place, suffix)
+            with make() as executor:
+                run_with_store(tasks, store, executor, suffix)
 
         return act
 
@@ -133,8 +133,8 @@ def ways(tasks, folder, address, suffix=".parquet"):
         "--workers 2": kept(lambda: threads(2)),
         "--dask, 2 workers": kept(lambda: cluster(address)),
     }
-    with cluster(address) as place:
-        list(place.executor.map(_run, tasks[:4]))
+    with cluster(address) as executor:
+        list(executor.executor.map(_run, tasks[:4]))
     without_store(None)
     seconds = {name: [] for name in executions}
     for turn in range(TURNS):
@@ -150,10 +150,13 @@ def _run(task):
 
 def overheads(address, folder):
     """Return the overhead of a task in seconds: sent over Dask, and written to a store."""
-    with cluster(address) as place:
-        list(place.executor.map(_run_nothing, range(10)))
-        over = timed(lambda: list(place.executor.map(_run_nothing, range(300))))[1] / 300
-        big = timed(lambda: [place.executor.submit(bytes, 10**8).result() for _ in range(3)])[1] / 3
+    with cluster(address) as executor:
+        list(executor.executor.map(_run_nothing, range(10)))
+        over = timed(lambda: list(executor.executor.map(_run_nothing, range(300))))[1] / 300
+        big = (
+            timed(lambda: [executor.executor.submit(bytes, 10**8).result() for _ in range(3)])[1]
+            / 3
+        )
     content = os.urandom(200_000)
     with Store.open(folder / "puts", {}, "") as store:
         put = timed(lambda: [store.put(f"t{k}", content) for k in range(100)])[1] / 100
@@ -178,8 +181,8 @@ def log_tasks(folder, files=4, episodes=15_000):
         log = collect(problems.mountain_car(), episodes=episodes, rng=k)
         table = pa.table(log.data) if isinstance(log.data, dict) else log.data
         ids = pa.array(np.asarray(table["episode_id"]) + k * episodes)
-        place = table.column_names.index("episode_id")
-        pq.write_table(table.set_column(place, "episode_id", ids), folder / f"day{k}.parquet")
+        executor = table.column_names.index("episode_id")
+        pq.write_table(table.set_column(executor, "episode_id", ids), folder / f"day{k}.parquet")
     tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=4)
     log = Log(str(folder / "day*.parquet"))
     what = ChunkedStatistics(log, (GES(0.0),), {"target": "pump:0.8"}, tiles, 0.99, blocks=5)
@@ -189,7 +192,7 @@ def log_tasks(folder, files=4, episodes=15_000):
     return what, what.tasks()
 
 
-def projected(study, log):
+def projection(study, log):
     """Project a million settings and 10^10 rows to the cluster, with the limits of scaling."""
     threads_ = MACHINES * CORES
     settings, steps = 1_000_000, 1_000_000
@@ -262,7 +265,7 @@ def main():
         duration = job["seconds"]["--workers 1"] / job["tasks"]
         title = f"{label}, {job['tasks']} tasks of {duration:.1f} s, {unit.replace('_', '-')}"
         lines.append(f"| {title} | {' | '.join(rates)} |")
-    computed = projected(sweep, log)
+    computed = projection(sweep, log)
     print(
         "\n".join(
             [*lines, "", f"on {MACHINES} machines of {CORES} cores like this one:", *computed]

@@ -97,7 +97,7 @@ def at_best_steps(name, problem, theta0, seed):
     return error[half:, chosen], float((~run.ok).mean()), [alpha[chosen], ratio[chosen]]
 
 
-def least(problem, theta0):
+def smallest_error(problem, theta0):
     """Return the smallest error of any weights ÷ that of the initial ones."""
     system = sb.System.exact(problem, sb.TD(0.0))
     weight = np.sqrt(problem.weights)
@@ -107,7 +107,7 @@ def least(problem, theta0):
     return float(np.sqrt(system.mse_absolute(best) / first))
 
 
-def fixed():
+def fixed_step_results():
     """Return the results on Baird's star with fixed step sizes, and the rows of their table."""
     names = [name for name in RULES if "=" not in name]
     results, rows = {}, []
@@ -123,7 +123,7 @@ def fixed():
     return results, rows
 
 
-def tuned():
+def tuned_results():
     """Return the results of each rule with its best step sizes, and their two tables."""
     results, errors, diverged = {}, [], []
     for case, several in track(cases().items(), "tuning", transient=True):
@@ -138,7 +138,7 @@ def tuned():
                 "pairs": [pair for *_, pair in runs],
                 "errors": [float(np.median(e)) for e, *_ in runs],
             }
-        lowest = float(np.median([least(*one) for one in several]))
+        lowest = float(np.median([smallest_error(*one) for one in several]))
         results[case]["least"] = lowest
         rows = [results[case][name] for name in RULES]
         errors.append([case, *map(cell, rows), f"{lowest:.2g}" if lowest > 1e-9 else "0"])
@@ -152,7 +152,7 @@ def cell(result):
     return f"{middle} ({low}–{high})"
 
 
-def shown(console, title, headings, rows):
+def print_table(console, title, headings, rows):
     """Print a table; return it in Markdown."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left")
     for heading in headings:
@@ -180,24 +180,24 @@ def main():
     """Measure, print, write."""
     console = Console(width=180)
     console.print(machine_line(), highlight=False)
-    at_fixed, rows = fixed()
-    lines = shown(
+    at_fixed, rows = fixed_step_results()
+    lines = print_table(
         console,
         f"Baird's star, α = .005, β = .05, {LONG:,} steps, {MANY} runs: RMS value error",
         ["γ", "rule", "diverged", "expected", "median", "quartiles", "all runs", "MSPBE, median"],
         rows,
     )
-    best, rows, diverged = tuned()
-    lines += shown(
+    best, rows, diverged = tuned_results()
+    lines += print_table(
         console,
         f"Value error ÷ that of θ₀ after {STEPS:,} steps, best step sizes: median (quartiles)",
         ["problem", *RULES, "lowest possible"],
         rows,
     )
-    lines += shown(
+    lines += print_table(
         console, "Share of settings and runs that diverged", ["problem", *RULES], diverged
     )
-    lines += shown(
+    lines += print_table(
         console,
         "Number of 20 random MDPs where the row's rule has a lower error than the column's",
         ["", *RULES],

@@ -50,10 +50,10 @@ def judge(kind, seed):
         {"target": given.target, NAME: BehaviourTarget.of(given.log)}, features=given.features,
         gamma=given.gamma, allow_uncovered=given.allow_uncovered,
     )  # fmt: skip
-    (summed,) = evaluate_statistics(sums, lower_is_better=given.costs).verdicts
+    (from_statistics,) = evaluate_statistics(sums, lower_is_better=given.costs).verdicts
     low, high = verdict.interval_with_gap
     better = (given.truth > given.baseline) != given.costs
-    said = verdict.improvement.outcome
+    outcome = verdict.improvement.outcome
     return {
         "kind": kind,
         "seed": seed,
@@ -61,14 +61,14 @@ def judge(kind, seed):
         "trust": verdict.trust,
         "missed": not low <= given.truth <= high,
         "missed_unwidened": not verdict.low <= given.truth <= verdict.high,
-        "said": said,
-        "wrong": said == ("worse" if better else "better"),
+        "said": outcome,
+        "wrong": outcome == ("worse" if better else "better"),
         "failed": [check.code for check in verdict.failed],
         "width": (high - low) / max(verdict.evidence.spread, 1e-300),
-        "summed": summed.trust,
-        "summed_missed": not summed.interval_with_gap[0]
+        "summed": from_statistics.trust,
+        "summed_missed": not from_statistics.interval_with_gap[0]
         <= given.truth
-        <= summed.interval_with_gap[1],
+        <= from_statistics.interval_with_gap[1],
     }
 
 

@@ -1,4 +1,4 @@
-"""Marks by what a test uses, and a real browser for the pages: the Chromium on PATH, off line."""
+"""Marks for tests by their fixtures, and a browser for the pages: Chromium on PATH, offline."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from pathlib import Path
 import pytest
 
 MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
-"""Marks that come with a fixture."""
+"""Marks of tests that use a fixture."""
 
-GET = "Debian and Ubuntu: apt-get install chromium; then pip install playwright, or make test"
+INSTALL = "Debian and Ubuntu: apt-get install chromium; then pip install playwright, or make test"
 
 
 def pytest_collection_modifyitems(items):
-    """Mark tests that look at pages in a browser, or start a cluster."""
+    """Mark tests that open pages in a browser, or start a cluster."""
     for item in items:
         for name in MARKS.keys() & getattr(item, "fixturenames", ()):
             item.add_marker(MARKS[name])
 
 
-def missing(what):
+def missing(requirement):
     """Skip, or fail where the browser is required."""
-    said = f"pages are not looked at, for want of {what}. {GET}"
+    message = f"cannot test pages in a browser without {requirement}. {INSTALL}"
     if os.environ.get("SADDLEBACK_BROWSER") == "required":
-        pytest.fail(said)
-    pytest.skip(said)
+        pytest.fail(message)
+    pytest.skip(message)
 
 
 @pytest.fixture(scope="session")
 def browser():
     """Chromium, started once."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if found is None:
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if executable is None:
         missing("Chromium on PATH")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         missing("the package playwright")
-    # Chromium has no sandbox for root, as whom containers run.
+    # Chromium refuses to run as root with its sandbox, and containers run as root.
     options = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=options)
-        yield running
-        running.close()
+        chromium = playwright.chromium.launch(executable_path=executable, args=options)
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
 def visit(browser):
-    """Open pages from disk; in the end nothing may have been logged, and nothing asked for."""
-    contexts, said, asked = [], [], []
+    """Open pages from disk; assert that they log nothing and request nothing from elsewhere."""
+    contexts, messages, requests = [], [], []
 
     def open_(path, theme="light", width=1280, height=900):
         context = browser.new_context(
@@ -59,9 +59,9 @@ def visit(browser):
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(f"error: {error}"))
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
+        page.on("request", lambda request: requests.append(request.url))
         page.goto(Path(path).as_uri())
         page.wait_for_selector("body[data-ready=yes]")
         return page
@@ -69,6 +69,6 @@ def visit(browser):
     yield open_
     for context in contexts:
         context.close()
-    assert said == []
-    outside = [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    assert messages == []
+    outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
     assert outside == []

@@ -42,12 +42,12 @@ def test_a_rule_is_shown_by_label_or_name_or_parts():
 
 
 def test_a_label_changes_neither_str_nor_equality():
-    ours = replace(sb.GES(0.5), label="ours")
-    assert str(ours) == "GES(0.5)"
+    labelled = replace(sb.GES(0.5), label="ours")
+    assert str(labelled) == "GES(0.5)"
     assert str(CAPPED) == repr(CAPPED)
-    assert ours == sb.GES(0.5)
-    assert hash(ours) == hash(sb.GES(0.5))
-    assert ours.kind == sb.GES(0.5).kind
+    assert labelled == sb.GES(0.5)
+    assert hash(labelled) == hash(sb.GES(0.5))
+    assert labelled.kind == sb.GES(0.5).kind
     assert repr(LABELLED) == (
         "Rule(trace=Capped(lam=0.5, cap=1.5), form=Saddle(), bootstrap=Expected(), "
         "label='Capped 1.5')"
@@ -66,16 +66,16 @@ def test_a_label_survives_saving_and_is_not_needed_to_load(tmp_path):
     options = dict(features=features.OneHot(2), gamma=0.9)
     first = Statistics.of(log, rule, problem.target, **options)
     sb.save_statistics(first, tmp_path / "day.stats")
-    again = sb.load_statistics(tmp_path / "day.stats")
-    assert again.setting.rules[0].label == "ours"
-    assert again.setting == Statistics.of(log, plain, problem.target, **options).setting
+    loaded = sb.load_statistics(tmp_path / "day.stats")
+    assert loaded.setting.rules[0].label == "ours"
+    assert loaded.setting == Statistics.of(log, plain, problem.target, **options).setting
 
 
 def test_a_label_is_not_passed_on_to_the_rules_of_other_lambda():
     from saddleback.verdict.evaluate_statistics import lambda_path_rules
 
-    ours = replace(sb.GRetrace(0.5), label="ours")
-    assert [rule.display_name for rule in lambda_path_rules(ours).values()][:2] == [
+    labelled = replace(sb.GRetrace(0.5), label="ours")
+    assert [rule.display_name for rule in lambda_path_rules(labelled).values()][:2] == [
         "GRetrace(0)", "GRetrace(0.25)",
     ]  # fmt: skip
 
@@ -278,7 +278,7 @@ def analysis():
     return sb.theory.analyse(problems.two_state(gamma=0.9), sb.GES(0.4), steps=1000)
 
 
-def test_an_analysis_shows_its_verdicts_in_words(analysis):
+def test_an_analysis_shows_its_verdicts_as_text(analysis):
     text = repr(analysis)
     assert short(text)
     assert text.startswith("Analysis of GES(0.4), p = 2\noff-line update")
@@ -361,14 +361,14 @@ def ranking(**changes):
 
 
 def test_a_ranking_escapes_its_text_in_html():
-    found = ranking()
-    assert repr(found) == found.text
-    html = found._repr_html_()
+    result = ranking()
+    assert repr(result) == result.text
+    html = result._repr_html_()
     assert "Better: new is at least 0.20 higher" in html
     assert "<i>" not in html
     assert "few &amp; far between" in html
     assert "7" not in html.partition("no coverage")[0].rpartition("bad")[2].replace("0.9", "")
-    many = replace(found, candidates=found.candidates * 20)
+    many = replace(result, candidates=result.candidates * 20)
     assert short(repr(many))
     assert "print(ranking.text)" in repr(many)
 
@@ -437,7 +437,7 @@ def test_the_html_of_an_evaluation_has_answer_table_and_plot(evaluation):
     assert html.count("<table") >= 4
     assert html.count("<svg") == 1
     assert "<b>" not in html
-    assert all(word in html for word in answers[1].split()[:3])
+    assert all(part in html for part in answers[1].split()[:3])
     assert html == evaluation._repr_html_()  # the same bits each time
 
 

@@ -364,11 +364,11 @@ def test_experience_impossible_under_mu_is_refused(two):
 @pytest.mark.kernel
 def test_invalid_step_sizes_are_refused(two):
     assert sb.inverse_sqrt([2.0]).at(4).tolist() == [1.0]
-    whole, real = (
+    integer, real = (
         learn(GES(0.5), two, alpha=sb.Schedule(0.5, power), beta=0.1, steps=50, rng=0, theta0=1.0)
         for power in (1, 1.0)
     )
-    assert np.array_equal(whole.theta, real.theta)
+    assert np.array_equal(integer.theta, real.theta)
     with complaint(e.InvalidParameter, "Schedule: power must be a finite number >= 0, got nan"):
         sb.Schedule(0.1, np.nan)
     with complaint(e.InvalidShape, "step sizes must be a rectangular array of numbers"):

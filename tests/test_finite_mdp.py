@@ -212,9 +212,9 @@ def test_policies_of_terminal_states_do_not_matter():
     walk = problems.random_walk()
     pi = np.array(walk.target)
     pi[5:] = 0.0
-    again = Problem(walk.mdp, walk.features, pi, pi)
-    assert again.on_policy
-    np.testing.assert_allclose(again.truth, walk.truth)
+    changed = Problem(walk.mdp, walk.features, pi, pi)
+    assert changed.on_policy
+    np.testing.assert_allclose(changed.truth, walk.truth)
 
 
 def test_taxi_has_an_exact_system():

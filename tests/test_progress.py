@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from helpers.studies import SMALL, written
+from helpers.studies import SMALL, write_study
 from saddleback import GES, collect, evaluate, learn, problems
 from saddleback._progress import part_of, split_progress
 from saddleback.cli import progress as cli_progress
@@ -30,7 +30,7 @@ class Recorder:
         return [fraction for fraction, _ in self.reports]
 
 
-def test_nested_progress_maps_to_the_whole():
+def test_nested_progress_maps_to_the_total():
     recorder = Recorder()
     first, second = split_progress(recorder, [("reading", 1.0), ("evaluating", 3.0)])
     part_of(second, 0.5, 1.0)(0.5)
@@ -48,10 +48,10 @@ def test_the_time_left_counts_down_between_reports():
     assert clock.remaining(now=60.0) == 60.0
 
 
-@pytest.mark.parametrize("held", [10**6, 0])
-def test_an_evaluation_reports_every_phase_in_order(monkeypatch, held):
+@pytest.mark.parametrize("cached_rows", [10**6, 0])
+def test_an_evaluation_reports_every_phase_in_order(monkeypatch, cached_rows):
     """From 0 to 1 without decrease, whether the log is cached or read repeatedly."""
-    monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "CACHED_ROWS", held)
+    monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "CACHED_ROWS", cached_rows)
     car = problems.mountain_car()
     log = collect(car, episodes=30, rng=0)
     recorder = Recorder()
@@ -71,7 +71,7 @@ def test_learn_reports_progress_at_recorded_points():
 
 def test_a_study_reports_progress_inside_tasks(tmp_path):
     recorder = Recorder()
-    path = written(tmp_path, WILD)
+    path = write_study(tmp_path, WILD)
     run_study(path, tmp_path / "s", progress=recorder)
     tasks = len(tasks_of(read_study(path), tmp_path))
     assert recorder.fractions == sorted(recorder.fractions)
@@ -86,7 +86,7 @@ def test_a_study_reports_progress_inside_tasks(tmp_path):
 
 def test_the_progress_of_a_resumed_study_starts_at_zero(tmp_path):
     """Finished work is not counted, so that the remaining time is not underestimated."""
-    path, out = written(tmp_path), tmp_path / "s"
+    path, out = write_study(tmp_path), tmp_path / "s"
     run_study(path, out)
     done = sorted((out / "shards").iterdir())
     done[0].unlink()
@@ -109,7 +109,7 @@ def test_a_cluster_without_workers_is_noted(tmp_path):
 def test_progress_without_a_terminal_is_plain_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(cli_progress, "LINE_INTERVAL", 0.0)
     done = CliRunner().invoke(
-        group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s"), "--workers", "1"]
+        group, ["sweep", str(write_study(tmp_path)), "--out", str(tmp_path / "s"), "--workers", "1"]
     )
     lines = [line for line in done.stderr.splitlines() if "% done" in line]
     assert lines
@@ -119,7 +119,7 @@ def test_progress_without_a_terminal_is_plain_lines(tmp_path, monkeypatch):
 
 def test_progress_lines_come_every_ten_seconds(tmp_path):
     done = CliRunner().invoke(
-        group, ["sweep", str(written(tmp_path)), "--out", str(tmp_path / "s")]
+        group, ["sweep", str(write_study(tmp_path)), "--out", str(tmp_path / "s")]
     )
     assert done.exit_code == 0
     assert "% done" not in done.stderr

@@ -1,6 +1,6 @@
-"""Names are terms of the field: a list of words that say nothing stays out of the code.
+"""Names are terms of the field: words that carry no meaning as names are banned.
 
-Run as a program, ``python tests/test_vocabulary.py src/saddleback/log``, it lists where they are.
+Run as a program, ``python tests/test_vocabulary.py src/saddleback/log``, it lists violations.
 """
 
 import ast
@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "saddleback"
+CHECKED = (PACKAGE, ROOT / "tests", ROOT / "benchmarks")
 
 BANNED = frozenset(
     [
@@ -70,14 +71,14 @@ BANNED = frozenset(
         "manieth",
     ]
 )
-"""Participles, pronouns and verbs of speech: a name is what a practitioner would search for."""
+"""Participles, pronouns and verbs of speech; a name is a term one would search for."""
 
 ALLOWED: dict[str, set[str]] = {}
-"""Words still used, by file. Entries are removed, never added."""
+"""Banned names still in use, by path from the root. Entries are removed, never added."""
 
 
 def names(tree: ast.AST):
-    """Every name that a module gives: functions, classes, arguments, variables, attributes."""
+    """Every name that a module defines: functions, classes, arguments, variables, attributes."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -94,8 +95,8 @@ def names(tree: ast.AST):
                 yield name, node.lineno
 
 
-def offences(path: Path):
-    """Where a module uses a banned word as a name: (line, name)."""
+def banned_names(path: Path):
+    """Banned names that a module defines: (line, name)."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return sorted({(line, name) for name, line in names(tree) if name.strip("_").lower() in BANNED})
 
@@ -105,16 +106,21 @@ def modules():
     return sorted(PACKAGE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def checked():
+    """Every module of the package, the tests and the benchmarks."""
+    return [path for folder in CHECKED for path in sorted(folder.rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", checked(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_names_are_terms_of_the_field(path):
-    allowed = ALLOWED.get(str(path.relative_to(PACKAGE)), set())
-    used = {name.strip("_").lower() for _, name in offences(path)}
+    allowed = ALLOWED.get(path.relative_to(ROOT).as_posix(), set())
+    used = {name.strip("_").lower() for _, name in banned_names(path)}
     assert used - allowed == set()
     assert allowed - used == set(), "no longer needed: remove it from ALLOWED"
 
 
 def test_no_two_modules_share_a_name():
-    """Except a problem and the paper's experiment on it, and the files of every package."""
+    """Except ``__init__``, and problems that share a name with an experiment of the paper."""
     counts = Counter(path.stem for path in modules())
     shared = {name for name, count in counts.items() if count > 1}
     assert shared == {"__init__", "baird", "mountain_car", "two_state"}
@@ -133,5 +139,5 @@ def test_no_two_classes_share_a_name():
 if __name__ == "__main__":
     for start in map(Path, sys.argv[1:]):
         for path in sorted(start.rglob("*.py")) if start.is_dir() else [start]:
-            for line, name in offences(path):
+            for line, name in banned_names(path):
                 print(f"{path}:{line}: {name}")

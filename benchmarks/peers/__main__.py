@@ -2,10 +2,10 @@
 
 d3rlpy (FQE) and SCOPE-RL (weighted episodes, with its bootstrap intervals) read the same
 MountainCar and FrozenLake logs as saddleback; every estimate is compared with the true value of the
-policy that was evaluated in fact. Each tool runs in a separate process, in turn, on one thread, for
-its seconds and peak memory. ``--install`` creates the environments of the tools under
-``results/peers``; without them nothing is compared. Results are cached there too, and a tool runs
-again only with ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
+policy that was actually evaluated. Each tool runs in a separate process, one after the other, on
+one thread, to measure its time and peak memory. ``--install`` creates the environments of the tools
+under ``results/peers``; without them nothing is compared. Results are cached there too, and a tool
+runs again only with ``--again TOOL``. Writes ``results/peers.json`` and ``results/peers.md``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WORKERS = {
 }
 
 
-def cached(tool, case, rerun, script, *words):
+def run_cached(tool, case, rerun, script, *words):
     """Run one worker unless its result is cached; return rows and versions."""
     name = "-".join([case, Path(script).stem, *words[1:]])
     path = FOLDER / "answers" / f"{name}.json"
@@ -79,7 +79,7 @@ def work(tool, case, script, *words):
     return rows, output["versions"]
 
 
-def judged(row, truths):
+def with_error(row, truths):
     """Return a row with its error against the true value of the evaluated policy."""
     if "error_text" in row:
         return row
@@ -88,7 +88,7 @@ def judged(row, truths):
     return row | {"truth": truth, "error": row["value"] - truth, "covers": covers}
 
 
-def prepared(install):
+def prepare_environments(install):
     """Return the installation errors by tool; exit if environments are missing."""
     errors = {}
     if install:
@@ -113,7 +113,7 @@ def main():
     )  # fmt: skip
     chosen = options.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    errors = prepared(chosen.install)
+    errors = prepare_environments(chosen.install)
     content = {"date": datetime.date.today().isoformat(), "versions": {}, "cases": {}}
     text = []
     for case, name in CASES.items():
@@ -124,8 +124,8 @@ def main():
                 results["table"].append(row)
                 continue
             for job in jobs:
-                rows, versions = cached(tool, case, chosen.again, *job)
-                results["table"] += [judged(row, results["truth"]) for row in rows]
+                rows, versions = run_cached(tool, case, chosen.again, *job)
+                results["table"] += [with_error(row, results["truth"]) for row in rows]
                 content["versions"].setdefault(tool, {}).update(versions)
         content["cases"][name] = results
         table.terminal(name, results)

@@ -31,10 +31,10 @@ class Fixed:
 
     def predict_best_action(self, x):
         """Return an action for every observation."""
-        chances = self.policy[(x[:, 1] > 0).long()]
+        target_probabilities = self.policy[(x[:, 1] > 0).long()]
         if self.sampled:
-            return torch.multinomial(chances, 1)[:, 0]
-        return chances.argmax(dim=1)
+            return torch.multinomial(target_probabilities, 1)[:, 0]
+        return target_probabilities.argmax(dim=1)
 
 
 def fit(log, sampled, rate, steps=STEPS, watch=None):
@@ -67,6 +67,6 @@ def q_values(fqe, observations, actions):
     return np.column_stack(columns)
 
 
-def chances(log, observations):
+def target_probabilities(log, observations):
     """Return π of every action, [n, K]."""
     return log["policy"][(observations[:, 1] > 0).astype(int)]

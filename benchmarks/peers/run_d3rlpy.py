@@ -13,7 +13,7 @@ from pathlib import Path
 import d3rlpy
 import numpy as np
 import torch
-from fitted import RATES, STEPS, chances, fit, q_values
+from fitted import RATES, STEPS, fit, q_values, target_probabilities
 from measure import report, row, timed
 
 
@@ -21,7 +21,7 @@ def main(path, choice, rate):
     """Fit, and average over the start states of the log."""
     log = dict(np.load(path))
     starts = log["observations"][np.roll(log["terminated"], 1)]
-    weights = chances(log, starts)
+    weights = target_probabilities(log, starts)
     K = weights.shape[1]
     if choice == "greedy":
         weights = np.eye(K)[weights.argmax(axis=1)]

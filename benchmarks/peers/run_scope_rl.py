@@ -20,7 +20,7 @@ import d3rlpy
 import numpy as np
 import scope_rl
 import torch
-from fitted import RATES, chances
+from fitted import RATES, target_probabilities
 from measure import report, row, timed
 from scope_rl.ope import OffPolicyEvaluation
 from scope_rl.ope import discrete as estimators
@@ -60,7 +60,7 @@ class Padded:
 
 
 def inputs(log, q):
-    """Return SCOPE-RL's two dictionaries: the log, and what the evaluated policy adds to it."""
+    """Return SCOPE-RL's two dictionaries: the log, and the columns of the evaluated policy."""
     padded, K = Padded(log["terminated"]), log["policy"].shape[1]
     n, longest = padded.shape
     data = {
@@ -72,7 +72,7 @@ def inputs(log, q):
         "done": padded(log["terminated"].astype(float), 1),
         "terminal": padded(log["terminated"].astype(float), 1),
     }  # fmt: skip
-    pi = chances(log, log["observations"])
+    pi = target_probabilities(log, log["observations"])
     values = None if q is None else padded(q, 0)
     starts = np.flatnonzero(np.roll(log["terminated"], 1))
     added = {

@@ -10,22 +10,22 @@ HEADS = ("tool", "estimator", "of", "value", "error", "95 % interval", "covers",
 NUMBERS = ("value", "error", "s", "MB")
 
 
-def shown(value):
+def number(value):
     """Return a number with four digits, in the sign the documentation uses."""
     return f"{value:.4g}".replace("-", "−")
 
 
 def cells(row):
-    """Return the cells of a row; those of a tool that failed say so."""
+    """Return the cells of a row; those of a tool that failed are marked as such."""
     if "error_text" in row:
         return (row["tool"], row["estimator"], *("–" for _ in HEADS[2:]))
     interval = covers = "–"
     if row["low"] is not None:
-        interval = f"[{shown(row['low'])}, {shown(row['high'])}]"
+        interval = f"[{number(row['low'])}, {number(row['high'])}]"
         covers = "yes" if row["covers"] else "no"
     seconds = f"{row['seconds']:.0f}" if row["seconds"] >= 10 else f"{row['seconds']:.2f}"
     return (
-        row["tool"], row["estimator"], row["of"], shown(row["value"]), shown(row["error"]),
+        row["tool"], row["estimator"], row["of"], number(row["value"]), number(row["error"]),
         interval, covers, seconds, f"{row['peak_mb']:.0f}",
     )  # fmt: skip
 
@@ -36,8 +36,8 @@ def message(row):
 
 
 def title(name, case):
-    """Return the title of a case: what was logged, and the truths."""
-    truths = ", ".join(f"V of {policy} = {shown(v)}" for policy, v in case["truth"].items())
+    """Return the title of a case: its log, and the true values."""
+    truths = ", ".join(f"V of {policy} = {number(v)}" for policy, v in case["truth"].items())
     return f"{name}, {case['rows']:,} rows; {truths}"
 
 

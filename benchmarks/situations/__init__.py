@@ -30,7 +30,7 @@ BUILDERS = {
     "over the ceiling": unfit.over_the_ceiling,
     "wrong propensities": flawed.wrong_propensities,
     "shifted propensities": flawed.shifted_propensities,
-    "truncation as termination": flawed.cut_as_ended,
+    "truncation as termination": flawed.truncation_as_termination,
     "deterministic log": flawed.deterministic,
     "poor features": unfit.poor_features,
     "hidden state": unfit.hidden_state,

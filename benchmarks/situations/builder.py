@@ -51,7 +51,7 @@ def columns_of(setup: Setup, rows, *, mu="all", see=None):
     """Return decisions as columns of a log.
 
     ``mu``: whether they hold "all" of μ, that of the action "taken", or "none"; ``see`` turns
-    states into what is observed.
+    states into observations.
     """
     names = observed(setup)
     see = see or (lambda states: states)
@@ -82,7 +82,7 @@ def probabilities(name, policy, rows):
     return columns
 
 
-def either(rng):
+def choose_logged_mu(rng):
     """Choose whether all of μ is logged, or the propensity of the logged action only."""
     return rng.choice(["all", "taken"])
 
@@ -93,7 +93,7 @@ def observed(setup: Setup):
 
 
 def log_of(setup: Setup, columns) -> sb.Log:
-    """Return columns as a log; those of a clinic have names of their own."""
+    """Return columns as a log; those of a clinic have descriptive names."""
     if not hasattr(setup.world, "columns"):
         K = setup.world.sizes[1]  # the last of them may never have been taken
         return sb.Log(columns, actions=[str(a) for a in range(K)])

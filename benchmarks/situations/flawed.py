@@ -1,4 +1,4 @@
-"""Situations with a fault in the data, or in how they were logged.
+"""Situations with a fault in the data or in the logging.
 
 The estimate is not wrong in all of them: propensities, for example, hardly matter to a closed form
 whose features are exact.
@@ -13,18 +13,18 @@ import numpy as np
 import saddleback as sb
 from saddleback.problems.mountain_car_rollouts import returns
 
-from .builder import Situation, build_situation, either, log_of
-from .good import any_setup, lasting, long_walk
-from .setups import MOST_ROWS, clinic, lumped, table
+from .builder import Situation, build_situation, choose_logged_mu, log_of
+from .good import any_setup, long_table, long_walk
+from .setups import MOST_ROWS, aggregated_features, clinic, table
 from .worlds import Lookup
 
 # Data.
 
 
 def few_episodes(kind, rng):
-    """Ten to forty episodes of a setup that is sound with more of them."""
+    """Ten to forty episodes of a setup that works with more episodes."""
     setup = any_setup(rng).with_changes(episodes=int(rng.integers(10, 41)))
-    return build_situation(kind, False, setup, rng, mu=either(rng))
+    return build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng))
 
 
 def poor_coverage(kind, rng):
@@ -50,7 +50,9 @@ def poor_coverage(kind, rng):
         return poor_coverage(kind, rng)
     setup = setup.with_changes(episodes=min(setup.episodes, int(MOST_ROWS / length)))
     detail = "never" if never else "rarely"
-    return allow_uncovered(build_situation(kind, False, setup, rng, mu=either(rng), detail=detail))
+    return allow_uncovered(
+        build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), detail=detail)
+    )
 
 
 def allow_uncovered(situation: Situation) -> Situation:
@@ -62,7 +64,7 @@ def allow_uncovered(situation: Situation) -> Situation:
 
 
 def rare_dose(kind, rng):
-    """A clinic that hardly ever gives the high dose to the sick, who get it from π."""
+    """A clinic where μ hardly ever gives the high dose to sick patients, but π does."""
     setup = clinic(rng)
     world, rare, usual = setup.world, rng.uniform(0.001, 0.01), setup.mu
 
@@ -79,27 +81,34 @@ def rare_dose(kind, rng):
         return np.where(ill[:, None], [0.1, 0.1, 0.8], usual(states))
 
     return build_situation(
-        kind, False, setup.with_changes(mu=mu, pi=pi), rng, mu=either(rng), detail="rare dose"
+        kind,
+        False,
+        setup.with_changes(mu=mu, pi=pi),
+        rng,
+        mu=choose_logged_mu(rng),
+        detail="rare dose",
     )
 
 
 def long_horizon(kind, rng):
-    """A hundred steps, ratios that multiply, and features that lump states or thin coverage."""
-    setup = table(rng, makers=(lasting, lasting, long_walk), gammas=(0.98, 0.99, 0.995))
+    """A hundred steps, products of many ratios; features aggregate states, or coverage is poor."""
+    setup = table(rng, makers=(long_table, long_table, long_walk), gammas=(0.98, 0.99, 0.995))
     if rng.random() < 0.5:
-        setup = setup.with_changes(features=lumped(setup, rng), episodes=min(setup.episodes, 300))
-        return build_situation(kind, False, setup, rng, mu=either(rng), detail="lumped")
+        setup = setup.with_changes(
+            features=aggregated_features(setup, rng), episodes=min(setup.episodes, 300)
+        )
+        return build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), detail="lumped")
     mu = 0.03 * setup.mu.table
     mu[np.arange(len(mu)), rng.integers(mu.shape[1], size=len(mu))] += 0.97
     length = setup.world.visits(mu, limit=500).sum()
     if not 50 < length < 300:
         return long_horizon(kind, rng)
     setup = setup.with_changes(mu=Lookup(mu), episodes=int(np.clip(20_000 / length, 50, 300)))
-    return build_situation(kind, False, setup, rng, mu=either(rng), detail="thin")
+    return build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), detail="thin")
 
 
 def deterministic(kind, rng):
-    """μ always does the same in a state, π does not; every propensity is 1."""
+    """μ is deterministic and π is not; every propensity is 1."""
     if rng.random() < 0.3:
         setup = clinic(rng)
         usual = setup.mu
@@ -107,7 +116,7 @@ def deterministic(kind, rng):
             mu=lambda states: np.eye(3)[usual(states).argmax(axis=1)], limit=300
         )
         return allow_uncovered(
-            build_situation(kind, False, setup, rng, mu=either(rng), detail="clinic")
+            build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), detail="clinic")
         )
     setup = table(rng)
     K = setup.mu.table.shape[1]
@@ -119,7 +128,7 @@ def deterministic(kind, rng):
         return deterministic(kind, rng)
     setup = setup.with_changes(mu=Lookup(mu), episodes=min(setup.episodes, int(MOST_ROWS / length)))
     return allow_uncovered(
-        build_situation(kind, False, setup.with_changes(limit=1000), rng, mu=either(rng))
+        build_situation(kind, False, setup.with_changes(limit=1000), rng, mu=choose_logged_mu(rng))
     )
 
 
@@ -147,7 +156,9 @@ def wrong_propensities(kind, rng):
     how = rng.choice(["other", "sharper", "flatter", "rounded", "noise"])
     setup = any_setup(rng)
     if isinstance(setup.mu, Lookup) and rng.random() < 0.6:
-        setup = setup.with_changes(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
+        setup = setup.with_changes(
+            features=aggregated_features(setup, rng, max(2, len(setup.world.P) // 2))
+        )
     power = rng.uniform(2.0, 3.0) if how == "sharper" else rng.uniform(0.0, 0.4)
 
     def wrong_mu(states):
@@ -178,19 +189,21 @@ def wrong_propensities(kind, rng):
 
 
 def shifted_propensities(kind, rng):
-    """Each row holds the propensity of the row before."""
+    """Each row has the propensity of the previous row."""
 
     def change(columns, rows, rng):
         columns["behavior_prob"] = np.roll(columns["behavior_prob"], 1)
 
     setup = any_setup(rng)
     if isinstance(setup.mu, Lookup) and rng.random() < 0.5:
-        setup = setup.with_changes(features=lumped(setup, rng, max(2, len(setup.world.P) // 2)))
-    return build_situation(kind, False, setup, rng, mu=either(rng), change=change)
+        setup = setup.with_changes(
+            features=aggregated_features(setup, rng, max(2, len(setup.world.P) // 2))
+        )
+    return build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), change=change)
 
 
-def cut_as_ended(kind, rng):
-    """Cut at a limit that many episodes reach, and flagged as if the task had ended there."""
+def truncation_as_termination(kind, rng):
+    """Truncated at a limit that many episodes reach, but flagged as terminated."""
     setup = any_setup(rng, limits=(0.4, 1.2))
 
     def change(columns, rows, rng):
@@ -199,11 +212,11 @@ def cut_as_ended(kind, rng):
         for name in [name for name in columns if name.startswith("next_")]:
             del columns[name]
 
-    return build_situation(kind, False, setup, rng, mu=either(rng), change=change)
+    return build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), change=change)
 
 
 def estimated_behaviour(kind, rng):
-    """No propensities: they are estimated, in cells that fit or in far too coarse ones."""
+    """No propensities: they are estimated, in suitable cells or in far too coarse ones."""
     good = rng.random() < 0.7
     setup = table(rng) if good and rng.random() < 0.7 else clinic(rng)
     bins = 100 if isinstance(setup.mu, Lookup) else (5 if good else 1)

@@ -22,12 +22,12 @@ from .setups import (
 
 
 def tabular(kind, rng):
-    """Finite problems, a feature for each state."""
+    """Finite problems with one feature per state."""
     return build_situation(kind, True, table(rng), rng)
 
 
 def continuous(kind, rng):
-    """Clinics with features that fit."""
+    """Clinics with suitable features."""
     setup = clinic(rng, limits=(1.5, 2.5) if rng.random() < 0.3 else None)
     return build_situation(kind, True, setup, rng, detail=type(setup.features).__name__)
 
@@ -38,17 +38,17 @@ def any_setup(rng, **options):
 
 
 def propensities_only(kind, rng):
-    """μ is known of the action taken only."""
+    """Only the propensity of the action taken is logged."""
     return build_situation(kind, True, any_setup(rng), rng, mu="taken")
 
 
 def truncated(kind, rng):
-    """Cut at a limit that many episodes reach; what follows is logged."""
+    """Truncated at a limit that many episodes reach; the next observation is logged."""
     setup = any_setup(rng, limits=(0.6, 1.5))
     return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
 
-def lasting(rng):
+def long_table(rng):
     """A table whose episodes last for about a hundred steps."""
     return random_table(rng, ends=(0.004, 0.02))
 
@@ -61,7 +61,9 @@ def long_walk(rng):
 def long(kind, rng):
     """50 to 200 steps: importance weighting fails, one feature per state does not."""
     while True:
-        setup = table(rng, makers=(lasting, lasting, long_walk), gammas=(0.95, 0.98, 0.99, 0.995))
+        setup = table(
+            rng, makers=(long_table, long_table, long_walk), gammas=(0.95, 0.98, 0.99, 0.995)
+        )
         if 50 <= setup.world.visits(setup.mu.table).sum() <= 200:
             return build_situation(kind, True, setup, rng, mu=rng.choice(["all", "taken"]))
 
@@ -69,22 +71,22 @@ def long(kind, rng):
 def costs(kind, rng):
     """The log holds costs: signs are reversed, and lower is better."""
     setup = clinic(rng) if rng.random() < 1 / 3 else table(rng, makers=(random_table, walk))
-    return turned(build_situation(kind, True, setup, rng))
+    return as_costs(build_situation(kind, True, setup, rng))
 
 
-def turned(found: Situation) -> Situation:
+def as_costs(situation: Situation) -> Situation:
     """Return a situation with costs in place of rewards."""
-    columns = dict(found.log.data)
+    columns = dict(situation.log.data)
     columns["reward"] = -columns["reward"]
     log, signs = (
-        found.log.with_options(data=columns),
-        {"truth": -found.truth, "baseline": -found.baseline},
+        situation.log.with_options(data=columns),
+        {"truth": -situation.truth, "baseline": -situation.baseline},
     )
-    return replace(found, log=log, costs=True, **signs)
+    return replace(situation, log=log, costs=True, **signs)
 
 
 def bandit(kind, rng):
-    """One decision each: linear rewards, numbers or yes and no; or which digit an image shows."""
+    """One decision per episode: linear rewards, real or binary; or digit classification."""
     if rng.random() < 0.3:
         return digits(kind, rng)
     d, K, n = int(rng.integers(2, 7)), int(rng.integers(2, 7)), int(rng.integers(500, 3001))
@@ -139,7 +141,7 @@ def images():
 
 
 def digits(kind, rng):
-    """Which digit is it? The features are the scores of a classifier, linear in what pays."""
+    """Digit classification; the features are classifier scores, in which the reward is linear."""
     scores, weak, labels = images()
     n = int(rng.integers(1000, 3001))
     mu = 0.3 / 10 + 0.7 * softmax(weak * rng.uniform(1.0, 3.0))

@@ -65,7 +65,7 @@ def tilted(probabilities, scores):
 
 
 def random_table(rng, ends=(0.05, 0.2)):
-    """States that lead anywhere, with rewards of all signs; any step may be the last."""
+    """Random transitions between all states, random rewards, and termination at any step."""
     S, K = int(rng.integers(4, 13)), int(rng.integers(2, 5))
     P = rng.dirichlet(np.full(S, 0.5), size=(S, K))
     end = rng.uniform(*ends, size=(S, K, 1))
@@ -113,16 +113,16 @@ def lake(rng, size=None):
     return Table(P, R, np.eye(S)[0])
 
 
-def logged_table(world, rng, gamma):
-    """μ: somewhat good, somewhat arbitrary; no action below 0.4/K."""
+def behaviour_table(world, rng, gamma):
+    """μ: partly good, partly random; every action has probability at least 0.4/K."""
     q = world.best(gamma)
     good = (q - q.mean(axis=1, keepdims=True)) / (1e-9 + np.abs(q - q.mean()).max())
     scores = rng.uniform(0.5, 3.0) * good + rng.normal(scale=0.7, size=q.shape)
     return 0.4 / q.shape[1] + 0.6 * softmax(scores)
 
 
-def wanted_table(world, mu, rng, gamma, direction=None, strength=None):
-    """π: μ tilted towards or away from what μ's own values favour, or anyhow, or hardly."""
+def target_table(world, mu, rng, gamma, direction=None, strength=None):
+    """π: μ tilted towards or away from the better actions, at random, or hardly at all."""
     direction = direction or rng.choice(DIRECTIONS, p=[0.4, 0.2, 0.25, 0.15])
     c = strength or rng.uniform(0.3, 0.75)
     if direction in ("other", "same"):
@@ -135,7 +135,7 @@ def wanted_table(world, mu, rng, gamma, direction=None, strength=None):
 
 
 def episodes_needed(world, mu, pi, gamma, limit, least=LEAST_VISITS):
-    """How many episodes make μ visit each pair often, but for 1 % of π's discounted visits."""
+    """Number of episodes in which μ visits each pair often, except 1% of π's discounted visits."""
     share = world.visits(pi, gamma).ravel()
     order = np.argsort(share)
     counted = order[np.cumsum(share[order]) > 0.01 * share.sum()]
@@ -143,12 +143,12 @@ def episodes_needed(world, mu, pi, gamma, limit, least=LEAST_VISITS):
 
 
 def table(rng, makers=(random_table, lake, walk), gammas=(0.9, 0.95, 0.98, 0.99), limits=None):
-    """A finite problem with enough episodes; drawn again until it is one."""
+    """A finite problem with enough episodes; drawn again until it meets the conditions."""
     while True:
         world = makers[rng.integers(len(makers))](rng)
         gamma = float(rng.choice(gammas))
-        mu = logged_table(world, rng, gamma)
-        pi = wanted_table(world, mu, rng, gamma)
+        mu = behaviour_table(world, rng, gamma)
+        pi = target_table(world, mu, rng, gamma)
         length = world.visits(mu).sum()
         limit = LONGEST if limits is None else max(2, int(rng.uniform(*limits) * length))
         rows = world.visits(mu, limit=limit).sum()
@@ -161,8 +161,8 @@ def table(rng, makers=(random_table, lake, walk), gammas=(0.9, 0.95, 0.98, 0.99)
             return Setup(world, Lookup(mu), Lookup(pi), OneHot(S), gamma, episodes, limit)
 
 
-def lumped(setup, rng, groups=None):
-    """Features that cannot tell states of a group from each other."""
+def aggregated_features(setup, rng, groups=None):
+    """Features that do not distinguish the states of a group."""
     S = len(setup.world.P)
     groups = groups or max(2, S // 3)
     which = rng.permutation(np.arange(S) % groups)
@@ -173,7 +173,7 @@ def lumped(setup, rng, groups=None):
 
 
 def clinic_world(rng, signs=None):
-    """A clinic with two or three signs and effects of its own."""
+    """A clinic with two or three signs and random effects."""
     d = int(signs or rng.choice([2, 3, 3]))
     effect = rng.uniform(0.1, 0.3, size=(3, d)) * np.array([[0.4], [-1.0], [-2.0]])
     effect[2, rng.integers(d)] += rng.uniform(0.2, 0.5)  # the high dose does harm somewhere
@@ -189,16 +189,16 @@ def clinic_world(rng, signs=None):
     )  # fmt: skip
 
 
-def logged_dose(world, rng):
-    """μ: the sicker the more, with habits; no dose below 0.1."""
+def behaviour_dose(world, rng):
+    """μ: higher doses for sicker patients, with random habits; each dose at least 0.1."""
     d = len(world.weight)
     slope, habit = rng.normal(scale=0.4, size=(d, 3)), rng.normal(scale=0.3, size=3)
     slope += np.outer(world.weight, [-1.0, 0.0, 1.0]) * rng.uniform(0.0, 1.5)
     return lambda states: 0.1 + 0.7 * softmax(world.signs(states) @ slope + habit)
 
 
-def wanted_dose(world, mu, rng, strength=None):
-    """π: μ tilted to more or less in the sick, or anyhow, or hardly."""
+def target_dose(world, mu, rng, strength=None):
+    """π: μ tilted to higher or lower doses for the sick, at random, or hardly at all."""
     direction = rng.choice(DIRECTIONS)
     c = strength or rng.uniform(0.3, 0.75)
     slope = np.outer(world.weight, [-1.0, 0.3, 1.0]) * (-3 if direction == "worse" else 3)
@@ -209,8 +209,8 @@ def wanted_dose(world, mu, rng, strength=None):
     return lambda states: tilted(mu(states), c * np.tanh(world.signs(states) @ slope + habit))
 
 
-def fitting(seen, rng):
-    """Features that say nearly all of a smooth value, on a box that holds what was seen."""
+def suitable_features(seen, rng):
+    """Features that represent a smooth value almost exactly, on a box around the observations."""
     low, high = map(tuple, np.quantile(seen, [0.005, 0.995], axis=0))
     three = len(low) == 3
     kinds = [
@@ -218,7 +218,7 @@ def fitting(seen, rng):
         Fourier(low, high, order=2 if three else 4),
         Polynomial(low, high, degree=2 if three else 3),
     ]
-    if not three:  # in three dimensions tiles would be too coarse, or too many to be met
+    if not three:  # in three dimensions tiles would be too coarse, or too many to be visited
         kinds.append(Tiles(low, high, bins=4, tilings=4))
     return kinds[rng.integers(len(kinds))]
 
@@ -227,8 +227,8 @@ def clinic(rng, limits=None):
     """A clinic with enough patients."""
     while True:
         world = clinic_world(rng)
-        mu = logged_dose(world, rng)
-        pi = wanted_dose(world, mu, rng)
+        mu = behaviour_dose(world, rng)
+        pi = target_dose(world, mu, rng)
         pilot = follow(world, mu, 400, rng)
         lengths = np.bincount(pilot.episode)
         limit = LONGEST if limits is None else max(3, int(rng.uniform(*limits) * lengths.mean()))
@@ -236,4 +236,6 @@ def clinic(rng, limits=None):
         episodes = int(rng.choice([800, 1200, 2000, 3000]))
         if 5000 <= episodes * length <= MOST_ROWS and lengths.max() < 300:
             gamma = float(rng.choice([0.9, 0.95, 0.98]))
-            return Setup(world, mu, pi, fitting(pilot.states, rng), gamma, episodes, limit)
+            return Setup(
+                world, mu, pi, suitable_features(pilot.states, rng), gamma, episodes, limit
+            )

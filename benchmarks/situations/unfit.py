@@ -1,4 +1,4 @@
-"""Situations whose rule or features do not fit what is asked of them."""
+"""Situations whose rule or features are unsuitable."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ import numpy as np
 import saddleback as sb
 from saddleback.features import Custom, Identity, OneHot, Polynomial, Tiles
 
-from .builder import Situation, build_situation, either
+from .builder import Situation, build_situation, choose_logged_mu
 from .good import one_step
-from .setups import MOST_ROWS, clinic, lake, lumped, random_table, softmax, table, tilted, walk
+from .setups import (
+    MOST_ROWS,
+    aggregated_features,
+    clinic,
+    lake,
+    random_table,
+    softmax,
+    table,
+    tilted,
+    walk,
+)
 from .worlds import LONGEST, Lookup
 
 
@@ -32,16 +42,22 @@ def over_the_ceiling(kind, rng):
     rule = [sb.GES, sb.GQ, sb.ExpectedSarsa][rng.integers(3)](round(lam, 3))
     setup = setup.with_changes(pi=Lookup(pi))
     if rng.random() < 0.4:
-        setup = setup.with_changes(features=lumped(setup, rng))
+        setup = setup.with_changes(features=aggregated_features(setup, rng))
     return build_situation(
-        kind, False, setup, rng, mu=either(rng), rule=rule, detail=f"ceiling {ceiling:.2f}"
+        kind,
+        False,
+        setup,
+        rng,
+        mu=choose_logged_mu(rng),
+        rule=rule,
+        detail=f"ceiling {ceiling:.2f}",
     )
 
 
 def rank_deficient(kind, rng):
-    """Features twice, or a constant beside a full set: harmless. Or states lumped: not."""
+    """Duplicated features, or an added constant: harmless. Aggregated states: not."""
     if rng.random() < 0.3:
-        return same_columns(kind, rng)
+        return duplicated_features(kind, rng)
     setup = table(rng)
     S = len(setup.world.P)
     how = rng.choice(["twice", "constant", "sums", "lumped"])
@@ -58,13 +74,13 @@ def rank_deficient(kind, rng):
         how != "lumped",
         setup.with_changes(features=features),
         rng,
-        mu=either(rng),
+        mu=choose_logged_mu(rng),
         detail=how,
     )
 
 
-def same_columns(kind, rng):
-    """A clinic whose features come twice and summed up: all of them, or those of one sign only."""
+def duplicated_features(kind, rng):
+    """A clinic with duplicated features and their sums: of all signs, or of one sign only."""
     setup, good = clinic(rng), bool(rng.random() < 0.6)
     base = setup.features if good else Polynomial((40.0,), (130.0,), degree=1)
     mix = rng.normal(size=(base.size, 3))
@@ -76,17 +92,22 @@ def same_columns(kind, rng):
     features = Custom(function, 2 * base.size + 3)
     detail = "clinic" if good else "one sign"
     return build_situation(
-        kind, good, setup.with_changes(features=features), rng, mu=either(rng), detail=detail
+        kind,
+        good,
+        setup.with_changes(features=features),
+        rng,
+        mu=choose_logged_mu(rng),
+        detail=detail,
     )
 
 
 def poor_features(kind, rng):
-    """A few random numbers for each state, a straight line for a bent value, or too few groups."""
+    """A few random features per state, linear features for a curved value, or too few groups."""
     how = rng.choice(["random", "line", "lumped", "bandit", "clinic"])
     if how == "bandit":
-        return bent_bandit(kind, rng)
+        return nonlinear_bandit(kind, rng)
     if how == "clinic":
-        return bent_clinic(kind, rng)
+        return nonlinear_clinic(kind, rng)
     setup = table(
         rng, makers=(random_table, lake, walk) if how == "lumped" else (random_table, walk)
     )
@@ -97,14 +118,19 @@ def poor_features(kind, rng):
     elif how == "line":
         features = Polynomial((0.0,), (S - 1.0,), degree=1)
     else:
-        features = lumped(setup, rng)
+        features = aggregated_features(setup, rng)
     return build_situation(
-        kind, False, setup.with_changes(features=features), rng, mu=either(rng), detail=how
+        kind,
+        False,
+        setup.with_changes(features=features),
+        rng,
+        mu=choose_logged_mu(rng),
+        detail=how,
     )
 
 
-def bent_bandit(kind, rng):
-    """One decision, rewards that rise and fall with the context, features that are linear."""
+def nonlinear_bandit(kind, rng):
+    """One decision, rewards that are nonlinear in the context, linear features."""
     K, n, c = int(rng.integers(2, 5)), int(rng.integers(500, 3001)), rng.uniform(0.5, 1.0)
     W, habit = rng.normal(scale=2.0, size=(2, K)), rng.normal(size=(2, K))
     mean = lambda x: np.cos(x @ W) + (x[:, :1] * x[:, 1:]) * W[0]  # noqa: E731
@@ -122,18 +148,18 @@ def bent_bandit(kind, rng):
     )
 
 
-def bent_clinic(kind, rng):
-    """A clinic where any sign far from its middle is bad, features that are linear or coarse."""
+def nonlinear_clinic(kind, rng):
+    """A clinic where any sign far from its middle is bad; features are linear or coarse."""
     setup = clinic(rng)
     low, high = setup.features.low, setup.features.high
     features = [Polynomial(low, high, degree=1), Tiles(low, high, bins=1, tilings=1)]
     world = replace(setup.world, bend=float(rng.uniform(0.5, 1.0)))
     setup = setup.with_changes(world=world, features=features[rng.integers(2)])
-    return build_situation(kind, False, setup, rng, mu=either(rng), detail="clinic")
+    return build_situation(kind, False, setup, rng, mu=choose_logged_mu(rng), detail="clinic")
 
 
 def hidden_state(kind, rng):
-    """What is seen is not all that matters: a sign is missing, or two states look alike."""
+    """Partial observability: a sign is missing, or two states are indistinguishable."""
     confounded = rng.random() < 0.5
     detail = "mu sees it" if confounded else "mu does not see it"
     if rng.random() < 0.5:
@@ -153,13 +179,13 @@ def hidden_state(kind, rng):
         mu=Lookup(mu), pi=Lookup(pi), features=OneHot(groups), episodes=episodes
     )
     return build_situation(
-        kind, False, setup, rng, mu=either(rng), detail=detail,
+        kind, False, setup, rng, mu=choose_logged_mu(rng), detail=detail,
         see=lambda states: look[states[:, :1].astype(int)].astype(float), target=seen_pi,
     )  # fmt: skip
 
 
 def hidden_sign(kind, rng, confounded, detail):
-    """A clinic where the last sign was not written down, though it may have been looked at."""
+    """A clinic whose log lacks the last sign, which the behaviour policy may have used."""
     while True:
         setup = clinic(rng)
         if len(setup.world.columns) == 3:
@@ -180,4 +206,6 @@ def hidden_sign(kind, rng, confounded, detail):
         mu=usual if confounded else blind, pi=pi, features=features, limit=LONGEST
     )
     see = lambda states: states[:, :2]  # noqa: E731
-    return build_situation(kind, False, setup, rng, mu=either(rng), see=see, detail=detail)
+    return build_situation(
+        kind, False, setup, rng, mu=choose_logged_mu(rng), see=see, detail=detail
+    )

@@ -1,6 +1,6 @@
 """Simulated worlds, and the values of policies in them.
 
-A world begins episodes and moves them by a step, all at once; states are rows of numbers [n, d],
+A world starts episodes and advances all of them by a step; states are rows of numbers [n, d],
 and a policy is a function from them to probabilities [n, K]. `Table` has finitely many states and
 is solved exactly; `Clinic` is continuous and its values are simulated.
 """
@@ -100,7 +100,7 @@ class Table:
     start
         Distribution of the first state.
     noise
-        Standard deviation of what is added to every reward.
+        Standard deviation of the noise added to every reward.
     """
 
     P: np.ndarray
@@ -160,7 +160,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Clinic:
-    """Patients with a few vital signs, three doses, and discharge the likelier the better they are.
+    """Patients with a few vital signs and three doses; healthier ones are more likely discharged.
 
     Signs z are measured in standard deviations, 0 being well:
 
@@ -188,7 +188,7 @@ class Clinic:
     doses: tuple[str, ...]
 
     def signs(self, states):
-        """Return z of what is shown."""
+        """Return z of an observation."""
         return (states - self.middle) / self.unit
 
     def begin(self, n, rng):

@@ -15,7 +15,7 @@ from numba.core import event
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
-# Kernels are never called from C, and their parts never from Python; the wrappers for that would
+# Kernels are never called from C, and subroutines never from Python; the wrappers for that would
 # take a tenth of the compile time.
 KERNEL: dict[str, Any] = {
     "cache": True, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True
@@ -28,7 +28,7 @@ def compiled(kernel: Kernel) -> Kernel:
     return cast(Kernel, numba.njit(**KERNEL)(kernel))
 
 
-def part(kernel: Kernel) -> Kernel:
+def subroutine(kernel: Kernel) -> Kernel:
     """Compile a function that only kernels call."""
     return cast(Kernel, numba.njit(**PART)(kernel))
 

@@ -69,7 +69,7 @@ def _digest(archive: zipfile.ZipFile) -> str:
 def read(
     path: str | os.PathLike[str],
     schema: int,
-    what: str,
+    content: str,
     build: Callable[[dict[str, Any], dict[str, Any]], Loaded],
 ) -> Loaded:
     """Read a file that `write` wrote and return ``build(arrays, metadata)``.
@@ -80,8 +80,8 @@ def read(
         The file.
     schema
         The only schema number accepted.
-    what
-        What the file should hold, for messages: "a system", "statistics".
+    content
+        Expected content of the file, for messages: "a system", "statistics".
     build
         Turns arrays and metadata into the result; its errors are reported as a damaged file.
     """
@@ -99,18 +99,19 @@ def read(
             raise InvalidParameter(f"its schema is {version!r}")
         if version == schema:
             if digest != recorded:
-                raise InvalidParameter("its content is not what was written")
+                raise InvalidParameter("its content does not match its digest")
             return build(arrays, metadata)
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
     except READ_ERRORS as error:
         reason = f": {error}".rstrip(".") if isinstance(error, SaddlebackError) else ""
         raise InvalidParameter(
-            f"{path} is not {what} saved by saddleback, or is damaged{reason}."
+            f"{path} is not {content} saved by saddleback, or is damaged{reason}."
         ) from None
-    by, fix = ("a newer", "Update it: pip install --upgrade saddleback.")
+    by, fix = ("a newer", "Update: pip install --upgrade saddleback.")
     if version < schema:
-        by, fix = ("an older", "Make the file again.")
+        by, fix = ("an older", "Create the file again.")
     raise InvalidParameter(
-        f"{path} has schema {version}, written by {by} saddleback; this one reads {schema}. {fix}"
+        f"{path} has schema {version}, written by {by} saddleback; this version "
+        f"reads {schema}. {fix}"
     )

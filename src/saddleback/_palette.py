@@ -1,15 +1,15 @@
 """The colours of figures in print and on pages: one palette, and one meaning for each colour.
 
-A colour map is dark where the value is good (a small error) and light where it is bad; what
-diverged has no colour but a mark. Blue is the answer or the rule with a second set of weights,
-orange what it is compared with. Every categorical colour has a contrast of at least 4.5 : 1 with
-its background, and all stay apart without red-green vision.
+A colour map is dark where the value is good (a small error) and light where it is bad; a
+setting that diverged has a mark instead of a colour. Blue is the estimate or the rule with a second
+set of weights, orange the reference it is compared with. Every categorical colour has a contrast of
+at least 4.5 : 1 with its background, and all are distinguishable with colour blindness.
 """
 
 from __future__ import annotations
 
 CATEGORICAL = ("blue", "orange", "green", "purple", "olive", "slate")
-"""Names of the colours of lines, in the order in which they are given out."""
+"""Names of the colours of lines, in the order in which they are assigned."""
 
 LIGHT = {
     "blue": "#0072B2", "orange": "#C25500", "green": "#00805C", "purple": "#AA4499",
@@ -26,7 +26,7 @@ DARK = {
 """The same on pages with the dark theme: black is the colour of the text."""
 
 SEQUENTIAL = "cividis"
-"""Matplotlib's name of the colour map, from dark (low values, good) to light (high values)."""
+"""Name of the colour map in Matplotlib, from dark (low values, good) to light (high values)."""
 
 SEQUENTIAL_FROM = 0.15
 """Start of the map on pages: its first colours are too close to a dark background."""

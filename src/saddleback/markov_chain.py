@@ -16,11 +16,12 @@ LONGEST = 1e12
 """Sums over more than about this many steps are lost in rounding and refused."""
 
 
-def total(K: FloatArray, y: FloatArray, what: str) -> FloatArray:
+def total(K: FloatArray, y: FloatArray, quantity: str) -> FloatArray:
     """Return Σ_n Kⁿ y = (I − K)⁻¹ y for K ≥ 0; a sum that does not converge is refused.
 
     It converges iff (I − K)⁻¹ 1 exists and is ≥ 1 (I − K is then an M-matrix), and the largest
-    entry of that is ‖(I − K)⁻¹‖, so one more column decides. ``what`` names the sum in the message.
+    entry of that is ‖(I − K)⁻¹‖, so one more column decides. ``quantity`` names the sum in
+    the message.
 
     Examples
     --------
@@ -34,7 +35,7 @@ def total(K: FloatArray, y: FloatArray, what: str) -> FloatArray:
         sums = np.full_like(columns, np.inf)
     longest = sums[:, -1]
     if not ((longest > 0.5) & (longest < LONGEST)).all():
-        raise Undefined(f"{what} is infinite: the sum over time behind it does not converge.")
+        raise Undefined(f"{quantity} is infinite: the sum over time behind it does not converge.")
     return np.asarray(sums[:, :-1].reshape(y.shape))
 
 

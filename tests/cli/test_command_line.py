@@ -41,7 +41,7 @@ def typed(*words, **environment):
 
 
 def run(*words):
-    return CliRunner().invoke(group, [str(word) for word in words])
+    return CliRunner().invoke(group, [str(argument) for argument in words])
 
 
 @pytest.fixture(scope="module")
@@ -51,19 +51,19 @@ def sums(tmp_path_factory):
     car = sb.problems.mountain_car()
     for day in (0, 1):
         log = sb.collect(car, episodes=40, rng=day)
-        found = sb.Statistics.of(
+        statistics = sb.Statistics.of(
             log, sb.GES(0.0), {"new": "pump:0.8"}, features=car.features, gamma=0.99
         )
-        sb.save_statistics(found, folder / f"day{day}.stats")
+        sb.save_statistics(statistics, folder / f"day{day}.stats")
     return folder
 
 
 def test_commands_are_listed_under_their_headings_in_order():
-    said = typed("--help", COLUMNS="80").stdout
+    help_text = typed("--help", COLUMNS="80").stdout
     headings = [*HEADINGS.values()]
-    places = [said.index(f"\n{heading}:\n") for heading in headings]
+    places = [help_text.index(f"\n{heading}:\n") for heading in headings]
     assert places == sorted(places)
-    listed = re.findall(r"^  (\w+) {2,}\w", said, re.MULTILINE)
+    listed = re.findall(r"^  (\w+) {2,}\w", help_text, re.MULTILINE)
     assert listed == [*COMMANDS]
     assert next(iter(HEADINGS)) == next(iter(COMMANDS)), (
         "commands before the first heading would be lost"
@@ -106,19 +106,19 @@ def test_the_first_line_comes_before_anything_heavy(words):
 
 @pytest.mark.slow
 def test_help_within_three_tenths_of_a_second():
-    def took():
+    def seconds():
         begun = time.perf_counter()
         typed("--help")
         return time.perf_counter() - begun
 
-    assert min(took() for _ in range(5)) < 0.3
+    assert min(seconds() for _ in range(5)) < 0.3
 
 
 def test_exit_statuses_are_in_the_help():
-    said = dict(re.findall(r"^ +(\d+) +(\S.*)$", typed("--help").stdout, re.MULTILINE))
-    assert [*said] == ["0", "2", "3", "4", "5", "130"]
-    for word, status in STATUS.items():
-        assert word in said[str(status)]
+    descriptions = dict(re.findall(r"^ +(\d+) +(\S.*)$", typed("--help").stdout, re.MULTILINE))
+    assert [*descriptions] == ["0", "2", "3", "4", "5", "130"]
+    for outcome, status in STATUS.items():
+        assert outcome in descriptions[str(status)]
 
 
 BAD = [
@@ -186,11 +186,11 @@ def test_merge_summarises_its_output_as_json(sums, tmp_path):
     done = run("merge", *files, "--out", out, "--json")
     assert done.exit_code == 0
     assert done.stderr == f"merging {files[0]} and 1 more …\n"
-    found = json.loads(done.stdout)
+    summary = json.loads(done.stdout)
     merged = sb.load_statistics(out)
-    assert found["episodes"] == 80 == merged.episodes.sum()
-    assert found["steps"] == merged.steps.sum()
-    assert (found["rules"], found["targets"], found["p"]) == (["GES(0)"], ["new"], merged.p)
+    assert summary["episodes"] == 80 == merged.episodes.sum()
+    assert summary["steps"] == merged.steps.sum()
+    assert (summary["rules"], summary["targets"], summary["p"]) == (["GES(0)"], ["new"], merged.p)
     assert "-> " in run("merge", *files, "--out", out).stdout
 
 
@@ -209,8 +209,8 @@ def test_json_names_its_kind_and_schema(words, kind, tmp_path, monkeypatch):
         "steps = 50\ngrid = {alpha = [0.1], ratio = [1.0]}\n"
         '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.5\n'
     )
-    found = json.loads(run(*words.split()).stdout)
-    assert (found["kind"], found["schema"]) == (f"saddleback {kind}", 1)
+    output = json.loads(run(*words.split()).stdout)
+    assert (output["kind"], output["schema"]) == (f"saddleback {kind}", 1)
 
 
 def test_findings_in_json_name_options_not_python_arguments(tmp_path, monkeypatch):
@@ -219,8 +219,8 @@ def test_findings_in_json_name_options_not_python_arguments(tmp_path, monkeypatc
     rows["reward"][7] = float("nan")
     pq.write_table(pa.table(rows), "bad.parquet")
     done = run("check", "bad.parquet", "--obs", "hr,bp,lactate", "--json")
-    messages = [each["message"] for each in json.loads(done.stdout)["findings"]]
-    assert any("--drop-bad" in each for each in messages)
+    messages = [item["message"] for item in json.loads(done.stdout)["findings"]]
+    assert any("--drop-bad" in item for item in messages)
     assert "drop_bad=" not in done.stdout
 
 
@@ -234,8 +234,8 @@ def test_a_baseline_is_a_number(number, sums):
 def complete(line, shell="bash", **environment):
     """Return the completions that a shell is offered at the end of a line."""
     words = line.split(" ")
-    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
-    done = typed(_SADDLEBACK_COMPLETE=f"{shell}_complete", **asked)
+    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), **environment}
+    done = typed(_SADDLEBACK_COMPLETE=f"{shell}_complete", **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -283,11 +283,14 @@ def test_completion_for_zsh_and_fish():
     offered = complete("saddleback quick", "zsh")
     assert offered[:2] == ["plain", "quickstart"]
     assert " ".join(offered[2:]) == COMMANDS["quickstart"]
-    found = complete("saddleback quick", "fish", COMP_CWORD="quick")
-    assert found[0].startswith("plain,quickstart")
-    for shell, word in (("zsh", "compdef _saddleback_completion saddleback"), ("fish", "complete")):
+    completions = complete("saddleback quick", "fish", COMP_CWORD="quick")
+    assert completions[0].startswith("plain,quickstart")
+    for shell, expected in (
+        ("zsh", "compdef _saddleback_completion saddleback"),
+        ("fish", "complete"),
+    ):
         script = typed(_SADDLEBACK_COMPLETE=f"{shell}_source").stdout
-        assert word in script
+        assert expected in script
         if shutil.which(shell):
             subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
@@ -371,7 +374,7 @@ WRITES = ["evaluate log --save", "evaluate log --report", "stats log --out", "me
 
 @pytest.mark.parametrize("words", WRITES)
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "cannot write '.': give the file a name."),
         ("deep", "cannot write deep: it is a folder. Name a file, such as deep/new"),
@@ -379,7 +382,9 @@ WRITES = ["evaluate log --save", "evaluate log --report", "stats log --out", "me
         ("/dev/null/x.html", "cannot write /dev/null/x.html: "),
     ],
 )
-def test_unwritable_outputs_are_refused_before_any_work(words, name, said, tmp_path, monkeypatch):
+def test_unwritable_outputs_are_refused_before_any_work(
+    words, name, message, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deep").mkdir()
     (tmp_path / "log").write_bytes(b"not looked at")
@@ -387,7 +392,7 @@ def test_unwritable_outputs_are_refused_before_any_work(words, name, said, tmp_p
     more = [] if words.startswith("merge") else more
     done = run(*words.split(), name, *more)
     assert done.exit_code == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert "Usage" not in done.stderr
     assert {path.name for path in tmp_path.rglob("*")} == {"deep", "log"}
 
@@ -396,7 +401,7 @@ def test_pages_end_in_html_and_two_outputs_need_two_files(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     for name in ("manifest.json", "both.html"):
         (tmp_path / name).write_bytes(b"precious")
-    for words, said in (
+    for words, message in (
         ("explorer --out manifest.json", "the name of a page must end in .html"),
         (f"evaluate log {HOW} --report manifest.json", "the name of a page must end in .html"),
         (f"evaluate log {HOW} --save both.html --report both.html", "is given for two outputs"),
@@ -404,7 +409,7 @@ def test_pages_end_in_html_and_two_outputs_need_two_files(tmp_path, monkeypatch)
     ):
         done = run(*words.split())
         assert done.exit_code == 2
-        assert said in " ".join(done.stderr.split())
+        assert message in " ".join(done.stderr.split())
         assert (tmp_path / "both.html").read_bytes() == b"precious"
         assert (tmp_path / "manifest.json").read_bytes() == b"precious"
 

@@ -18,7 +18,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import saddleback as sb
-from helpers.studies import invoked
+from helpers.studies import invoke
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"numpy", "scipy", "numba", "matplotlib", "pyarrow", "pandas", "rich", "gymnasium"}
@@ -68,10 +68,10 @@ def test_the_check_notices_heavy_imports():
 def test_every_public_name_exists_and_is_documented():
     assert set(dir(sb)) == set(sb.__all__)
     for name in sb.__all__:
-        thing = getattr(sb, name)
-        if inspect.isfunction(thing) or inspect.isclass(thing):
-            assert thing.__doc__, name
-            assert ">>>" in thing.__doc__ or inspect.isclass(thing), name
+        value = getattr(sb, name)
+        if inspect.isfunction(value) or inspect.isclass(value):
+            assert value.__doc__, name
+            assert ">>>" in value.__doc__ or inspect.isclass(value), name
 
 
 def test_type_checkers_see_exactly_the_public_names():
@@ -85,13 +85,13 @@ def test_version():
 
 
 def test_unknown_command_and_experiment():
-    done = invoked("papr")
+    done = invoke("papr")
     assert done.exit_code == 2
     assert "unknown command 'papr'. Did you mean 'paper'?" in flat(done.stderr)
-    done = invoked("paper", "two_state")
+    done = invoke("paper", "two_state")
     assert done.exit_code == 2
     assert "unknown experiment 'two_state'. Did you mean 'two-state'?" in flat(done.stderr)
-    done = invoked("paper", "baird", "--runs", "0")
+    done = invoke("paper", "baird", "--runs", "0")
     assert done.exit_code == 2
     assert "0 is not in the range x>=1" in flat(done.stderr)
 
@@ -99,7 +99,7 @@ def test_unknown_command_and_experiment():
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     blocker = tmp_path / "file"
     blocker.write_text("")
-    done = invoked("paper", "stability", "--out", str(blocker / "results"))
+    done = invoke("paper", "stability", "--out", str(blocker / "results"))
     assert done.exit_code == 2
     assert "cannot write into" in flat(done.stderr)
     assert "Choose another folder with --out" in flat(done.stderr)
@@ -159,15 +159,17 @@ def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
     (shards / "paper-rewards-run00.parquet").unlink()
     broken = shards / "paper-rewards-run01.parquet"
     broken.write_bytes(broken.read_bytes()[:100])
-    done = invoked(*arguments)
+    done = invoke(*arguments)
     assert done.exit_code == 0
     assert "paper-rewards-run01.parquet was damaged; moved to damaged/ and recomputed" in flat(
         done.stderr
     )
     assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
-    again = {path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns}
-    assert {path.stem for path in again} == {"paper-rewards-run00", "paper-rewards-run01"}
-    done = invoked(*arguments, "--zeta", "0.5")
+    rewritten = {
+        path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns
+    }
+    assert {path.stem for path in rewritten} == {"paper-rewards-run00", "paper-rewards-run01"}
+    done = invoke(*arguments, "--zeta", "0.5")
     assert done.exit_code == 2
     assert "holds another study" in flat(done.stderr)
 
@@ -177,16 +179,16 @@ def test_analyse(tmp_path):
     arguments = ("two_state", "--gamma", "0.999", "--lam", "0.9", "--rule", "GES")
     done = saddleback("analyse", *arguments, "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    assert "diverges for every α: A has an eigenvalue with real part 0.235134" in said
-    assert "0.708, exceeded: E‖e‖² is infinite" in said
+    output = " ".join(done.stdout.split())
+    assert "diverges for every α: A has an eigenvalue with real part 0.235134" in output
+    assert "0.708, exceeded: E‖e‖² is infinite" in output
     assert (tmp_path / "analyse-two_state.png").stat().st_size > 5000
-    done = invoked("analyse", *arguments, "--json", "--out", str(tmp_path / "none"))
-    found = json.loads(done.stdout)
-    assert found["offline"]["stable"] is False
+    done = invoke("analyse", *arguments, "--json", "--out", str(tmp_path / "none"))
+    plain = json.loads(done.stdout)
+    assert plain["offline"]["stable"] is False
     assert not (tmp_path / "none").exists()
     for kind in (("random_mdp", "--rule", "ExpectedSarsa"), ("random_walk", "--rule", "TD")):
-        done = invoked("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
+        done = invoke("analyse", *kind, "--steps", "1000", "--out", str(tmp_path))
         assert done.exit_code == 0, done.stderr
         assert "smallest expected error after 1000 steps" in " ".join(done.stdout.split())
 
@@ -197,11 +199,11 @@ def test_analyse_of_a_saved_system(tmp_path):
         problem, sb.GES(0.2), steps=20_000, rng=0, batches=100, keep_batches=True
     )
     path = sb.system.save(system, tmp_path / "some.npz")
-    done = invoked("analyse", str(path), "--out", str(tmp_path))
+    done = invoke("analyse", str(path), "--out", str(tmp_path))
     assert done.exit_code == 0, done.stderr
     assert "advice, 10,000 steps" in done.stdout
     assert (tmp_path / "analyse-some.png").exists()
-    done = invoked("analyse", str(path), "--lam", "0.3")
+    done = invoke("analyse", str(path), "--lam", "0.3")
     assert done.exit_code == 2
     assert "--lam applies to problems only" in flat(done.stderr)
 
@@ -226,14 +228,14 @@ def test_analyse_of_a_saved_system(tmp_path):
     ],
 )
 def test_bad_arguments_of_analyse_are_refused(message, arguments, tmp_path):
-    done = invoked("analyse", *arguments, "--out", str(tmp_path))
+    done = invoke("analyse", *arguments, "--out", str(tmp_path))
     assert done.exit_code == 2
     assert message in flat(done.stderr)
 
 
 @pytest.mark.slow
 def test_stability(tmp_path):
-    done = invoked("paper", "stability", "--out", str(tmp_path))
+    done = invoke("paper", "stability", "--out", str(tmp_path))
     assert done.exit_code == 0, done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
 
@@ -254,20 +256,24 @@ def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     assert len(list(folder.glob("*.png"))) == 6 + 2 * 4 * 3 + 2 * 3
     for figure in re.findall(r"figures/(.*?)\.png", page):
         assert (folder / f"{figure}.png").exists()
-    said = done.stderr.replace(str(folder), "results")
-    assert max(map(len, said.splitlines())) <= 80
-    done = invoked("paper", "reproduction", "--quick", "--json", "--out", str(folder))
-    found = json.loads(done.stdout)
-    assert (found["kind"], found["schema"], found["quick"]) == ("saddleback reproduction", 1, True)
-    assert len(found["claims"]) == page.count("| **") == sum(found["counts"].values())
+    messages = done.stderr.replace(str(folder), "results")
+    assert max(map(len, messages.splitlines())) <= 80
+    done = invoke("paper", "reproduction", "--quick", "--json", "--out", str(folder))
+    output = json.loads(done.stdout)
+    assert (output["kind"], output["schema"], output["quick"]) == (
+        "saddleback reproduction",
+        1,
+        True,
+    )
+    assert len(output["claims"]) == page.count("| **") == sum(output["counts"].values())
     short = {"reproduced": "yes", "reproduced in part": "partly", "not reproduced": "no"}
-    for number, claim in enumerate(found["claims"], 1):
+    for number, claim in enumerate(output["claims"], 1):
         assert re.search(
             rf"^\| {number} \| .* \| \*\*{short[claim['verdict']]}\*\* \|$", page, re.M
         )
         if claim["section"] == "Theory":
             assert f"| {number} | {claim['claim']} | {claim['result']} | **" in page
-    done = invoked("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
+    done = invoke("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
     assert done.exit_code == 2
     assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
 

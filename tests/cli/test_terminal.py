@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.docs_pages import agrees, blocks, commands, printed
+from helpers.docs_pages import blocks, commands, matches, run_python
 from helpers.pseudo_terminal import SEQUENCE, assert_clean, example_folder, in_terminal
 from saddleback.cli.group import COMMANDS
 
@@ -26,7 +26,7 @@ TARGET = ["--target", "pump:0.8"]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     """A folder with a log, a result, statistics and results of a study."""
     folder = example_folder(tmp_path_factory.mktemp("terminal"))
     for words, statuses in (
@@ -95,11 +95,11 @@ QUICK = ("check", "evaluate", "rank", "sweep")
 
 @pytest.mark.parametrize(
     "name",
-    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+    [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
 )
-def test_a_command_succeeds_and_leaves_the_terminal_clean(place, name):
+def test_a_command_succeeds_and_leaves_the_terminal_clean(folder, name):
     words, width, environment, statuses = CASES[name]
-    session = in_terminal(*words, folder=place, width=width, **environment)
+    session = in_terminal(*words, folder=folder, width=width, **environment)
     assert_clean(session, *statuses)
     assert session.flat
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
@@ -120,8 +120,8 @@ def test_every_command_is_tried():
 
 
 @pytest.mark.slow
-def test_the_bar_stays_on_one_line(place):
-    session = in_terminal("sweep", "study.toml", "--out", "line", folder=place, width=80)
+def test_the_bar_stays_on_one_line(folder):
+    session = in_terminal("sweep", "study.toml", "--out", "line", folder=folder, width=80)
     drawn = [SEQUENCE.sub("", line) for line in re.split(r"[\r\n]", session.written)]
     bars = [line for line in drawn if "%" in line and "━" in line]
     assert bars
@@ -129,12 +129,12 @@ def test_the_bar_stays_on_one_line(place):
 
 
 @pytest.mark.slow
-def test_the_verdict_is_coloured_by_its_outcome(place):
+def test_the_verdict_is_coloured_by_its_outcome(folder):
     words = ["explain", "r.json"]
-    shown = in_terminal(*words, folder=place)
+    shown = in_terminal(*words, folder=folder)
     first = shown.written.split("\n")[0]
     assert re.match(r"\x1b\[(31|32|33)m", first), first
-    plain = in_terminal(*words, folder=place, NO_COLOR="1")
+    plain = in_terminal(*words, folder=folder, NO_COLOR="1")
     assert not plain.coloured
     assert plain.text == shown.text
 
@@ -154,14 +154,14 @@ INTERRUPTED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INTERRUPTED)
-def test_ctrl_c_ends_a_command_with_130_and_a_line(place, name):
-    words, after, said = INTERRUPTED[name]
-    study = (place / "study.toml").read_text(encoding="utf-8")
+def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
+    words, after, message = INTERRUPTED[name]
+    study = (folder / "study.toml").read_text(encoding="utf-8")
     longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
-    (place / "long.toml").write_text(longer, encoding="utf-8")
-    session = in_terminal(*words, folder=place, interrupt=after)
+    (folder / "long.toml").write_text(longer, encoding="utf-8")
+    session = in_terminal(*words, folder=folder, interrupt=after)
     assert_clean(session, 130)
-    assert said in session.flat
+    assert message in session.flat
     assert "error" not in session.flat
     assert session.text.count("interrupted") == 1
     assert session.seconds_after_interrupt < 15.0  # nothing that runs in threads is waited for
@@ -174,8 +174,8 @@ def test_the_readme_runs_as_printed(tmp_path, monkeypatch):
     screens, names = {}, {"__name__": "page"}
     for block in blocks(README):
         if block.kind == "python":
-            lines = printed(block.code, names).splitlines()
-            assert agrees(lines, block.output.splitlines()), "\n".join(lines)
+            lines = run_python(block.code, names).splitlines()
+            assert matches(lines, block.output.splitlines()), "\n".join(lines)
             continue
         for line, _ in commands(block):
             program, *words = shlex.split(line, comments=True)

@@ -1,4 +1,4 @@
-"""Every page of the documentation says what its code prints, and its links lead somewhere."""
+"""The code on every page of the documentation prints the output shown, and links resolve."""
 
 import re
 import sys
@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from helpers.docs_pages import DOCS, PAGES, STORIES, Terminal, agrees, blocks, commands, printed
+from helpers.docs_pages import (
+    DOCS,
+    INDEPENDENT_PAGES,
+    SEQUENTIAL_PAGES,
+    Terminal,
+    blocks,
+    commands,
+    matches,
+    run_python,
+)
 from saddleback.sweep import StudyError, read_study
 from saddleback.verdict import CHECKS
 
@@ -15,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 
 
-def alone():
-    """Blocks of pages whose blocks stand alone."""
-    for page in PAGES:
+def independent_blocks():
+    """Blocks of pages whose blocks are independent."""
+    for page in INDEPENDENT_PAGES:
         for block in blocks(page):
             if block.kind == "python":
                 name = f"{page.relative_to(DOCS)}:{block.line}"
@@ -25,39 +34,39 @@ def alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("code", "output"), list(alone()))
-def test_code_prints_what_the_page_says(code, output, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("code", "output"), list(independent_blocks()))
+def test_code_prints_the_output_on_the_page(code, output, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert printed(code, {"__name__": "page"}) == output
+    assert run_python(code, {"__name__": "page"}) == output
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", STORIES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_stories_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", SEQUENTIAL_PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_sequential_pages_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     terminal, names, ran = Terminal(tmp_path), {"__name__": "page"}, 0
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         if block.kind == "python":
-            lines = printed(block.code, names).splitlines()
-            assert agrees(lines, block.output.splitlines()), where + "\n" + "\n".join(lines)
+            lines = run_python(block.code, names).splitlines()
+            assert matches(lines, block.output.splitlines()), where + "\n" + "\n".join(lines)
             ran += 1
             continue
-        for command, wanted in commands(block):
-            said = terminal.type(command)
-            if wanted:
-                assert agrees(said, wanted), f"{where}: {command}\n" + "\n".join(said)
+        for command, expected in commands(block):
+            output = terminal.type(command)
+            if expected:
+                assert matches(output, expected), f"{where}: {command}\n" + "\n".join(output)
                 ran += 1
     assert ran, "a story without code"
 
 
-def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch):
-    """The study of the page runs; with the mistakes it names, it is refused in these words."""
+def test_errors_in_a_study_are_those_shown_on_the_page(tmp_path, monkeypatch):
+    """The study of the page runs; with the mistakes named there, it is refused as shown."""
     page = (DOCS / "learn" / "studies.md").read_text(encoding="utf-8")
     study = re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
-    said = re.search(r"^\$ saddleback sweep study.toml\nerror: (.*?)^```", page, re.DOTALL | re.M)[
-        1
-    ]
+    expected = re.search(
+        r"^\$ saddleback sweep study.toml\nerror: (.*?)^```", page, re.DOTALL | re.M
+    )[1]
     monkeypatch.chdir(tmp_path)
     module = re.search(r"^```python\n(# mine\.py\n.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
     Path("mine.py").write_text(module, encoding="utf-8")
@@ -66,26 +75,26 @@ def test_a_study_with_mistakes_is_told_what_the_page_says(tmp_path, monkeypatch)
     Path("study.toml").write_text(study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "))
     with pytest.raises(StudyError) as raised:
         read_study(Path("study.toml"))
-    assert f"{raised.value}\n" == said
+    assert f"{raised.value}\n" == expected
 
 
-def test_the_ellipsis_stands_for_lines_only_where_it_is():
-    assert agrees(["a", "b", "c"], ["a", "…"])
-    assert agrees(["a", "b", "c"], ["…", "b", "c"])
-    assert not agrees(["a", "b", "c"], ["a", "…", "b"])
-    assert not agrees(["a", "b"], ["a"])
-    assert not agrees(["a"], ["a", "b"])
+def test_an_ellipsis_matches_lines_only_at_its_position():
+    assert matches(["a", "b", "c"], ["a", "…"])
+    assert matches(["a", "b", "c"], ["…", "b", "c"])
+    assert not matches(["a", "b", "c"], ["a", "…", "b"])
+    assert not matches(["a", "b"], ["a"])
+    assert not matches(["a"], ["a", "b"])
 
 
 def test_every_figure_that_is_shown_is_made_by_make_figures():
-    made = re.search(r"SHOWN := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text())[1]
-    made = set(made.replace("\\\n", " ").split())
-    pages = [*PAGES, *STORIES, README]
+    listed = re.search(r"SHOWN := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text())[1]
+    listed = set(listed.replace("\\\n", " ").split())
+    pages = [*INDEPENDENT_PAGES, *SEQUENTIAL_PAGES, README]
     shown = {
         name for page in pages for name in re.findall(r"figures/([\w-]+)\.png", page.read_text())
     }
     assert shown == {path.stem for path in (DOCS / "figures").glob("*.png")}
-    assert shown <= made
+    assert shown <= listed
 
 
 FIGURE = re.compile(r"!\[[^\]]*\]\([\w./]*figures/([\w-]+)\.png\)")
@@ -93,9 +102,11 @@ DRAWN = re.compile(r"`(?:saddleback paper|make) ([\w-]+)`")
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *STORIES, README], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [*INDEPENDENT_PAGES, *SEQUENTIAL_PAGES, README],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_every_figure_has_its_command_beside_it(page):
+def test_every_figure_is_shown_with_its_command(page):
     """In the paragraph before or after; the figure's name begins with that of what draws it."""
     parts = page.read_text(encoding="utf-8").split("\n\n")
     for at, part in enumerate(parts):
@@ -104,21 +115,27 @@ def test_every_figure_has_its_command_beside_it(page):
             assert any(figure.startswith(name) for name in beside), figure
 
 
-@pytest.mark.parametrize("page", [*PAGES, *STORIES], ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_imports_comes_with_saddleback_or_the_page_says_how(page):
+@pytest.mark.parametrize(
+    "page", [*INDEPENDENT_PAGES, *SEQUENTIAL_PAGES], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_imports_on_a_page_are_dependencies_or_have_an_install_command(page):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    ours = {re.match(r"[\w-]+", need)[0] for need in project["dependencies"]} | {"saddleback"}
-    told = " ".join(re.findall(r"`pip install ([^`]+)`", page.read_text(encoding="utf-8")))
+    dependencies = {re.match(r"[\w-]+", need)[0] for need in project["dependencies"]} | {
+        "saddleback"
+    }
+    installed = " ".join(re.findall(r"`pip install ([^`]+)`", page.read_text(encoding="utf-8")))
     for block in blocks(page):
         if block.kind == "python":
             for name in re.findall(r"^(?:import|from) (\w+)", block.code, re.MULTILINE):
-                assert name in ours | sys.stdlib_module_names or name in told.split(), name
+                assert (
+                    name in dependencies | sys.stdlib_module_names or name in installed.split()
+                ), name
 
 
-def test_every_benchmark_is_on_its_page_and_says_where_it_ran():
-    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+def test_every_benchmark_is_on_its_page_with_its_machine():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     page = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8")
-    targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", made, re.MULTILINE)
+    targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
     scripts = {target: names for target, names in scripts.items() if names}
     assert set(scripts) >= {"bench", "advice", "states", "traces", "coverage", "verdicts"}
@@ -146,7 +163,7 @@ def table_after(page, heading):
 def test_the_advice_on_learners_is_what_its_table_shows():
     rows = table_after(DOCS / "learn" / "rules.md", "## Learners, off-policy")
     errors = {row[0]: tuple(float(cell.split(" (")[0]) for cell in row[1:3]) for row in rows}
-    assert list(errors.values()) == sorted(errors.values(), key=lambda each: each[0])
+    assert list(errors.values()) == sorted(errors.values(), key=lambda pair: pair[0])
     regularised = [name for name in errors if name.endswith(", regularised")]
     advised = ["Retrace, correction", "tree backup, correction"]
     assert len(regularised) == 3
@@ -180,14 +197,14 @@ def test_tests_that_a_page_names_exist():
     defined = {
         name for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
     }
-    for page in [*PAGES, *STORIES]:
+    for page in [*INDEPENDENT_PAGES, *SEQUENTIAL_PAGES]:
         named = set(re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8")))
         assert named <= defined, f"{page.name}: {named - defined}"
 
 
 def test_links_lead_somewhere():
     """To a file of the repository, and within it to a heading."""
-    for page in [*PAGES, *STORIES, *ROOT.glob("*.md")]:
+    for page in [*INDEPENDENT_PAGES, *SEQUENTIAL_PAGES, *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             if target.startswith("http"):
                 continue
@@ -216,11 +233,11 @@ def test_every_error_code_has_its_heading_and_no_other_has():
 def test_every_check_is_described_with_its_thresholds():
     page = DOCS / "reference" / "checks.md"
     text = page.read_text(encoding="utf-8")
-    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [each.code for each in CHECKS]
+    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [check.code for check in CHECKS]
     rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \|(.*?)\|(.*)\|$", text, re.MULTILINE)
     shown = {code: (doubtful.strip(), refused.strip()) for code, doubtful, refused in rows}
-    for each in CHECKS:
-        sign = "<" if each.good == "large" else ">"
-        refused = "" if each.refused is None else f"{sign} {each.refused:g}"
-        doubtful = "" if each.doubtful == each.refused else f"{sign} {each.doubtful:g}"
-        assert shown[each.code] == (doubtful, refused)
+    for check in CHECKS:
+        sign = "<" if check.good == "large" else ">"
+        refused = "" if check.refused is None else f"{sign} {check.refused:g}"
+        doubtful = "" if check.doubtful == check.refused else f"{sign} {check.doubtful:g}"
+        assert shown[check.code] == (doubtful, refused)

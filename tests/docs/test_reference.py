@@ -12,18 +12,18 @@ import saddleback as sb
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = DOCS / "reference" / "api"
-ROOMS = (
+PUBLIC_PACKAGES = (
     "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
     "problems.synthetic_clinic", "report", "rules", "sweep", "system", "theory", "verdict",
 )  # fmt: skip
 """Packages whose names are public, besides those that `saddleback` itself has."""
 
 INTERNAL = {
-    "engine": "streams and kernels, free to change for speed; what one needs of it, saddleback has",
+    "engine": "streams and kernels, free to change for speed; its public parts are in saddleback",
     "evaluation.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
-    "paper": "recipes of one paper's experiments, run by `saddleback paper`",
+    "paper": "experiments of one paper, run by `saddleback paper`",
     "paper.claims": "the same",
-    "plots": "the look of our own figures",
+    "plots": "the style of the figures",
     "cli": "the command line, whose contract is its help and its JSON",
 }
 """Packages that are not public though other packages import from them, and why."""
@@ -35,46 +35,46 @@ DIRECTIVE = re.compile(
 
 def shown():
     """Names of the reference, each without its package, and how often it is there."""
-    found = [n for page in PAGES.glob("*.md") for n in DIRECTIVE.findall(page.read_text("utf-8"))]
-    assert len(found) == len(set(found)), "a name is in the reference twice"
-    return found
-
-
-def public():
-    """Every public name with what it stands for; what the package itself has counts there."""
-    top = [name for name in sb.__all__ if not inspect.ismodule(getattr(sb, name))]
-    names = {name: getattr(sb, name) for name in top if name != "__version__"}
-    for room in ROOMS:
-        module = importlib.import_module(f"saddleback.{room}")
-        for name in module.__all__:
-            thing = getattr(module, name)
-            if names.get(name) is not thing:
-                names[f"{room}.{name}"] = thing
+    names = [n for page in PAGES.glob("*.md") for n in DIRECTIVE.findall(page.read_text("utf-8"))]
+    assert len(names) == len(set(names)), "a name is in the reference twice"
     return names
 
 
-def rooms():
+def public():
+    """Every public name with its value; a name of the top-level package is listed once, there."""
+    top = [name for name in sb.__all__ if not inspect.ismodule(getattr(sb, name))]
+    names = {name: getattr(sb, name) for name in top if name != "__version__"}
+    for package in PUBLIC_PACKAGES:
+        module = importlib.import_module(f"saddleback.{package}")
+        for name in module.__all__:
+            value = getattr(module, name)
+            if names.get(name) is not value:
+                names[f"{package}.{name}"] = value
+    return names
+
+
+def packages():
     """Every package and module that lists its names, or is a package, without ``saddleback.``."""
-    for found in pkgutil.walk_packages(sb.__path__, "saddleback."):
-        if found.name.rpartition(".")[2] == "__main__":
+    for module in pkgutil.walk_packages(sb.__path__, "saddleback."):
+        if module.name.rpartition(".")[2] == "__main__":
             continue
-        if found.ispkg or hasattr(importlib.import_module(found.name), "__all__"):
-            yield found.name.removeprefix("saddleback.")
+        if module.ispkg or hasattr(importlib.import_module(module.name), "__all__"):
+            yield module.name.removeprefix("saddleback.")
 
 
 def test_every_package_is_public_or_internal_for_a_reason():
-    assert set(rooms()) == set(ROOMS) | set(INTERNAL)
-    assert not set(ROOMS) & set(INTERNAL)
+    assert set(packages()) == set(PUBLIC_PACKAGES) | set(INTERNAL)
+    assert not set(PUBLIC_PACKAGES) & set(INTERNAL)
     modules = {name for name in sb.__all__ if inspect.ismodule(getattr(sb, name))}
-    assert modules <= set(ROOMS)
+    assert modules <= set(PUBLIC_PACKAGES)
 
 
-def test_the_principles_say_which_packages_are_public():
+def test_the_design_page_lists_the_public_packages():
     page = (DOCS / "project" / "design.md").read_text(encoding="utf-8")
-    told = re.search(r"^## What is public\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]
-    public_, internal = told.split("Internal")
+    section = re.search(r"^## What is public\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)[1]
+    public_, internal = section.split("Internal")
     named = re.compile(r"`saddleback\.([\w.]+)`")
-    assert set(named.findall(public_)) == set(ROOMS)
+    assert set(named.findall(public_)) == set(PUBLIC_PACKAGES)
     packages = {name for name in INTERNAL if "." not in name}
     assert set(named.findall(internal)) - {"SVRG"} == packages
 
@@ -85,9 +85,9 @@ IMPORTED = re.compile(r"^(?:>>> )?from saddleback\.([\w.]+) import (.+)$", re.MU
 def test_pages_import_public_names_only():
     """What a page shows may be relied upon."""
     for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
-        for room, names in IMPORTED.findall(page.read_text(encoding="utf-8")):
-            assert room in ROOMS, page
-            listed = importlib.import_module(f"saddleback.{room}").__all__
+        for package, names in IMPORTED.findall(page.read_text(encoding="utf-8")):
+            assert package in PUBLIC_PACKAGES, page
+            listed = importlib.import_module(f"saddleback.{package}").__all__
             assert set(names.split(", ")) <= set(listed), page
 
 
@@ -96,25 +96,25 @@ def test_the_reference_has_every_public_name_and_no_other():
 
 
 def test_values_in_the_reference_are_those_of_the_library():
-    told = re.compile(r"^\.\. py:data:: saddleback\.(\S+)\n   :value: (.+)$", re.MULTILINE)
+    directive = re.compile(r"^\.\. py:data:: saddleback\.(\S+)\n   :value: (.+)$", re.MULTILINE)
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES.glob("*.md"))
-    found = dict(told.findall(text))
-    assert found == {name: repr(public()[name]) for name in found}
-    assert "system.LARGEST" in found
+    values = dict(directive.findall(text))
+    assert values == {name: repr(public()[name]) for name in values}
+    assert "system.LARGEST" in values
 
 
 def called():
     """Functions and classes; of exceptions the base only, as one catches it."""
-    for name, thing in public().items():
-        if inspect.isfunction(thing) or inspect.isclass(thing):
-            error = inspect.isclass(thing) and issubclass(thing, Exception)
-            if not error or thing is sb.errors.SaddlebackError:
-                yield pytest.param(thing, id=name)
+    for name, value in public().items():
+        if inspect.isfunction(value) or inspect.isclass(value):
+            error = inspect.isclass(value) and issubclass(value, Exception)
+            if not error or value is sb.errors.SaddlebackError:
+                yield pytest.param(value, id=name)
 
 
-@pytest.mark.parametrize("thing", list(called()))
-def test_every_name_one_calls_shows_how(thing):
-    assert ">>>" in (thing.__doc__ or "")
+@pytest.mark.parametrize("value", list(called()))
+def test_every_callable_has_an_example(value):
+    assert ">>>" in (value.__doc__ or "")
 
 
 def test_every_rule_has_its_equation():
@@ -146,8 +146,8 @@ NO_EQUATION = {
 """Records, files, contracts and collections: what computes nothing that a formula would say."""
 
 
-@pytest.mark.parametrize("thing", list(called()))
-def test_every_name_that_computes_has_its_equation(thing, request):
+@pytest.mark.parametrize("value", list(called()))
+def test_every_name_that_computes_has_its_equation(value, request):
     name = request.node.callspec.id
-    told = re.split(r"^Examples$", inspect.getdoc(thing), flags=re.MULTILINE)[0]
-    assert bool(re.search(r"[=←≤≥√Σ]", told)) != (name in NO_EQUATION)
+    description = re.split(r"^Examples$", inspect.getdoc(value), flags=re.MULTILINE)[0]
+    assert bool(re.search(r"[=←≤≥√Σ]", description)) != (name in NO_EQUATION)

@@ -36,13 +36,15 @@ def test_every_page_is_built_and_listed_in_the_contents(site):
     assert names - {"index.html"} <= contents
 
 
-def test_no_page_asks_for_anything_from_elsewhere(site):
-    asked = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^>]*>")
+def test_no_page_loads_external_resources(site):
+    external = re.compile(
+        r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^>]*>"
+    )
     for name, text in site.items():
-        assert not asked.findall(text), name
+        assert not external.findall(text), name
 
 
-def test_formulas_are_typeset_from_a_file_beside_the_pages(site):
+def test_formulas_are_typeset_from_a_bundled_file(site):
     page = site["reference/checks.html"]
     assert 'src="../_static/mathjax/tex-svg.js' in page
     assert r"\(1/(\phi^\top \hat M^{+} \phi)\)" in page
@@ -58,7 +60,7 @@ NOTEBOOKS = {
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_notebooks_show_what_they_compute(site, name):
+def test_notebooks_show_their_results(site, name):
     page = site[f"notebooks/{name}.html"]
     cells = page.count('<div class="cell docutils container">')
     assert cells == (DOCS / "notebooks" / f"{name}.md").read_text().count("```{code-cell}")
@@ -91,29 +93,31 @@ DESCRIBED = re.compile(
 )
 
 
-def test_fields_and_constants_have_words_of_their_own(site):
+def test_fields_and_constants_have_their_own_descriptions(site):
     """Not those of their type, such as ``int([x]) -> integer``, nor of a named tuple."""
-    told = {
+    descriptions = {
         name: html.unescape(" ".join(re.sub(r"<[^>]+>", "", text).split()))
         for page in site.values()
         for name, text in DESCRIBED.findall(page)
     }
-    assert "Most features p" in told["saddleback.system.LARGEST"]
-    assert "semi-gradient" in told["saddleback.rules.Coefficients.td"]
-    assert "heart rate" in told["saddleback.problems.synthetic_clinic.SIGNS"]
+    assert "Most features p" in descriptions["saddleback.system.LARGEST"]
+    assert "semi-gradient" in descriptions["saddleback.rules.Coefficients.td"]
+    assert "heart rate" in descriptions["saddleback.problems.synthetic_clinic.SIGNS"]
     types = {kind.__doc__.split(".")[0] for kind in (int, float, str, tuple, list, dict)}
-    for name, text in told.items():
+    for name, text in descriptions.items():
         assert text, name
         assert "Alias for field number" not in text, name
-        assert not any(" ".join(said.split())[:30] in text for said in types), name
+        assert not any(" ".join(docstring.split())[:30] in text for docstring in types), name
 
 
 def test_parameters_that_share_a_description_have_it_once(site):
     theory = site["reference/api/theory.html"]
     assert "<strong>alpha, beta</strong> – Constant step sizes;" in theory
     for page in site.values():
-        told = re.findall(r"<li><p><strong>[^<]+</strong> – (.*?)</li>\s*(?=<li>)", page, re.DOTALL)
-        assert not [a for a, b in itertools.pairwise(told) if a == b]
+        descriptions = re.findall(
+            r"<li><p><strong>[^<]+</strong> – (.*?)</li>\s*(?=<li>)", page, re.DOTALL
+        )
+        assert not [a for a, b in itertools.pairwise(descriptions) if a == b]
 
 
 def test_every_name_has_its_own_address(site):

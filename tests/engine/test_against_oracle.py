@@ -74,7 +74,7 @@ def test_variable_discounts_and_truncated_episodes_match_the_oracle(name):
 @pytest.mark.parametrize("beta", [0.5, 1.0, 1.5, 2.0])
 @pytest.mark.parametrize("name", ["GTD", "TDRC"])
 def test_shrinkage_with_a_negative_factor_matches_the_oracle(name, beta):
-    """ω shrinks by 1 − βη: to nothing at once, through zero, or until its scale ends."""
+    """ω shrinks by 1 − βη: to zero in one step, with alternating sign, or to underflow."""
     problem = problem_for(name, seed=20)
     experience = sample(problem, 1500 if beta == 0.5 else 200, rng=5)
     rule = sb.TDRC(0.3) if name == "TDRC" else sb.GTD()
@@ -102,14 +102,14 @@ def test_estimated_moments_match_the_oracle(name):
     problem = problem_for(name, seed=28, termination=0.1)
     estimated = sb.System.estimate(problem, rule_named(name, 0.6), steps=400, rng=3, batches=4)
     steps = naive.walk(name, 0.6, *tables(problem), as_list(sample(problem, 400, rng=3)))
-    each = [
+    moments = [
         (np.outer(e, gamma * b - phi), reward * e, np.outer(phi, phi))
         for e, phi, b, _, reward, gamma in steps
     ]
     for matrix, error, samples in zip(
         (estimated.A, estimated.b, estimated.M),
         estimated.errors,
-        zip(*each, strict=True),
+        zip(*moments, strict=True),
         strict=True,
     ):
         means = np.array(samples).reshape(4, 100, *matrix.shape).mean(axis=1)
@@ -123,17 +123,17 @@ def test_estimates_of_several_rules_share_a_stream(monkeypatch):
     together = sb.System.estimate(problem, rules, steps=300, rng=3)
     monkeypatch.setattr("saddleback.system.system.CHUNK", 7)
     for rule, one in zip(rules, together, strict=True):
-        alone = sb.System.estimate(problem, rule, steps=300, rng=3)
-        assert np.array_equal(one.A, alone.A)
-        assert alone.rule == rule
+        single = sb.System.estimate(problem, rule, steps=300, rng=3)
+        assert np.array_equal(one.A, single.A)
+        assert single.rule == rule
 
 
 def test_a_long_stream_crosses_chunks(monkeypatch):
     problem = problem_for("GES", seed=15)
-    whole = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
+    unchunked = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6)
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 7)
     chunked = learn(sb.GES(0.5), problem, alpha=0.01, beta=0.02, steps=300, rng=6, record=11)
-    assert np.array_equal(whole.theta, chunked.theta)
+    assert np.array_equal(unchunked.theta, chunked.theta)
     emphatic = problem_for("ETD", seed=15, termination=0.1)
     compare("ETD", 0.3, emphatic, sample(emphatic, 300, rng=7))
 
@@ -347,15 +347,15 @@ def test_offline_with_variable_discounts_truncated_episodes_and_a_schedule(name)
 
 
 def test_learning_by_episodes(monkeypatch):
-    """So many whole episodes are as many steps; curves are recorded at their ends."""
+    """Complete episodes equal their number of steps; curves are recorded at their ends."""
     problem = problem_for("GES", seed=32, termination=0.1)
     settings = dict(alpha=0.01, beta=0.02, rng=5, theta0=1.0)
     starts = np.flatnonzero(sample(problem, 1000, rng=5).starts)
-    whole = learn(sb.GES(0.5), problem, **settings, steps=int(starts[30]))
+    by_steps = learn(sb.GES(0.5), problem, **settings, steps=int(starts[30]))
     monkeypatch.setattr("saddleback.engine.chunking.CHUNK", 7)
     run = learn(sb.GES(0.5), problem, **settings, episodes=30, record=[0, 1, 2, 17])
     assert run.updates.tolist() == starts[[0, 1, 2, 17, 30]].tolist()
-    assert np.array_equal(run.theta, whole.theta)
+    assert np.array_equal(run.theta, by_steps.theta)
 
 
 def test_offline_divergence_is_recorded():
@@ -412,16 +412,16 @@ def test_rules_share_experience_and_runs_are_independent():
     settings = dict(alpha=[0.01, 0.02], beta=0.05, steps=60, record=20)
     seed = np.random.SeedSequence(4)
     together = learn(rules, problem, **settings, rng=seed, runs=3)
-    again = learn(rules, problem, **settings, rng=seed, runs=3, threads=2)
-    alone = learn(rules[1], problem, **settings, rng=np.random.SeedSequence(4).spawn(3)[2])
-    for one, two in zip(together, again, strict=True):
+    repeated = learn(rules, problem, **settings, rng=seed, runs=3, threads=2)
+    single = learn(rules[1], problem, **settings, rng=np.random.SeedSequence(4).spawn(3)[2])
+    for one, two in zip(together, repeated, strict=True):
         assert np.array_equal(one.theta, two.theta)
         assert np.array_equal(one.curves["mspbe"], two.curves["mspbe"])
     assert together[0].theta.shape == (3, 2, problem.p)
     assert together[0].curves["mspbe"].shape == (4, 3, 2)
     assert together[0].updates.shape == (4, 3)
-    assert np.array_equal(together[1].theta[2], alone.theta)
-    assert np.array_equal(together[1].curves["mspbe"][:, 2], alone.curves["mspbe"])
+    assert np.array_equal(together[1].theta[2], single.theta)
+    assert np.array_equal(together[1].curves["mspbe"][:, 2], single.curves["mspbe"])
     assert not np.array_equal(together[0].theta[0], together[0].theta[1])
 
 

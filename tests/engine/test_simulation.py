@@ -22,14 +22,14 @@ BOX = Tiles(low=(-1.0, 0.0), high=(1.0, 2.0), bins=5, tilings=8)
 @given(hnp.arrays(float, (7, 2), elements=st.floats(-3, 3)))
 @settings(max_examples=40, deadline=None)
 def test_tiles_follow_their_definition(observations):
-    found = BOX(observations)
+    active = BOX(observations)
     for n, point in enumerate(observations):
         scaled = np.clip((point - np.array(BOX.low)) * (5 / 2.0), 0.0, 5.0)
         for i in range(8):
             shift = np.array([i % 8, 3 * i % 8]) / 8
             row, column = np.minimum(np.floor(scaled + shift), 5).astype(int)
-            assert found[n, i] == i * 36 + row * 6 + column
-    assert found.max() < BOX.size == 8 * 36
+            assert active[n, i] == i * 36 + row * 6 + column
+    assert active.max() < BOX.size == 8 * 36
 
 
 def test_tiles_of_near_points_overlap_more():
@@ -113,8 +113,8 @@ def dense_run(rule, simulation, piece, alpha, beta):
     c = rule.form.coefficients
     theta, omega, e, gamma = np.zeros(p), np.zeros(p), np.zeros(p), 0.0
 
-    here = simulation.phi(piece.observations, piece.actions)
-    there = [
+    phi_taken = simulation.phi(piece.observations, piece.actions)
+    next_rows = [
         simulation.phi(piece.next_observations, np.full(len(piece.rewards), a)) for a in range(A)
     ]
 
@@ -122,10 +122,10 @@ def dense_run(rule, simulation, piece, alpha, beta):
         s, a, s1, gamma1 = piece.kinds[t], piece.actions[t], piece.next_kinds[t], piece.discounts[t]
         if piece.starts[t]:
             gamma = 0.0
-        phi = here[t]
-        each = np.array([rows[t] for rows in there])
-        b = pi[s1] @ each
-        x = (pi[s1] - mu[s1] * kappa_of[s1]) @ each
+        phi = phi_taken[t]
+        next_phi = np.array([rows[t] for rows in next_rows])
+        b = pi[s1] @ next_phi
+        x = (pi[s1] - mu[s1] * kappa_of[s1]) @ next_phi
         w = 1.0 if by_action else pi[s, a] / mu[s, a]
         e = gamma * kappa_of[s, a] * e + w * phi
         delta = piece.rewards[t] + gamma1 * theta @ b - theta @ phi
@@ -202,8 +202,8 @@ def test_colliding_hashed_tiles_add_up():
     assert (value > 1).any()
     for row, counted in zip(index, value, strict=True):
         assert len(set(row[counted > 0])) == (counted > 0).sum() == len(set(row))
-    wide = Tiles((0.0,) * 12, (1.0,) * 12, bins=8, tilings=8, table=10**6)
-    spread = wide(np.random.default_rng(2).uniform(size=(2000, 12)))
+    high_dimensional = Tiles((0.0,) * 12, (1.0,) * 12, bins=8, tilings=8, table=10**6)
+    spread = high_dimensional(np.random.default_rng(2).uniform(size=(2000, 12)))
     assert len(np.unique(spread)) > 0.98 * spread.size
 
 
@@ -214,8 +214,8 @@ def test_the_fixed_point_of_an_estimate_predicts_the_value():
     system = System.estimate(car, sb.GES(0.5), steps=270_000, rng=0)
     theta = system.fixed_point
     starts = np.column_stack([np.linspace(-0.6, -0.4, 50), np.zeros(50)])
-    each = (car.phi(starts, np.full(50, a)) @ theta for a in range(3))
-    values = sum(pi * q for pi, q in zip(car.target[0], each, strict=True))
+    by_action = (car.phi(starts, np.full(50, a)) @ theta for a in range(3))
+    values = sum(pi * q for pi, q in zip(car.target[0], by_action, strict=True))
     assert values.mean() == pytest.approx(-79.83, abs=3.0)
 
 
@@ -355,7 +355,7 @@ def test_invalid_use_of_simulations_is_refused(message, act):
 
 
 class Odd(gymnasium.Env):
-    """Actions 5 and 6; shows or pays NaN when told."""
+    """Actions 5 and 6; observations or rewards can be made NaN."""
 
     action_space = gymnasium.spaces.Discrete(2, start=5)
     observation_space = gymnasium.spaces.Box(-1, 1, (1,))

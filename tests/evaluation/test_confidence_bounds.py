@@ -1,4 +1,4 @@
-"""Intervals of weighted episodes: how often they hold, by hand, and what they refuse."""
+"""Intervals of weighted episodes: coverage, explicit formulas, and rejected arguments."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.importance_sampling import as_log, helped, small, table, weighed
+from helpers.importance_sampling import as_log, dr_estimates, importance_estimates, small, table
 from helpers.logs import mixed
 from oracles.importance_sampling import GAMMA, trajectories
 from saddleback import errors
@@ -18,16 +18,19 @@ from saddleback.log import Log
 def test_intervals_with_mild_ratios_have_nominal_coverage():
     mdp, pi, mu = small(2)
     pi = 0.5 * pi + 0.5 * mu
-    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    probabilities, every = zip(*trajectories(mdp, mu), strict=True)
     truth = float(mdp.start @ mdp.v(pi))
     rng = np.random.default_rng(0)
     runs, n = 400, 150
     inside = dict.fromkeys(("IS", "PDIS", "WIS", "PDWIS", "DR", "WDR"), 0)
     q = table(rng.normal(size=(7, 2)))
-    for picked in rng.choice(len(every), p=chance, size=(runs, n)):
+    for picked in rng.choice(len(every), p=probabilities, size=(runs, n)):
         log = as_log([every[i] for i in picked], mu)
-        for each in (*weighed(log, pi).estimates(), *helped(log, q, pi).estimates()):
-            inside[each.name] += each.low <= truth <= each.high
+        for estimate in (
+            *importance_estimates(log, pi).estimates(),
+            *dr_estimates(log, q, pi).estimates(),
+        ):
+            inside[estimate.name] += estimate.low <= truth <= estimate.high
     low, high = stats.binom.ppf([0.0005, 0.9995], runs, 0.945)
     for name, count in inside.items():
         assert low <= count <= high, (name, count / runs)
@@ -36,28 +39,28 @@ def test_intervals_with_mild_ratios_have_nominal_coverage():
 @pytest.mark.statistical
 def test_bernstein_intervals_cover_and_are_wider():
     mdp, pi, mu = small(2)
-    chance, every = zip(*trajectories(mdp, mu), strict=True)
+    probabilities, every = zip(*trajectories(mdp, mu), strict=True)
     truth = float(mdp.start @ mdp.v(pi))
     most = float((pi / mu).max()) ** 3
     span = (float(mdp.rewards.min()), float(mdp.rewards.max()))
     rng = np.random.default_rng(0)
     widths = []
     for n in (200, 20_000):
-        found = weighed(
-            as_log([every[i] for i in rng.choice(len(every), p=chance, size=n)], mu), pi
+        estimates = importance_estimates(
+            as_log([every[i] for i in rng.choice(len(every), p=probabilities, size=n)], mu), pi
         )
         for name in ("IS", "PDIS"):
-            one = found.bernstein(name, rewards=span, max_weight=most, horizon=3)
-            plain = found.estimate(name)
+            one = estimates.bernstein(name, rewards=span, max_weight=most, horizon=3)
+            plain = estimates.estimate(name)
             assert one.low < plain.low < plain.high < one.high
             assert one.low < truth < one.high
             widths.append(one.high - one.low)
             assert one.interval == "95% empirical Bernstein"
-            less = found.bernstein(name, rewards=span, horizon=3, level=0.9)
+            less = estimates.bernstein(name, rewards=span, horizon=3, level=0.9)
             assert less.low < truth
             assert less.high == np.inf
             assert less.interval.startswith("90% lower bound, empirical Bernstein, truncated at ")
-            assert found.bernstein(name, rewards=span, horizon=3, truncate=9.0).low < truth
+            assert estimates.bernstein(name, rewards=span, horizon=3, truncate=9.0).low < truth
     assert widths[2] < 0.2 * widths[0]
     assert less.low > truth - 1.0  # n is large, so the bound is worth something
 
@@ -65,15 +68,17 @@ def test_bernstein_intervals_cover_and_are_wider():
 def test_shifted_values_have_the_mean_of_the_equations():
     """Numbers ≥ 0 with mean V − least·Σγ^t, enumerated: shifting rewards moves V as it should."""
     mdp, pi, mu = small(3)
-    chance, every = zip(*trajectories(mdp, mu), strict=True)
-    found = weighed(as_log(every, mu), pi)
+    probabilities, every = zip(*trajectories(mdp, mu), strict=True)
+    estimates = importance_estimates(as_log(every, mu), pi)
     truth = float(mdp.start @ mdp.v(pi))
     for horizon in (3, 7, None):
         total = 1 / (1 - GAMMA) if horizon is None else (1 - GAMMA**horizon) / (1 - GAMMA)
         for name in ("IS", "PDIS"):
-            shifted = found.shifted_values(name, -4.0, total)
+            shifted = estimates.shifted_values(name, -4.0, total)
             assert (shifted >= 0).all()
-            assert np.array(chance) @ shifted == pytest.approx(truth + 4.0 * total, rel=1e-12)
+            assert np.array(probabilities) @ shifted == pytest.approx(
+                truth + 4.0 * total, rel=1e-12
+            )
 
 
 def test_bounds_equal_a_calculation_by_hand():
@@ -125,20 +130,22 @@ REWARDS = (-9.0, 9.0)
     ],
 )
 def test_bernstein_rejects_bad_arguments(options, words):
-    found = weighed(Log(mixed(seed=1)))
+    estimates = importance_estimates(Log(mixed(seed=1)))
     with pytest.raises(errors.InvalidParameter, match=words):
-        found.bernstein(**options)
+        estimates.bernstein(**options)
 
 
 def test_bernstein_uses_the_reward_bounds_of_the_log(tmp_path):
     path = Log(mixed(seed=1)).write(tmp_path / "log.parquet", reward_bounds=[-9, 9])
-    found = weighed(Log(path))
-    assert found.bernstein("PDIS", truncate=100.0).low < found.value("PDIS")
+    estimates = importance_estimates(Log(path))
+    assert estimates.bernstein("PDIS", truncate=100.0).low < estimates.value("PDIS")
     with pytest.raises(
         errors.InvalidParameter,
         match="these trajectories are weighted with a Q, but PDIS uses none",
     ):
-        helped(Log(path)).bernstein("PDIS")
+        dr_estimates(Log(path)).bernstein("PDIS")
     with pytest.raises(errors.InvalidParameter, match="with γ = 1, returns are bounded only"):
-        weighed(Log(path), gamma=1.0).bernstein("PDIS")
-    assert weighed(Log(path), gamma=1.0).bernstein("IS", horizon=30, truncate=9.0).n == 18
+        importance_estimates(Log(path), gamma=1.0).bernstein("PDIS")
+    assert (
+        importance_estimates(Log(path), gamma=1.0).bernstein("IS", horizon=30, truncate=9.0).n == 18
+    )

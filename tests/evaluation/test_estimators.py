@@ -48,15 +48,15 @@ def frozen_lake(name, which):
 def test_frozen_lake_agrees_with_its_exact_tables(name, which, rule):
     problem, truth = frozen_lake(name, which)
     features = OneHot(problem.mdp.n_states)
-    found = []
+    estimates = []
     for seed in range(10):
         log = sb.collect(problem, episodes=3000, rng=seed)
         one = sb.LSTD(
             target=problem.target, features=features, gamma=0.95, rule=rule, allow_uncovered=True
         )
-        found.append(one.fit(log).value())
-    error = np.std(found, ddof=1) / np.sqrt(len(found))
-    assert abs(np.mean(found) - truth) < 4 * error + 0.01 * truth
+        estimates.append(one.fit(log).value())
+    error = np.std(estimates, ddof=1) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - truth) < 4 * error + 0.01 * truth
     assert error < 0.1 * truth
 
 
@@ -74,23 +74,25 @@ def test_value_of_the_papers_policy_by_simulation():
 @pytest.mark.statistical
 @pytest.mark.parametrize("rule", [None, sb.GES(0.6), sb.GRetrace(0.99), sb.GTB(0.99)], ids=str)
 def test_values_of_mountain_car_from_5000_episodes(rule, car_log, car_values):
-    found = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99, rule=rule, threads=2)
-    found.fit(car_log)
-    assert found.outcome_ == "ok"
-    assert car_values.mse(found.theta_) <= 0.006
-    assert found.value() == pytest.approx(-79.83, abs=1.5)
+    estimator = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99, rule=rule, threads=2)
+    estimator.fit(car_log)
+    assert estimator.outcome_ == "ok"
+    assert car_values.mse(estimator.theta_) <= 0.006
+    assert estimator.value() == pytest.approx(-79.83, abs=1.5)
 
 
 @pytest.mark.slow
 def test_values_can_be_predicted_for_any_observation(car_log):
-    found = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99).fit(car_log)
+    estimator = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99).fit(car_log)
     seen = car_log.start_states()
-    assert found.value(seen) == pytest.approx(found.value(), rel=1e-12)
-    q = found.predict(seen[:7])
+    assert estimator.value(seen) == pytest.approx(estimator.value(), rel=1e-12)
+    q = estimator.predict(seen[:7])
     assert q.shape == (7, 3)
     phi = CAR.phi(seen[:7], np.array([2] * 7))
-    np.testing.assert_allclose(found.predict(seen[:7], [2] * 7), phi @ found.theta_, rtol=1e-12)
-    np.testing.assert_array_equal(found.predict(seen[:7], [2] * 7), q[:, 2])
+    np.testing.assert_allclose(
+        estimator.predict(seen[:7], [2] * 7), phi @ estimator.theta_, rtol=1e-12
+    )
+    np.testing.assert_array_equal(estimator.predict(seen[:7], [2] * 7), q[:, 2])
     state = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.TD(0.0))
     assert state.fit(car_log).predict(seen[:7]).shape == (7,)
     assert state.value() == pytest.approx(-79.8, abs=2)
@@ -152,12 +154,12 @@ def test_the_logged_policy_is_exact_with_a_feature_for_each_state_at_lambda_one(
 @pytest.mark.slow
 def test_fqe_converges_to_lstd_or_reports_divergence(car_log):
     options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
-    found = sb.FQE(**options, ridge=1e-3).fit(car_log)
-    assert found.outcome_ == "ok"
-    assert found.radius_ < 1
-    assert found.distance_ < 1e-5
+    fqe = sb.FQE(**options, ridge=1e-3).fit(car_log)
+    assert fqe.outcome_ == "ok"
+    assert fqe.radius_ < 1
+    assert fqe.distance_ < 1e-5
     lstd = sb.LSTD(**options, rule=sb.GES(0.0), ridge=1e-3).fit(car_log)
-    assert found.value() == pytest.approx(lstd.value(), rel=1e-4)
+    assert fqe.value() == pytest.approx(lstd.value(), rel=1e-4)
 
 
 def test_fqe_diverges_on_the_classic_counterexample():
@@ -176,10 +178,10 @@ def test_fqe_diverges_on_the_classic_counterexample():
         }
     )
     options = {"target": "uniform", "features": sb.features.Identity(1), "gamma": 0.95}
-    found = sb.FQE(**options).fit(log)
-    assert found.radius_ == pytest.approx(6 * 0.95 / 5)
-    assert found.outcome_.startswith("diverges: the spectral radius of the iteration is 1.14 >= 1")
-    assert "the fixed point exists; use LSTD" in found.outcome_
+    fqe = sb.FQE(**options).fit(log)
+    assert fqe.radius_ == pytest.approx(6 * 0.95 / 5)
+    assert fqe.outcome_.startswith("diverges: the spectral radius of the iteration is 1.14 >= 1")
+    assert "the fixed point exists; use LSTD" in fqe.outcome_
     assert sb.LSTD(**options, rule=sb.GES(0.0)).fit(log).outcome_ == "ok"
 
 
@@ -187,11 +189,11 @@ def test_streamed_learners_approach_the_closed_form():
     problem = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
     log = sb.collect(problem, steps=20_000, rng=0)
     options = {"target": problem.target, "features": OneHot(2), "gamma": 0.5}
-    found = sb.Streamed(**options, rule=sb.GES(0.0), passes=5).fit(log)
-    assert found.outcome_ == "ok"
-    assert found.distances_[-1] < 0.05
+    streamed = sb.Streamed(**options, rule=sb.GES(0.0), passes=5).fit(log)
+    assert streamed.outcome_ == "ok"
+    assert streamed.distances_[-1] < 0.05
     closed = sb.LSTD(**options, rule=sb.GES(0.0)).fit(log)
-    assert found.value() == pytest.approx(closed.value(), rel=0.05)
+    assert streamed.value() == pytest.approx(closed.value(), rel=0.05)
 
 
 @pytest.mark.slow
@@ -204,43 +206,43 @@ def test_streamed_learners_with_many_features_choose_from_a_grid():
     assert one.tried_ == 121
     assert one.distances_[-1] < one.distances_[0] < 1
     np.testing.assert_array_equal(one.theta_, two.theta_)
-    again = sb.Streamed(**options, rule=sb.GQ(0.3), passes=2, alpha=one.alpha_, beta=one.beta_)
-    again.fit(log)
-    np.testing.assert_allclose(again.theta_, one.theta_, rtol=1e-9)
+    explicit = sb.Streamed(**options, rule=sb.GQ(0.3), passes=2, alpha=one.alpha_, beta=one.beta_)
+    explicit.fit(log)
+    np.testing.assert_allclose(explicit.theta_, one.theta_, rtol=1e-9)
 
 
 @pytest.mark.slow
 def test_streamed_learners_report_divergence(car_log):
     options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
-    found = sb.Streamed(**options, rule=sb.ExpectedSarsa(0.99), alpha=1.0).fit(car_log)
-    assert found.outcome_.startswith("diverged at step")
-    assert np.isfinite(found.theta_).all()
+    streamed = sb.Streamed(**options, rule=sb.ExpectedSarsa(0.99), alpha=1.0).fit(car_log)
+    assert streamed.outcome_.startswith("diverged at step")
+    assert np.isfinite(streamed.theta_).all()
 
 
 def test_svrg_agrees_with_the_direct_solve():
     problem = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
     log = sb.collect(problem, steps=5000, rng=0)
     options = {"target": problem.target, "features": OneHot(2), "gamma": 0.5, "rule": sb.GES(0.4)}
-    found = sb.SVRG(**options, rng=0).fit(log)
+    svrg = sb.SVRG(**options, rng=0).fit(log)
     exact = sb.LSTD(**options).fit(log)
-    assert found.outcome_ == "ok"
+    assert svrg.outcome_ == "ok"
     np.testing.assert_allclose(
-        found.predict([[0.0], [1.0]]), exact.predict([[0.0], [1.0]]), rtol=1e-8
+        svrg.predict([[0.0], [1.0]]), exact.predict([[0.0], [1.0]]), rtol=1e-8
     )
-    assert found.value() == pytest.approx(exact.value(), rel=1e-8)
+    assert svrg.value() == pytest.approx(exact.value(), rel=1e-8)
 
 
 @pytest.mark.parametrize("kind", [sb.LSTD, sb.FQE, sb.SVRG])
 def test_partial_fit_equals_fit(kind):
     problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
     features = OneHot(problem.mdp.n_states)
-    whole = sb.collect(problem, episodes=600, rng=0)
-    parts = [whole.data.filter(whole.data["episode_id"].to_numpy() // 200 == k) for k in range(3)]
+    log = sb.collect(problem, episodes=600, rng=0)
+    parts = [log.data.filter(log.data["episode_id"].to_numpy() // 200 == k) for k in range(3)]
     more = {"rng": 0} if kind is sb.SVRG else {}
     options = {"target": problem.target, "features": features, "gamma": 0.5, **more}
     if kind is not sb.FQE:
         options["rule"] = sb.GES(0.0)
-    one = kind(**options).fit(whole)
+    one = kind(**options).fit(log)
     other = kind(**options)
     for part in parts:
         other.partial_fit(part)
@@ -273,28 +275,32 @@ def test_the_ridge_is_relative_to_the_features():
     log = sb.collect(problem, episodes=300, rng=0)
     X = np.random.default_rng(0).normal(size=(problem.mdp.n_states, 3))
     for ridge in (0.0, 0.1):
-        found = []
+        predictions = []
         for scale in (1.0, 1000.0):
             features = sb.features.Custom(
                 lambda obs, s=scale: X[obs[:, 0].astype(int)] * [s, 1.0, 1.0], 3
             )
             one = sb.LSTD(target=problem.target, features=features, gamma=0.5, ridge=ridge)
-            found.append(one.fit(log).predict([[0.0], [1.0]]))
-        np.testing.assert_allclose(*found, rtol=1e-9)
+            predictions.append(one.fit(log).predict([[0.0], [1.0]]))
+        np.testing.assert_allclose(*predictions, rtol=1e-9)
 
 
 @pytest.mark.slow
 def test_evaluate_warns_when_lambda_exceeds_the_ceiling(car_log):
     few = Tiles((-1.2, -0.07), (0.6, 0.07), bins=4, tilings=2)
-    found = sb.evaluate(
+    result = sb.evaluate(
         car_log, "pump:0.8", features=few, gamma=0.99, rule=sb.GES(0.99), methods=()
     )
-    said = [str(each) for each in found.findings]
+    warnings = [str(warning) for warning in result.findings]
     assert any(
-        each.startswith("W170 lambda=0.99 exceeds 0.62, above which the trace second moment grows")
-        for each in said
+        warning.startswith(
+            "W170 lambda=0.99 exceeds 0.62, above which the trace second moment grows"
+        )
+        for warning in warnings
     )
-    assert any(each.startswith("W171 45 of 150 features never active; 3 coll") for each in said)
+    assert any(
+        warning.startswith("W171 45 of 150 features never active; 3 coll") for warning in warnings
+    )
 
 
 def test_an_undiscounted_value_needs_terminated_episodes():
@@ -317,9 +323,9 @@ def test_too_many_features_for_matrices_leave_only_svrg():
     tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=8, table=1_000_000)
     with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices: method 'svrg'"):
         sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9)
-    found = sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9, methods=["svrg"], ridge=0.1)
-    assert found.statistics.p == 3_000_000
-    assert np.isfinite(found.estimates[0].value)
+    result = sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9, methods=["svrg"], ridge=0.1)
+    assert result.statistics.p == 3_000_000
+    assert np.isfinite(result.estimates[0].value)
 
 
 def test_svrg_checks_the_log_like_other_estimators():
@@ -342,17 +348,17 @@ def test_start_actions_that_never_occur_in_the_log_are_a_warning():
     rows = sb.collect(CAR, episodes=100, rng=0).data.drop(["mu_0", "mu_1", "mu_2"])
     keep = ~((rows["step"].to_numpy() < 3) & (rows["action"].to_numpy() == 1))
     rows = rows.filter(keep).drop("step")
-    found = sb.LSTD(target="always:1", features=CAR.features, gamma=0.9).fit(rows)
-    said = [str(each) for each in found.findings_ if each.code == "W172"]
-    assert "of the actions of always:1 in the start states never occur in the log" in said[0]
+    estimator = sb.LSTD(target="always:1", features=CAR.features, gamma=0.9).fit(rows)
+    warnings = [str(finding) for finding in estimator.findings_ if finding.code == "W172"]
+    assert "of the actions of always:1 in the start states never occur in the log" in warnings[0]
 
 
 def test_estimated_propensities_survive_a_change_of_options():
     log = sb.collect(CAR, episodes=50, rng=0)
     guess = sb.estimate_behaviour(log, bins=3).log
     one, two = (
-        np.concatenate([piece.propensity for piece in each.segments()])
-        for each in (guess, guess.with_options(segment=99))
+        np.concatenate([piece.propensity for piece in version.segments()])
+        for version in (guess, guess.with_options(segment=99))
     )
     np.testing.assert_array_equal(one, two)
     assert "estimated=" in guess.read_options

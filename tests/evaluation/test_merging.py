@@ -1,4 +1,4 @@
-"""Merging statistics: parts add up to the whole, and what must not be merged is refused."""
+"""Merging statistics: parts add up, and incompatible statistics are refused."""
 
 import functools
 import re
@@ -20,21 +20,21 @@ FOURIER = Fourier(*BOX, order=1)
 
 
 def target(observations):
-    """A policy that depends on what is observed, and never takes some actions."""
+    """A policy that depends on the observation and never takes some actions."""
     z = np.column_stack([observations[:, 0], -observations[:, 1], np.zeros(len(observations))])
     pi = np.exp(z) * [1.0, 1.0, 0.5]
     pi[observations[:, 1] > 1.0, 1] = 0.0
     return pi / pi.sum(axis=1, keepdims=True)
 
 
-def summed(log, rules, targets=target, features=FOURIER, gamma=0.9, **options):
+def statistics_of(log, rules, targets=target, features=FOURIER, gamma=0.9, **options):
     return Statistics.of(log, rules, targets, features=features, gamma=gamma, **options)
 
 
 @pytest.fixture(scope="module")
-def whole():
+def complete():
     data = mixed(seed=10)
-    return data, summed(Log(data), [GES(0.6), GTB(0.9)], blocks=4)
+    return data, statistics_of(Log(data), [GES(0.6), GTB(0.9)], blocks=4)
 
 
 def of_episodes(data, which):
@@ -44,31 +44,31 @@ def of_episodes(data, which):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.integers(0, 3), min_size=18, max_size=18))
-def test_parts_add_up_to_the_whole(whole, owner):
-    data, expected = whole
+def test_merged_parts_equal_the_complete_log(complete, owner):
+    data, expected = complete
     parts = []
     for k in set(owner):
         log = Log(of_episodes(data, np.array(owner) == k))
         try:
-            parts.append(summed(log, [GES(0.6), GTB(0.9)], blocks=4))
+            parts.append(statistics_of(log, [GES(0.6), GTB(0.9)], blocks=4))
         except errors.InvalidParameter:  # nothing but one-row episodes that stop
             assert not sum(len(piece) for piece in log.segments())
             return
-    found = functools.reduce(Statistics.merge, parts)
+    merged = functools.reduce(Statistics.merge, parts)
     for name in ("A", "b", "M", "starts", "steps", "episodes", "squares"):
         np.testing.assert_allclose(
-            getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12
+            getattr(merged, name), getattr(expected, name), rtol=1e-12, atol=1e-12
         )
     for name in ("ids", "fingerprints"):
-        assert sorted(getattr(found, name)) == sorted(getattr(expected, name))
-    assert found.unfinished.sum() == expected.unfinished.sum()
-    np.testing.assert_allclose(found.ceilings, expected.ceilings)
+        assert sorted(getattr(merged, name)) == sorted(getattr(expected, name))
+    assert merged.unfinished.sum() == expected.unfinished.sum()
+    np.testing.assert_allclose(merged.ceilings, expected.ceilings)
 
 
 def split(data, at, **options):
     """Return the statistics of the rows before and after one."""
     return [
-        summed(Log({k: v[part] for k, v in data.items()}), GES(0.6), **options)
+        statistics_of(Log({k: v[part] for k, v in data.items()}), GES(0.6), **options)
         for part in (slice(0, at), slice(at, None))
     ]
 
@@ -82,7 +82,7 @@ def refused(one, other, message):
 def test_statistics_of_different_settings_do_not_merge():
     data = columns([4] * 6, "terminated", seed=11)
     log, rest = (Log(of_episodes(data, part)) for part in (slice(0, 3), slice(3, 6)))
-    one = summed(log, GES(0.6))
+    one = statistics_of(log, GES(0.6))
     for message, options in (
         ("merge: gamma differ: 0.", dict(gamma=0.8)),
         ("merge: rules differ: (GES(0.", dict(rules=GES(0.5))),
@@ -95,15 +95,16 @@ def test_statistics_of_different_settings_do_not_merge():
         ("merge: blocks differ: ", dict(blocks=3)),
     ):
         other = dict(rules=GES(0.6)) | options
-        refused(one, summed(rest, **other), message)
+        refused(one, statistics_of(rest, **other), message)
     renamed = Log(rest.data, actions=["a", "b", "c"])
-    refused(one, summed(renamed, GES(0.6)), "merge: actions differ: (")
-    assert "Only statistics with equal settings can be merged; recompute one of them." in _said(
-        lambda: one.merge(summed(rest, GES(0.6), gamma=0.8))
+    refused(one, statistics_of(renamed, GES(0.6)), "merge: actions differ: (")
+    assert (
+        "Only statistics with equal settings can be merged; recompute one of them."
+        in _error_message(lambda: one.merge(statistics_of(rest, GES(0.6), gamma=0.8)))
     )
 
 
-def _said(act):
+def _error_message(act):
     with pytest.raises(errors.SaddlebackError) as caught:
         act()
     return str(caught.value)
@@ -117,7 +118,7 @@ def test_functions_are_distinguished_by_their_contents():
         return lambda o: np.tile(weights, (len(o), 1))
 
     def one(weights, given=log):
-        return summed(given, GES(0.6), {"π": mixing(weights)})
+        return statistics_of(given, GES(0.6), {"π": mixing(weights)})
 
     half, other = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25])
     assert one(half).merge(one(half.copy(), rest)).steps.sum() == 24
@@ -128,7 +129,7 @@ def test_functions_are_distinguished_by_their_contents():
 
     def with_power(k, given):
         custom = Custom(functools.partial(power, k=k), 2)
-        return summed(given, GES(0.6), features=custom)
+        return statistics_of(given, GES(0.6), features=custom)
 
     assert with_power(2, log).merge(with_power(2, rest)).p == 6
     refused(with_power(2, log), with_power(3, rest), "merge: features differ: Custom(partial ")
@@ -141,7 +142,7 @@ def test_functions_are_distinguished_by_their_contents():
             return np.tile([self.scale, 1 - self.scale, 0.0], (len(o), 1))
 
     def bold(scale, given):
-        return summed(given, GES(0.6), {"π": Bold(scale)})
+        return statistics_of(given, GES(0.6), {"π": Bold(scale)})
 
     assert bold(0.5, log).merge(bold(0.5, rest)).steps.sum() == 24
     refused(bold(0.5, log), bold(0.4, rest), "merge: target policies differ")
@@ -150,7 +151,7 @@ def test_functions_are_distinguished_by_their_contents():
 def test_overlapping_files_are_refused():
     data = columns([4] * 9, "terminated", seed=12)
     one, two, three = (
-        summed(Log(of_episodes(data, part)), GES(0.6))
+        statistics_of(Log(of_episodes(data, part)), GES(0.6))
         for part in (slice(0, 6), slice(5, 9), slice(6, 9))
     )
     refused(
@@ -164,8 +165,8 @@ def test_overlapping_files_are_refused():
     both = one.merge(three)
     refused(both, three, "merge: 3 episodes are in both")
     # Numbered alike, but other episodes.
-    again = summed(Log(columns([4] * 9, "terminated", seed=13)), GES(0.6))
-    assert one.merge(again).episodes.sum() == 15
+    disjoint = statistics_of(Log(columns([4] * 9, "terminated", seed=13)), GES(0.6))
+    assert one.merge(disjoint).episodes.sum() == 15
 
 
 def test_short_episodes_that_are_alike_by_chance_are_not_overlap():
@@ -203,7 +204,7 @@ def test_an_episode_split_between_files_does_not_merge(step):
 def test_numbered_steps_show_that_no_episode_was_split():
     """Files that number their episodes alike, each with a last one that simply stops."""
     one, other = (
-        summed(Log(columns([4, 5], ["terminated", "stops"], seed=seed)), GES(0.6))
+        statistics_of(Log(columns([4, 5], ["terminated", "stops"], seed=seed)), GES(0.6))
         for seed in (14, 15)
     )
     assert one.merge(other).episodes.sum() == 4
@@ -216,6 +217,6 @@ def test_estimated_and_logged_propensities_do_not_merge():
         behaviour=lambda o: np.full((len(o), 3), 1 / 3), estimated="a guess"
     )
     refused(
-        summed(one, GES(0.6)), summed(guessed, GES(0.6)),
+        statistics_of(one, GES(0.6)), statistics_of(guessed, GES(0.6)),
         "merge: options for reading the log differ",
     )  # fmt: skip

@@ -63,22 +63,22 @@ def test_the_score_of_an_episode_comes_from_its_own_sums():
     theta, start, u = solve_adjoint(sums, rule, 0, 0.0)
     value = float(theta @ start)
     ids = log.data["episode_id"].to_numpy()
-    each = []
+    scores = []
     for episode in range(40):
-        alone = sb.Statistics.of(
+        single = sb.Statistics.of(
             sb.Log(log.data.filter(ids == episode), actions=["0", "1", "2"]),
             rule,
             problem.target,
             allow_uncovered=True,
             **options,
         )
-        residual = alone.A[0, 0, 0] @ theta + alone.b[0, 0, 0]
-        each.append(alone.starts[0, 0] @ theta - value - u @ residual)
-    each = np.array(each)
-    (found,) = sandwich(log, sums, problem.target, features=features)
-    assert found.value == pytest.approx(value, rel=1e-12)
-    assert found.error == pytest.approx(np.sqrt(np.sum(each**2) / (40 * 39)), rel=1e-8)
-    assert abs(each.sum()) < 1e-8 * np.abs(each).sum()
+        residual = single.A[0, 0, 0] @ theta + single.b[0, 0, 0]
+        scores.append(single.starts[0, 0] @ theta - value - u @ residual)
+    scores = np.array(scores)
+    (interval,) = sandwich(log, sums, problem.target, features=features)
+    assert interval.value == pytest.approx(value, rel=1e-12)
+    assert interval.error == pytest.approx(np.sqrt(np.sum(scores**2) / (40 * 39)), rel=1e-8)
+    assert abs(scores.sum()) < 1e-8 * np.abs(scores).sum()
 
 
 def test_bootstrap_and_sandwich_agree():
@@ -122,14 +122,14 @@ def test_influence_sums_to_zero_with_a_ridge():
         assert blocks.value == pytest.approx(one.value, rel=1e-12)
         assert 0.4 < blocks.error / one.error < 2.5
         policy = sb.as_target("pump:0.8", log)
-        (each,) = score_episodes(
+        (scored,) = score_episodes(
             log, sums, [policy], features=CAR.features, rule=sb.GRetrace(0.5), ridge=ridge
         )
-        assert abs(each.influence.sum()) < 1e-6 * np.abs(each.influence).sum()
+        assert abs(scored.influence.sum()) < 1e-6 * np.abs(scored.influence).sum()
 
 
 @pytest.mark.kernel
-def test_intervals_do_not_depend_on_segments():
+def test_intervals_do_not_depend_on_segmentation():
     log = sb.collect(CAR, episodes=30, limit=100, rng=0)
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GES(0.5), "pump:0.8", gamma=0.99, **options)

@@ -36,14 +36,14 @@ def test_discounted_td_errors_equal_a_loop_over_rows(segment):
     after = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
     ids = data["episode_id"]
     expected, deltas, first = [], [], []
-    for each in dict.fromkeys(ids.tolist()):
-        rows, total = np.flatnonzero(ids == each), 0.0
+    for episode in dict.fromkeys(ids.tolist()):
+        rows, total = np.flatnonzero(ids == episode), 0.0
         first.append(float(target(obs[rows[:1]])[0] @ (FOURIER(obs[rows[:1]])[0] @ theta)))
         for t, row in enumerate(rows):
             ahead = 0.0
             if row == rows[-1] and not data["terminated"][row]:
                 if not data["truncated"][row]:
-                    continue  # what it led to is not known
+                    continue  # the next state is unknown
                 ahead = target(after[row][None])[0] @ (FOURIER(after[row][None])[0] @ theta)
             elif row != rows[-1]:
                 ahead = target(obs[row + 1][None])[0] @ (FOURIER(obs[row + 1][None])[0] @ theta)
@@ -60,15 +60,17 @@ def test_intervals_of_an_evaluation_are_those_of_the_sandwich():
     log = sb.Log(mixed(1))
     rule = sb.GRetrace(0.5)
     targets = {"one": target, "other": always(0.2, 0.3, 0.5)}
-    found = sb.evaluate(log, targets, features=FOURIER, gamma=0.8, methods=())
+    result = sb.evaluate(log, targets, features=FOURIER, gamma=0.8, methods=())
     sums = sb.Statistics.of(log, rule, targets, features=FOURIER, gamma=0.8)
     expected = sandwich(log, sums, targets, features=FOURIER)
-    for mine, diagnosis, estimate in zip(expected, found.diagnoses, found.estimates, strict=True):
+    for interval, diagnosis, estimate in zip(
+        expected, result.diagnoses, result.estimates, strict=True
+    ):
         for name in ("value", "low", "high", "error"):
             assert getattr(diagnosis.interval, name) == pytest.approx(
-                getattr(mine, name), rel=1e-12
+                getattr(interval, name), rel=1e-12
             )
-        assert diagnosis.interval.n == mine.n
+        assert diagnosis.interval.n == interval.n
         assert (estimate.low, estimate.high) == (diagnosis.interval.low, diagnosis.interval.high)
 
 
@@ -76,13 +78,13 @@ def test_scores_of_several_targets_equal_one_by_one():
     log = sb.Log(mixed(2))
     rule, targets = sb.GES(0.4), {"one": target, "other": always(0.2, 0.3, 0.5)}
     sums = sb.Statistics.of(log, rule, targets, features=FOURIER, gamma=0.8)
-    policies = [as_target(each, log, name) for name, each in targets.items()]
+    policies = [as_target(policy, log, name) for name, policy in targets.items()]
     options = {"features": FOURIER, "rule": rule, "ridge": 1e-3}
     both = score_episodes(log, sums, policies, **options)
     for policy, scored in zip(policies, both, strict=True):
-        (alone,) = score_episodes(log, sums, [policy], **options)
-        np.testing.assert_array_equal(alone.influence, scored.influence)
-        assert interval_from_scores(alone) == interval_from_scores(scored)
+        (single,) = score_episodes(log, sums, [policy], **options)
+        np.testing.assert_array_equal(single.influence, scored.influence)
+        assert interval_from_scores(single) == interval_from_scores(scored)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])

@@ -21,7 +21,7 @@ WHERE = [[-0.5, 0.01], [-0.4, -0.02]]
 
 
 class Own:
-    """Features of one's own that are not equal to a copy of themselves."""
+    """Custom features that are not equal to a copy of themselves."""
 
     size = 2
     dimensions = 2
@@ -37,7 +37,7 @@ def log():
     return sb.collect(sb.problems.mountain_car(), episodes=20, rng=0)
 
 
-def made(kind, **changes):
+def make_estimator(kind, **changes):
     tiles = sb.features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=3, tilings=2)
     return kind(**{"target": "pump:0.8", "features": tiles, "gamma": 0.9} | KINDS[kind] | changes)
 
@@ -54,13 +54,13 @@ def same(one, two):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_clone_has_the_same_parameters_and_has_learned_nothing(kind, log):
-    first = made(kind).fit(log)
+    first = make_estimator(kind).fit(log)
     second = clone(first)
     assert type(second) is kind
     assert second is not first
-    mine, other = first.get_params(), second.get_params()
-    assert list(mine) == list(other)
-    assert all(mine[name] is other[name] for name in mine)
+    parameters, other = first.get_params(), second.get_params()
+    assert list(parameters) == list(other)
+    assert all(parameters[name] is other[name] for name in parameters)
     assert (second.theta_, second.statistics_, second.outcome_) == (None, None, "not fitted")
     with pytest.raises(sb.errors.Undefined, match="call fit"):
         second.value()
@@ -68,7 +68,7 @@ def test_a_clone_has_the_same_parameters_and_has_learned_nothing(kind, log):
 
 
 def test_custom_features_survive_a_clone(log):
-    first = made(sb.LSTD, features=Own()).fit(log)
+    first = make_estimator(sb.LSTD, features=Own()).fit(log)
     assert clone(first).features is first.features
     assert same(clone(first).fit(log), first)
 
@@ -76,13 +76,13 @@ def test_custom_features_survive_a_clone(log):
 def test_a_classifier_that_is_the_target_stays_fitted_in_a_clone(log):
     rng = np.random.default_rng(0)
     model = LogisticRegression().fit(rng.normal(size=(60, 2)), np.arange(60) % 3)
-    first = made(sb.LSTD, target=model).fit(log)
+    first = make_estimator(sb.LSTD, target=model).fit(log)
     assert same(clone(first).fit(log), first)
     assert same(pickle.loads(pickle.dumps(first)), first)
 
 
 def test_a_clone_does_not_draw_from_the_generator_of_another(log):
-    first = made(sb.SVRG, rng=np.random.default_rng(0), epochs=2)
+    first = make_estimator(sb.SVRG, rng=np.random.default_rng(0), epochs=2)
     second = clone(first)
     assert second.rng is not first.rng
     assert np.array_equal(first.fit(log).theta_, second.fit(log).theta_)
@@ -90,7 +90,7 @@ def test_a_clone_does_not_draw_from_the_generator_of_another(log):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_are_those_of_the_constructor(kind):
-    estimator = made(kind)
+    estimator = make_estimator(kind)
     parameters = estimator.get_params()
     assert not any(name.endswith("_") or name.startswith("_") for name in parameters)
     assert parameters.items() >= KINDS[kind].items()
@@ -98,7 +98,7 @@ def test_parameters_are_those_of_the_constructor(kind):
 
 
 def test_parameters_are_set_by_name():
-    estimator = made(sb.LSTD)
+    estimator = make_estimator(sb.LSTD)
     assert estimator.set_params(ridge=0.5, gamma=0.8) is estimator
     assert (estimator.ridge, estimator.gamma) == (0.5, 0.8)
     assert estimator.set_params() is estimator
@@ -112,12 +112,12 @@ def test_parameters_are_set_by_name():
 @pytest.mark.parametrize("target", ["pump:0.8", "uniform", "always:1", sb.policies.pump(0.8)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_estimators_are_pickled_fitted_and_unfitted(kind, target, log):
-    estimator = made(kind, target=target, allow_uncovered=True)
-    again = pickle.loads(pickle.dumps(estimator))
-    assert again.theta_ is None
+    estimator = make_estimator(kind, target=target, allow_uncovered=True)
+    loaded = pickle.loads(pickle.dumps(estimator))
+    assert loaded.theta_ is None
     fitted = estimator.fit(log)
     assert same(pickle.loads(pickle.dumps(fitted)), fitted)
-    assert same(again.fit(log), fitted)
+    assert same(loaded.fit(log), fitted)
 
 
 def test_a_mixture_and_a_table_are_pickled():
@@ -126,15 +126,15 @@ def test_a_mixture_and_a_table_are_pickled():
     half = sb.policies.mixture(sb.policies.uniform(2), sb.policies.always(0, 2), 0.5)
     for target in (two.target, half):
         one = sb.LSTD(target=target, features=sb.features.OneHot(2), gamma=0.5).fit(log)
-        again = pickle.loads(pickle.dumps(one))
-        assert again.value([[0.0], [1.0]]) == one.value([[0.0], [1.0]])
+        loaded = pickle.loads(pickle.dumps(one))
+        assert loaded.value([[0.0], [1.0]]) == one.value([[0.0], [1.0]])
 
 
 def test_estimators_are_kept_with_joblib(log, tmp_path):
-    fitted = made(sb.LSTD).fit(log)
+    fitted = make_estimator(sb.LSTD).fit(log)
     joblib.dump(fitted, tmp_path / "one.joblib")
-    again = joblib.load(tmp_path / "one.joblib")
-    assert same(again, fitted)
-    assert again.get_params()["rule"] == fitted.rule
-    more = again.partial_fit(sb.collect(sb.problems.mountain_car(), episodes=5, rng=1))
+    loaded = joblib.load(tmp_path / "one.joblib")
+    assert same(loaded, fitted)
+    assert loaded.get_params()["rule"] == fitted.rule
+    more = loaded.partial_fit(sb.collect(sb.problems.mountain_car(), episodes=5, rng=1))
     assert more.value() != fitted.value()

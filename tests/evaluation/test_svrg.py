@@ -74,8 +74,8 @@ def test_traces_equal_a_dense_recursion():
 def test_negligible_entries_of_a_trace_are_dropped():
     phi = np.eye(60)
     stream = Stream.of(phi=phi, bootstrap=phi, rewards=0.0 * phi[0], discounts=1.0, decay=0.3)
-    held = np.diff(Samples.of(stream).e.indptr)
-    assert held.max() == held[-1] == 27  # 0.3^26 > 1e-14 > 0.3^27
+    entries = np.diff(Samples.of(stream).e.indptr)
+    assert entries.max() == entries[-1] == 27  # 0.3^26 > 1e-14 > 0.3^27
 
 
 @pytest.mark.parametrize("make", ["finite", "hashed", "given"])
@@ -88,23 +88,23 @@ def test_sums_equal_those_of_the_system(make):
     else:  # tiles that meet in one place
         stream = Stream(*car(0.5, 400, bins=4, tilings=4, table=40))
     system = System.estimate(stream, GES(0.5), batches=2)
-    for found, expected in zip(
+    for actual, expected in zip(
         sums(Samples.of(stream)), (system.A, system.b, system.M), strict=True
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * abs(expected).max())
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12 * abs(expected).max())
 
 
-def test_pieces_of_a_stream_and_concatenation():
+def test_concatenated_chunks_equal_the_stream():
     """A piece knows where it begins; two logs together have the mean of their sums."""
     columns, p = logged(problems.random_mdp(rng=6, termination=0.2), GES(0.6), 300, 0)
     cut = int(np.flatnonzero(columns.decay == 0.0)[-3])
     parts = [Stream(columns, p).part(slice(*ends)) for ends in ((0, cut), (cut, 300))]
-    whole = Samples.of(columns, p)
+    complete = Samples.of(columns, p)
     both = Samples.concatenate([Samples.of(part, p) for part in parts])
     for name in ("e", "d", "phi"):
-        assert np.array_equal(getattr(whole, name).toarray(), getattr(both, name).toarray())
-    assert np.array_equal(whole.rewards, both.rewards)
-    assert repr(both) == f"Samples(steps=300, p={p}, trace entries={whole.e.nnz})"
+        assert np.array_equal(getattr(complete, name).toarray(), getattr(both, name).toarray())
+    assert np.array_equal(complete.rewards, both.rewards)
+    assert repr(both) == f"Samples(steps=300, p={p}, trace entries={complete.e.nnz})"
 
 
 # The solution.
@@ -124,7 +124,7 @@ def test_two_state_converges_to_the_direct_solve(gamma, lam):
 @pytest.mark.parametrize(("gamma", "lam"), [(0.5, 0.0), (0.5, 0.4), (0.99, 0.0), (0.99, 0.4)])
 def test_plain_steps_converge_linearly(gamma, lam):
     """Without combining snapshots. Of 120 runs (3 logs, 10 seeds each) all but 2 keep below 0.65^n;
-    the median factor is 0.43 to 0.48 an epoch, and one run in 120 took 125 epochs.
+    the median factor is 0.43 to 0.48 per epoch, and one run in 120 took 125 epochs.
     """
     residuals = solve(two_state(gamma, lam), rng=1, memory=0).residuals
     epoch = np.arange(len(residuals))
@@ -150,7 +150,7 @@ def test_random_problems(p, memory, ridge):
 @pytest.mark.kernel
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_single_steps_equal_a_dense_recursion(ridge):
-    """The corrected steps of an epoch as in the paper: each adds the whole gradient, at O(p)."""
+    """The corrected steps of an epoch as in the paper: each adds the full gradient, at O(p)."""
     rng = np.random.default_rng(9)
     (phi, b), columns = random_stream(rng, steps=60)
     samples = Samples.of(Stream.of(phi=phi, bootstrap=b, **columns))
@@ -182,7 +182,7 @@ def test_a_small_solve_with_features_of_any_size():
         *(type(r)(r.multiply(units)) for r in (samples.e, samples.d, samples.phi)),
         samples.rewards,
     )
-    plain, other = (solve(each, rng=2, epochs=15, ridge=0.1) for each in (samples, scaled))
+    plain, other = (solve(data, rng=2, epochs=15, ridge=0.1) for data in (samples, scaled))
     np.testing.assert_allclose(plain.residuals[1:6], other.residuals[1:6], rtol=1e-6)
     A, b, _ = sums(samples, 0.1)
     np.testing.assert_allclose(plain.theta, np.linalg.solve(A, -b), rtol=1e-6)
@@ -230,16 +230,16 @@ def test_a_million_features(ridge):
 @pytest.mark.kernel
 def test_same_seed_same_bits():
     samples = two_state(0.9, 0.4, steps=300)
-    first, again, other = (solve(samples, rng=seed, epochs=3) for seed in (4, 4, 5))
-    assert np.array_equal(first.theta, again.theta)
-    assert np.array_equal(first.residuals, again.residuals)
+    first, repeated, other = (solve(samples, rng=seed, epochs=3) for seed in (4, 4, 5))
+    assert np.array_equal(first.theta, repeated.theta)
+    assert np.array_equal(first.residuals, repeated.residuals)
     assert not np.array_equal(first.theta, other.theta)
 
 
 def test_progress_and_residuals_are_those_of_the_definition():
-    samples, heard = two_state(0.9, 0.0, steps=500), []
-    solution = solve(samples, rng=0, epochs=3, progress=lambda *now: heard.append(now))
-    assert heard == list(enumerate(solution.residuals))[1:]
+    samples, reported = two_state(0.9, 0.0, steps=500), []
+    solution = solve(samples, rng=0, epochs=3, progress=lambda *now: reported.append(now))
+    assert reported == list(enumerate(solution.residuals))[1:]
     A, b, M = sums(samples)
     root = np.sqrt(np.diag(M))
     residual = np.linalg.norm((A @ solution.theta + b) / root) / np.linalg.norm(b / root)

@@ -21,9 +21,9 @@ CAR = sb.problems.mountain_car()
 def test_pareto_shapes_of_known_samples():
     for k in (-0.4, 0.1, 0.5, 0.9, 1.5):
         x = np.sort(stats.genpareto.rvs(k, scale=2.0, size=(30, 2000), random_state=0), axis=1)
-        found = [pareto_shape(each) for each in x]
-        assert np.mean(found) == pytest.approx(k, abs=4 * np.std(found) / np.sqrt(30) + 0.01)
-        raw = [pareto_k(np.log(each)) for each in x]
+        shapes = [pareto_shape(sample) for sample in x]
+        assert np.mean(shapes) == pytest.approx(k, abs=4 * np.std(shapes) / np.sqrt(30) + 0.01)
+        raw = [pareto_k(np.log(sample)) for sample in x]
         tail = 3 * np.sqrt(2000)
         drawn = (tail * k + 5) / (tail + 10)
         assert np.mean(raw) == pytest.approx(drawn, abs=4 * np.std(raw) / np.sqrt(30) + 0.05)
@@ -35,12 +35,12 @@ def test_pareto_shape_as_zhang_and_stephens_write_it():
     n, m = 40, 36
 
     def k(theta):
-        return -sum(math.log(1 - theta * each) for each in x) / n
+        return -sum(math.log(1 - theta * value) for value in x) / n
 
     theta = [1 / x[-1] + (1 - math.sqrt(m / (j - 0.5))) / (3 * x[9]) for j in range(1, m + 1)]
-    length = [n * (math.log(each / k(each)) + k(each) - 1) for each in theta]
+    length = [n * (math.log(value / k(value)) + k(value) - 1) for value in theta]
     weight = [1 / sum(math.exp(other - one) for other in length) for one in length]
-    mean = sum(w * each for w, each in zip(weight, theta, strict=True))
+    mean = sum(w * value for w, value in zip(weight, theta, strict=True))
     assert pareto_shape(np.array(x)) == pytest.approx(-k(mean), rel=1e-10)
     # The tail of n weights is that of their min(n/5, 3√n) largest; the prior draws k to ½.
     for count, size in ((100, 20), (10_000, 300)):

@@ -1,4 +1,4 @@
-"""Pages of the documentation as programs: their blocks of code, and what they say these print."""
+"""Pages of the documentation as programs: their blocks of code with the expected output."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from saddleback.cli.group import group
 
 DOCS = Path(__file__).parents[2] / "docs"
-STORIES = [
+SEQUENTIAL_PAGES = [
     *(
         DOCS / "evaluate" / f"{name}.md"
         for name in (
@@ -23,10 +23,12 @@ STORIES = [
     DOCS / "learn" / "problems.md",
     DOCS / "learn" / "extending.md",
 ]  # fmt: skip
-"""Pages whose blocks follow on each other: one program, in a folder of its own."""
+"""Pages whose blocks form one program, run in a separate folder."""
 
-PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p not in STORIES)
-"""Pages whose blocks stand alone."""
+INDEPENDENT_PAGES = sorted(
+    p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p not in SEQUENTIAL_PAGES
+)
+"""Pages whose blocks run independently."""
 
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```(?:\n+```text\n(.*?)^```)?", re.DOTALL | re.M)
 
@@ -43,30 +45,30 @@ class Block(NamedTuple):
 def blocks(page):
     """Return the blocks of Python and of commands on a page."""
     text = page.read_text(encoding="utf-8")
-    for found in BLOCK.finditer(text):
-        line = text[: found.start()].count("\n") + 1
-        yield Block(found[1], found[2], found[3] or "", line)
+    for match in BLOCK.finditer(text):
+        line = text[: match.start()].count("\n") + 1
+        yield Block(match[1], match[2], match[3] or "", line)
 
 
-def printed(code, names):
+def run_python(code, names):
     """Run Python and return what it prints."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(compile(code, "page", "exec"), names)
-    return said.getvalue()
+    return output.getvalue()
 
 
 def commands(block):
-    """Return each command of a block with the output that stands below it."""
-    found = []
+    """Return each command of a block with the output shown below it."""
+    listed = []
     for line in block.code.splitlines():
         if line.startswith("$ "):
-            found.append([line[2:], []])
-        elif found[-1][0].endswith("\\"):
-            found[-1][0] = found[-1][0][:-1] + line.strip()
+            listed.append([line[2:], []])
+        elif listed[-1][0].endswith("\\"):
+            listed[-1][0] = listed[-1][0][:-1] + line.strip()
         else:
-            found[-1][1].append(line)
-    return found
+            listed[-1][1].append(line)
+    return listed
 
 
 class Terminal:
@@ -90,10 +92,10 @@ class Terminal:
         return done.stdout.rstrip("\n").split("\n")
 
 
-def agrees(lines, wanted):
-    """Whether lines are those wanted, where a line ``…`` stands for any number of them."""
-    if not wanted:
+def matches(lines, expected):
+    """Whether lines are as expected, where a line ``…`` stands for any number of them."""
+    if not expected:
         return not lines
-    if wanted[0] == "…":
-        return any(agrees(lines[i:], wanted[1:]) for i in range(len(lines) + 1))
-    return bool(lines) and lines[0] == wanted[0] and agrees(lines[1:], wanted[1:])
+    if expected[0] == "…":
+        return any(matches(lines[i:], expected[1:]) for i in range(len(lines) + 1))
+    return bool(lines) and lines[0] == expected[0] and matches(lines[1:], expected[1:])

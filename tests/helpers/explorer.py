@@ -1,4 +1,4 @@
-"""The problems and rules of the explorer, as the library makes them."""
+"""The problems and rules of the explorer, built with the library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def named_rule(rule, lam):
     return sb.GTD() if rule == "GTD" else sb.rules.NAMED[rule](lam)
 
 
-def fitting(problem):
+def applicable_rules(problem):
     kind = MAKE[problem](0.5).values
     return [
         name for name in explorer_html.RULES if explorer_html.rule_table(name)["values"] == kind

@@ -20,8 +20,10 @@ def small(seed=0, steps=3, gamma=GAMMA):
     for s in range(S - 1):
         for a in range(2):
             after = [min(2 * (s // 2 + 1) + k, S - 1) for k in (0, 1)]
-            for there, p in zip([*after, S - 1], rng.permutation([0.25, 0.25, 0.5]), strict=True):
-                P[s, a, there] += p
+            for successor, p in zip(
+                [*after, S - 1], rng.permutation([0.25, 0.25, 0.5]), strict=True
+            ):
+                P[s, a, successor] += p
     P[S - 1, :, S - 1] = 1.0
     R = rng.normal(size=(S, 2, S))
     start = np.zeros(S)
@@ -32,16 +34,16 @@ def small(seed=0, steps=3, gamma=GAMMA):
     return mdp, np.column_stack([share, 1 - share]), mu
 
 
-def as_log(found, mu, ends="terminated"):
+def as_log(episodes, mu, ends="terminated"):
     """Return episodes [(s, a, r), …] as a log."""
-    rows = [row for each in found for row in each]
+    rows = [row for episode in episodes for row in episode]
     s, a, r = (np.array(column) for column in zip(*rows, strict=True))
-    lengths = [len(each) for each in found]
+    lengths = [len(episode) for episode in episodes]
     last = np.zeros(len(rows), dtype=bool)
     last[np.cumsum(lengths) - 1] = True
     return Log(
         {
-            "episode_id": np.repeat(np.arange(len(found)), lengths),
+            "episode_id": np.repeat(np.arange(len(episodes)), lengths),
             "obs_0": s.astype(float),
             "action": a,
             "reward": r.astype(float),
@@ -56,15 +58,15 @@ def as_log(found, mu, ends="terminated"):
 # Estimates of the package.
 
 
-def weighed(log, policy=target, gamma=GAMMA, **options):
+def importance_estimates(log, policy=target, gamma=GAMMA, **options):
     """Return the importance-sampling estimates of one target."""
     return next(iter(importance_sampling(log, {"π": policy}, gamma=gamma, **options).values()))
 
 
-def helped(log, q=some_q, policy=target, gamma=GAMMA, **options):
+def dr_estimates(log, q=some_q, policy=target, gamma=GAMMA, **options):
     """Return the doubly robust estimates of one target."""
-    found = doubly_robust(log, {"π": policy}, gamma=gamma, q=q, **options)
-    return next(iter(found.values()))
+    results = doubly_robust(log, {"π": policy}, gamma=gamma, q=q, **options)
+    return next(iter(results.values()))
 
 
 def table(q):

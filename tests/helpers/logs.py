@@ -13,8 +13,8 @@ def columns(lengths, ends, *, d=2, actions=3, seed=0, mu=True, following=True, s
     rng = np.random.default_rng(seed)
     n = int(np.sum(lengths))
     last = np.cumsum(lengths) - 1
-    how = np.full(n, "", dtype="<U10")
-    how[last] = np.broadcast_to(ends, len(lengths))
+    end = np.full(n, "", dtype="<U10")
+    end[last] = np.broadcast_to(ends, len(lengths))
     probabilities = rng.dirichlet(np.ones(actions), n) * 0.7 + 0.3 / actions
     action = np.array([rng.choice(actions, p=row / row.sum()) for row in probabilities])
     data = {"episode_id": np.repeat(np.arange(len(lengths)) + 10, lengths)}
@@ -22,17 +22,17 @@ def columns(lengths, ends, *, d=2, actions=3, seed=0, mu=True, following=True, s
         data["step"] = np.concatenate([np.arange(length) for length in lengths])
     data |= {f"obs_{j}": rng.normal(size=n) for j in range(d)}
     data |= {"action": action, "reward": rng.normal(size=n)}
-    data |= {"terminated": how == "terminated", "truncated": how == "truncated"}
+    data |= {"terminated": end == "terminated", "truncated": end == "truncated"}
     if following:
         for j in range(d):
-            data[f"next_obs_{j}"] = np.where(how == "truncated", rng.normal(size=n), np.nan)
+            data[f"next_obs_{j}"] = np.where(end == "truncated", rng.normal(size=n), np.nan)
     data["behavior_prob"] = probabilities[np.arange(n), action]
     if mu:
         data |= {f"mu_{a}": probabilities[:, a] for a in range(actions)}
         if following:
             next_mu = rng.dirichlet(np.ones(actions), n)
             for a in range(actions):
-                data[f"next_mu_{a}"] = np.where(how == "truncated", next_mu[:, a], np.nan)
+                data[f"next_mu_{a}"] = np.where(end == "truncated", next_mu[:, a], np.nan)
     return data
 
 
@@ -45,34 +45,34 @@ def mixed(seed=0, **options):
 
 
 def content(log, tables=()):
-    """Return all that the pieces of a log say, whatever pieces it came in."""
-    found = {}
+    """Return the concatenated content of all segments of a log, however it is segmented."""
+    parts = {}
 
     def add(name, value):
-        found.setdefault(name, []).append(value)
+        parts.setdefault(name, []).append(value)
 
-    for piece in log.segments(tables):
-        after = piece.next_states[piece.continues]
-        add("here", piece.observations[piece.states])
-        add("after", piece.observations[after])
-        for name, table in piece.tables.items():
-            add(name, table[piece.states])
+    for segment in log.segments(tables):
+        after = segment.next_states[segment.continues]
+        add("here", segment.observations[segment.states])
+        add("after", segment.observations[after])
+        for name, table in segment.tables.items():
+            add(name, table[segment.states])
             add(f"{name} after", table[after])
         for name in ("actions", "rewards", "continues", "starts", "ids", "unfinished"):
-            add(name, getattr(piece, name))
-        if piece.propensity is not None:
-            add("propensity", piece.propensity)
-        add("first", piece.observations[piece.first_states])
-        add("goes on", [piece.continues_in_next])
-        add("lengths", [len(piece)])
-    goes_on = found.pop("goes on")
-    assert not goes_on[-1][0]
-    found.pop("lengths")
-    return {name: np.concatenate(each) for name, each in found.items()}
+            add(name, getattr(segment, name))
+        if segment.propensity is not None:
+            add("propensity", segment.propensity)
+        add("first", segment.observations[segment.first_states])
+        add("continues_in_next", [segment.continues_in_next])
+        add("lengths", [len(segment)])
+    continues = parts.pop("continues_in_next")
+    assert not continues[-1][0]
+    parts.pop("lengths")
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
-def alike(one, other):
-    """Assert that two contents are equal to the bit."""
+def assert_same_content(one, other):
+    """Assert that two contents are bit-identical."""
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)

@@ -56,19 +56,19 @@ lam = [0.0, 0.5]
 """
 
 
-def changed(old, new):
+def edit_good_study(old, new):
     assert GOOD.count(old) == 1
     return GOOD.replace(old, new)
 
 
-def written(folder, text=SMALL, name="study.toml"):
+def write_study(folder, text=SMALL, name="study.toml"):
     """Write a study file; return its path."""
     path = Path(folder) / name
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def finished(path, out, *, share=None, workers=2):
+def run_study_rows(path, out, *, share=None, workers=2):
     """Run a study in this process, as the command does; return its rows."""
     study = read_study(path) if share is None else read_study(path, share=share)
     with threads(workers) as executor, Store.open(out, study.as_dict(), "") as store:
@@ -76,7 +76,7 @@ def finished(path, out, *, share=None, workers=2):
         return store.table()
 
 
-def ordered(rows):
+def sort_rows(rows):
     """Return rows in an order independent of their division into tasks."""
     keys = ("problem", "rule", "run", "point", "alpha", "beta")
     return rows.sort_by([(key, "ascending") for key in keys])
@@ -84,7 +84,7 @@ def ordered(rows):
 
 def bits(rows):
     """Return every column of the ordered rows, for bitwise comparison."""
-    columns = {name: ordered(rows)[name].to_numpy() for name in rows.column_names}
+    columns = {name: sort_rows(rows)[name].to_numpy() for name in rows.column_names}
     return {
         name: column.tolist() if column.dtype == object else column.tobytes()
         for name, column in columns.items()
@@ -102,7 +102,7 @@ def command(*arguments):
 
 
 @dataclass
-class Ended:
+class CommandResult:
     """Outcome of a command that was run in this process."""
 
     exit_code: int
@@ -110,20 +110,20 @@ class Ended:
     stderr: str
 
 
-def invoked(*arguments):
+def invoke(*arguments):
     """Run `saddleback` in this process, which saves the imports; messages are unwrapped."""
     done = CliRunner().invoke(group, [str(argument) for argument in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return Ended(done.exit_code, done.stdout, unbroken(done.stderr))
+    return CommandResult(done.exit_code, done.stdout, unwrap(done.stderr))
 
 
 def sweep(*arguments):
     """Run `saddleback sweep` in this process; messages are unwrapped."""
-    return invoked("sweep", *arguments)
+    return invoke("sweep", *arguments)
 
 
-def unbroken(text):
+def unwrap(text):
     """Return text with wrapped lines joined."""
     lines = text.split("\n")
     joined = lines[:1]

@@ -60,7 +60,7 @@ lam = 0.5
 """
 
 
-def started(*arguments, nap=0.1, **options):
+def start_process(*arguments, nap=0.1, **options):
     """Start `saddleback` in a separate process, whose tasks take ``nap`` seconds each."""
     # A process that ignores Ctrl-C passes this on to its children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,7 +73,7 @@ def started(*arguments, nap=0.1, **options):
         signal.signal(signal.SIGINT, before)
 
 
-def ended(process):
+def stop_process(process):
     """Kill a process if it still runs; return its output."""
     process.kill()
     return process.communicate()
@@ -88,7 +88,7 @@ def until(condition, seconds=60.0):
     return value
 
 
-def begun(process):
+def wait_for_start(process):
     """Wait until a sweep announces its start."""
     first, line = process.stderr.readline(), process.stderr.readline()
     assert first == "reading study.toml …\n"
@@ -96,7 +96,7 @@ def begun(process):
     return line + (process.stderr.readline() if "Dask" in line else "")
 
 
-def grown(out, count):
+def has_more_shards(out, count):
     """Whether a store has more than ``count`` shards."""
     return len(shards(out)) > count
 
@@ -107,14 +107,14 @@ def sums(out):
     return {name: digest for digest, name in pairs}
 
 
-def intact(out):
-    """Return the names of shards, after checking their hashes and that no other file is there."""
-    found = shards(out)
-    assert {name: hashlib.sha256(b).hexdigest() for name, b in found.items()}.items() <= (
+def check_shards(out):
+    """Check that a store has only shards, with correct hashes; return their names."""
+    contents = shards(out)
+    assert {name: hashlib.sha256(b).hexdigest() for name, b in contents.items()}.items() <= (
         sums(out).items()
     )
-    assert {path.name for path in (out / "shards").iterdir()} == set(found)
-    return set(found)
+    assert {path.name for path in (out / "shards").iterdir()} == set(contents)
+    return set(contents)
 
 
 class Dask:

@@ -23,7 +23,7 @@ CODES = (
 
 SURE = {"calibration_z": 9.0}
 
-# For each gate what makes an answer doubtful, and what makes it refused, where it ever is.
+# For each gate, evidence that makes an estimate doubtful, and evidence that makes it refused.
 BAD = {
     "EPISODES": ({"episodes": 49}, {"episodes": 9}),
     "SUPPORT": ({"uncovered": 0.01}, {"uncovered": 0.06}),
@@ -43,7 +43,7 @@ BAD = {
 }
 
 
-def judged(evidence, *, improvement=None, target="mine"):
+def verdict_on(evidence, *, improvement=None, target="mine"):
     """Return the verdict on some evidence."""
     value = evidence.value
     interval = (value, value - 2 * evidence.error, value + 2 * evidence.error)
@@ -53,20 +53,20 @@ def judged(evidence, *, improvement=None, target="mine"):
 
 
 def gate_of(verdict, code):
-    return next(each for each in verdict.gates if each.code == code)
+    return next(gate for gate in verdict.gates if gate.code == code)
 
 
-def reach(value, low, high):
+def difference_interval(value, low, high):
     """An interval of a difference."""
     return Interval(value, low, high, 0.95, (high - low) / 4, "", "", 100)
 
 
 def always(*pi):
-    return lambda seen: np.tile(pi, (len(seen), 1))
+    return lambda observations: np.tile(pi, (len(observations), 1))
 
 
-def lake(seed=0, episodes=400, mu=(0.5, 0.5), **extra):
-    """A walk over five states, right or left, that pays at one end."""
+def walk_log(seed=0, episodes=400, mu=(0.5, 0.5), **extra):
+    """A random walk over five states, with a reward at the right end."""
     rng = np.random.default_rng(seed)
     rows = []
     for episode in range(episodes):
@@ -87,8 +87,8 @@ def lake(seed=0, episodes=400, mu=(0.5, 0.5), **extra):
 
 
 def without_propensities():
-    log = lake()
-    data = {name: each for name, each in log.data.items() if name != "behavior_prob"}
+    log = walk_log()
+    data = {name: column for name, column in log.data.items() if name != "behavior_prob"}
     return sb.Log(data, actions=["left", "right"])
 
 

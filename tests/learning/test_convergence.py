@@ -1,4 +1,4 @@
-"""What sampling converges to is what the exact system says."""
+"""Sampled estimates and learners converge to the exact system."""
 
 import itertools
 
@@ -25,10 +25,10 @@ def test_long_run_averages_are_the_exact_system(name, seed, termination):
     t = terms(rule, problem)
     assert trace_radius(problem, t.kappa) < 0.9
     system = System.exact(problem, rule)
-    found = System.estimate(problem, rule, steps=400_000, rng=seed, batches=40)
+    estimate = System.estimate(problem, rule, steps=400_000, rng=seed, batches=40)
     for name in ("A", "b", "M"):
-        exact, error = getattr(system, name), getattr(found.errors, name)
-        assert (np.abs(getattr(found, name) - exact) < 5 * error).all(), name
+        exact, error = getattr(system, name), getattr(estimate.errors, name)
+        assert (np.abs(getattr(estimate, name) - exact) < 5 * error).all(), name
         assert (5 * error < 0.2 * np.abs(exact).max()).all(), name
 
 
@@ -109,5 +109,5 @@ def test_postponed_sums_do_not_drift_over_200_000_steps(name):
         name, 0.5, *tables(problem), as_list(experience), lambda t: 0.0005, lambda t: 0.002,
         theta, np.zeros(problem.p),
     )  # fmt: skip
-    for found, wanted in zip((run.theta, run.omega), expected, strict=True):
-        assert np.linalg.norm(found - wanted) <= 1e-10 * np.linalg.norm(wanted)
+    for actual, exact in zip((run.theta, run.omega), expected, strict=True):
+        assert np.linalg.norm(actual - exact) <= 1e-10 * np.linalg.norm(exact)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from helpers.log_cases import error_matching
-from helpers.logs import alike, content
+from helpers.logs import assert_same_content, content
 from saddleback import errors, policies, problems
 from saddleback.log import Log, LogError, collect
 
@@ -202,7 +202,7 @@ def test_finite_problems():
 @pytest.mark.parametrize("make", [problems.mountain_car, problems.two_state])
 def test_the_same_seed_gives_the_same_log(make):
     one, other, third = (collect(make(), steps=300, rng=seed) for seed in (7, 7, 8))
-    alike(content(one), content(other))
+    assert_same_content(content(one), content(other))
     assert not np.array_equal(content(one)["actions"], content(third)["actions"])
 
 
@@ -225,7 +225,7 @@ def test_logs_are_written_in_parts(tmp_path, monkeypatch):
         path = tmp_path / f"{name}.parquet"
         log = collect(source, rng=9, out=path, **options)
         assert log.data == path
-        alike(content(Log(path)), content(collect(source, rng=9, **options)))
+        assert_same_content(content(Log(path)), content(collect(source, rng=9, **options)))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gym.parquet", "ours.parquet"]
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.log_cases import parquet
-from helpers.logs import alike, columns, content, mixed
+from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback.log import Log, LogError, row_sources
 
 NAMES = ["left", "stay", "right"]
@@ -78,7 +78,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("form", INPUTS)
 def test_every_input_gives_the_same_transitions(form, folder):
-    alike(content(Log(INPUTS[form](mixed(), folder))), content(Log(mixed())))
+    assert_same_content(content(Log(INPUTS[form](mixed(), folder))), content(Log(mixed())))
 
 
 TEXT = {
@@ -115,13 +115,13 @@ def test_text_actions_and_ids_give_the_same_transitions(form):
     assert log.action_names == tuple(NAMES)
     expected, transitions = content(Log(data)), content(log)
     assert len(set(transitions.pop("ids"))) == len(set(expected.pop("ids")))
-    alike(transitions, expected)
+    assert_same_content(transitions, expected)
 
 
 def test_categorical_numbers_give_the_same_transitions():
     data = mixed()
     frame = pandas.DataFrame(data).astype({"action": "category", "episode_id": "category"})
-    alike(content(Log(frame)), content(Log(data)))
+    assert_same_content(content(Log(frame)), content(Log(data)))
 
 
 def test_action_names_are_inferred_and_sorted():
@@ -140,7 +140,7 @@ def test_feature_columns_are_read_as_observations():
     data = mixed()
     renamed = {k.replace("obs_", "phi_"): v for k, v in data.items()}
     assert Log(renamed).roles.are_features
-    alike(content(Log(renamed)), content(Log(data)))
+    assert_same_content(content(Log(renamed)), content(Log(data)))
 
 
 def test_other_column_names_can_be_mapped():
@@ -152,7 +152,7 @@ def test_other_column_names_can_be_mapped():
         observations=["hr", "bp"],
         columns={"reward": "gain", "episode_id": "visit", "behavior_prob": "p"},
     )
-    alike(content(log), content(Log(data)))
+    assert_same_content(content(log), content(Log(data)))
     assert log.propensity == "p"
 
 
@@ -162,13 +162,13 @@ def test_log_probabilities_are_exponentiated():
     del logs["behavior_prob"]
     one, other = content(Log(logs)), content(Log(data))
     np.testing.assert_allclose(one.pop("propensity"), other.pop("propensity"), rtol=1e-14)
-    alike(one, other)
+    assert_same_content(one, other)
 
 
 def test_propensities_are_taken_from_mu():
     data = mixed()
     bare = {k: v for k, v in data.items() if k != "behavior_prob"}
-    alike(content(Log(bare)), content(Log(data)))
+    assert_same_content(content(Log(bare)), content(Log(data)))
     nothing = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
     assert Log(nothing).propensity == ""
     assert "propensity" not in content(Log(nothing))
@@ -190,7 +190,7 @@ def test_a_behaviour_function_fills_in_mu():
         transitions["propensity"],
         transitions["mu"][np.arange(len(transitions["mu"])), transitions["actions"]],
     )
-    alike(content(Log(nothing).with_options(behaviour=mu)), transitions)
+    assert_same_content(content(Log(nothing).with_options(behaviour=mu)), transitions)
 
 
 @pytest.mark.parametrize("bad", [["drop"], []])
@@ -222,7 +222,7 @@ def test_written_logs_read_back_unchanged(tmp_path):
         reread = Log(path)
         assert reread.metadata == {"actions": NAMES, "gamma": 0.9, "provenance": "here"}
         assert reread.action_names == tuple(NAMES)
-        alike(content(reread), content(log))
+        assert_same_content(content(reread), content(log))
         assert reread.summary().text == log.summary().text
         rewritten = reread.write(tmp_path / "log.parquet", gamma=0.8)
         assert Log(rewritten).metadata["gamma"] == 0.8
@@ -232,7 +232,7 @@ def test_written_logs_read_back_unchanged(tmp_path):
 def test_many_files_are_written_as_one(folder, tmp_path):
     log = Log(folder / "parts")
     assert repr(log) == "Log(files=4, rows=110, observation=2, actions=3)"
-    alike(content(Log(log.write(tmp_path / "all.parquet"))), content(log))
+    assert_same_content(content(Log(log.write(tmp_path / "all.parquet"))), content(log))
 
 
 def test_columns_that_not_all_files_have_are_not_written(tmp_path):
@@ -241,7 +241,7 @@ def test_columns_that_not_all_files_have_are_not_written(tmp_path):
     other = parquet(tmp_path / "b.parquet", data.slice(3))
     path = Log([one, other]).write(tmp_path / "c.parquet")
     assert "note" not in pq.read_schema(path).names
-    alike(content(Log(path)), content(Log(data)))
+    assert_same_content(content(Log(path)), content(Log(data)))
 
 
 def test_invalid_metadata_is_ignored(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from minari.data_collector import EpisodeBuffer
 
 from helpers.log_cases import error_matching
-from helpers.logs import alike, columns, content, mixed
+from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback import GES, errors, features, problems
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, collect, estimate_behaviour, from_minari, to_minari
@@ -48,7 +48,7 @@ def test_a_round_trip_keeps_the_transitions(data_format, following, segment):
         if not following:
             # The last row of a truncated episode has become the next observation.
             np.testing.assert_array_equal(one["mu after"], other["mu after"])
-        alike(one, other)
+        assert_same_content(one, other)
         assert imported.summary().lost == 0
 
 
@@ -79,14 +79,14 @@ def test_flags_are_exported_as_terminations_and_truncations():
 
 def test_time_limits_of_the_task_become_terminations():
     log = Log(columns([3, 2], "truncated"), time_limit="task")
-    alike(usable(from_minari(to_minari(log, "task-v0"))), usable(log))
+    assert_same_content(usable(from_minari(to_minari(log, "task-v0"))), usable(log))
 
 
 def test_logs_without_propensities_can_be_exported():
     data = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
     imported = from_minari(to_minari(Log(data), "bare-v0"))
     assert imported.propensity == ""
-    alike(usable(imported), usable(Log(data)))
+    assert_same_content(usable(imported), usable(Log(data)))
 
     def mu(observations):
         return np.full((len(observations), 3), 1 / 3)
@@ -99,7 +99,7 @@ def test_estimated_propensities_stay_estimated():
     behaviour = estimate_behaviour(Log(data), bins=2)
     imported = from_minari(to_minari(behaviour.log, "guess-v0"))
     assert imported.estimated == behaviour.description
-    alike(usable(imported), usable(behaviour.log))
+    assert_same_content(usable(imported), usable(behaviour.log))
 
 
 # Datasets from elsewhere.

@@ -23,49 +23,49 @@ if TYPE_CHECKING:
 DATA = clinic(60, rng=0)
 
 
-def chances(lactate):
+def dose_probabilities(lactate):
     sick = (np.asarray(lactate) > 3.0)[:, None]
     return np.where(sick, [0.15, 0.6, 0.25], [0.4, 0.5, 0.1])
 
 
 def by_position(obs):
-    return chances(obs[:, 2])
+    return dose_probabilities(obs[:, 2])
 
 
 def by_dict(obs: dict[str, np.ndarray]):
-    return chances(obs["lactate"])
+    return dose_probabilities(obs["lactate"])
 
 
 def by_mapping(obs: Mapping[str, np.ndarray]):
-    return chances(obs["lactate"])
+    return dose_probabilities(obs["lactate"])
 
 
 def by_pandas(obs: pd.DataFrame):
-    return chances(obs.lactate)
+    return dose_probabilities(obs.lactate)
 
 
 def by_polars(obs: pl.DataFrame):
-    return chances(obs["lactate"].to_numpy())
+    return dose_probabilities(obs["lactate"].to_numpy())
 
 
 def by_arrow(obs: pa.Table):
-    return chances(obs["lactate"].to_numpy())
+    return dose_probabilities(obs["lactate"].to_numpy())
 
 
 def by_unresolved(obs: only_for_types.DataFrame):
-    return chances(obs["lactate"])
+    return dose_probabilities(obs["lactate"])
 
 
 @sb.policies.named_columns
 def by_mark(obs):
-    return chances(obs["lactate"])
+    return dose_probabilities(obs["lactate"])
 
 
 class Model:
-    """Something callable with an annotation of its own."""
+    """A callable object with its own annotation."""
 
     def __call__(self, obs: dict):
-        return chances(obs["lactate"])
+        return dose_probabilities(obs["lactate"])
 
 
 KINDS = {
@@ -138,7 +138,7 @@ def test_entries_of_a_list_are_named_by_index():
     log = sb.Log(data, actions=DOSES)
 
     def policy(obs: dict):
-        return chances(obs["obs[2]"])
+        return dose_probabilities(obs["obs[2]"])
 
     rows = log.start_states()
     np.testing.assert_array_equal(sb.as_target(policy, log).at(rows, 3), by_position(rows))

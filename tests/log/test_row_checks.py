@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.log_cases import error_matching, errors_of, findings_of, good, with_value, without
-from helpers.logs import alike, columns, content
+from helpers.logs import assert_same_content, columns, content
 from saddleback import GES, errors, features
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, row_sources
@@ -293,7 +293,7 @@ def test_bad_episodes_are_dropped(monkeypatch):
     expected = content(Log({k: v[:4] for k, v in good().items()}))
     for batch in (1, 3, 1000):
         monkeypatch.setattr(row_sources, "BATCH", batch)
-        alike(content(Log(data, drop_bad="episode")), expected)
+        assert_same_content(content(Log(data, drop_bad="episode")), expected)
         summary = Log(data, drop_bad="episode").summary(1.0)
         assert [str(f) for f in summary.findings] == [
             "W121 dropped 2 episodes with NaN or infinities."
@@ -317,7 +317,7 @@ def test_listing_the_actions_accepts_all_of_them():
 
 def test_the_step_column_may_be_removed():
     data = with_value("step", [6], None)
-    alike(content(Log(without("step", data=data))), content(Log(good())))
+    assert_same_content(content(Log(without("step", data=data))), content(Log(good())))
 
 
 # Whatever is wrong, the error is a SaddlebackError.

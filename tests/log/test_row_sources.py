@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers.log_cases import error_matching, errors_of, good, without
-from helpers.logs import alike, content
+from helpers.logs import assert_same_content, content
 from saddleback import errors
 from saddleback.log import Log, LogError
 
@@ -111,7 +111,7 @@ def test_an_empty_log_is_rejected(file, tmp_path):
     other.write_bytes(none.read_bytes())
     with error_matching(LogError, "E193 the log is empty: all 2 files have no rows."):
         Log([none, other])
-    alike(content(Log([none, file])), content(Log(good())))
+    assert_same_content(content(Log([none, file])), content(Log(good())))
 
 
 def test_failed_writes_leave_no_file(tmp_path):

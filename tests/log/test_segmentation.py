@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.log_cases import parquet
-from helpers.logs import ENDS, alike, columns, content, mixed
+from helpers.logs import ENDS, assert_same_content, columns, content, mixed
 from saddleback import GES, GRetrace, features
 from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, row_sources
@@ -105,7 +105,7 @@ def test_time_limit_task_ends_truncated_episodes():
 def test_flags_may_be_numbers():
     data = mixed()
     flags = {name: data[name].astype(np.int8) for name in ("terminated", "truncated")}
-    alike(content(Log(data | flags)), content(Log(data)))
+    assert_same_content(content(Log(data | flags)), content(Log(data)))
 
 
 def test_the_mean_return_is_that_of_terminated_episodes(monkeypatch):
@@ -146,7 +146,7 @@ def test_autoreset_rows_are_dropped(first, batch, monkeypatch):
     monkeypatch.setattr(row_sources, "BATCH", batch)
     data, more = with_autoreset_rows([3, 1, 4, 2, 6], first)
     log = Log(more, drop_autoreset=True, segment=2)
-    alike(content(log), content(Log(data)))
+    assert_same_content(content(log), content(Log(data)))
     assert not [finding for finding in log.summary().findings if finding.code != "W103"]
     assert log.summary(0.5).mean_return == pytest.approx(
         Log(data).summary(0.5).mean_return, rel=1e-13
@@ -205,8 +205,8 @@ def test_results_do_not_depend_on_files_batches_or_segments(
     with monkeypatch.context() as patch:
         patch.setattr(row_sources, "BATCH", batch)
         cut = Log(names, segment=segment)
-        alike(content(cut), before)
-        alike(content(Log(data, segment=batch)), before)
+        assert_same_content(content(cut), before)
+        assert_same_content(content(Log(data, segment=batch)), before)
         assert cut.summary(0.9).text == summary
         if usable:
             bit_equal(statistics(cut), expected)

@@ -1,4 +1,4 @@
-"""Target policies, however they are given, are the same policy; and what is none is told."""
+"""Target policies in every accepted form are equivalent; anything else is refused."""
 
 import functools
 

@@ -46,7 +46,7 @@ def trace_coefficient(trace, parameter, pi, mu, s, a):
 
 
 def bootstrap_features(bootstrap, phi, pi, s1, a1):
-    """b_t: what the next state is worth."""
+    """b_t: the features that stand for the value of the next state."""
     if bootstrap == "expected":
         return sum(pi[s1, a] * phi[s1, a] for a in range(pi.shape[1]))
     return phi[s1, a1] if bootstrap == "sampled" else phi[s1]

@@ -60,11 +60,11 @@ def moments(data, policy, features, gamma, values, kappa_of, lam=None, shared=Fa
         if first:
             e, before = np.zeros(p), 0.0
             x += average(obs[t])
-        over = data["terminated"][t] or (task and data["truncated"][t])
-        there = after[t] if last else obs[t + 1]
-        if not over and np.isnan(there).any():
+        ended = data["terminated"][t] or (task and data["truncated"][t])
+        next_state = after[t] if last else obs[t + 1]
+        if not ended and np.isnan(next_state).any():
             continue  # truncated, without a state to bootstrap from
-        a, discount = data["action"][t], 0.0 if over else gamma
+        a, discount = data["action"][t], 0.0 if ended else gamma
         mu = data["behavior_prob"][t]
         rho = pi(obs[t])[a] / mu
         follow = before * rho_before * follow + 1.0
@@ -74,8 +74,8 @@ def moments(data, policy, features, gamma, values, kappa_of, lam=None, shared=Fa
         features_t = phi(obs[t], a)
         e = before * kappa_of(pi(obs[t])[a], rho, mu) * e + w * features_t
         d = -features_t
-        if not over:
-            d = d + discount * average(there)
+        if not ended:
+            d = d + discount * average(next_state)
         A += np.outer(e, d)
         b += data["reward"][t] * e
         M += np.outer(features_t, features_t)

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import saddleback as sb
-from helpers.studies import invoked
+from helpers.studies import invoke
 from saddleback import paper, plots
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
 from saddleback.paper import (
@@ -82,12 +82,12 @@ def test_every_rule_fits_or_is_rejected_before_the_run(recipe, tmp_path):
 @pytest.mark.slow
 def test_rules_on_the_command_line(tmp_path):
     out = ("--quick", "--out", str(tmp_path))
-    done = invoked("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
+    done = invoke("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
     assert done.exit_code == 0, done.stderr
     study = json.loads((tmp_path / "two-state" / "manifest.json").read_text())["study"]
     assert list(study["paper-rewards"]["rules"]) == ["GES", "TDRC"]
     before = {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")}
-    done = invoked("paper", "two-state", "--rule", "GES", *out)
+    done = invoke("paper", "two-state", "--rule", "GES", *out)
     assert done.exit_code == 2
     assert "holds another study" in done.stderr
     assert "rules: TDRC is 'Rule(" in " ".join(done.stderr.split())
@@ -115,7 +115,7 @@ def test_rules_on_the_command_line(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_input_is_rejected_before_any_work(message, arguments, tmp_path):
-    done = invoked("paper", *arguments, "--out", str(tmp_path / "out"))
+    done = invoke("paper", *arguments, "--out", str(tmp_path / "out"))
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -123,7 +123,7 @@ def test_bad_input_is_rejected_before_any_work(message, arguments, tmp_path):
 
 
 def test_the_page_of_claims_needs_results(tmp_path):
-    done = invoked("paper", "reproduction", "--quick", "--out", str(tmp_path))
+    done = invoke("paper", "reproduction", "--quick", "--out", str(tmp_path))
     assert done.exit_code == 2
     assert (
         f"{tmp_path} has no results of table1 yet: run saddleback paper table1 --quick --out "
@@ -341,7 +341,7 @@ def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path):
     assert "Claim 1 (`saddleback paper two-state`):" in full
     assert "Written by `saddleback paper all` from" in full
     for arguments, warned in ((["--quick"], True), ([], False)):
-        done = invoked("paper", "stability", "--out", str(tmp_path), *arguments)
+        done = invoke("paper", "stability", "--out", str(tmp_path), *arguments)
         assert ("do not cite its numbers" in " ".join(done.stdout.split())) == warned
 
 
@@ -371,5 +371,5 @@ def test_the_page_in_the_documentation_is_of_a_full_run():
 
 
 def test_the_help_explains_the_quick_run():
-    text = " ".join(invoked("paper", "--help").stdout.split())
+    text = " ".join(invoke("paper", "--help").stdout.split())
     assert "With --quick only PNG figures" in text

@@ -10,7 +10,7 @@ import pytest
 
 import saddleback as sb
 from helpers import browser as checks
-from helpers.explorer import MAKE, fitting, named_rule
+from helpers.explorer import MAKE, applicable_rules, named_rule
 from saddleback.report import explorer_html, explorer_page, write
 from saddleback.report.explorer_html import interpolated
 from saddleback.theory import MeanStability
@@ -139,7 +139,7 @@ def test_rules_fit_the_problem_and_the_code_shown_runs(visit, path, capsys):
             page.wait_for_function(f"window.explorer.state.problemName === '{name}'")
             redrawn(page)
             listed = page.eval_on_selector_all("#one option", "all => all.map((one) => one.value)")
-            assert listed == fitting(name)
+            assert listed == applicable_rules(name)
             exec(page.inner_text("#python"), {})
             shown = page.evaluate("window.explorer.state.rules.two.spectrum")
             problem = interpolated(MAKE[name](page.evaluate("window.explorer.state.gamma")), x, y)

@@ -1,4 +1,4 @@
-"""The explorer computes in the browser what the library computes, at all settings."""
+"""The explorer's numbers in the browser equal those of the library, at all settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from helpers.explorer import MAKE, fitting, named_rule
+from helpers.explorer import MAKE, applicable_rules, named_rule
 from saddleback.report import explorer_page, write
 from saddleback.report.explorer_html import interpolated
 from saddleback.theory import MeanStability
@@ -39,7 +39,7 @@ SAMPLED = """([problem, rule, x, y, gamma, lam, alpha, beta, steps, seed]) => {
 }"""
 
 
-CASES = [(problem, rule) for problem in MAKE for rule in fitting(problem)]
+CASES = [(problem, rule) for problem in MAKE for rule in applicable_rules(problem)]
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_transitions_are_drawn_from_the_problem(visit, path, name):
     """Frequencies of actions and next states are within five standard errors."""
     page = visit(path)
     problem = interpolated(MAKE[name](0.9), 0.6, 1.0)
-    rule = fitting(name)[0]
+    rule = applicable_rules(name)[0]
     steps = 20_000
     shown = page.evaluate(SAMPLED, [name, rule, 0.6, 1.0, 0.9, 0.0, 0.01, 0.01, steps, 11])
     experience = as_experience(shown["columns"])

@@ -1,4 +1,4 @@
-"""The command that writes pages, and what it refuses."""
+"""The command that writes pages, and the input it refuses."""
 
 from __future__ import annotations
 

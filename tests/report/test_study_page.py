@@ -97,7 +97,7 @@ def changed_page(change, tmp_path):
 
 
 def test_only_the_lambdas_of_a_problem_can_be_selected(visit, folder, tmp_path):
-    """The λ of another problem would leave nothing, and nothing is not divergence."""
+    """The λ of another problem would select no rows, which must not be shown as divergence."""
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     table = [row for row in rows("third", 0).to_pylist() if row["rule"] == "GES(0)"]

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from helpers.studies import (
-    finished,
-    written,
+    run_study_rows,
+    write_study,
 )
 from helpers.sweeps import SLOW, TOY, Dask
 
@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
     """A folder with a study of many tasks, and its complete results in whole/."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "toy.py").write_text(TOY)
-    finished(written(folder, SLOW), folder / "whole")
+    run_study_rows(write_study(folder, SLOW), folder / "whole")
     return folder
 
 
@@ -30,8 +30,8 @@ def out(folder, tmp_path, monkeypatch):
 @pytest.fixture
 def store(tmp_path):
     """A finished store of a small study, and a copy of it."""
-    path = written(tmp_path)
-    finished(path, tmp_path / "whole")
+    path = write_study(tmp_path)
+    run_study_rows(path, tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "s")
     return path, tmp_path / "whole", tmp_path / "s"
 

@@ -20,14 +20,23 @@ from helpers.studies import (
     SMALL,
     bits,
     command,
-    finished,
-    invoked,
+    invoke,
+    run_study_rows,
     shards,
     sweep,
-    unbroken,
-    written,
+    unwrap,
+    write_study,
 )
-from helpers.sweeps import MANY, begun, ended, grown, intact, started, sums, until
+from helpers.sweeps import (
+    MANY,
+    check_shards,
+    has_more_shards,
+    start_process,
+    stop_process,
+    sums,
+    until,
+    wait_for_start,
+)
 from saddleback.sweep import (
     Store,
     read_study,
@@ -45,16 +54,16 @@ def test_a_sweep_killed_ten_times_ends_with_identical_results(folder, out):
     rng = random.Random(8)
     before = {}
     for attempt in range(10):
-        process = started("sweep", "study.toml", "--out", out, "--workers", 2)
+        process = start_process("sweep", "study.toml", "--out", out, "--workers", 2)
         try:
-            begun(process)
+            wait_for_start(process)
             if attempt % 2:
                 time.sleep(rng.uniform(0.0, 0.4))
             else:
-                until(partial(grown, out, len(before)))
+                until(partial(has_more_shards, out, len(before)))
                 time.sleep(rng.uniform(0.0, 0.1))
         finally:
-            ended(process)
+            stop_process(process)
         assert process.returncode == -signal.SIGKILL
         after = shards(out)
         assert before.items() <= after.items()
@@ -64,7 +73,7 @@ def test_a_sweep_killed_ten_times_ends_with_identical_results(folder, out):
     assert done.exit_code == 0, done.stderr
     assert "was damaged" not in done.stderr
     assert shards(out) == shards(folder / "whole")
-    assert len(intact(out)) == MANY
+    assert len(check_shards(out)) == MANY
     assert sums(out) == sums(folder / "whole")
     if shutil.which("sha256sum"):
         subprocess.run(
@@ -85,8 +94,8 @@ STEPS = ("open", "fsync", "open", "fsync", "replace", "fsync")
 @pytest.mark.parametrize("step", range(len(STEPS)))
 def test_a_kill_at_any_step_of_writing_a_shard_loses_nothing(tmp_path, monkeypatch, step):
     """Killed before each system call that changes the disk."""
-    path = written(tmp_path)
-    whole = finished(path, tmp_path / "whole", workers=1)
+    path = write_study(tmp_path)
+    complete = run_study_rows(path, tmp_path / "whole", workers=1)
     study, calls = read_study(path), []
 
     def fragile(name, act):
@@ -101,46 +110,46 @@ def test_a_kill_at_any_step_of_writing_a_shard_loses_nothing(tmp_path, monkeypat
 
     def run():
         with (
-            threads(1) as here,
+            threads(1) as executor,
             Store.open(tmp_path / "s", study.as_dict(), "") as store,
             monkeypatch.context() as patch,
         ):
             patch.setattr(os, "fsync", fragile("fsync", os.fsync))
             patch.setattr(Path, "open", fragile("open", Path.open))
             patch.setattr(Path, "replace", fragile("replace", Path.replace))
-            run_tasks(tasks_of(study, tmp_path), store, here)
+            run_tasks(tasks_of(study, tmp_path), store, executor)
 
     with pytest.raises(Killed):
         run()
     assert calls == list(STEPS + STEPS)[: len(STEPS) + step + 1]
-    assert bits(finished(path, tmp_path / "s")) == bits(whole)
+    assert bits(run_study_rows(path, tmp_path / "s")) == bits(complete)
     assert shards(tmp_path / "s") == shards(tmp_path / "whole")
     assert not (tmp_path / "s" / "damaged").exists()
-    assert len(intact(tmp_path / "s")) == 6
+    assert len(check_shards(tmp_path / "s")) == 6
 
 
 @pytest.mark.slow
 def test_ctrl_c_prints_a_command_that_finishes_the_study(folder, out):
-    """Ctrl-C ends at once."""
+    """Ctrl-C ends the command immediately."""
     shutil.copytree(folder / "whole", out)
     for path in sorted((out / "shards").iterdir())[10:]:
         path.unlink()
     before = shards(out)
-    process = started("sweep", "study.toml", "--out", out, "--workers", 2, "--json", nap=60)
+    process = start_process("sweep", "study.toml", "--out", out, "--workers", 2, "--json", nap=60)
     try:
-        begun(process)
+        wait_for_start(process)
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        said = unbroken(process.communicate(timeout=20)[1])
+        messages = unwrap(process.communicate(timeout=20)[1])
     finally:
-        ended(process)
+        stop_process(process)
     assert process.returncode == 130
-    first, resume = said.splitlines()[-2:]
+    first, resume = messages.splitlines()[-2:]
     assert first == "interrupted; finished tasks are kept. Resume with:"
     assert shards(out) == before
     program, *arguments = shlex.split(resume)
     assert program == "saddleback"
-    done = invoked(*arguments)
+    done = invoke(*arguments)
     assert done.exit_code == 0, done.stderr
     assert shards(out) == shards(folder / "whole")
 
@@ -148,13 +157,13 @@ def test_ctrl_c_prints_a_command_that_finishes_the_study(folder, out):
 @pytest.mark.slow
 def test_a_second_writer_is_refused_until_the_first_ends(folder, out):
     """A killed process leaves no lock behind."""
-    first = started("sweep", "study.toml", "--out", out, "--workers", 1, nap=0.2)
+    first = start_process("sweep", "study.toml", "--out", out, "--workers", 1, nap=0.2)
     try:
         until(lambda: shards(out))
         second = sweep("study.toml", "--out", out)
         assert first.poll() is None
     finally:
-        ended(first)
+        stop_process(first)
     assert second.exit_code == 2
     assert re.fullmatch(
         rf"reading study.toml …\nerror: {re.escape(str(out))} is being written by process {first.pid} on \S+, since .+\. "
@@ -178,8 +187,8 @@ BIG = SMALL.replace("checkpoints = 4", "checkpoints = 100").replace(
 @pytest.mark.slow
 def test_a_shard_too_large_to_write_keeps_the_others(tmp_path):
     """Small shards fit under the limit, a large one does not; without the limit all do."""
-    path = written(tmp_path, BIG)
-    finished(path, tmp_path / "whole")
+    path = write_study(tmp_path, BIG)
+    run_study_rows(path, tmp_path / "whole")
     sizes = {name: len(content) for name, content in shards(tmp_path / "whole").items()}
     limit = 16
     small = {name for name, size in sizes.items() if size < limit * 1024}
@@ -191,11 +200,11 @@ def test_a_shard_too_large_to_write_keeps_the_others(tmp_path):
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 2
-    assert unbroken(done.stderr).splitlines()[-1] == (
+    assert unwrap(done.stderr).splitlines()[-1] == (
         f"error: cannot write {out}/shards/p001-0000-run00000.parquet: File too large. "
         "Finished tasks are kept; free some space and run again."
     )
-    assert intact(out) == small
+    assert check_shards(out) == small
     assert sweep(path, "--out", out).exit_code == 0
     assert shards(out) == shards(tmp_path / "whole")
 
@@ -237,12 +246,12 @@ def test_a_sweep_resumes_after_a_full_disk(folder, monkeypatch, disk):
             r"device\. Finished tasks are kept; free some space and run again\.\n\Z",
             done[-1].stderr,
         )
-        assert 0 < len(intact(out)) < MANY
+        assert 0 < len(check_shards(out)) < MANY
     assert "was damaged" not in done[1].stderr
     enlarge()
     assert sweep("study.toml", "--out", out).exit_code == 0
     assert shards(out) == shards(folder / "whole")
-    assert len(intact(out)) == MANY
+    assert len(check_shards(out)) == MANY
 
 
 def test_a_disk_that_is_full_at_the_start_is_reported(folder, monkeypatch, disk):

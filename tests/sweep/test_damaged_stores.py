@@ -16,7 +16,7 @@ from helpers.studies import (
     bits,
     shards,
     sweep,
-    written,
+    write_study,
 )
 from saddleback.cli.group import group
 from saddleback.sweep import (
@@ -27,7 +27,7 @@ from saddleback.sweep import (
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 
 
-def flipped(path, place):
+def flip_byte(path, place):
     content = bytearray(path.read_bytes())
     content[place] ^= 0x10
     path.write_bytes(content)
@@ -43,9 +43,9 @@ def forget(path):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda path: flipped(path, 0),
-        lambda path: flipped(path, path.stat().st_size // 2),
-        lambda path: flipped(path, -1),
+        lambda path: flip_byte(path, 0),
+        lambda path: flip_byte(path, path.stat().st_size // 2),
+        lambda path: flip_byte(path, -1),
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(path.read_bytes()[:100]),
         lambda path: path.write_bytes(b""),
@@ -54,7 +54,7 @@ def forget(path):
     ],
 )
 def test_damaged_shards_are_moved_aside_and_recomputed(store, damage):
-    path, whole, out = store
+    path, intact, out = store
     name = "p001-0000-run00000.parquet"
     damage(out / "shards" / name)
     damaged = (out / "shards" / name).read_bytes()
@@ -63,8 +63,8 @@ def test_damaged_shards_are_moved_aside_and_recomputed(store, damage):
     assert f"{name} was damaged; moved to damaged/ and recomputed.\n" in done.stderr
     assert done.stderr.count("was damaged") == 1
     assert (out / "damaged" / name).read_bytes() == damaged
-    assert shards(out) == shards(whole)
-    assert bits(Store.load(out).table()) == bits(Store.load(whole).table())
+    assert shards(out) == shards(intact)
+    assert bits(Store.load(out).table()) == bits(Store.load(intact).table())
     assert "was damaged" not in sweep(path, "--out", out).stderr
     damage(out / "shards" / name)
     assert sweep(path, "--out", out, "--quiet").exit_code == 0
@@ -73,7 +73,7 @@ def test_damaged_shards_are_moved_aside_and_recomputed(store, damage):
 
 @pytest.mark.parametrize("cut", [1, 10, 40, 80, 92])
 def test_an_incomplete_last_hash_costs_at_most_one_shard(store, cut):
-    path, whole, out = store
+    path, intact, out = store
     file = out / "SHA256SUMS"
     last = file.read_text().splitlines()[-1].split("/")[1]
     file.write_bytes(file.read_bytes()[:-cut])
@@ -81,29 +81,29 @@ def test_an_incomplete_last_hash_costs_at_most_one_shard(store, cut):
     assert done.exit_code == 0
     named = re.findall(r"(\S+) was damaged", done.stderr)
     assert named == ([] if cut == 1 else [last])  # only the end of the line was missing
-    assert shards(out) == shards(whole)
+    assert shards(out) == shards(intact)
     assert "was damaged" not in sweep(path, "--out", out).stderr
 
 
 @pytest.mark.parametrize("text", [None, "", "gone\n"])
 @pytest.mark.parametrize("command", ["sweep", "report"])
 def test_shards_are_kept_when_their_hashes_are_missing(store, command, text):
-    path, whole, out = store
+    path, intact, out = store
     (out / "SHA256SUMS").unlink() if text is None else (out / "SHA256SUMS").write_text(text)
     words = (path, "--out", out) if command == "sweep" else (out,)
     done = CliRunner().invoke(group, [command, *map(str, words)])
     assert done.exit_code == 2
-    said = " ".join(done.stderr.split())
-    assert f"error: {out}/SHA256SUMS is missing or damaged" in said
-    assert shards(out) == shards(whole)
-    fix = re.search(r"recreate it: (.*); otherwise", said)[1]
+    message = " ".join(done.stderr.split())
+    assert f"error: {out}/SHA256SUMS is missing or damaged" in message
+    assert shards(out) == shards(intact)
+    fix = re.search(r"recreate it: (.*); otherwise", message)[1]
     subprocess.run(["bash", "-c", fix], check=True)
     assert "all tasks are already complete in" in sweep(path, "--out", out).stderr
 
 
 def test_damage_is_reported_even_if_the_run_fails(store, monkeypatch):
     path, _, out = store
-    flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
+    flip_byte(out / "shards" / "p001-0000-run00000.parquet", 50)
 
     def broken(*_, **__):
         raise ZeroDivisionError("as it were")
@@ -196,7 +196,7 @@ def test_another_study_is_refused(store, old, new, difference):
     assert SMALL.count(old) == 1
     (out / "shards" / "p002-0001-run00000.parquet").unlink()
     before = files(out)
-    done = sweep(written(path.parent, SMALL.replace(old, new)), "--out", out)
+    done = sweep(write_study(path.parent, SMALL.replace(old, new)), "--out", out)
     assert done.exit_code == 2
     assert f"error: {out} holds another study: {difference}" in done.stderr
     assert done.stderr.endswith("Nothing was changed. Choose another folder with --out.\n")
@@ -204,23 +204,23 @@ def test_another_study_is_refused(store, old, new, difference):
 
 
 def test_other_package_versions_are_reported(store):
-    path, whole, out = store
-    then = json.loads((out / "manifest.json").read_text())["versions"]
-    manifest(out, versions=then | {"numba": "0.1"})
+    path, intact, out = store
+    versions = json.loads((out / "manifest.json").read_text())["versions"]
+    manifest(out, versions=versions | {"numba": "0.1"})
     done = sweep(path, "--out", out)
     assert done.exit_code == 0
     assert (
-        f"note: {out} was started with numba 0.1; this is {then['numba']}, so the last"
+        f"note: {out} was started with numba 0.1; this is {versions['numba']}, so the last"
         in done.stderr
     )
-    assert shards(out) == shards(whole)
+    assert shards(out) == shards(intact)
 
 
 def test_duckdb_polars_and_pandas_read_the_shards(store):
-    path, whole, out = store
-    flipped(out / "shards" / "p001-0000-run00000.parquet", 50)
+    path, intact, out = store
+    flip_byte(out / "shards" / "p001-0000-run00000.parquet", 50)
     assert sweep(path, "--out", out, "--quiet").exit_code == 0
-    rows = bits(Store.load(whole).table())
+    rows = bits(Store.load(intact).table())
     assert bits(duckdb.sql(f"FROM '{out}/shards/*.parquet'").to_arrow_table()) == rows
     assert bits(pl.read_parquet(f"{out}/shards/*.parquet").to_arrow()) == rows
     frame = pd.read_parquet(f"{out}/shards")
@@ -231,8 +231,8 @@ def test_duckdb_polars_and_pandas_read_the_shards(store):
 
 
 def test_another_title_is_the_same_study(store):
-    path, whole, out = store
+    path, intact, out = store
     path.write_text(path.read_text().replace('title = "small"', 'title = "renamed"'))
     (out / "shards" / "p001-0000-run00000.parquet").unlink()
     assert sweep(path, "--out", out).exit_code == 0
-    assert shards(out) == shards(whole)
+    assert shards(out) == shards(intact)

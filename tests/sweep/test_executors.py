@@ -16,10 +16,20 @@ from helpers.logs import columns
 from helpers.studies import (
     shards,
     sweep,
-    unbroken,
-    written,
+    unwrap,
+    write_study,
 )
-from helpers.sweeps import MANY, SLOW, TOY, Dask, begun, ended, intact, started, until
+from helpers.sweeps import (
+    MANY,
+    SLOW,
+    TOY,
+    Dask,
+    check_shards,
+    start_process,
+    stop_process,
+    until,
+    wait_for_start,
+)
 from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
@@ -40,24 +50,24 @@ def test_a_worker_with_other_versions_is_refused(store, monkeypatch):
     path, _, out = store
     study = read_study(path)
     tasks = tasks_of(study, path.parent)
-    wanted = store_module.versions()
-    monkeypatch.setattr(store_module, "versions", lambda: wanted | {"numba": "0.1"})
+    versions = store_module.versions()
+    monkeypatch.setattr(store_module, "versions", lambda: versions | {"numba": "0.1"})
     (out / "shards" / "p002-0001-run00000.parquet").unlink()
     with (
-        threads(1) as here,
-        Store.open(out, study.as_dict(), "") as there,
+        threads(1) as executor,
+        Store.open(out, study.as_dict(), "") as opened,
         pytest.raises(
             InvalidParameter,
-            match=rf"a worker has numba 0\.1 instead of {wanted['numba']}; results would not",
+            match=rf"a worker has numba 0\.1 instead of {versions['numba']}; results would not",
         ),
     ):
-        run_tasks(tasks, there, here)
-    assert len(intact(out)) == 5
+        run_tasks(tasks, opened, executor)
+    assert len(check_shards(out)) == 5
 
 
 def test_a_task_that_raises_is_reported_in_one_line(folder, out):
     text = SLOW.replace("toy.py:slow", "toy.py:failing").replace(str(list(range(MANY))), "[2, 3]")
-    path = written(folder, text, "failing.toml")
+    path = write_study(folder, text, "failing.toml")
     done = sweep(path, "--out", out, "--workers", 1)
     assert done.exit_code == 2
     line = TOY.splitlines().index("def failing(k):") + 2
@@ -65,34 +75,34 @@ def test_a_task_that_raises_is_reported_in_one_line(folder, out):
         "error: p001-0000-run00000 failed: ZeroDivisionError: float division by zero (toy.py, line "
         f"{line}). Finished tasks are kept.\n"
     )
-    assert intact(out) == {"p000-0000-run00000.parquet"}
+    assert check_shards(out) == {"p000-0000-run00000.parquet"}
 
 
 def test_a_cluster_that_loses_a_worker_gives_identical_results(folder, out, dask):
     """No task is lost or run twice, and results are bit-identical to those of threads."""
     other = dask.worker()
-    process = started("sweep", "study.toml", "--out", out, "--dask", dask.address)
+    process = start_process("sweep", "study.toml", "--out", out, "--dask", dask.address)
     try:
-        line = begun(process)
+        line = wait_for_start(process)
         until(lambda: len(shards(out)) >= 8)
         other.kill()
         assert len(shards(out)) < MANY
-        said = unbroken(process.communicate(timeout=60)[1])
+        messages = unwrap(process.communicate(timeout=60)[1])
     finally:
-        ended(process)
-    assert process.returncode == 0, said
+        stop_process(process)
+    assert process.returncode == 0, messages
     assert re.search(
         rf"on Dask cluster at {dask.address} \(2 threads\)\n  dashboard http://127\.0\.0\.1:\d+/status\n",
         line,
     )
     assert shards(out) == shards(folder / "whole")
-    assert len(intact(out)) == MANY
+    assert len(check_shards(out)) == MANY
     assert len((out / "SHA256SUMS").read_text().splitlines()) == MANY
 
 
 def test_errors_on_a_worker_are_reported_in_one_line(folder, out, dask):
     text = SLOW.replace("toy.py:slow", "toy.py:failing").replace(str(list(range(MANY))), "[3]")
-    done = sweep(written(folder, text, "failing.toml"), "--out", out, "--dask", dask.address)
+    done = sweep(write_study(folder, text, "failing.toml"), "--out", out, "--dask", dask.address)
     assert done.exit_code == 2
     assert re.search(
         r"error: p000-0000-run00000 failed: ZeroDivisionError: float division by zero \(toy\.py, "
@@ -108,11 +118,11 @@ def test_errors_on_a_worker_are_reported_in_one_line(folder, out, dask):
         for task in tasks
     ]
     with (
-        cluster(dask.address) as there,
+        cluster(dask.address) as executor,
         Store.open(out / "s", study.as_dict(), "") as store,
         pytest.raises(InvalidParameter, match=r"a worker has numba \S+ instead of 0\.1;"),
     ):
-        run_tasks(broken, store, there)
+        run_tasks(broken, store, executor)
 
 
 def test_a_worker_with_another_saddleback_is_refused(out, dask, tmp_path):
@@ -138,12 +148,12 @@ def test_a_worker_with_another_saddleback_is_refused(out, dask, tmp_path):
 
 def test_a_task_that_kills_workers_is_reported(dask):
     with (
-        cluster(dask.address) as there,
+        cluster(dask.address) as executor,
         pytest.raises(
             InvalidParameter,
             match=r"^p000 killed several workers, most recently tcp://a:1; probably out of memory\.",
         ),
-        there.translate_errors("p000"),
+        executor.translate_errors("p000"),
     ):
         raise distributed.KilledWorker("p000", SimpleNamespace(address="tcp://a:1"), 3)
 
@@ -152,25 +162,25 @@ def test_a_task_that_kills_workers_is_reported(dask):
 def test_a_lost_scheduler_is_reported_and_threads_can_finish(folder, out, tmp_path):
     """The error is one line, and finished tasks are kept."""
     with Dask(tmp_path, nap=0.1) as dask:
-        with cluster(dask.address) as there:
-            assert "(no workers yet)\n  dashboard http://" in there.description
-            assert there.capacity() == 1
+        with cluster(dask.address) as executor:
+            assert "(no workers yet)\n  dashboard http://" in executor.description
+            assert executor.capacity() == 1
         dask.worker()
-        process = started("sweep", "study.toml", "--out", out, "--dask", dask.address)
+        process = start_process("sweep", "study.toml", "--out", out, "--dask", dask.address)
         try:
-            begun(process)
+            wait_for_start(process)
             until(lambda: len(shards(out)) >= 2)
             dask.scheduler.kill()
-            said = unbroken(process.communicate(timeout=60)[1])
+            messages = unwrap(process.communicate(timeout=60)[1])
         finally:
-            ended(process)
+            stop_process(process)
     assert process.returncode == 2
-    lines = [line for line in said.splitlines() if not line.startswith("sweep: ")]
+    lines = [line for line in messages.splitlines() if not line.startswith("sweep: ")]
     assert lines == [
         f"error: lost the Dask scheduler at {dask.address}. Finished tasks are kept; run again when "
         "it is back, or with --workers."
     ]
-    assert 2 <= len(intact(out)) < MANY
+    assert 2 <= len(check_shards(out)) < MANY
     assert sweep("study.toml", "--out", out, "--workers", 2).exit_code == 0
     assert shards(out) == shards(folder / "whole")
 

@@ -30,9 +30,9 @@ LINE = Polynomial((-5.0, -5.0), (5.0, 5.0), degree=1)
 def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
     """Write a log as files of episodes with these lengths; some continue in the next file."""
     folder.mkdir(exist_ok=True)
-    flat = [n for each in lengths for n in each]
+    flat = [n for file_lengths in lengths for n in file_lengths]
     data = columns(flat, "terminated", actions=2)
-    ends = np.cumsum([sum(each) for each in lengths])
+    ends = np.cumsum([sum(file_lengths) for file_lengths in lengths])
     ends = [int(end) - (1 if k in torn else 0) for k, end in enumerate(ends)]
     starts = [0, *ends[:-1]]
     paths = []
@@ -43,16 +43,16 @@ def files(folder, lengths=((3, 5), (4,), (6, 2, 2), (1,), (7, 7)), torn=()):
     return [str(path) for path in paths]
 
 
-def summing(paths, gamma=0.9):
+def chunked(paths, gamma=0.9):
     log = sb.Log(paths)
     return ChunkedStatistics(log, (sb.GES(0.5), sb.GES(0.0)), {"even": "uniform"}, LINE, gamma)
 
 
-def together(what, folder, workers=1):
-    tasks = what.tasks()
+def run_merged(job, folder, workers=1):
+    tasks = job.tasks()
     with threads(workers) as place:
         return run_chunks(
-            what,
+            job,
             tasks,
             folder,
             place,
@@ -79,42 +79,42 @@ def names(groups):
 
 @pytest.mark.usefixtures("small")
 def test_chunks_are_consecutive_files_with_a_minimum_of_rows(tmp_path):
-    assert names(summing(files(tmp_path / "a")).chunks()) == [["0"], ["1", "2"], ["3", "4"]]
+    assert names(chunked(files(tmp_path / "a")).chunks()) == [["0"], ["1", "2"], ["3", "4"]]
 
 
 @pytest.mark.usefixtures("small")
 def test_no_episode_is_split_between_chunks(tmp_path):
     paths = files(tmp_path / "a", torn=(0, 2))
-    what = summing(paths)
-    assert names(what.chunks()) == [["0", "1"], ["2", "3"], ["4"]]
-    whole = together(what, tmp_path / "parts")
-    alone = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
-    other = together(summing(alone), tmp_path / "other")
-    np.testing.assert_allclose(whole.A, other.A, atol=1e-12)
-    np.testing.assert_array_equal(whole.fingerprints, other.fingerprints)
+    job = chunked(paths)
+    assert names(job.chunks()) == [["0", "1"], ["2", "3"], ["4"]]
+    statistics = run_merged(job, tmp_path / "parts")
+    single_file = files(tmp_path / "b", lengths=((3, 5, 4, 6, 2, 2, 1, 7, 7),))
+    other = run_merged(chunked(single_file), tmp_path / "other")
+    np.testing.assert_allclose(statistics.A, other.A, atol=1e-12)
+    np.testing.assert_array_equal(statistics.fingerprints, other.fingerprints)
 
 
 def test_larger_statistics_get_larger_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(statistics_chunks, "MIN_ROWS", 1)
-    what = summing(files(tmp_path / "a"))
+    job = chunked(files(tmp_path / "a"))
     p, pairs = 2 * LINE.size, 4
     monkeypatch.setattr(statistics_chunks, "BYTES_PER_ROW", 8 * pairs * 20 * p * p // 9)
-    assert names(what.chunks()) == [["0", "1"], ["2"], ["3", "4"]]
+    assert names(job.chunks()) == [["0", "1"], ["2"], ["3", "4"]]
 
 
 @pytest.mark.usefixtures("small")
 def test_results_are_bit_identical_for_any_number_of_workers(tmp_path):
-    what = summing(files(tmp_path / "a"))
-    found = [together(what, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
-    for other in found[1:]:
-        equal(found[0], other)
+    job = chunked(files(tmp_path / "a"))
+    results = [run_merged(job, tmp_path / f"parts{n}", n) for n in (1, 2, 5)]
+    for other in results[1:]:
+        equal(results[0], other)
     one, two, three = (
-        what.compute(sb.Log(list(paths), actions=["0", "1"])) for paths in what.chunks()
+        job.compute(sb.Log(list(paths), actions=["0", "1"])) for paths in job.chunks()
     )
-    equal(found[0], one.merge(two.merge(three)))
-    whole = what.compute(what.log)
-    np.testing.assert_allclose(found[0].A, whole.A, atol=1e-12)
-    np.testing.assert_array_equal(found[0].steps, whole.steps)
+    equal(results[0], one.merge(two.merge(three)))
+    one_pass = job.compute(job.log)
+    np.testing.assert_allclose(results[0].A, one_pass.A, atol=1e-12)
+    np.testing.assert_array_equal(results[0].steps, one_pass.steps)
 
 
 @pytest.mark.usefixtures("small")
@@ -129,15 +129,15 @@ def test_only_missing_or_changed_chunks_are_computed(tmp_path, monkeypatch):
             done.append(len(log.sources)) or original(self, log, *rest, **more)
         ),
     )
-    first = together(summing(paths), tmp_path / "parts")
+    first = run_merged(chunked(paths), tmp_path / "parts")
     assert done == [1, 2, 2]
-    equal(first, together(summing(paths), tmp_path / "parts"))
+    equal(first, run_merged(chunked(paths), tmp_path / "parts"))
     assert done == [1, 2, 2]
     table = pq.read_table(paths[3])
     rewards = pa.array(np.asarray(table["reward"]) + 1.0)
     place = table.column_names.index("reward")
     pq.write_table(table.set_column(place, "reward", rewards), paths[3])
-    second = together(summing(paths), tmp_path / "parts")
+    second = run_merged(chunked(paths), tmp_path / "parts")
     assert done == [1, 2, 2, 2]
     assert (first.b != second.b).any()
 
@@ -145,20 +145,20 @@ def test_only_missing_or_changed_chunks_are_computed(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("small")
 def test_statistics_of_other_settings_are_not_mixed(tmp_path):
     paths = files(tmp_path / "a")
-    together(summing(paths), tmp_path / "parts")
+    run_merged(chunked(paths), tmp_path / "parts")
     with pytest.raises(InvalidParameter, match=r"statistics: gamma is 0\.9 there and 0\.8 here"):
-        together(summing(paths, gamma=0.8), tmp_path / "parts")
+        run_merged(chunked(paths, gamma=0.8), tmp_path / "parts")
 
 
 @pytest.mark.usefixtures("small")
 def test_a_damaged_chunk_is_reported_and_recomputed(tmp_path, caplog):
-    what = summing(files(tmp_path / "a"))
-    first = together(what, tmp_path / "parts")
+    job = chunked(files(tmp_path / "a"))
+    first = run_merged(job, tmp_path / "parts")
     shard = sorted((tmp_path / "parts" / "shards").glob("*.npz"))[1]
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
-    equal(first, together(what, tmp_path / "parts"))
+    equal(first, run_merged(job, tmp_path / "parts"))
     assert f"{shard.name} was damaged; moved to damaged/ and recomputed." in caplog.text
     assert (tmp_path / "parts" / "damaged" / shard.name).read_bytes() == bytes(content)
 
@@ -179,8 +179,8 @@ def test_the_command_keeps_chunks_until_all_are_complete(tmp_path):
     assert not out.exists()
     assert len(list((tmp_path / "year.stats.parts" / "shards").glob("*.npz"))) == 2
     pq.write_table(broken, paths[3])
-    again = CliRunner().invoke(group, arguments)
-    assert again.exit_code == 0, again.stderr
+    resumed = CliRunner().invoke(group, arguments)
+    assert resumed.exit_code == 0, resumed.stderr
     assert not (tmp_path / "year.stats.parts").exists()
     assert load_statistics(out).steps.sum() == 37
 
@@ -188,19 +188,19 @@ def test_the_command_keeps_chunks_until_all_are_complete(tmp_path):
 def test_a_small_log_is_read_in_one_pass_and_leaves_no_folder(tmp_path):
     paths = files(tmp_path / "a")
     out = tmp_path / "x.stats"
-    found = CliRunner().invoke(group, ["stats", *paths, *OPTIONS, "--out", str(out)])
-    assert found.exit_code == 0, found.stderr
+    result = CliRunner().invoke(group, ["stats", *paths, *OPTIONS, "--out", str(out)])
+    assert result.exit_code == 0, result.stderr
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["x.stats"]
 
 
 def test_workers_and_a_cluster_exclude_each_other(tmp_path):
     paths = files(tmp_path / "a")
     both = ["--workers", "2", "--dask", "tcp://127.0.0.1:1"]
-    found = CliRunner().invoke(
+    result = CliRunner().invoke(
         group, ["stats", *paths, *OPTIONS, "--out", str(tmp_path / "x"), *both]
     )
-    assert found.exit_code == 2
-    assert "Give --workers or --dask, not both." in found.stderr
+    assert result.exit_code == 2
+    assert "Give --workers or --dask, not both." in result.stderr
 
 
 @pytest.mark.usefixtures("small")
@@ -219,15 +219,15 @@ def test_another_column_or_behaviour_is_another_study(tmp_path):
     for path in paths:
         table = pq.read_table(path)
         pq.write_table(table.append_column("cost", table["reward"]), path)
-    together(summing(paths), tmp_path / "parts")
-    other = replace(summing(paths), log=sb.Log(paths, columns={"reward": "cost"}))
+    run_merged(chunked(paths), tmp_path / "parts")
+    other = replace(chunked(paths), log=sb.Log(paths, columns={"reward": "cost"}))
     with pytest.raises(
         InvalidParameter, match=r"columns: reward is 'reward' there and 'cost' here"
     ):
-        together(other, tmp_path / "parts")
-    other = replace(summing(paths), log=sb.Log(paths, behaviour=sb.policies.uniform(2)))
+        run_merged(other, tmp_path / "parts")
+    other = replace(chunked(paths), log=sb.Log(paths, behaviour=sb.policies.uniform(2)))
     with pytest.raises(InvalidParameter, match=r"statistics: behaviour is missing there and"):
-        together(other, tmp_path / "parts")
+        run_merged(other, tmp_path / "parts")
 
 
 @pytest.mark.usefixtures("small")
@@ -239,7 +239,7 @@ def test_an_id_in_two_chunks_is_refused_as_in_one_pass(tmp_path):
     place = table.column_names.index("episode_id")
     pq.write_table(table.set_column(place, "episode_id", ids), paths[4])
     with pytest.raises(InvalidParameter, match="1 episode id occurs in several files"):
-        together(summing(paths), tmp_path / "parts")
+        run_merged(chunked(paths), tmp_path / "parts")
 
 
 @pytest.mark.parametrize("names", [None, ["no", "yes"]])

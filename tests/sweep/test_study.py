@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.studies import SMALL, bits, changed, finished, ordered, sweep, written
+from helpers.studies import (
+    SMALL,
+    bits,
+    edit_good_study,
+    run_study_rows,
+    sort_rows,
+    sweep,
+    write_study,
+)
 from saddleback import System, learn, problems
 from saddleback.sweep import (
     Store,
@@ -58,8 +66,8 @@ def test_tasks_cover_every_run_rule_and_alpha_once(rules, counts, runs, alphas, 
         for rule in range(part.rule_start, part.rule_stop)
         for alpha in range(part.alpha_start, part.alpha_stop)
     ]
-    wanted = len(counts) * runs * len(rules) * alphas
-    assert len(covered) == len(set(covered)) == wanted
+    expected = len(counts) * runs * len(rules) * alphas
+    assert len(covered) == len(set(covered)) == expected
     for part in parts:
         inside = range(part.rule_start, part.rule_stop)
         assert len({study.rule(r).form.has_dual for r in inside}) == 1
@@ -70,55 +78,55 @@ def test_tasks_cover_every_run_rule_and_alpha_once(rules, counts, runs, alphas, 
 
 
 def test_results_do_not_depend_on_task_size_or_workers(tmp_path):
-    path = written(tmp_path)
-    rows = finished(path, tmp_path / "whole", workers=1)
+    path = write_study(tmp_path)
+    rows = run_study_rows(path, tmp_path / "whole", workers=1)
     assert len(rows) == 3 * 3 * 4 * (2 * 3 * 2 + 3)
-    whole = bits(rows)
+    expected = bits(rows)
     study = read_study(path)
     tasks = [len(list(study.task_specs()))]
     for share, workers in [(1, 2), (700, 5), (2000, 1)]:
-        rows = finished(path, tmp_path / str(share), share=share, workers=workers)
-        assert bits(rows) == whole
+        rows = run_study_rows(path, tmp_path / str(share), share=share, workers=workers)
+        assert bits(rows) == expected
         tasks.append(len(list((tmp_path / str(share) / "shards").glob("*.parquet"))))
     assert tasks == [6, 81, 63, 21]
 
 
-def test_semi_gradient_rules_have_no_beta_beside_others(tmp_path):
+def test_semi_gradient_rules_have_no_beta_among_other_rules(tmp_path):
     """Semi-gradient rules have no β, even if the others have only one."""
     text = SMALL.replace("ratio = [0.5, 1.0]", "ratio = [1.0]")
-    rows = finished(written(tmp_path, text), tmp_path / "s").to_pydict()
+    rows = run_study_rows(write_study(tmp_path, text), tmp_path / "s").to_pydict()
     for rule, alpha, beta in zip(rows["rule"], rows["alpha"], rows["beta"], strict=True):
         assert np.isnan(beta) if rule.startswith("ExpectedSarsa") else beta == alpha
 
 
 def test_learn_reproduces_a_run_of_a_study(tmp_path):
-    path = written(tmp_path)
-    rows = ordered(finished(path, tmp_path / "s"))
+    path = write_study(tmp_path)
+    rows = sort_rows(run_study_rows(path, tmp_path / "s"))
     case, run, problem = 2, 1, problems.random_mdp(rng=2)
     for rule in map(read_study(path).rule, range(3)):
         exact = System.exact(problem, rule).objectives
         dual = rule.form.has_dual
         alpha = np.array([0.05, 0.1, 0.2])
-        found = learn(
+        learned = learn(
             rule, problem, alpha=alpha[:, None], steps=200, theta0=1.0,
             beta=alpha[:, None] * [0.5, 1.0] if dual else None,
             rng=np.random.SeedSequence(7, spawn_key=(case, run)), record=[0, 22, 89, 200],
             metrics={"mspbe": exact["mspbe"], "mse": exact["mse_absolute"]},
         )  # fmt: skip
-        mine = [
+        stored = [
             row for row in rows.to_pylist()
             if (row["problem"], row["rule"], row["run"]) == ("random_mdp rng=2", str(rule), run)
         ]  # fmt: skip
-        assert mine[0]["lam"] == (0.0 if str(rule) == "GES(0)" else 0.5)
-        assert str(rule).startswith(mine[0]["name"] + "(")
+        assert stored[0]["lam"] == (0.0 if str(rule) == "GES(0)" else 0.5)
+        assert str(rule).startswith(stored[0]["name"] + "(")
         for name in ("mspbe", "mse"):
-            assert [row[name] for row in mine] == found.curves[name].ravel().tolist()
-        assert [row["point"] for row in mine[:: len(mine) // 4]] == [0, 22, 89, 200]
+            assert [row[name] for row in stored] == learned.curves[name].ravel().tolist()
+        assert [row["point"] for row in stored[:: len(stored) // 4]] == [0, 22, 89, 200]
 
 
 def test_a_shard_records_task_study_and_seeds(tmp_path):
-    path = written(tmp_path)
-    finished(path, tmp_path / "s")
+    path = write_study(tmp_path)
+    run_study_rows(path, tmp_path / "s")
     study, manifest = read_study(path), json.loads((tmp_path / "s" / "manifest.json").read_text())
     for part in study.task_specs():
         facts = shard_metadata(tmp_path / "s" / "shards" / f"{part.name}.parquet")
@@ -131,7 +139,7 @@ def test_a_shard_records_task_study_and_seeds(tmp_path):
 # What was found.
 
 
-def found(rows):
+def summary_rows(rows):
     names = ("problem", "rule", "point", "run", "alpha", "beta", "diverged_at", "mse")
     return pa.table({n: [row[k] for row in rows] for k, n in enumerate(names)})
 
@@ -147,7 +155,7 @@ def test_the_summary_selects_the_best_setting_that_never_diverged():
         ("a", "E", 9, 0, 0.1, nan, 3, inf), ("a", "E", 9, 1, 0.1, nan, 5, inf),
         ("b", "E", 7, 0, 0.1, nan, -1, 4.0), ("b", "E", 7, 1, 0.1, nan, -1, 4.0),
     ]  # fmt: skip
-    one, other, third = summary(found(rows), ["mse"])
+    one, other, third = summary(summary_rows(rows), ["mse"])
     assert one == {
         "problem": "a", "rule": "G", "settings": 3, "diverged": 1, "metric": "mse",
         "best": 1.5, "error": 0.5, "alpha": 0.1, "beta": 0.2,
@@ -155,8 +163,8 @@ def test_the_summary_selects_the_best_setting_that_never_diverged():
     assert (other["rule"], other["diverged"], other["settings"]) == ("E", 1, 1)
     assert [other[name] for name in ("best", "error", "alpha", "beta")] == [None] * 4
     assert (third["best"], third["error"], third["alpha"], third["beta"]) == (4.0, 0.0, 0.1, None)
-    (alone,) = summary(found(rows[-2:-1]), ["mse"])
-    assert (alone["best"], alone["error"]) == (4.0, None)
+    (single,) = summary(summary_rows(rows[-2:-1]), ["mse"])
+    assert (single["best"], single["error"]) == (4.0, None)
 
 
 # The command.
@@ -170,72 +178,82 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize("share", [10**9, 700])
 def test_a_plan_counts_tasks_learners_and_steps_exactly(tmp_path, quick, share):
-    path = written(tmp_path)
+    path = write_study(tmp_path)
     study = read_study(path, share=share)
-    told = plan(study, tmp_path)
-    finished(path, tmp_path / "s", share=share)
-    made = list((tmp_path / "s" / "shards").glob("*.parquet"))
-    facts = list(map(shard_metadata, made))
-    assert told.tasks == len(made)
-    assert told.learners == sum(each["learners"] for each in facts)
-    assert told.learner_steps == sum(each["learner_steps"] for each in facts)
-    assert told.disk == pytest.approx(sum(path.stat().st_size for path in made), rel=1.0)
-    assert 0 < told.longest <= told.seconds
-    assert told.rate == pytest.approx(told.learner_steps / told.seconds)
-    rows = max(pq.read_metadata(path).num_rows for path in made)
-    assert told.memory >= rows * cost_estimate.ROW
+    estimate = plan(study, tmp_path)
+    run_study_rows(path, tmp_path / "s", share=share)
+    shard_files = list((tmp_path / "s" / "shards").glob("*.parquet"))
+    facts = list(map(shard_metadata, shard_files))
+    assert estimate.tasks == len(shard_files)
+    assert estimate.learners == sum(metadata["learners"] for metadata in facts)
+    assert estimate.learner_steps == sum(metadata["learner_steps"] for metadata in facts)
+    assert estimate.disk == pytest.approx(sum(path.stat().st_size for path in shard_files), rel=1.0)
+    assert 0 < estimate.longest <= estimate.seconds
+    assert estimate.rate == pytest.approx(estimate.learner_steps / estimate.seconds)
+    rows = max(pq.read_metadata(path).num_rows for path in shard_files)
+    assert estimate.memory >= rows * cost_estimate.ROW
 
 
 def test_a_plan_estimates_the_steps_of_episodes(tmp_path, quick):
-    text = changed('name = "two_state"', 'name = "random_walk"\nepisodes = 500')
-    path = written(tmp_path, text.replace("GES", "TD").replace("ratio = [1.0]\n", ""))
-    told = plan(read_study(path), tmp_path)
-    finished(path, tmp_path / "s")
-    (made,) = (tmp_path / "s" / "shards").glob("*.parquet")
-    assert told.learner_steps == pytest.approx(shard_metadata(made)["learner_steps"], rel=0.2)
+    text = edit_good_study('name = "two_state"', 'name = "random_walk"\nepisodes = 500')
+    path = write_study(tmp_path, text.replace("GES", "TD").replace("ratio = [1.0]\n", ""))
+    estimate = plan(read_study(path), tmp_path)
+    run_study_rows(path, tmp_path / "s")
+    (shard,) = (tmp_path / "s" / "shards").glob("*.parquet")
+    assert estimate.learner_steps == pytest.approx(shard_metadata(shard)["learner_steps"], rel=0.2)
 
 
 def test_plan_prints_the_cost_and_runs_nothing(tmp_path, quick, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = written(tmp_path)
+    path = write_study(tmp_path)
     done = sweep(path, "--plan", "--workers", 3)
     assert done.exit_code == 0
-    said = done.stdout.splitlines()
-    assert [line.split("  ")[0] for line in said] == [
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
         "learners", "learner-steps", "tasks", "time", "memory", "disk",
     ]  # fmt: skip
-    assert said[0] == "learners       135"
-    assert said[1] == "learner-steps  27 k"
-    assert said[2].startswith("tasks          6, under a second each, the longest ")
-    assert "in 3 threads, at " in said[3]
-    found = json.loads(sweep(path, "--plan", "--json", "--workers", 3).stdout)
-    assert (found["learners"], found["learner_steps"], found["tasks"]) == (135, 27_000, 6)
-    assert found["workers"] == 3
+    assert lines[0] == "learners       135"
+    assert lines[1] == "learner-steps  27 k"
+    assert lines[2].startswith("tasks          6, under a second each, the longest ")
+    assert "in 3 threads, at " in lines[3]
+    summary_rows = json.loads(sweep(path, "--plan", "--json", "--workers", 3).stdout)
+    assert (summary_rows["learners"], summary_rows["learner_steps"], summary_rows["tasks"]) == (
+        135,
+        27_000,
+        6,
+    )
+    assert summary_rows["workers"] == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study.toml"]
 
 
 def test_results_are_printed_as_json_or_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = written(tmp_path)
+    path = write_study(tmp_path)
     done = sweep(path, "--json", "--quiet")
     assert done.exit_code == 0
     assert "tasks" not in done.stderr
-    told = json.loads(done.stdout)
-    assert told["out"] == "results/study"
+    output = json.loads(done.stdout)
+    assert output["out"] == "results/study"
     rows = Store.load(tmp_path / "results" / "study").table()
-    assert told["best"] == summary(rows, ["mspbe"])
-    assert [row["rule"] for row in told["best"]] == ["GES(0)", "GES(0.5)", "ExpectedSarsa(0.5)"] * 3
-    again = sweep(path, "--quiet")
-    assert again.exit_code == 0
-    assert "random_mdp rng=2" in again.stdout
-    assert "smallest mspbe" in again.stdout
-    assert again.stdout.endswith("results/study/shards/*.parquet\n")
-    best = told["best"][0]
-    assert f"{best['best']:.3g}" in again.stdout
+    assert output["best"] == summary(rows, ["mspbe"])
+    assert [row["rule"] for row in output["best"]] == [
+        "GES(0)",
+        "GES(0.5)",
+        "ExpectedSarsa(0.5)",
+    ] * 3
+    printed = sweep(path, "--quiet")
+    assert printed.exit_code == 0
+    assert "random_mdp rng=2" in printed.stdout
+    assert "smallest mspbe" in printed.stdout
+    assert printed.stdout.endswith("results/study/shards/*.parquet\n")
+    best = output["best"][0]
+    assert f"{best['best']:.3g}" in printed.stdout
 
 
 def test_labels_are_printed_without_markup(tmp_path):
-    path = written(tmp_path, changed('name = "two_state"', 'name = "two_state"\nlabel = "[b]x"'))
+    path = write_study(
+        tmp_path, edit_good_study('name = "two_state"', 'name = "two_state"\nlabel = "[b]x"')
+    )
     done = sweep(path, "--out", tmp_path / "s")
     assert done.stdout.startswith("[b]x ")
     assert "study: 1 task on " in done.stderr
@@ -243,7 +261,7 @@ def test_labels_are_printed_without_markup(tmp_path):
 
 def test_errors_of_a_study_file_are_printed_with_lines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written(tmp_path, changed("seed = 1", "sead = 1").replace("runs = 2", "runs = 0"))
+    write_study(tmp_path, edit_good_study("seed = 1", "sead = 1").replace("runs = 2", "runs = 0"))
     done = sweep("study.toml")
     assert done.exit_code == 2
     _, first, second = done.stderr.splitlines()
@@ -263,7 +281,7 @@ def test_help_fits_80_columns(tmp_path):
 
 
 def test_results_do_not_depend_on_the_order_of_tasks(tmp_path):
-    study = read_study(written(tmp_path), share=2000)
+    study = read_study(write_study(tmp_path), share=2000)
     tasks = tasks_of(study, tmp_path)
     for name, order in (("one", tasks), ("other", tasks[::-1])):
         with threads(2) as place, Store.open(tmp_path / name, study.as_dict(), "") as store:
@@ -274,6 +292,6 @@ def test_results_do_not_depend_on_the_order_of_tasks(tmp_path):
 
 
 def test_an_empty_dask_address_is_refused(tmp_path):
-    done = sweep(written(tmp_path), "--dask", "")
+    done = sweep(write_study(tmp_path), "--dask", "")
     assert done.exit_code == 2
     assert "--dask is empty: give the address of a scheduler" in done.stderr

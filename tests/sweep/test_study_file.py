@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from helpers.studies import SMALL, bits, changed, finished, written
+from helpers.studies import SMALL, bits, edit_good_study, run_study_rows, write_study
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import (
     Store,
@@ -40,7 +40,7 @@ SHORT = (
 )
 LONG = "the length is missing: add steps = 50_000, or episodes = 500."
 POINTS = "checkpoints must be a whole number from 2 to 100,000, or a list of steps; got "
-EACH = "each must hold lists: each = { gamma = [0.9, 0.99] }."
+EACH_HOLDS_LISTS = "each must hold lists: each = { gamma = [0.9, 0.99] }."
 TWO = 'give name = "two_state", or make = "module.py:function".'
 
 
@@ -50,16 +50,16 @@ def folder(tmp_path):
     return tmp_path
 
 
-def complaints(folder, text):
+def errors_in(folder, text):
     with pytest.raises(StudyError) as raised:
-        read_study(written(folder, text))
+        read_study(write_study(folder, text))
     start = f"{folder / 'study.toml'}:"
-    said = str(raised.value).split("\n")
-    assert all(line.startswith(start) for line in said)
-    return [line.removeprefix(start) for line in said]
+    lines = str(raised.value).split("\n")
+    assert all(line.startswith(start) for line in lines)
+    return [line.removeprefix(start) for line in lines]
 
 
-# Bad input: a line, what it becomes, and what is said of it.
+# Invalid input: a line, its replacement, and the expected message.
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def complaints(folder, text):
         ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
         ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "9: two_state has no episodes; give steps instead."),
         ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
-        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH),
+        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH_HOLDS_LISTS),
+        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH_HOLDS_LISTS),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma is an empty list."),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: duplicate problem 'two_state gamma=0.5': give it another label."),
         ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: duplicate problem 'two_state': give it another label."),
@@ -164,7 +164,7 @@ def complaints(folder, text):
     ],
 )  # fmt: skip
 def test_every_error_names_its_line(folder, old, new, message):
-    assert any(message in line for line in complaints(folder, changed(old, new)))
+    assert any(message in line for line in errors_in(folder, edit_good_study(old, new)))
 
 
 @pytest.mark.parametrize(
@@ -181,17 +181,17 @@ def test_every_error_names_its_line(folder, old, new, message):
     ],
 )  # fmt: skip
 def test_a_misspelt_key_is_reported_once(folder, old, new, message):
-    (said,) = complaints(folder, changed(old, new))
-    assert said.startswith(message)
+    (error,) = errors_in(folder, edit_good_study(old, new))
+    assert error.startswith(message)
 
 
 def test_all_errors_are_reported_together_without_duplicates(folder):
-    text = "runs = 0\n" + changed("seed = 1", "sead = 1").replace("GES", "ges").replace(
+    text = "runs = 0\n" + edit_good_study("seed = 1", "sead = 1").replace("GES", "ges").replace(
         "runs = 2\n", ""
     )
-    said = complaints(folder, text)
-    assert [line.split(":")[0] for line in said] == ["1", "3", "10"]
-    assert complaints(folder, "") == [
+    errors = errors_in(folder, text)
+    assert [line.split(":")[0] for line in errors] == ["1", "3", "10"]
+    assert errors_in(folder, "") == [
         "1: no problem given: add at least one [[problem]].",
         "1: no rule given: add at least one [[rule]].",
         "1: step sizes are missing: add [grid] with alpha = [0.1, …].",
@@ -199,18 +199,20 @@ def test_all_errors_are_reported_together_without_duplicates(folder):
 
 
 def test_every_rule_is_tried_on_every_problem(folder):
-    text = changed('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "random_walk"')
-    said = complaints(folder, text)
-    assert [line.split(" learns")[0] for line in said] == [
+    text = edit_good_study(
+        'name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "random_walk"'
+    )
+    errors = errors_in(folder, text)
+    assert [line.split(" learns")[0] for line in errors] == [
         "11: GES(0) on random_walk: GES(0)", "11: GES(0.5) on random_walk: GES(0.5)",
     ]  # fmt: skip
 
 
 def test_unavailable_metrics_are_reported_once(folder):
-    text = changed('name = "two_state"', 'name = "mountain_car"')
-    assert read_study(written(folder, text)).metrics == ("mspbe",)
-    (said,) = complaints(folder, "metrics = ['norm', 'mse']\n" + text)  # once, for all rules
-    assert said == (
+    text = edit_good_study('name = "two_state"', 'name = "mountain_car"')
+    assert read_study(write_study(folder, text)).metrics == ("mspbe",)
+    (error,) = errors_in(folder, "metrics = ['norm', 'mse']\n" + text)  # once, for all rules
+    assert error == (
         "1: mountain_car: mse is not available: the true values are unknown. Remove it."
     )
 
@@ -225,7 +227,7 @@ def test_unavailable_metrics_are_reported_once(folder):
 )
 def test_invalid_toml_is_reported(tmp_path, text, message):
     with pytest.raises(StudyError, match=re.escape(f"study.toml: {message}")):
-        read_study(written(tmp_path, text))
+        read_study(write_study(tmp_path, text))
 
 
 def test_unreadable_files_are_reported(tmp_path):
@@ -265,9 +267,9 @@ lam = 3
 
 
 def test_step_sizes_may_be_powers_or_single_numbers(folder):
-    text = changed("alpha = [0.1, 0.2]", "alpha = { scale = 0.1, powers = [-2, 1] }")
+    text = edit_good_study("alpha = [0.1, 0.2]", "alpha = { scale = 0.1, powers = [-2, 1] }")
     text = text.replace("ratio = [1.0]", "beta = 0.5\nschedule = 'inverse'")
-    study = read_study(written(folder, text))
+    study = read_study(write_study(folder, text))
     assert study.alphas == (0.025, 0.05, 0.1, 0.2)
     assert study.betas == (0.5,)
     assert (study.ratio, study.schedule, study.title) == (False, "inverse", "study")
@@ -278,7 +280,7 @@ def test_step_sizes_may_be_powers_or_single_numbers(folder):
 
 
 def test_a_ratio_multiplies_each_alpha(folder):
-    study = read_study(written(folder, changed("ratio = [1.0]", "ratio = [0.5, 2.0]")))
+    study = read_study(write_study(folder, edit_good_study("ratio = [1.0]", "ratio = [0.5, 2.0]")))
     (part,) = study.task_specs()
     assert study.step_sizes(part)[1].tolist() == [[0.05, 0.2], [0.1, 0.4]]
 
@@ -291,9 +293,9 @@ each = { gamma = [0.5, 0.9], rewards = [[[1, 2], [3, 4]]] }
 [[problem]]
 name = "two_state"
 """
-    study = read_study(written(folder, changed('name = "two_state"\n', more)))
-    said = [(case.label, case.count, case.points[-1]) for case in study.cases]
-    assert said == [
+    study = read_study(write_study(folder, edit_good_study('name = "two_state"\n', more)))
+    cases = [(case.label, case.count, case.points[-1]) for case in study.cases]
+    assert cases == [
         ("toy gamma=0.5, rewards=[[1, 2], [3, 4]]", 50, 50),
         ("toy gamma=0.9, rewards=[[1, 2], [3, 4]]", 50, 50),
         ("two_state", 100, 100),
@@ -306,40 +308,44 @@ name = "two_state"
     [("3", (0, 25, 100)), ("[50, 5, 5]", (5, 50, 100)), ("[0, 100]", (0, 100))],
 )
 def test_checkpoints_may_be_a_number_or_a_list(folder, given, points):
-    text = changed("seed = 1", f"checkpoints = {given}")
-    assert read_study(written(folder, text)).cases[0].points == points
+    text = edit_good_study("seed = 1", f"checkpoints = {given}")
+    assert read_study(write_study(folder, text)).cases[0].points == points
 
 
 def test_a_study_may_count_episodes(folder):
-    text = changed('name = "two_state"', 'name = "random_walk"\nepisodes = 20')
+    text = edit_good_study('name = "two_state"', 'name = "random_walk"\nepisodes = 20')
     text = text.replace("GES", "TD").replace("ratio = [1.0]\n", "")
-    study = read_study(written(folder, text))
+    study = read_study(write_study(folder, text))
     (case,) = study.cases
     assert (case.unit, case.count) == ("episodes", 20)
     assert case.length == pytest.approx(9, rel=0.1)  # from the middle of five states
-    rows = finished(folder / "study.toml", folder / "s")
+    rows = run_study_rows(folder / "study.toml", folder / "s")
     assert max(rows["point"].to_pylist()) == 20
     assert min(rows["updates"].to_pylist()) == 0
 
 
 def test_a_custom_problem_equals_the_built_in_one(folder):
-    text = changed('name = "two_state"', 'make = "toy.py:good"\neach = { gamma = [0.5, 0.9] }')
-    study = read_study(written(folder, text))
+    text = edit_good_study(
+        'name = "two_state"', 'make = "toy.py:good"\neach = { gamma = [0.5, 0.9] }'
+    )
+    study = read_study(write_study(folder, text))
     assert [case.label for case in study.cases] == [
         "toy.py:good gamma=0.5",
         "toy.py:good gamma=0.9",
     ]
-    rows = finished(folder / "study.toml", folder / "own")
-    named = changed('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.9] }')
-    same = finished(written(folder, named), folder / "named")
-    mine, theirs = bits(rows), bits(same)
-    assert mine.pop("problem") != theirs.pop("problem")
-    assert mine == theirs
+    rows = run_study_rows(folder / "study.toml", folder / "own")
+    named = edit_good_study(
+        'name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.9] }'
+    )
+    same = run_study_rows(write_study(folder, named), folder / "named")
+    custom, built_in = bits(rows), bits(same)
+    assert custom.pop("problem") != built_in.pop("problem")
+    assert custom == built_in
 
     (folder / "toy.py").write_text(TOY + "\n# another version\n")
     with pytest.raises(InvalidParameter, match=r"toy\.py has changed since the study was read"):
         study.cases[0].build(folder)
-    other = read_study(written(folder, text))
+    other = read_study(write_study(folder, text))
     assert other != study
     with pytest.raises(InvalidParameter, match=r"study: cases: toy\.py:good gamma=0\.5: mark is"):
         Store.open(folder / "own", other.as_dict(), "")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.studies import command, invoked
+from helpers.studies import command, invoke
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, parquet_bytes, run_tasks, threads
 from saddleback.sweep.task_runner import Watcher
@@ -115,7 +115,7 @@ def test_a_full_disk_keeps_finished_tasks(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_killed_run_resumes_to_bit_identical_results(tmp_path):
     words = ("paper", "step-size", "--quick", "--out")
-    assert invoked(*words, tmp_path / "whole").exit_code == 0
+    assert invoke(*words, tmp_path / "whole").exit_code == 0
     process = subprocess.Popen(
         command(*words, tmp_path / "killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -127,12 +127,12 @@ def test_a_killed_run_resumes_to_bit_identical_results(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "killed" / "step-size.png").exists()
-    assert invoked(*words, tmp_path / "killed").exit_code == 0
-    whole = tmp_path / "whole" / "step-size" / "shards"
-    names = sorted(path.name for path in whole.glob("*.parquet"))
+    assert invoke(*words, tmp_path / "killed").exit_code == 0
+    complete = tmp_path / "whole" / "step-size" / "shards"
+    names = sorted(path.name for path in complete.glob("*.parquet"))
     assert sorted(path.name for path in shards.glob("*.parquet")) == names
     for name in names:
-        assert (whole / name).read_bytes() == (shards / name).read_bytes()
+        assert (complete / name).read_bytes() == (shards / name).read_bytes()
 
 
 def test_tasks_finished_when_another_one_fails_are_kept(tmp_path):

@@ -303,6 +303,6 @@ def test_a_failed_svd_falls_back_to_another_driver(monkeypatch):
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr(np.linalg, "svd", give_up)
-    again = System.exact(problem, sb.GES(0.4))
-    assert again.rank == expected[0]
-    np.testing.assert_allclose(again.fixed_point, expected[1])
+    recomputed = System.exact(problem, sb.GES(0.4))
+    assert recomputed.rank == expected[0]
+    np.testing.assert_allclose(recomputed.fixed_point, expected[1])

@@ -132,7 +132,7 @@ def test_diverging_curves_are_infinite():
 
 
 def chain_of(links, rewards, *, start=None, gamma=0.5, features=None):
-    """A problem with one action, tabular unless told otherwise."""
+    """A problem with one action, tabular by default."""
     P = np.array(links, dtype=float)[:, None, :]
     only = np.ones((len(P), 1))
     mdp = sb.FiniteMDP(P, np.array(rewards, dtype=float)[:, None], gamma=gamma, start=start)
@@ -140,12 +140,12 @@ def chain_of(links, rewards, *, start=None, gamma=0.5, features=None):
 
 
 def test_transient_states_do_not_count():
-    whole = chain_of([[0, 1, 0], [0, 0, 1], [0, 0.5, 0.5]], [1, 0, 1], start=[1, 0, 0])
+    with_transient = chain_of([[0, 1, 0], [0, 0, 1], [0, 0.5, 0.5]], [1, 0, 1], start=[1, 0, 0])
     rest = chain_of([[0, 1], [0.5, 0.5]], [0, 1])
     for rule in (sb.TD(0.0), sb.TD(0.5), sb.GTD2(0.0)):
         one, two = (
             mean_square(p, rule, alpha=0.1, beta=0.1 if "GTD" in str(rule) else None)
-            for p in (whole, rest)
+            for p in (with_transient, rest)
         )
         np.testing.assert_allclose(one.radius, two.radius, rtol=1e-6)
         np.testing.assert_allclose(one.floor, two.floor, rtol=1e-4, atol=1e-12)

@@ -83,14 +83,16 @@ def test_verdicts_on_singular_systems_apply_to_the_range():
         problem.behaviour,
     )
     for name in ("GES", "GQ", "ExpectedSarsa"):
-        plain, twice = (
+        plain, duplicated = (
             MeanStability(System.exact(p, rule_named(name, 0.2))) for p in (problem, doubled)
         )
         assert not plain.note
-        assert "verdicts apply to the range" in twice.note
-        assert twice.rank == plain.rank
-        np.testing.assert_allclose(twice.max_step_size(2.0), plain.max_step_size(2.0), rtol=1e-8)
-        np.testing.assert_allclose(twice.radius(0.1, 0.2), plain.radius(0.1, 0.2), rtol=1e-10)
+        assert "verdicts apply to the range" in duplicated.note
+        assert duplicated.rank == plain.rank
+        np.testing.assert_allclose(
+            duplicated.max_step_size(2.0), plain.max_step_size(2.0), rtol=1e-8
+        )
+        np.testing.assert_allclose(duplicated.radius(0.1, 0.2), plain.radius(0.1, 0.2), rtol=1e-10)
         one, two = (
             mean_square(p, rule_named(name, 0.0), alpha=0.02, beta=0.03) for p in (problem, doubled)
         )

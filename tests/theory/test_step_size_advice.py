@@ -45,8 +45,8 @@ def test_advice_by_the_other_methods():
     problem = problems.random_mdp(0.9, rng=1)
     system = System.exact(problem, sb.GES(0.0))
     assert step_sizes(system, method="mean").radius == MeanStability(system).best().radius
-    found = theorem2(system)
-    assert step_sizes(system, method="theorem2").alpha == found.alpha
+    constants = theorem2(system)
+    assert step_sizes(system, method="theorem2").alpha == constants.alpha
     estimated = System.estimate(
         problem, sb.GES(0.0), steps=200_000, rng=0, batches=200, keep_batches=True
     )
@@ -76,13 +76,13 @@ def test_without_rewards_weights_start_at_one():
 
 @pytest.mark.slow
 def test_advice_for_user_streams():
-    """From the batches of the stream itself; near what the problem would advise."""
+    """From the batches of the stream itself; close to the advice for the problem."""
     problem, rule = problems.random_mdp(0.9, rng=1), sb.GES(0.0)
     t, seen = sb.rules.terms(rule, problem), sb.sample(problem, 50_000, rng=0)
-    here = seen.states * problem.mdp.n_actions + seen.actions
-    there = seen.next_states * problem.mdp.n_actions + seen.next_actions
+    pairs = seen.states * problem.mdp.n_actions + seen.actions
+    next_pairs = seen.next_states * problem.mdp.n_actions + seen.next_actions
     stream = sb.Stream.of(
-        phi=t.phi[here], bootstrap=t.bootstrap[there], rewards=seen.rewards,
+        phi=t.phi[pairs], bootstrap=t.bootstrap[next_pairs], rewards=seen.rewards,
         discounts=seen.discounts, decay=0.0,
     )  # fmt: skip
     run = learn(rule, stream)

@@ -31,21 +31,21 @@ def saddle_problems(draw):
 @settings(max_examples=60, deadline=None)
 def test_theorem_2_never_fails(case):
     system, rng = case
-    found = theorem2(system)
-    assert found.contraction_tight <= found.contraction * (1 + 1e-12)
+    constants = theorem2(system)
+    assert constants.contraction_tight <= constants.contraction * (1 + 1e-12)
     theta = system.fixed_point + rng.normal(size=system.p)
-    omega = system.best_dual(theta) + rng.normal(size=system.p) * found.nu
-    distance = found.distance(theta, omega)
+    omega = system.best_dual(theta) + rng.normal(size=system.p) * constants.nu
+    distance = constants.distance(theta, omega)
     for _ in range(50):
         g = system.residual(theta)
         theta, omega = (
-            theta - found.alpha * system.A.T @ omega,
-            omega + found.beta * (g - system.M @ omega),
+            theta - constants.alpha * system.A.T @ omega,
+            omega + constants.beta * (g - system.M @ omega),
         )
-        after = found.distance(theta, omega)
-        assert after <= found.contraction_tight * distance * (1 + 1e-7)
+        after = constants.distance(theta, omega)
+        assert after <= constants.contraction_tight * distance * (1 + 1e-7)
         distance = after
-        if distance < 1e-9 * found.nu * np.linalg.norm(system.fixed_point):
+        if distance < 1e-9 * constants.nu * np.linalg.norm(system.fixed_point):
             break
 
 
@@ -58,27 +58,33 @@ def test_theorem_2_as_printed_is_false():
     for _ in range(400):
         A, half = rng.normal(size=(2, 2, 2))
         M = half @ half.T + 0.2 * np.eye(2)
-        found = theorem2(system_from_arrays(A, M))
+        constants = theorem2(system_from_arrays(A, M))
         back = np.linalg.solve(M, A)
         T = np.block([
-            [np.eye(2) - found.alpha * A.T @ back, -found.alpha * A.T],
+            [np.eye(2) - constants.alpha * A.T @ back, -constants.alpha * A.T],
             [
-                found.alpha * back @ A.T @ back,
-                np.eye(2) - found.beta * M + found.alpha * back @ A.T,
+                constants.alpha * back @ A.T @ back,
+                np.eye(2) - constants.beta * M + constants.alpha * back @ A.T,
             ],
         ])  # fmt: skip
-        N = np.diag(np.repeat([found.nu, 1.0], 2))
+        N = np.diag(np.repeat([constants.nu, 1.0], 2))
         worst = np.linalg.eigvals(np.linalg.solve(N, T.T @ N @ T)).real.max()
-        broken += worst > found.contraction * (1 + 1e-12)
+        broken += worst > constants.contraction * (1 + 1e-12)
         grown += worst > 1
     assert broken > 10
     assert grown > 10
 
 
 def test_theorem_2_is_tight_in_one_dimension():
-    found = theorem2(system_from_arrays(-1.0, 1.0))
+    constants = theorem2(system_from_arrays(-1.0, 1.0))
     np.testing.assert_allclose(
-        [found.contraction, found.contraction_tight, found.nu, found.beta, found.alpha],
+        [
+            constants.contraction,
+            constants.contraction_tight,
+            constants.nu,
+            constants.beta,
+            constants.alpha,
+        ],
         [11 / 12, 11 / 12, 2.0, 1.0, 1 / 6],
     )
 
@@ -86,23 +92,25 @@ def test_theorem_2_is_tight_in_one_dimension():
 def test_iterations_and_the_corollary():
     """The promised number of iterations suffices for θ and for ω."""
     system = System.exact(problems.random_mdp(0.5, rng=2, features=2), sb.GES(0.0))
-    found = theorem2(system)
-    promised = found.iterations(1e-3)
+    constants = theorem2(system)
+    promised = constants.iterations(1e-3)
     assert promised > 0
-    run = iterate(system, alpha=found.alpha, beta=found.beta, steps=promised, record=promised)
+    run = iterate(
+        system, alpha=constants.alpha, beta=constants.beta, steps=promised, record=promised
+    )
     assert np.linalg.norm(run.theta - system.fixed_point) <= 1e-3
     assert np.linalg.norm(run.omega) <= 1e-3
-    assert found.iterations(1e-6) > promised
-    assert found.iterations(1e9) == 0
+    assert constants.iterations(1e-6) > promised
+    assert constants.iterations(1e9) == 0
 
 
 def test_theorem_2_from_estimates():
     problem, rule = problems.random_mdp(0.5, rng=2, features=2), sb.GES(0.0)
     truth = theorem2(System.exact(problem, rule))
     system = System.estimate(problem, rule, steps=200_000, rng=0, batches=50, keep_batches=True)
-    found = theorem2(system, resamples=200, rng=1)
+    constants = theorem2(system, resamples=200, rng=1)
     for quantity in ("nu", "alpha", "beta", "kappa_a", "kappa_m"):
-        low, high = found.interval(quantity, 0.999)
+        low, high = constants.interval(quantity, 0.999)
         assert low < getattr(truth, quantity) < high
         assert low < high
     with pytest.raises(sb.errors.Undefined, match="no resamples"):
@@ -116,6 +124,8 @@ def test_theorem_2_steps_are_too_large_for_samples():
     unstable = 0
     for seed in range(20):
         problem = problems.random_mdp(0.9, rng=seed)
-        found = theorem2(System.exact(problem, sb.GES(0.0)))
-        unstable += not mean_square(problem, sb.GES(0.0), alpha=found.alpha, beta=found.beta).stable
+        constants = theorem2(System.exact(problem, sb.GES(0.0)))
+        unstable += not mean_square(
+            problem, sb.GES(0.0), alpha=constants.alpha, beta=constants.beta
+        ).stable
     assert unstable == 20

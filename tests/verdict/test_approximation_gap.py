@@ -9,7 +9,7 @@ import saddleback as sb
 from helpers.decision_logs import (
     FOURIER,
     always,
-    decisions,
+    random_decisions,
     table_log,
     target,
 )
@@ -23,7 +23,7 @@ from saddleback.verdict.partition import Cells, sample_states
 
 
 def test_inactive_features_get_the_value_of_other_actions():
-    """Brute force: set Q of what was never taken to the mean of the others, and solve again."""
+    """Brute force: set Q of actions never taken to the mean of the others, and solve again."""
     states, actions = [0, 1, 2, 0, 1, 2, 0, 1], [0, 0, 1, 1, 0, 1, 0, 0]
     rewards = [1.0, 2.0, 3.0, -1.0, 0.5, 2.0, 4.0, 1.0]
     log = table_log(states, actions, rewards, [3, 3, 2])
@@ -61,7 +61,7 @@ def test_inactive_features_get_the_value_of_other_actions():
 
 
 def test_the_unvisited_gap_is_zero_if_all_features_are_active():
-    log = decisions(0, episodes=100)
+    log = random_decisions(0, episodes=100)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
     theta = sums.solve(sb.GES(0.0), 0).theta
     assert unvisited_gap(sums, sb.GES(0.0), sums.setting.targets[0], theta, 0.0) == 0.0
@@ -82,12 +82,12 @@ def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
         log = log.with_options(segment=segment)
     sums = sb.Statistics.of(log, rule, policy, features=features, gamma=gamma)
     cells = Cells.of(sample_states(log)[0], most)
-    found = ResidualProblem(cells, log.n_actions, gamma)
+    residual = ResidualProblem(cells, log.n_actions, gamma)
     (scored,) = score_episodes(
         log, sums, [as_target(policy, log, sums.setting.targets[0])], features=features, rule=rule,
-        ridge=0.0, on_segment=lambda piece, k, pi, deltas: found.add(piece, pi, deltas),
+        ridge=0.0, on_segment=lambda piece, k, pi, deltas: residual.add(piece, pi, deltas),
     )  # fmt: skip
-    return scored.value, found.value()
+    return scored.value, residual.value()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,13 +103,13 @@ def test_the_residual_finds_what_poor_features_miss(seed):
 
 
 def test_the_residual_of_exact_features_is_zero():
-    log = decisions(2, episodes=300)
+    log = random_decisions(2, episodes=300)
     _, gap = residual_of(log, always(0.3, 0.7), OneHot(5), 0.9, sb.GES(0.0))
     assert abs(gap) < 1e-6
 
 
 @pytest.mark.kernel
-def test_the_residual_does_not_depend_on_segments():
+def test_the_residual_does_not_depend_on_segmentation():
     log = sb.Log(mixed(3))
     one, two = (
         residual_of(log, target, FOURIER, 0.9, sb.GRetrace(0.5), most=8, segment=segment)

@@ -9,9 +9,9 @@ import saddleback as sb
 from helpers.decision_logs import (
     CELLS,
     FOURIER,
-    discounted,
-    observed,
-    planted,
+    discounted_returns,
+    logged_baseline,
+    rare_dose_log,
     table_log,
 )
 from helpers.logs import columns
@@ -24,37 +24,40 @@ from saddleback.features import Custom, OneHot
 def test_returns_are_those_that_were_logged(segment, gamma):
     """Whatever the features, which are poor here, and however episodes come in parts."""
     log = sb.Log(columns([1, 7, 12, 3, 1, 30, 2, 6], "terminated"), segment=segment)
-    found, _ = observed(log, FOURIER, gamma, sb.GES(0.3))
+    baseline, _ = logged_baseline(log, FOURIER, gamma, sb.GES(0.3))
     np.testing.assert_allclose(
-        found.interval.value + found.influence, discounted(log, gamma), rtol=1e-9, atol=1e-9
+        baseline.interval.value + baseline.influence,
+        discounted_returns(log, gamma),
+        rtol=1e-9,
+        atol=1e-9,
     )
-    returns = discounted(log, gamma)
-    assert found.interval.value == pytest.approx(returns.mean())
-    assert found.interval.error == pytest.approx(returns.std(ddof=1) / np.sqrt(8))
-    assert found.self_check == pytest.approx(found.estimate - returns.mean())
+    returns = discounted_returns(log, gamma)
+    assert baseline.interval.value == pytest.approx(returns.mean())
+    assert baseline.interval.error == pytest.approx(returns.std(ddof=1) / np.sqrt(8))
+    assert baseline.self_check == pytest.approx(baseline.estimate - returns.mean())
 
 
 @pytest.mark.kernel
 def test_returns_of_truncated_episodes_are_bootstrapped():
     data = columns([3, 4, 2], ["terminated", "truncated", "truncated"])
     log, gamma = sb.Log(data), 0.9
-    found, scored = observed(log, FOURIER, gamma, sb.GES(0.0))
+    baseline, scored = logged_baseline(log, FOURIER, gamma, sb.GES(0.0))
     mu = np.column_stack([data[f"next_mu_{a}"] for a in range(3)])
     after = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
-    whole = discounted(log, gamma)
+    returns = discounted_returns(log, gamma)
     for episode, (row, length) in enumerate([(6, 4), (8, 2)], start=1):
         phi = np.outer(FOURIER(after[row][None])[0], mu[row]).ravel()
-        whole[episode] += gamma**length * phi @ scored.theta
-    np.testing.assert_allclose(found.interval.value + found.influence, whole, rtol=1e-9)
-    cut, _ = observed(log, FOURIER, gamma, sb.GES(0.0), cut=True)
+        returns[episode] += gamma**length * phi @ scored.theta
+    np.testing.assert_allclose(baseline.interval.value + baseline.influence, returns, rtol=1e-9)
+    cut, _ = logged_baseline(log, FOURIER, gamma, sb.GES(0.0), cut=True)
     assert cut.interval.value == scored.value
     np.testing.assert_array_equal(cut.influence, scored.influence)
 
 
 def test_the_self_check_is_exact_for_one_decision():
-    """Least squares with a constant leaves nothing over on the whole."""
-    found, _ = observed(planted(n=500), CELLS, 0.0, sb.GES(0.0))
-    assert found.self_check == pytest.approx(0.0, abs=1e-9)
+    """The residuals of least squares with a constant sum to zero."""
+    baseline, _ = logged_baseline(rare_dose_log(n=500), CELLS, 0.0, sb.GES(0.0))
+    assert baseline.self_check == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_self_check_is_exact_with_lambda_one_and_time_in_the_state():
@@ -64,9 +67,9 @@ def test_the_self_check_is_exact_with_lambda_one_and_time_in_the_state():
     log = table_log(
         time, rng.integers(0, 2, len(time)), rng.normal(size=len(time)), lengths, K=2
     )  # fmt: skip
-    found, _ = observed(log, OneHot(7), 0.9, sb.GES(1.0))
-    assert found.estimate == pytest.approx(discounted(log, 0.9).mean(), rel=1e-9)
-    assert found.self_check == pytest.approx(0.0, abs=1e-9)
+    baseline, _ = logged_baseline(log, OneHot(7), 0.9, sb.GES(1.0))
+    assert baseline.estimate == pytest.approx(discounted_returns(log, 0.9).mean(), rel=1e-9)
+    assert baseline.self_check == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_self_check_detects_features_that_confuse_states():
@@ -76,8 +79,8 @@ def test_the_self_check_detects_features_that_confuse_states():
         np.tile([0, 1, 1, 1], n), np.tile([0, 1], 2 * n), np.tile([1.0, 0, 0, 0], n), [4] * n
     )
     blind = Custom(lambda seen: np.ones((len(seen), 1)), 1)
-    found, _ = observed(log, blind, 0.9, sb.GES(0.0))
-    assert found.interval.value == pytest.approx(1.0)
-    assert abs(found.self_check) > 0.1
-    sharp, _ = observed(log, OneHot(2), 0.9, sb.GES(0.0))
+    baseline, _ = logged_baseline(log, blind, 0.9, sb.GES(0.0))
+    assert baseline.interval.value == pytest.approx(1.0)
+    assert abs(baseline.self_check) > 0.1
+    sharp, _ = logged_baseline(log, OneHot(2), 0.9, sb.GES(0.0))
     assert sharp.self_check == pytest.approx(0.0, abs=1e-9)

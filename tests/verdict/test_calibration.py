@@ -10,7 +10,7 @@ from helpers.decision_logs import (
     CELLS,
     always,
     bandit,
-    planted,
+    rare_dose_log,
 )
 from saddleback.features import Custom
 from saddleback.verdict.calibration import behaviour_deviation, ratio_deviation
@@ -19,7 +19,7 @@ from saddleback.verdict.calibration import behaviour_deviation, ratio_deviation
 def gate(log, pi, code="PROPENSITIES"):
     """Return one gate of an evaluation with a constant and the observation as features."""
     line = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen]), 2)
-    found = sb.evaluate(
+    result = sb.evaluate(
         log,
         always(*pi),
         features=line,
@@ -28,10 +28,10 @@ def gate(log, pi, code="PROPENSITIES"):
         methods=(),
         allow_uncovered=True,
     )
-    return next(each for each in found.verdicts[0].gates if each.code == code)
+    return next(item for item in result.verdicts[0].gates if item.code == code)
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("full_mu", [True, False])
 @pytest.mark.parametrize(
     ("mu", "pi"),
     [
@@ -42,43 +42,43 @@ def gate(log, pi, code="PROPENSITIES"):
     ],
     ids=["even", "three", "rare", "rarer"],
 )
-def test_correct_propensities_pass(mu, pi, whole):
-    levels = [gate(bandit(seed, 600, mu, whole=whole), pi).level for seed in range(20)]
+def test_correct_propensities_pass(mu, pi, full_mu):
+    levels = [gate(bandit(seed, 600, mu, full_mu=full_mu), pi).level for seed in range(20)]
     assert levels.count("usable") >= 19
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_propensities_of_another_policy_are_detected(whole):
+@pytest.mark.parametrize("full_mu", [True, False])
+def test_propensities_of_another_policy_are_detected(full_mu):
     for seed in range(5):
-        log = bandit(seed, 1000, [0.5, 0.3, 0.2], whole=whole)
+        log = bandit(seed, 1000, [0.5, 0.3, 0.2], full_mu=full_mu)
         data = dict(log.data)
         data["behavior_prob"] = np.array([0.2, 0.3, 0.5])[data["action"]]
-        if whole:
+        if full_mu:
             data |= {f"mu_{a}": np.full(1000, p) for a, p in enumerate([0.2, 0.3, 0.5])}
         assert not gate(sb.Log(data), [0.3, 0.3, 0.4]).passed
 
 
 def test_propensities_of_the_wrong_rows_are_detected():
-    """Also where all of μ is logged and right: the propensity of the action is what is used."""
-    for whole in (True, False):
-        log = bandit(0, 1000, [0.7, 0.2, 0.1], whole=whole)
+    """Even if full μ is logged and correct: the estimate uses the propensity of the action."""
+    for full_mu in (True, False):
+        log = bandit(0, 1000, [0.7, 0.2, 0.1], full_mu=full_mu)
         data = log.data | {"behavior_prob": np.roll(log.data["behavior_prob"], 1)}
         assert not gate(sb.Log(data), [0.3, 0.3, 0.4]).passed
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_deterministic_log_fails_support_and_not_calibration(whole):
+@pytest.mark.parametrize("full_mu", [True, False])
+def test_a_deterministic_log_fails_support_and_not_calibration(full_mu):
     n = 500
-    log = bandit(0, n, [0.5, 0.5], whole=False)
+    log = bandit(0, n, [0.5, 0.5], full_mu=False)
     sure = (log.data["obs_0"] > 0).astype(int)
     data = log.data | {"action": sure, "behavior_prob": np.ones(n)}
-    if whole:
+    if full_mu:
         data |= {"mu_0": 1.0 - sure, "mu_1": sure.astype(float)}
     log = sb.Log(data, actions=["0", "1"])
     assert gate(log, [0.4, 0.6]).level == "usable"
-    found = gate(log, [0.4, 0.6], "SUPPORT")
-    assert found.level == "refused"
-    assert found.value == pytest.approx(np.where(sure, 0.4, 0.6).mean())
+    support = gate(log, [0.4, 0.6], "SUPPORT")
+    assert support.level == "refused"
+    assert support.value == pytest.approx(np.where(sure, 0.4, 0.6).mean())
 
 
 def test_calibration_equals_a_calculation_by_hand():
@@ -99,17 +99,17 @@ def test_calibration_equals_a_calculation_by_hand():
 
 
 def test_actions_with_zero_propensity_are_uncovered():
-    log = planted(rare=0.0, n=1000)
-    found = sb.evaluate(
+    log = rare_dose_log(rare=0.0, n=1000)
+    result = sb.evaluate(
         log, always(0.2, 0.8), features=CELLS, gamma=0.0, methods=(), allow_uncovered=True
     )
     sure = (log.data["lactate"] > 6).mean()
-    assert found.verdicts[0].evidence.uncovered == pytest.approx(0.8 * sure)
+    assert result.verdicts[0].evidence.uncovered == pytest.approx(0.8 * sure)
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_actions_never_taken_are_uncovered(whole):
+@pytest.mark.parametrize("full_mu", [True, False])
+def test_actions_never_taken_are_uncovered(full_mu):
     """With all of μ it is known that they might have been, else not."""
-    found = gate(bandit(0, 600, [0.7, 0.3, 0.0], whole=whole), [0.3, 0.2, 0.5], "SUPPORT")
-    assert found.value == pytest.approx(0.5)
-    assert found.level == "refused"
+    support = gate(bandit(0, 600, [0.7, 0.3, 0.0], full_mu=full_mu), [0.3, 0.2, 0.5], "SUPPORT")
+    assert support.value == pytest.approx(0.5)
+    assert support.level == "refused"

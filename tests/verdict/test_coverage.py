@@ -10,8 +10,8 @@ from helpers.decision_logs import (
     CELLS,
     FOURIER,
     always,
-    decisions,
-    planted,
+    random_decisions,
+    rare_dose_log,
     table_log,
     target,
 )
@@ -23,7 +23,7 @@ from saddleback.verdict.policy_summary import ActionCounts
 
 
 def test_effective_rows_of_one_hot_features_are_visits():
-    log = decisions(1, episodes=60)
+    log = random_decisions(1, episodes=60)
     sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
     least, out = inverse_effective_rows(OneHot(5), sums, np.arange(5.0)[:, None], 2)
     visits = np.zeros((5, 2))
@@ -51,19 +51,19 @@ def test_effective_rows_equal_a_pseudoinverse(shared):
 
 
 def test_the_region_with_the_least_data_is_the_planted_one():
-    log = planted()
-    found = sb.evaluate(log, always(0.2, 0.8), features=CELLS, gamma=0.0, methods=())
-    weak = found.diagnoses[0].support
+    log = rare_dose_log()
+    result = sb.evaluate(log, always(0.2, 0.8), features=CELLS, gamma=0.0, methods=())
+    weak = result.diagnoses[0].support
     assert weak.action == "high"
     _, name, sign, edge = weak.where.split()
     assert (name, sign) == ("lactate", ">")
     assert 5.5 <= float(edge) <= 12
-    mine = (log.data["lactate"] > float(edge)) & (log.data["action"] == "high")
-    assert weak.taken == mine.sum()
+    selected = (log.data["lactate"] > float(edge)) & (log.data["action"] == "high")
+    assert weak.taken == selected.sum()
     share = 0.8 * (log.data["lactate"] > float(edge)).mean()
     assert weak.share == pytest.approx(share, rel=0.1)
-    assert f"action 'high' where lactate > {edge}" in found.verdicts[0].weakest
-    assert "COVERAGE" in {each.code for each in found.verdicts[0].failed}
+    assert f"action 'high' where lactate > {edge}" in result.verdicts[0].weakest
+    assert "COVERAGE" in {gate.code for gate in result.verdicts[0].failed}
 
 
 def test_the_region_with_the_least_data_is_one_the_target_visits():
@@ -73,9 +73,9 @@ def test_the_region_with_the_least_data_is_one_the_target_visits():
         high = np.where(seen[:, 0] > 6, 1e-4, 0.5)
         return np.column_stack([1 - high, high])
 
-    found = sb.evaluate(planted(), careful, features=CELLS, gamma=0.0, methods=())
-    assert found.diagnoses[0].support.taken > 100
-    assert found.diagnoses[0].support.coverage > 0.95
+    result = sb.evaluate(rare_dose_log(), careful, features=CELLS, gamma=0.0, methods=())
+    assert result.diagnoses[0].support.taken > 100
+    assert result.diagnoses[0].support.coverage > 0.95
 
 
 def test_coverage_equals_a_calculation_by_hand():
@@ -90,12 +90,13 @@ def test_coverage_equals_a_calculation_by_hand():
     for piece in log.segments():
         rows.add(piece)
     assert rows.taken[0].tolist() == [[11.0, 9.0], [20.0, 0.0]]
-    found = measure_coverage(OneHot(2), sums, (sample, pi), [column], rows.taken, ("a", "b"))
-    assert found.coverage == pytest.approx(0.3)  # 11 and 20 rows are enough, 9 and 0 are not
-    assert found.unvisited == pytest.approx(0.35)
-    assert (found.action, found.where, found.taken) == ("b", "where obs_0 = 1", 0)
+    measured = measure_coverage(OneHot(2), sums, (sample, pi), [column], rows.taken, ("a", "b"))
+    assert measured.coverage == pytest.approx(0.3)  # 11 and 20 rows are enough, 9 and 0 are not
+    assert measured.unvisited == pytest.approx(0.35)
+    assert (measured.action, measured.where, measured.taken) == ("b", "where obs_0 = 1", 0)
     assert (
-        found.description == "action 'b' where obs_0 = 1 (0 rows; 35.0% of the target's decisions)"
+        measured.description
+        == "action 'b' where obs_0 = 1 (0 rows; 35.0% of the target's decisions)"
     )
 
 

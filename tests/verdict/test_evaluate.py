@@ -12,7 +12,7 @@ from helpers.logs import mixed
 from helpers.verdicts import (
     TARGET,
     always,
-    lake,
+    walk_log,
     without_propensities,
 )
 from saddleback.errors import SaddlebackError
@@ -39,15 +39,15 @@ LINE = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen]), 2)
 def test_improvement_over_the_logged_policy(costs, second):
     """A policy that takes the dear action more often is worse, however high its value."""
     log = two_arms()
-    found = sb.evaluate(
+    result = sb.evaluate(
         log, always(1 - second, second), features=LINE, gamma=0.0, lower_is_better=costs
     )
-    (verdict,) = found.verdicts
+    (verdict,) = result.verdicts
     assert verdict.trust == "usable"
     more = verdict.improvement
     assert more.baseline == pytest.approx(np.mean(log.data["reward"]))
-    reach = (more.high - more.low) / 2
-    assert more.difference == pytest.approx(2 * (second - 0.5), abs=2 * reach)
+    difference_interval = (more.high - more.low) / 2
+    assert more.difference == pytest.approx(2 * (second - 0.5), abs=2 * difference_interval)
     assert more.difference == pytest.approx(verdict.value - more.baseline)
     expected = {0.1: "worse", 0.5: "undecided", 0.9: "better"}[second]
     if costs and expected != "undecided":
@@ -68,12 +68,12 @@ def test_one_episode_is_too_few():
     with pytest.raises(
         sb.errors.InvalidParameter, match=r"at least two episodes, the log has 1.*Log more episodes"
     ):
-        sb.evaluate(lake(episodes=1), TARGET, features=OneHot(5), gamma=0.95)
+        sb.evaluate(walk_log(episodes=1), TARGET, features=OneHot(5), gamma=0.95)
 
 
 def test_too_few_draws_are_refused():
     with pytest.raises(sb.errors.InvalidParameter, match=r"5 draws are too few.*at least 20"):
-        sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95, draws=5)
+        sb.evaluate(walk_log(), TARGET, features=OneHot(5), gamma=0.95, draws=5)
 
 
 @pytest.mark.parametrize("method", ["is", "pdis", "wis", "pdwis", "dr", "wdr"])
@@ -104,19 +104,19 @@ def test_action_value_methods_reject_a_rule_of_state_values(method):
         "GRetrace",
     ):
         sb.evaluate(
-            lake(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3), methods=[method]
+            walk_log(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3), methods=[method]
         )
 
 
 def test_unknown_methods_are_rejected_with_a_suggestion():
     with pytest.raises(sb.errors.SaddlebackError, match=r"'wdrr'.*wdr"):
-        sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95, methods=["wdrr"])
+        sb.evaluate(walk_log(), TARGET, features=OneHot(5), gamma=0.95, methods=["wdrr"])
 
 
 def test_the_name_of_the_logged_policy_is_reserved():
     """Its sums would be those of the other."""
     with pytest.raises(sb.errors.InvalidParameter, match="is a reserved target name"):
-        sb.evaluate(lake(), {"logged policy": TARGET}, features=OneHot(5), gamma=0.95)
+        sb.evaluate(walk_log(), {"logged policy": TARGET}, features=OneHot(5), gamma=0.95)
 
 
 def two_states(n, logged, seed=0):
@@ -137,8 +137,8 @@ def two_states(n, logged, seed=0):
 @pytest.mark.parametrize(("logged", "level"), [("half", "refused"), ("right", "usable")])
 def test_propensity_errors_that_cancel_are_detected(logged, level):
     log = sb.Log(two_states(4000, logged))
-    found = sb.evaluate(log, "uniform", features=OneHot(2), gamma=0.0)
-    (gate,) = [each for each in found.verdicts[0].gates if each.code == "PROPENSITIES"]
+    result = sb.evaluate(log, "uniform", features=OneHot(2), gamma=0.0)
+    (gate,) = [item for item in result.verdicts[0].gates if item.code == "PROPENSITIES"]
     assert gate.level == level
 
 
@@ -159,8 +159,8 @@ def test_the_baseline_of_a_truncated_log_has_nominal_coverage():
     hits = 0
     for seed in range(60):
         log = sb.collect(base, episodes=100, limit=15, rng=seed)
-        found = sb.evaluate(log, mu, features=OneHot(6), gamma=0.95, methods=())
-        hits += found.logged.interval.low <= truth <= found.logged.interval.high
+        result = sb.evaluate(log, mu, features=OneHot(6), gamma=0.95, methods=())
+        hits += result.logged.interval.low <= truth <= result.logged.interval.high
     assert hits >= 52
 
 
@@ -174,10 +174,10 @@ def test_exact_estimates_are_not_refused_for_lack_of_variance():
 def test_a_path_skips_rules_that_the_log_cannot_support():
     data = two_states(500, "right")
     del data["behavior_prob"]
-    found = sb.evaluate(
+    result = sb.evaluate(
         sb.Log(data), "uniform", features=OneHot(2), gamma=0.0, rule=sb.GES(0.0), path=True
     )
-    assert [lam for lam, _ in found.paths["uniform"]["lambda"]] == [0.0]
+    assert [lam for lam, _ in result.paths["uniform"]["lambda"]] == [0.0]
 
 
 def test_few_episodes_in_one_block_are_refused_without_a_crash():
@@ -192,11 +192,11 @@ def test_few_episodes_in_one_block_are_refused_without_a_crash():
 
 def test_a_ranking_follows_the_direction_of_the_evaluation():
     log = sb.Log(two_states(4000, "right"))
-    found = sb.evaluate(
+    result = sb.evaluate(
         log, {"zero": "always:0", "one": "always:1"}, features=OneHot(2), gamma=0.0,
         lower_is_better=True,
     )  # fmt: skip
-    assert sb.rank(found).lower_is_better
+    assert sb.rank(result).lower_is_better
 
 
 def test_columns_that_are_not_a_policy_are_ignored():
@@ -210,7 +210,7 @@ def test_a_cached_log_equals_the_log():
     kept = log.cached()
     assert kept.cached() is kept
     assert kept.summary(0.9).text == log.summary(0.9).text
-    one, two = (list(each.segments()) for each in (log, kept))
+    one, two = (list(source.segments()) for source in (log, kept))
     assert [len(piece) for piece in one] == [len(piece) for piece in two]
     np.testing.assert_array_equal(log.start_states(), kept.start_states())
 

@@ -1,4 +1,4 @@
-"""Evidence: its numbers, and invariance to pieces, threads and other targets."""
+"""Evidence: its numbers, and invariance to segmentation, threads and other targets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import saddleback as sb
 from helpers.decision_logs import (
     FOURIER,
     always,
-    decisions,
-    observed,
+    logged_baseline,
+    random_decisions,
     target,
 )
 from helpers.logs import columns, mixed
@@ -20,14 +20,14 @@ from saddleback.features import Custom, Identity, OneHot
 
 
 def test_evidence_equals_its_parts():
-    """Of truncated episodes and features that cannot tell states apart."""
+    """With truncated episodes, and features that do not distinguish states."""
     lengths = [3, 4, 5, 2] * 10
     log = sb.Log(columns(lengths, ["terminated", "truncated"] * 20))
     rule = sb.GES(0.0)
     blind = Custom(lambda seen: np.ones((len(seen), 1)), 1)
-    found = sb.evaluate(log, target, features=blind, gamma=0.9, rule=rule)
-    seen = found.verdicts[0].evidence
-    own, plain = observed(log, blind, 0.9, rule, cut=True)
+    result = sb.evaluate(log, target, features=blind, gamma=0.9, rule=rule)
+    seen = result.verdicts[0].evidence
+    own, plain = logged_baseline(log, blind, 0.9, rule, cut=True)
     assert abs(own.self_check) > 1e-3
     assert seen.self_check == pytest.approx(own.self_check)
     assert seen.self_check_error == pytest.approx(own.self_check_error)
@@ -35,9 +35,9 @@ def test_evidence_equals_its_parts():
     assert seen.truncated_weight == pytest.approx((10 * 0.9**4 + 10 * 0.9**2) / 40)
     assert (seen.episodes, seen.steps) == (40, sum(lengths))
     assert (seen.value, seen.error) == (
-        found.verdicts[0].value, found.diagnoses[0].interval.error,
+        result.verdicts[0].value, result.diagnoses[0].interval.error,
     )  # fmt: skip
-    assert seen.gap == found.diagnoses[0].gap.value
+    assert seen.gap == result.diagnoses[0].gap.value
 
 
 NUMBERS = (
@@ -48,11 +48,11 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("options", [{"segment": 3}, {"segment": 1}], ids=str)
-def test_evidence_does_not_depend_on_segments(options):
+def test_evidence_does_not_depend_on_segmentation(options):
     log = sb.Log(mixed(5))
     one, two = (
-        sb.evaluate(each, target, features=FOURIER, gamma=0.9).verdicts[0]
-        for each in (log, log.with_options(**options))
+        sb.evaluate(version, target, features=FOURIER, gamma=0.9).verdicts[0]
+        for version in (log, log.with_options(**options))
     )
     for name in NUMBERS:
         assert getattr(two.evidence, name) == pytest.approx(
@@ -71,7 +71,7 @@ def test_evidence_does_not_depend_on_threads():
 
 
 def test_evidence_does_not_depend_on_other_methods_or_targets():
-    """The path, another method or another target beside it change nothing of a verdict."""
+    """The λ path, another method or another target do not change a verdict."""
     log = sb.Log(mixed(5))
     options = {"features": FOURIER, "gamma": 0.9, "rule": sb.GES(0.3)}
     plain = sb.evaluate(log, {"mine": target}, **options).verdicts[0]
@@ -90,11 +90,11 @@ def test_evidence_does_not_depend_on_other_methods_or_targets():
 def test_constant_rewards_are_not_refused():
     """Always 1, without end: rounding is no reason to call 1/(1 − γ) impossible."""
     for gamma in (0.9, 0.95, 0.99, 0.7):
-        log = decisions(0, episodes=100, ends="truncated")
+        log = random_decisions(0, episodes=100, ends="truncated")
         log = sb.Log(log.data | {"reward": np.ones(log.rows)}, actions=["0", "1"])
         (verdict,) = sb.evaluate(log, always(0.4, 0.6), features=OneHot(5), gamma=gamma).verdicts
         assert verdict.value == pytest.approx(1 / (1 - gamma))
-        failed = {each.code for each in verdict.failed}
+        failed = {gate.code for gate in verdict.failed}
         assert not failed & {"RANGE", "GAP", "SELF-CHECK", "PRECISION"}
 
 
@@ -120,4 +120,4 @@ def test_a_value_outside_the_attainable_range_is_refused():
     ).verdicts
     assert verdict.value == pytest.approx(5.0)
     assert verdict.evidence.outside == pytest.approx(4.0, rel=0.02)
-    assert "RANGE" in {each.code for each in verdict.failed if each.level == "refused"}
+    assert "RANGE" in {gate.code for gate in verdict.failed if gate.level == "refused"}

@@ -18,8 +18,8 @@ TABLES = arrays(
 )  # fmt: skip
 
 
-def walked(cells, point):
-    """Follow the cuts by hand: which cell, and the box of it."""
+def locate_cell(cells, point):
+    """Follow the splits one by one; return the cell and its box."""
     node, low, high = 0, np.full(len(point), -np.inf), np.full(len(point), np.inf)
     while cells.below[node] >= 0:
         k, cut = cells.column[node], cells.cut[node]
@@ -35,13 +35,13 @@ def walked(cells, point):
 def test_every_observation_falls_into_exactly_one_cell(sample, most):
     cells = Cells.of(sample, most)
     assert 1 <= cells.size <= most
-    found = cells.find(sample)
+    assigned = cells.find(sample)
     boxes = {}
-    for row, cell in zip(sample, found, strict=True):
-        mine, low, high = walked(cells, row)
-        assert mine == cell
+    for row, cell in zip(sample, assigned, strict=True):
+        expected, low, high = locate_cell(cells, row)
+        assert expected == cell
         boxes[cell] = (low, high)
-    for row, cell in zip(sample, found, strict=True):
+    for row, cell in zip(sample, assigned, strict=True):
         inside = [c for c, (low, high) in boxes.items() if ((low < row) & (row <= high)).all()]
         assert inside == [cell]
 
@@ -50,15 +50,15 @@ def test_every_observation_falls_into_exactly_one_cell(sample, most):
 @settings(deadline=None)
 def test_every_cell_contains_part_of_the_sample(sample, most):
     cells = Cells.of(sample, most)
-    held = np.bincount(cells.find(sample), minlength=cells.size)
-    assert held.min() > 0
+    counts = np.bincount(cells.find(sample), minlength=cells.size)
+    assert counts.min() > 0
     assert cells.size == min(most, len(np.unique(sample, axis=0)))
 
 
 def test_cells_are_about_equally_full():
     sample = np.random.default_rng(0).normal(size=(4096, 3)) * [1.0, 100.0, 1e-3]
-    held = np.bincount(Cells.of(sample, 64).find(sample))
-    assert held.tolist() == [64] * 64
+    counts = np.bincount(Cells.of(sample, 64).find(sample))
+    assert counts.tolist() == [64] * 64
 
 
 @pytest.mark.parametrize("constant", [0.1, 1.0, 98.6, -1e9 / 3])
@@ -76,27 +76,27 @@ def test_cells_are_features():
     which, size = cells.encode(sample)
     assert size is None
     assert which[:, 0].tolist() == np.repeat(np.arange(8), 4).tolist()
-    beyond = cells.find(np.array([[-1e9], [1e9]]))
-    assert beyond.tolist() == [0, 7]
+    outside = cells.find(np.array([[-1e9], [1e9]]))
+    assert outside.tolist() == [0, 7]
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 24))
 @settings(deadline=None)
-def test_a_strided_sample_does_not_depend_on_segments(lengths, most):
+def test_a_strided_sample_does_not_depend_on_segmentation(lengths, most):
     rows = np.arange(sum(lengths), dtype=float)[:, None]
-    parts, whole = StridedSample(max_size=2 * most), StridedSample(max_size=2 * most)
+    parts, at_once = StridedSample(max_size=2 * most), StridedSample(max_size=2 * most)
     for part in np.split(rows, np.cumsum(lengths)[:-1]) if lengths else []:
         parts.add(part, -part)
-    whole.add(rows, -rows)
+    at_once.add(rows, -rows)
     if lengths:
-        np.testing.assert_array_equal(parts.rows[0], whole.rows[0])
-    kept = whole.rows[0][:, 0]
-    np.testing.assert_array_equal(whole.rows[1][:, 0], -kept)
+        np.testing.assert_array_equal(parts.rows[0], at_once.rows[0])
+    kept = at_once.rows[0][:, 0]
+    np.testing.assert_array_equal(at_once.rows[1][:, 0], -kept)
     assert min(len(rows), most) <= len(kept) <= 2 * most
     assert len(set(np.diff(kept))) <= 1
 
 
-def test_states_are_sampled_evenly_whatever_the_pieces():
+def test_states_are_sampled_evenly_for_any_segmentation():
     log = sb.Log(columns([9000, 3, 20_000], "terminated", actions=2))
     one, two = sample_states(log)[0], sample_states(log.with_options(segment=777))[0]
     np.testing.assert_array_equal(one, two)
@@ -129,14 +129,14 @@ def test_regions_are_named(sample, part, above, description):
 @settings(deadline=None)
 def test_descriptions_hold_for_the_values_of_a_part(sample):
     column = Column.of("x", sample)
-    found = column.find(sample)
-    assert found.min() >= 0
-    assert found.max() <= len(column.edges)
-    for part in np.unique(found):
-        mine = sample[found == part]
+    parts = column.find(sample)
+    assert parts.min() >= 0
+    assert parts.max() <= len(column.edges)
+    for part in np.unique(parts):
+        members = sample[parts == part]
         if column.values is not None:
-            assert (mine == column.values[part]).all()
+            assert (members == column.values[part]).all()
             continue
         low = column.edges[part - 1] if part else -np.inf
         high = column.edges[part] if part < len(column.edges) else np.inf
-        assert ((low < mine) & (mine <= high)).all()
+        assert ((low < members) & (members <= high)).all()

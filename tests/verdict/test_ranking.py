@@ -1,4 +1,4 @@
-"""Many candidates at once; verdicts from statistics alone; and the commands that tell them."""
+"""Rankings of many candidates, verdicts from statistics, and the commands that print them."""
 
 from __future__ import annotations
 
@@ -37,35 +37,38 @@ def small(episodes, seed=0, limit=None):
     def value(policy):
         return float(mdp.start @ (policy * mdp.q(policy)).sum(axis=1))
 
-    truth = {name: value(each) - value(mu) for name, each in candidates.items()}
+    truth = {name: value(policy) - value(mu) for name, policy in candidates.items()}
     return log, candidates, truth
 
 
-def evaluated(log, candidates, **options):
+def evaluate_candidates(log, candidates, **options):
     size = int(log.summary().high[0]) + 1
     return sb.evaluate(log, candidates, features=OneHot(size), gamma=GAMMA, **options)
 
 
 def test_the_best_candidate_ranks_first_and_others_do_not_beat():
     log, candidates, truth = small(3000)
-    found = rank(evaluated(log, candidates))
-    assert [each.name for each in found.candidates if each.beats] == ["better", "a little"]
-    assert found.best.name == "better"
-    assert found.status == 0
-    bounds = [each.bound for each in found.candidates]
+    ranking = rank(evaluate_candidates(log, candidates))
+    assert [candidate.name for candidate in ranking.candidates if candidate.beats] == [
+        "better",
+        "a little",
+    ]
+    assert ranking.best.name == "better"
+    assert ranking.status == 0
+    bounds = [candidate.bound for candidate in ranking.candidates]
     assert bounds == sorted(bounds, reverse=True)
-    for each in found.candidates:
-        assert each.bound < truth[each.name] < each.bound + 1.0
+    for candidate in ranking.candidates:
+        assert candidate.bound < truth[candidate.name] < candidate.bound + 1.0
 
 
 def test_costs_reverse_the_order():
     log, candidates, truth = small(3000)
-    found = rank(evaluated(log, candidates, lower_is_better=True))
-    assert found.best.name == "worse"
-    for each in found.candidates:
-        assert each.bound < -truth[each.name]
-    assert "upper" in found.as_dict()
-    assert found.as_dict()["upper"] < found.baseline
+    ranking = rank(evaluate_candidates(log, candidates, lower_is_better=True))
+    assert ranking.best.name == "worse"
+    for candidate in ranking.candidates:
+        assert candidate.bound < -truth[candidate.name]
+    assert "upper" in ranking.as_dict()
+    assert ranking.as_dict()["upper"] < ranking.baseline
 
 
 @pytest.mark.statistical
@@ -74,17 +77,20 @@ def test_bounds_hold_for_all_candidates_at_once():
     wrong = 0
     for seed in range(60):
         log, candidates, truth = small(250, seed)
-        found = rank(evaluated(log, candidates, methods=()))
-        wrong += any(each.bound > truth[each.name] for each in found.candidates)
+        ranking = rank(evaluate_candidates(log, candidates, methods=()))
+        wrong += any(candidate.bound > truth[candidate.name] for candidate in ranking.candidates)
     assert wrong <= 7  # 3 are expected, 8 or more have a chance of 1 in 100
 
 
 def test_more_candidates_make_bounds_wider():
     log, candidates, _ = small(500)
-    alone = rank(evaluated(log, {"better": candidates["better"]})).candidates[0]
-    among = {each.name: each for each in rank(evaluated(log, candidates)).candidates}["better"]
-    assert among.difference == pytest.approx(alone.difference)
-    assert among.bound < alone.bound
+    single = rank(evaluate_candidates(log, {"better": candidates["better"]})).candidates[0]
+    among = {
+        candidate.name: candidate
+        for candidate in rank(evaluate_candidates(log, candidates)).candidates
+    }["better"]
+    assert among.difference == pytest.approx(single.difference)
+    assert among.bound < single.bound
 
 
 @pytest.mark.parametrize(
@@ -97,42 +103,42 @@ def test_more_candidates_make_bounds_wider():
 def test_the_exit_status_reflects_the_outcome(trusts, bounds, status):
     from saddleback.verdict.ranking import Candidate, Ranking
 
-    each = [
+    candidates = [
         Candidate(str(k), trust, "because", 1.0, 0.5, bound)
         for k, (trust, bound) in enumerate(zip(trusts, bounds, strict=True))
     ]
-    found = Ranking(0.5, "logged policy", 0.05, False, tuple(each))
-    assert found.status == status
-    assert max(map(len, found.text.splitlines())) <= 80
-    refused = [line for line in found.text.splitlines() if line.endswith("refused")]
+    ranking = Ranking(0.5, "logged policy", 0.05, False, tuple(candidates))
+    assert ranking.status == status
+    assert max(map(len, ranking.text.splitlines())) <= 80
+    refused = [line for line in ranking.text.splitlines() if line.endswith("refused")]
     assert all("+1" not in line for line in refused)  # no number that nobody should use
 
 
 def test_a_number_can_replace_the_baseline():
     log, candidates, _ = small(3000)
-    found = rank(evaluated(log, candidates), baseline=-100.0)
-    assert all(each.beats for each in found.candidates)
-    assert (found.baseline, found.of) == (-100.0, "as given")
+    ranking = rank(evaluate_candidates(log, candidates), baseline=-100.0)
+    assert all(candidate.beats for candidate in ranking.candidates)
+    assert (ranking.baseline, ranking.of) == (-100.0, "as given")
 
 
 def test_rankings_without_verdicts_or_with_bad_alpha_are_rejected():
     log, candidates, _ = small(200)
-    found = evaluated(log, candidates)
+    result = evaluate_candidates(log, candidates)
     with pytest.raises(sb.errors.InvalidParameter, match=r"alpha must be in \(0, 1\), got 0"):
-        rank(found, alpha=0.0)
+        rank(result, alpha=0.0)
     sums = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=1
     )
-    alone = evaluate_statistics(sums)
-    assert alone.findings[-1].code == "W173"
+    without_baseline = evaluate_statistics(sums)
+    assert without_baseline.findings[-1].code == "W173"
     with pytest.raises(sb.errors.InvalidParameter, match="the evaluation has no verdicts"):
-        rank(alone)
+        rank(without_baseline)
 
 
 # Verdicts from statistics alone.
 
 
-def summed(log, candidates, blocks=20):
+def statistics_of(log, candidates, blocks=20):
     return sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates | {NAME: BehaviourTarget.of(log)}, features=OneHot(6),
         gamma=GAMMA, blocks=blocks,
@@ -141,55 +147,58 @@ def summed(log, candidates, blocks=20):
 
 def test_statistics_and_log_give_similar_rankings():
     log, candidates, _ = small(3000)
-    whole, part = evaluated(log, candidates), evaluate_statistics(summed(log, candidates))
-    assert [each.target for each in part.verdicts] == list(candidates)
-    assert part.logged.interval.value == pytest.approx(whole.logged.interval.value)
-    assert part.logged.self_check == pytest.approx(whole.logged.self_check)
-    assert part.logged.spread == pytest.approx(whole.logged.spread)
-    for one, two in zip(whole.verdicts, part.verdicts, strict=True):
+    from_log, from_statistics = (
+        evaluate_candidates(log, candidates),
+        evaluate_statistics(statistics_of(log, candidates)),
+    )
+    assert [item.target for item in from_statistics.verdicts] == list(candidates)
+    assert from_statistics.logged.interval.value == pytest.approx(from_log.logged.interval.value)
+    assert from_statistics.logged.self_check == pytest.approx(from_log.logged.self_check)
+    assert from_statistics.logged.spread == pytest.approx(from_log.logged.spread)
+    for one, two in zip(from_log.verdicts, from_statistics.verdicts, strict=True):
         assert one.trust == two.trust == "usable"
         assert two.value == pytest.approx(one.value)
         assert two.evidence.error == pytest.approx(one.evidence.error, rel=0.6)
         assert two.improvement.difference == pytest.approx(one.improvement.difference)
         assert two.evidence.coverage == pytest.approx(one.evidence.coverage, abs=0.02)
         assert two.evidence.truncated_weight == one.evidence.truncated_weight
-    unchecked = {each.code for each in two.gates if each.level == "not checked"}
+    unchecked = {item.code for item in two.gates if item.level == "not checked"}
     assert unchecked == {"AGREEMENT", "CEILING"}
-    sentences = {each.code: each.sentence for each in two.gates}
+    sentences = {item.code: item.sentence for item in two.gates}
     assert "evaluate the log itself" in sentences["AGREEMENT"]
 
 
 def test_the_estimate_is_the_baseline_of_truncated_logs():
     log, candidates, _ = small(2000, limit=4)
-    part = evaluate_statistics(summed(log, candidates))
-    assert part.logged.interval.value == part.logged.estimate
-    assert part.logged.self_check is None
-    assert part.verdicts[0].evidence.truncated_weight > 0.05
-    whole = evaluated(log, candidates)
-    assert part.logged.estimate == pytest.approx(whole.logged.estimate)
+    from_statistics = evaluate_statistics(statistics_of(log, candidates))
+    assert from_statistics.logged.interval.value == from_statistics.logged.estimate
+    assert from_statistics.logged.self_check is None
+    assert from_statistics.verdicts[0].evidence.truncated_weight > 0.05
+    from_log = evaluate_candidates(log, candidates)
+    assert from_statistics.logged.estimate == pytest.approx(from_log.logged.estimate)
     bare = sb.Statistics.of(
         log, sb.GRetrace(0.5), candidates, features=OneHot(6), gamma=GAMMA, blocks=20
     )
-    alone = evaluate_statistics(bare)
-    assert alone.logged is None
-    assert "no baseline is available" in alone.text
+    without_baseline = evaluate_statistics(bare)
+    assert without_baseline.logged is None
+    assert "no baseline is available" in without_baseline.text
     with pytest.raises(sb.errors.InvalidParameter, match="rank: no baseline"):
-        rank(alone)
+        rank(without_baseline)
 
 
 # Commands.
 
 
 def run(*words, status=0):
-    found = CliRunner().invoke(group, [str(word) for word in words])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    assert found.exit_code == status, found.output + found.stderr
-    return found.stdout
+    result = CliRunner().invoke(group, [str(argument) for argument in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == status, result.output + result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clinic")
     log = sb.Log(clinic(600, rng=1), observations=SIGNS, actions=DOSES)
     log.write(folder / "visits.parquet", gamma=0.97)
@@ -203,44 +212,48 @@ def place(tmp_path_factory):
 OPTIONS = ["--obs", "hr,bp,lactate", "--features", "polynomial:2"]
 
 
-def targets(place, *names):
-    return [word for name in names for word in ("--target", f"{name}={place / 'pol.py'}:{name}")]
+def targets(folder, *names):
+    return [
+        argument
+        for name in names
+        for argument in ("--target", f"{name}={folder / 'pol.py'}:{name}")
+    ]
 
 
-def test_rank_on_a_log_and_on_its_statistics(place):
-    words = [*targets(place, "earlier", "later", "usual"), *OPTIONS]
-    said = run("rank", place / "visits.parquet", *words)
-    assert said.startswith("Better: earlier is at least ")
-    assert max(map(len, said.splitlines())) <= 80
-    run("stats", place / "visits.parquet", *words, "--out", place / "v.stats")
-    plain = json.loads(run("rank", place / "v.stats", "--json"))
+def test_rank_on_a_log_and_on_its_statistics(folder):
+    words = [*targets(folder, "earlier", "later", "usual"), *OPTIONS]
+    output = run("rank", folder / "visits.parquet", *words)
+    assert output.startswith("Better: earlier is at least ")
+    assert max(map(len, output.splitlines())) <= 80
+    run("stats", folder / "visits.parquet", *words, "--out", folder / "v.stats")
+    plain = json.loads(run("rank", folder / "v.stats", "--json"))
     assert plain["best"] == "earlier"
     assert plain["lower"] > plain["baseline"]
     assert set(plain["usable"]) | set(plain["doubtful"]) == {"earlier", "later", "usual"}
-    costs = json.loads(run("rank", place / "v.stats", "--json", "--lower-is-better"))
+    costs = json.loads(run("rank", folder / "v.stats", "--json", "--lower-is-better"))
     assert costs["best"] == "later"
-    run("rank", place / "v.stats", "--baseline", 100, status=5)
+    run("rank", folder / "v.stats", "--baseline", 100, status=5)
     for bad, message in (
         (["--baseline", "best"], "write logged, or a number"),
         (["--gamma", 0], "applies to logs only"),
         (["--lower", 2], "write an error rate between 0 and 1"),
     ):  # fmt: skip
-        found = CliRunner().invoke(group, ["rank", str(place / "v.stats"), *map(str, bad)])
-        assert found.exit_code == 2
-        assert message in " ".join(found.stderr.split())
+        result = CliRunner().invoke(group, ["rank", str(folder / "v.stats"), *map(str, bad)])
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.split())
 
 
-def test_a_saved_result_prints_the_same_text(place):
-    words = [*targets(place, "earlier"), *OPTIONS, "--save", place / "r.json"]
-    said = run("evaluate", place / "visits.parquet", *words)
-    again = run("explain", place / "r.json")
-    assert again.startswith(said.rstrip("\n"))
-    assert "\nChecks\n  ok    EPISODES " in again
+def test_a_saved_result_prints_the_same_text(folder):
+    words = [*targets(folder, "earlier"), *OPTIONS, "--save", folder / "r.json"]
+    printed = run("evaluate", folder / "visits.parquet", *words)
+    verbose = run("explain", folder / "r.json")
+    assert verbose.startswith(printed.rstrip("\n"))
+    assert "\nChecks\n  ok    EPISODES " in verbose
     for code in ("EPISODES", "COVERAGE", "SELF-CHECK", "GAP"):
-        assert code in again
-    assert max(map(len, again.splitlines())) <= 80
-    printed = run("evaluate", place / "visits.parquet", *words, "--json")
-    assert json.loads(printed) == json.loads((place / "r.json").read_text())
+        assert code in verbose
+    assert max(map(len, verbose.splitlines())) <= 80
+    printed = run("evaluate", folder / "visits.parquet", *words, "--json")
+    assert json.loads(printed) == json.loads((folder / "r.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -253,20 +266,20 @@ def test_a_saved_result_prints_the_same_text(place):
 )  # fmt: skip
 def test_files_that_are_not_results_are_rejected(text, message, tmp_path):
     (tmp_path / "x.json").write_text(text)
-    found = CliRunner().invoke(group, ["explain", str(tmp_path / "x.json")])
-    assert found.exit_code == 2
-    assert message in " ".join(found.stderr.split())
+    result = CliRunner().invoke(group, ["explain", str(tmp_path / "x.json")])
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
 
 
 @pytest.mark.slow
 def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = run("quickstart")
+    output = run("quickstart")
     for part in ("1. Is the log valid?", "no warnings. Ready.", "Better: difference +",
                  "; the estimate is reliable.", "3. Interpretation", "The candidate is",
                  "explain"):  # fmt: skip
-        assert part in said
-    assert max(map(len, said.splitlines())) <= 80
+        assert part in output
+    assert max(map(len, output.splitlines())) <= 80
     assert sorted(p.name for p in (tmp_path / "saddleback-quickstart").iterdir()) == [
         "policy.py", "report.html", "result.json", "visits.parquet",
     ]  # fmt: skip
@@ -279,17 +292,17 @@ def test_the_clinic_matches_its_description():
     returns = np.bincount(rows["episode_id"], 0.97 ** rows["step"] * rows["reward"])
     cut = rows["truncated"].sum() / 40_000
     assert cut < 0.01  # so that returns are values, nearly
-    found = sb.evaluate(
+    result = sb.evaluate(
         sb.Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES), earlier,
         features=sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=2), gamma=0.97,
     )  # fmt: skip
-    low, high = found.verdicts[0].interval_with_gap
+    low, high = result.verdicts[0].interval_with_gap
     assert low - 0.02 < returns.mean() < high + 0.02
     now = clinic(40_000, rng=9, policy=usual)
     assert (
         returns.mean() > np.bincount(now["episode_id"], 0.97 ** now["step"] * now["reward"]).mean()
     )
-    assert {each.min() for each in (rows["behavior_prob"],)} <= {0.1, 0.15}
+    assert {column.min() for column in (rows["behavior_prob"],)} <= {0.1, 0.15}
 
 
 @pytest.mark.parametrize("lower_is_better", [False, True])

@@ -14,7 +14,7 @@ built = cache(situation)
 
 
 def gains(world, policy, gamma, episodes, rng):
-    """Discounted returns of whole episodes."""
+    """Discounted returns of complete episodes."""
     rows = follow(world, policy, episodes, rng)
     assert not rows.truncated.any()
     return np.bincount(rows.episode, weights=gamma**rows.step * rows.rewards)
@@ -26,8 +26,8 @@ def gains(world, policy, gamma, episodes, rng):
 def test_truth_is_the_mean_return(build, seed):
     setup = build(np.random.default_rng(seed))
     for policy, value in zip((setup.pi, setup.mu), setup.values, strict=True):
-        found = gains(setup.world, policy, setup.gamma, 4000, np.random.default_rng(seed + 100))
-        assert abs(found.mean() - value) < 4 * found.std() / np.sqrt(4000)
+        returns = gains(setup.world, policy, setup.gamma, 4000, np.random.default_rng(seed + 100))
+        assert abs(returns.mean() - value) < 4 * returns.std() / np.sqrt(4000)
 
 
 def test_values_are_those_of_the_library():
@@ -42,8 +42,8 @@ def test_values_are_those_of_the_library():
         start=setup.world.start,
     )  # fmt: skip
     met = setup.world.visits(setup.pi.table) > 0
-    mine, theirs = setup.world.q(setup.pi.table, setup.gamma), mdp.q(setup.pi.table)
-    np.testing.assert_allclose(mine[met], theirs[met], atol=1e-10)
+    actual, expected = setup.world.q(setup.pi.table, setup.gamma), mdp.q(setup.pi.table)
+    np.testing.assert_allclose(actual[met], expected[met], atol=1e-10)
 
 
 @pytest.mark.statistical
@@ -55,9 +55,9 @@ def test_tables_are_visited_as_often_as_computed(seed):
     seen = np.zeros((S, K))
     np.add.at(seen, (rows.states[:, 0].astype(int), rows.actions), 1)
     expected = setup.episodes * setup.world.visits(setup.mu.table)
-    often = expected > 100
-    assert often.any()
-    np.testing.assert_allclose(seen[often], expected[often], rtol=0.5)
+    frequent = expected > 100
+    assert frequent.any()
+    np.testing.assert_allclose(seen[frequent], expected[frequent], rtol=0.5)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Files that were changed: results, statistics and systems are told from damaged ones."""
+"""Tampered files: damaged results, statistics and systems are recognised."""
 
 import copy
 import io
@@ -27,10 +27,10 @@ OTHERS = (None, "x", -1, 1e308, [], {}, True)
 
 
 def run(*words):
-    return CliRunner().invoke(group, [str(word) for word in words])
+    return CliRunner().invoke(group, [str(argument) for argument in words])
 
 
-def said(done):
+def error_text(done):
     """The complaint, in one line."""
     assert done.exit_code == 2, done.output
     assert isinstance(done.exception, SystemExit), done.exception
@@ -41,10 +41,10 @@ def said(done):
 def places(plain, most=2):
     """Every place in nested data, with what holds it; of a long list the first few."""
     inside = list(plain.items() if isinstance(plain, dict) else enumerate(plain[:most]))
-    for key, each in inside:
+    for key, item in inside:
         yield plain, key
-        if isinstance(each, (dict, list)):
-            yield from places(each, most)
+        if isinstance(item, (dict, list)):
+            yield from places(item, most)
 
 
 def mutations(plain):
@@ -70,13 +70,13 @@ def result():
         actions=synthetic_clinic.DOSES,
     )
     box = sb.features.Polynomial((50, 50, 0), (150, 130, 12), degree=1)
-    found = sb.evaluate(
+    data = sb.evaluate(
         log, {"new": synthetic_clinic.earlier}, features=box, gamma=0.97, path=True, draws=20
     ).as_dict()
-    found |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
-    found["card"] = log.summary(0.97).as_dict()
-    found["verdicts"][0]["spectrum"]["draws"] = 100  # from where on more is told of them
-    return json.loads(json_text(found))
+    data |= {"made": {"command": "saddleback", "versions": {"numpy": "2"}, "seed": 0}}
+    data["card"] = log.summary(0.97).as_dict()
+    data["verdicts"][0]["spectrum"]["draws"] = 100  # the number from which draws are reported
+    return json.loads(json_text(data))
 
 
 def test_the_schema_covers_every_field_of_a_result(result):
@@ -87,20 +87,20 @@ def test_the_schema_covers_every_field_of_a_result(result):
 
 @pytest.mark.slow
 def test_no_change_of_a_result_ends_in_a_crash(result, monkeypatch):
-    """What is not said to be damaged is told again, on the terminal and as a page."""
+    """A result that is not rejected as damaged can be printed and rendered as a page."""
     monkeypatch.setattr("saddleback.report.evaluation_html.page", lambda *_, **shown: str(shown))
     plain = copy.deepcopy(result)
-    refused = told = 0
+    refused = accepted = 0
     for _ in mutations(plain):
         if find_damage(plain) is None:
-            told += 1
+            accepted += 1
             format_result_verbose(plain)
             evaluation_page(plain)
         else:
             refused += 1
     assert plain == result
     assert refused > 1000
-    assert told > 100
+    assert accepted > 100
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_damaged_result_is_named_with_the_place(
     plain = copy.deepcopy(result)
     change(plain)
     (tmp_path / "r.json").write_text(json.dumps(plain))
-    assert complaint in said(run(command, "r.json"))
+    assert complaint in error_text(run(command, "r.json"))
     assert not (tmp_path / "r.html").exists()
 
 
@@ -147,7 +147,7 @@ def test_files_that_are_not_json_are_named(text, tmp_path):
 
 @pytest.fixture(scope="module")
 def content():
-    """Small statistics as words and arrays, with their hash among them."""
+    """Small statistics as metadata and arrays, including their hash."""
     walk = sb.problems.random_walk(0.9, target_right=0.6)
     log = sb.collect(walk, episodes=30, rng=0)
     sums = sb.Statistics.of(
@@ -157,7 +157,7 @@ def content():
         return dict(file)
 
 
-def changed(array):
+def changed_arrays(array):
     """An array with other numbers, and of other shapes."""
     yield np.full_like(array, 1 if array.dtype.kind == "b" else 7)
     if array.ndim:
@@ -175,11 +175,11 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
     assert sb.load_statistics(path).episodes.sum() == 30
     words = json.loads(text)
     texts = {json.dumps(words) for _ in mutations(words)} - {text}
-    others = [content | {"words": np.array(each)} for each in sorted(texts)]
+    others = [content | {"words": np.array(text)} for text in sorted(texts)]
     others += [
         content | {name: other}
         for name, array in content.items()
-        for other in ((np.array(""),) if array.dtype.kind == "U" else changed(array))
+        for other in ((np.array(""),) if array.dtype.kind == "U" else changed_arrays(array))
     ]
     others += [{n: a for n, a in content.items() if n != name} for name in content]
     assert len(others) > 300
@@ -191,8 +191,8 @@ def test_no_change_of_statistics_goes_unnoticed(content, tmp_path):
 
 
 def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
-    """Even where the hash is right, as of a writer that went wrong."""
-    arrays = {name: each for name, each in content.items() if name not in ("words", "digest")}
+    """Even if the hash is correct, as from a faulty writer."""
+    arrays = {name: array for name, array in content.items() if name not in ("words", "digest")}
     words = json.loads(str(content["words"]))
     for name, array in arrays.items():
         with (tmp_path / "day.stats").open("wb") as file:
@@ -205,7 +205,7 @@ def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda c: c | {"steps": c["steps"][:-1]}, "damaged: its content is not what was written."),
+        (lambda c: c | {"steps": c["steps"][:-1]}, "its content does not match its digest."),
         (lambda c: {**c, "words": np.array('{"schema": 4}')}, "written by an older saddleback"),
         (lambda c: {**c, "words": np.array('{"schema": 6}')}, "written by a newer saddleback"),
         (lambda c: {"active": np.array([{}], dtype=object)}, "or is damaged."),
@@ -219,9 +219,9 @@ def test_damaged_statistics(command, damage, complaint, content, tmp_path, monke
     with (tmp_path / "day.stats").open("wb") as file:
         file.write(other) if isinstance(other, bytes) else np.savez(file, **other)
     out = ("--out", "all.stats") if command == "merge" else ()
-    said_ = said(run(command, "day.stats", *out))
-    assert complaint in said_
-    assert "pickle" not in said_
+    message = error_text(run(command, "day.stats", *out))
+    assert complaint in message
+    assert "pickle" not in message
     assert not (tmp_path / "all.stats").exists()
 
 
@@ -250,7 +250,7 @@ def test_wrong_kinds_of_files_are_named(words, complaint, content, tmp_path, mon
         np.savez(file, **content)
     sb.collect(sb.problems.mountain_car(), episodes=1, rng=0, out="log.parquet")
     (tmp_path / "day.npz").write_bytes(b"\x80\x04K\x01.")
-    assert complaint in said(run(*words.split()))
+    assert complaint in error_text(run(*words.split()))
 
 
 STUDY = """
@@ -273,11 +273,11 @@ def test_no_change_of_a_manifest_ends_in_a_crash(tmp_path, monkeypatch):
     for _ in mutations(plain):
         path.write_text(json.dumps(plain))
         try:
-            found = read_results(out)
+            results = read_results(out)
         except InvalidParameter:
             refused += 1
             continue
-        study_page(found, "s")
+        study_page(results, "s")
         run_study(study, out)
     assert refused > 100
 

@@ -15,9 +15,9 @@ from helpers.verdicts import (
     GOOD,
     TARGET,
     always,
-    judged,
-    lake,
-    reach,
+    difference_interval,
+    verdict_on,
+    walk_log,
     without_propensities,
 )
 from saddleback._json import json_text
@@ -45,12 +45,12 @@ def uneven(seen):
 
 def sure():
     """Always to the right: no choice is ever seen."""
-    return lake(mu=(0.0, 1.0), episodes=60)
+    return walk_log(mu=(0.0, 1.0), episodes=60)
 
 
 RESULTS = {
-    "usable": lambda: sb.evaluate(lake(), TARGET, features=OneHot(5), gamma=0.95),
-    "doubtful": lambda: sb.evaluate(lake(episodes=30), TARGET, features=OneHot(5), gamma=0.95),
+    "usable": lambda: sb.evaluate(walk_log(), TARGET, features=OneHot(5), gamma=0.95),
+    "doubtful": lambda: sb.evaluate(walk_log(episodes=30), TARGET, features=OneHot(5), gamma=0.95),
     "refused": lambda: sb.evaluate(
         sure(), TARGET, features=OneHot(5), gamma=0.95, allow_uncovered=True
     ),
@@ -58,35 +58,35 @@ RESULTS = {
         without_propensities(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GES(0.0)
     ),
     "state values": lambda: sb.evaluate(
-        lake(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3)
+        walk_log(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GTD2(0.3)
     ),
     "path and all methods": lambda: sb.evaluate(
-        lake(), TARGET, features=OneHot(5), gamma=0.95, path=True,
+        walk_log(), TARGET, features=OneHot(5), gamma=0.95, path=True,
         methods=["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"],
     ),
     "costs": lambda: sb.evaluate(
-        lake(), TARGET, features=OneHot(5), gamma=0.95, lower_is_better=True
+        walk_log(), TARGET, features=OneHot(5), gamma=0.95, lower_is_better=True
     ),
     "several, and long names": lambda: sb.evaluate(
         sb.Log(mixed(0)), {LONG: uneven, "x" * 120: always(0.2, 0.3, 0.5)}, features=FOURIER,
         gamma=0.9, methods=["wdr", "pdis"],
     ),
     "the same policy": lambda: sb.evaluate(
-        lake(), always(0.5, 0.5), features=OneHot(5), gamma=0.95
+        walk_log(), always(0.5, 0.5), features=OneHot(5), gamma=0.95
     ),
     "weights that vanish": lambda: sb.evaluate(
-        lake(episodes=40, mu=(0.9, 0.1)), always(0.0, 1.0), features=OneHot(5), gamma=0.95,
+        walk_log(episodes=40, mu=(0.9, 0.1)), always(0.0, 1.0), features=OneHot(5), gamma=0.95,
         methods=["is", "wis", "pdwis", "wdr"],
     ),
     "big numbers": lambda: sb.evaluate(
-        lake(reward=1e9 * np.asarray(lake().data["reward"]) - 123456.789), TARGET,
+        walk_log(reward=1e9 * np.asarray(walk_log().data["reward"]) - 123456.789), TARGET,
         features=OneHot(5), gamma=0.95, path=True, ridge=1e-5,
     ),
     "nothing varies": lambda: sb.evaluate(
-        lake(reward=np.zeros(lake().rows)), TARGET, features=OneHot(5), gamma=0.95
+        walk_log(reward=np.zeros(walk_log().rows)), TARGET, features=OneHot(5), gamma=0.95
     ),
     "statistics alone": lambda: sb.verdict.evaluate_statistics(
-        sb.Statistics.of(lake(), sb.GES(0.0), TARGET, features=OneHot(5), gamma=0.95), path=True
+        sb.Statistics.of(walk_log(), sb.GES(0.0), TARGET, features=OneHot(5), gamma=0.95), path=True
     ),
 }  # fmt: skip
 
@@ -113,19 +113,19 @@ def test_text_is_the_same_from_a_result_and_from_its_json(results, name):
         assert format_result_verbose(saved) == format_result_verbose(live)
         assert find_damage(saved) is None
     for plain, verdict in zip(live["verdicts"], results[name].verdicts, strict=True):
-        again = Verdict.from_dict(json.loads(json_text(plain)))
-        assert again.trust == verdict.trust
-        assert again.gates == verdict.gates
+        loaded = Verdict.from_dict(json.loads(json_text(plain)))
+        assert loaded.trust == verdict.trust
+        assert loaded.gates == verdict.gates
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_verbose_text_lists_all_checks(results, name):
-    found = results[name].as_dict()
-    text = format_result_verbose(found)
-    for verdict in found["verdicts"]:
+    result = results[name].as_dict()
+    text = format_result_verbose(result)
+    for verdict in result["verdicts"]:
         for gate in verdict["gates"]:
             assert gate["code"] in text
-    assert text.startswith(format_result(found))
+    assert text.startswith(format_result(result))
 
 
 def test_verdicts_are_as_constructed(results):
@@ -145,10 +145,10 @@ def answer_of(result):
 
 
 def test_the_answer_comes_first(results):
-    for name, word, costs in (("usable", "Better", ""), ("costs", "Worse", "; lower is better")):
+    for name, label, costs in (("usable", "Better", ""), ("costs", "Worse", "; lower is better")):
         text = format_result(results[name].as_dict())
         assert re.match(
-            rf"{word}: difference [+−][\d.]+ \(95% CI [+−][\d.]+ to [+−][\d.]+{costs}\); "
+            rf"{label}: difference [+−][\d.]+ \(95% CI [+−][\d.]+ to [+−][\d.]+{costs}\); "
             r"the estimate is reliable\.",
             answer_of(results[name]),
         )
@@ -177,7 +177,7 @@ def test_colours_are_those_of_the_answer(results):
 
 def numbers(*values):
     """The ways in which numbers are written."""
-    return {f"{each:{form}}" for each in values for form in (".4g", "+.4g", ".3g", ".2f")}
+    return {f"{value:{form}}" for value in values for form in (".4g", "+.4g", ".3g", ".2f")}
 
 
 def test_a_refused_answer_shows_no_value_above_the_table(results):
@@ -198,14 +198,14 @@ def test_a_refused_answer_shows_no_value_above_the_table(results):
 
 
 def test_reasons_for_refusal_come_before_doubts():
-    verdict = judged(replace(GOOD, episodes=20, coverage=0.5))
+    verdict = verdict_on(replace(GOOD, episodes=20, coverage=0.5))
     assert [code for code, _ in failed_checks(verdict.as_dict())] == ["COVERAGE", "EPISODES"]
 
 
 def test_undefined_values_are_shown_as_none(results):
     (line,) = [
-        each for each in format_result(results["weights that vanish"].as_dict()).splitlines()
-        if each.startswith("  WIS ")
+        line for line in format_result(results["weights that vanish"].as_dict()).splitlines()
+        if line.startswith("  WIS ")
     ]  # fmt: skip
     assert line.split()[:2] == ["WIS", "none"]
 
@@ -216,7 +216,7 @@ def test_equal_weights_are_reliable(results):
 
 
 def test_without_a_baseline_there_is_no_difference():
-    assert answer(judged(GOOD).as_dict()) == (
+    assert answer(verdict_on(GOOD).as_dict()) == (
         "inconclusive",
         "Inconclusive: no baseline is available; the estimate is reliable.",
     )
@@ -224,8 +224,8 @@ def test_without_a_baseline_there_is_no_difference():
 
 def test_a_doubtful_answer_is_inconclusive():
     """What makes an estimate doubtful may reverse it."""
-    more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, False)
-    outcome, text = answer(judged(replace(GOOD, episodes=30), improvement=more).as_dict())
+    more = Improvement.of((1.0, 0.9, 1.1), difference_interval(0.5, 0.1, 0.9), 0.05, False)
+    outcome, text = answer(verdict_on(replace(GOOD, episodes=30), improvement=more).as_dict())
     assert outcome == "doubtful"
     assert text.startswith(
         "Inconclusive: difference +0.50 (95% CI +0.05 to +0.95), but the estimate is doubtful: "
@@ -250,13 +250,13 @@ def test_different_values_look_different():
 
 
 def test_the_logged_policy_is_listed_with_the_estimates(results):
-    found = results["usable"]
+    result = results["usable"]
     (line,) = [
         line
-        for line in format_result(found.as_dict(), 100).splitlines()
+        for line in format_result(result.as_dict(), 100).splitlines()
         if line.startswith("  logged policy")
     ]
-    own = found.logged
+    own = result.logged
     words = line.split()
     assert words[:2] == ["logged", "policy"]
     assert float(words[2]) == pytest.approx(own.interval.value, rel=0.01)

@@ -14,9 +14,9 @@ from helpers.verdicts import (
     CODES,
     GOOD,
     SURE,
+    difference_interval,
     gate_of,
-    judged,
-    reach,
+    verdict_on,
 )
 from saddleback.verdict import Gate, Improvement, Verdict
 from saddleback.verdict.evidence import Evidence
@@ -24,14 +24,14 @@ from saddleback.verdict.gates import CHECKS
 
 
 def test_codes_are_stable_and_in_order():
-    assert tuple(each.code for each in CHECKS) == CODES == tuple(BAD)
+    assert tuple(check.code for check in CHECKS) == CODES == tuple(BAD)
 
 
 def test_good_evidence_is_usable():
-    verdict = judged(GOOD)
+    verdict = verdict_on(GOOD)
     assert verdict.trust == "usable"
     assert not verdict.failed
-    assert {each.level for each in verdict.gates} == {"usable"}
+    assert {gate.level for gate in verdict.gates} == {"usable"}
     assert verdict.reason == "all 15 applicable checks passed (of 15)"
 
 
@@ -39,21 +39,21 @@ def test_good_evidence_is_usable():
     ("code", "change"), [(code, change) for code, (change, _) in BAD.items() if change]
 )
 def test_every_check_can_make_an_estimate_doubtful(code, change):
-    verdict = judged(replace(GOOD, **change))
+    verdict = verdict_on(replace(GOOD, **change))
     gate = gate_of(verdict, code)
     assert gate.level == "doubtful"
     assert not gate.passed
     assert verdict.trust == "doubtful"
     assert gate in verdict.failed
     assert ": " in gate.sentence
-    assert len(gate.sentence) > len(gate_of(judged(GOOD), code).sentence)
+    assert len(gate.sentence) > len(gate_of(verdict_on(GOOD), code).sentence)
 
 
 @pytest.mark.parametrize(
     ("code", "change"), [(code, change) for code, (_, change) in BAD.items() if change]
 )
 def test_checks_with_a_second_threshold_can_refuse(code, change):
-    verdict = judged(replace(GOOD, **change))
+    verdict = verdict_on(replace(GOOD, **change))
     assert gate_of(verdict, code).level == "refused"
     assert verdict.trust == "refused"
     assert verdict.failed[0].level == "refused"
@@ -62,38 +62,38 @@ def test_checks_with_a_second_threshold_can_refuse(code, change):
 
 def test_checks_without_a_second_threshold_never_refuse():
     never = {code for code, (_, change) in BAD.items() if change is None}
-    assert never == {each.code for each in CHECKS if each.refused is None}
+    assert never == {check.code for check in CHECKS if check.refused is None}
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda each: each.code)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda item: item.code)
 def test_a_value_at_the_threshold_passes(check):
     """Doubt begins beyond it, and thresholds are in the right order."""
     at = replace(check, of=lambda evidence: check.doubtful)
     assert at.judge(GOOD).level == "usable"
     worse = np.nextafter(check.doubtful, -np.inf if check.good == "large" else np.inf)
-    beyond = replace(check, of=lambda evidence: float(worse))
-    assert beyond.judge(GOOD).level in ("doubtful", "refused")
+    violated = replace(check, of=lambda evidence: float(worse))
+    assert violated.judge(GOOD).level in ("doubtful", "refused")
     if check.refused is not None:
         sign = -1 if check.good == "large" else 1
         assert sign * check.refused >= sign * check.doubtful
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda each: each.code)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda item: item.code)
 def test_nan_passes_no_check(check):
     gate = replace(check, of=lambda evidence: math.nan).judge(GOOD)
     assert not gate.passed
 
 
 NUMBERS = [
-    each.name for each in fields(Evidence)
-    if isinstance(getattr(GOOD, each.name), float) and each.name not in ("value", "unvisited")
+    field.name for field in fields(Evidence)
+    if isinstance(getattr(GOOD, field.name), float) and field.name not in ("value", "unvisited")
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [each for each in NUMBERS if each != "calibration_z"])
+@pytest.mark.parametrize("name", [number for number in NUMBERS if number != "calibration_z"])
 def test_nan_evidence_is_never_usable(name):
     more = SURE if name == "miscalibrated" else {}
-    assert judged(replace(GOOD, **{name: math.nan} | more)).trust != "usable"
+    assert verdict_on(replace(GOOD, **{name: math.nan} | more)).trust != "usable"
 
 
 def test_checks_that_do_not_apply_are_reported_and_do_not_count():
@@ -101,10 +101,10 @@ def test_checks_that_do_not_apply_are_reported_and_do_not_count():
         episodes=500, steps=5000, value=1.0, error=0.01, spread=1.0,
         notes={"SUPPORT": "the log has no propensities"},
     )  # fmt: skip
-    verdict = judged(little)
-    unknown = {each.code for each in verdict.gates if each.level == "not checked"}
+    verdict = verdict_on(little)
+    unknown = {gate.code for gate in verdict.gates if gate.level == "not checked"}
     assert unknown == set(CODES) - {"EPISODES", "SOLUTION", "PRECISION"}
-    assert all(each.value is None for each in verdict.gates if each.code in unknown)
+    assert all(gate.value is None for gate in verdict.gates if gate.code in unknown)
     assert gate_of(verdict, "SUPPORT").sentence == "the log has no propensities"
     assert gate_of(verdict, "RANGE").sentence == "not applicable to this log"
     assert verdict.trust == "usable"
@@ -113,8 +113,8 @@ def test_checks_that_do_not_apply_are_reported_and_do_not_count():
 
 
 def test_a_self_check_within_two_standard_errors_passes():
-    assert judged(replace(GOOD, self_check=0.6, self_check_error=0.3)).trust == "usable"
-    assert judged(replace(GOOD, self_check=0.6, self_check_error=0.1)).trust == "doubtful"
+    assert verdict_on(replace(GOOD, self_check=0.6, self_check_error=0.3)).trust == "usable"
+    assert verdict_on(replace(GOOD, self_check=0.6, self_check_error=0.1)).trust == "doubtful"
 
 
 def test_checks_on_the_scale_of_returns_do_not_depend_on_units():
@@ -124,7 +124,7 @@ def test_checks_on_the_scale_of_returns_do_not_depend_on_units():
             self_check_error=k * 0.01, gap=k * 0.6, sensitivity=k * 2.1, agreement=k * 0.5,
             agreement_error=k * 0.1,
         )  # fmt: skip
-        levels = {each.code: each.level for each in judged(scaled).failed}
+        levels = {gate.code: gate.level for gate in verdict_on(scaled).failed}
         assert levels == {
             "SENSITIVITY": "refused", "SELF-CHECK": "doubtful", "GAP": "doubtful",
             "PRECISION": "doubtful", "AGREEMENT": "doubtful",
@@ -133,34 +133,34 @@ def test_checks_on_the_scale_of_returns_do_not_depend_on_units():
 
 def test_without_spread_a_positive_gap_is_refused():
     flat = replace(GOOD, spread=0.0, error=0.0, self_check=0.0, gap=0.0, sensitivity=0.0)
-    assert judged(flat).trust == "usable"
-    assert judged(replace(flat, gap=1e-3)).trust == "refused"
+    assert verdict_on(flat).trust == "usable"
+    assert verdict_on(replace(flat, gap=1e-3)).trust == "refused"
 
 
 def test_the_most_severe_check_gives_the_reason():
     mixed_up = replace(GOOD, episodes=20, coverage=0.5, truncated_weight=0.6, outside=1.0)
-    verdict = judged(mixed_up)
-    assert [each.code for each in verdict.failed] == ["COVERAGE", "RANGE", "EPISODES", "HORIZON"]
+    verdict = verdict_on(mixed_up)
+    assert [gate.code for gate in verdict.failed] == ["COVERAGE", "RANGE", "EPISODES", "HORIZON"]
     assert verdict.reason == gate_of(verdict, "COVERAGE").sentence
 
 
 def test_sentences_have_no_full_stop_and_no_placeholders():
-    """They start small, say a number, and do not end with a stop, since more may follow."""
-    for change in [{}] + [each for pair in BAD.values() for each in pair if each]:
-        for gate in judged(replace(GOOD, **change)).gates:
+    """They start in lower case, give a number, and have no full stop, since text may follow."""
+    for change in [{}] + [item for pair in BAD.values() for item in pair if item]:
+        for gate in verdict_on(replace(GOOD, **change)).gates:
             assert not gate.sentence.endswith(".")
             assert "{" not in gate.sentence
             assert "nan" not in gate.sentence
 
 
 def test_a_solution_that_is_not_unique_is_reported_as_such():
-    said = gate_of(judged(replace(GOOD, unique=False)), "SOLUTION").sentence
-    assert "0 solution" not in said
-    assert "its solution is not unique" in said
+    sentence = gate_of(verdict_on(replace(GOOD, unique=False)), "SOLUTION").sentence
+    assert "0 solution" not in sentence
+    assert "its solution is not unique" in sentence
 
 
 def test_the_gap_widens_the_interval():
-    verdict = judged(GOOD)
+    verdict = verdict_on(GOOD)
     assert (verdict.low, verdict.high) == pytest.approx((12.3056, 12.3856))
     assert verdict.interval_with_gap == pytest.approx((12.2556, 12.4356))
 
@@ -180,8 +180,8 @@ def test_the_gap_widens_the_interval():
 )
 def test_improvement_has_a_direction(difference, gap, rewards, costs):
     baseline = (3.0, 2.5, 3.5)
-    one = Improvement.of(baseline, reach(*difference), gap, lower_is_better=False)
-    two = Improvement.of(baseline, reach(*difference), gap, lower_is_better=True)
+    one = Improvement.of(baseline, difference_interval(*difference), gap, lower_is_better=False)
+    two = Improvement.of(baseline, difference_interval(*difference), gap, lower_is_better=True)
     assert (one.outcome, two.outcome) == (rewards, costs)
     assert (one.baseline, one.baseline_low, one.baseline_high) == baseline
     np.testing.assert_equal(one.difference, difference[0])
@@ -190,13 +190,13 @@ def test_improvement_has_a_direction(difference, gap, rewards, costs):
 
 @pytest.mark.parametrize("costs", [False, True])
 def test_a_verdict_survives_json(costs):
-    more = Improvement.of((1.0, 0.9, 1.1), reach(0.5, 0.1, 0.9), 0.05, costs)
+    more = Improvement.of((1.0, 0.9, 1.1), difference_interval(0.5, 0.1, 0.9), 0.05, costs)
     for improvement in (None, more):
-        for change in [{}] + [each for pair in BAD.values() for each in pair if each]:
-            verdict = judged(replace(GOOD, **change), improvement=improvement)
-            again = Verdict.from_dict(json.loads(json.dumps(verdict.as_dict())))
-            assert again == verdict
-            assert isinstance(again.gates[0], Gate)
-            assert again.failed == verdict.failed
-            assert again.interval_with_gap == verdict.interval_with_gap
-            assert again.as_dict() == verdict.as_dict()
+        for change in [{}] + [item for pair in BAD.values() for item in pair if item]:
+            verdict = verdict_on(replace(GOOD, **change), improvement=improvement)
+            loaded = Verdict.from_dict(json.loads(json.dumps(verdict.as_dict())))
+            assert loaded == verdict
+            assert isinstance(loaded.gates[0], Gate)
+            assert loaded.failed == verdict.failed
+            assert loaded.interval_with_gap == verdict.interval_with_gap
+            assert loaded.as_dict() == verdict.as_dict()

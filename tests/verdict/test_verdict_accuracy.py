@@ -1,6 +1,6 @@
 """The verdict as a classifier, on situations whose truth is known: a few of each kind.
 
-``make verdicts`` judges many more; here nothing may go wrong that chance does not explain.
+``make verdicts`` judges many more; here errors must be rare enough to be explained by chance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GOOD = [kind for kind in KINDS if kind.startswith("good")]
 
 
 @cache
-def judged(kind, seed):
+def evaluate_situation(kind, seed):
     """Return a situation, which can be evaluated, and the verdict on it."""
     given = situation(kind, seed)
     card = given.log.summary(given.gamma)
@@ -31,17 +31,17 @@ def judged(kind, seed):
     if kind in GOOD:
         assert given.good
         assert given.log.rows < 70_000
-    found = sb.evaluate(
+    result = sb.evaluate(
         given.log, given.target, features=given.features, gamma=given.gamma, rule=given.rule,
         lower_is_better=given.costs, allow_uncovered=given.allow_uncovered,
     )  # fmt: skip
-    assert np.isfinite(found.estimates[0].value)
-    (verdict,) = found.verdicts
+    assert np.isfinite(result.estimates[0].value)
+    (verdict,) = result.verdicts
     return given, verdict
 
 
 def failed(verdict):
-    return {each.code for each in verdict.failed}
+    return {gate.code for gate in verdict.failed}
 
 
 def missed(given, verdict):
@@ -49,7 +49,7 @@ def missed(given, verdict):
     return not low <= given.truth <= high
 
 
-def told_wrongly(given, verdict):
+def claimed_wrongly(given, verdict):
     """Whether the improvement was decided, and the other way round."""
     better = (given.truth > given.baseline) != given.costs
     return verdict.improvement.outcome == ("worse" if better else "better")
@@ -58,13 +58,13 @@ def told_wrongly(given, verdict):
 @pytest.mark.parametrize("kind", KINDS)
 def test_verdicts_are_right(kind):
     """All in one test, so that each situation is judged once, whoever runs it."""
-    each = [judged(kind, seed) for seed in SEEDS[kind]]
-    usable = [(given, verdict) for given, verdict in each if verdict.trust == "usable"]
+    outcomes = [evaluate_situation(kind, seed) for seed in SEEDS[kind]]
+    usable = [(given, verdict) for given, verdict in outcomes if verdict.trust == "usable"]
     assert sum(missed(*one) for one in usable) <= 1
-    assert sum(told_wrongly(*one) for one in usable) == 0
-    refused = [given for given, verdict in each if given.good and verdict.trust == "refused"]
+    assert sum(claimed_wrongly(*one) for one in usable) == 0
+    refused = [given for given, verdict in outcomes if given.good and verdict.trust == "refused"]
     assert len(refused) <= 1
-    for given, verdict in each:
+    for given, verdict in outcomes:
         assert verdict.improvement.lower_is_better == given.costs
         REQUIRED.get(kind, anything)(given, verdict)
     if kind in GOOD:
@@ -72,7 +72,7 @@ def test_verdicts_are_right(kind):
 
 
 def anything(given, verdict):
-    """Nothing is asked of a single one."""
+    """No requirement on a single situation."""
 
 
 def refused_for_support(given, verdict):
@@ -111,7 +111,7 @@ def caught(given, verdict):
 def direction(given, verdict):
     """Costs: whatever is decided is the right way round, and signs are those of costs."""
     assert given.costs
-    assert not told_wrongly(given, verdict)
+    assert not claimed_wrongly(given, verdict)
     more = verdict.improvement
     if more.outcome != "undecided":
         assert (more.difference < 0) == (more.outcome == "better")
@@ -132,6 +132,9 @@ REQUIRED = {
 
 
 def test_costs_are_sometimes_decided():
-    """Or the test of their direction says nothing."""
-    words = {judged("good, costs", seed)[1].improvement.outcome for seed in SEEDS["good, costs"]}
+    """Otherwise the test of their direction would be vacuous."""
+    words = {
+        evaluate_situation("good, costs", seed)[1].improvement.outcome
+        for seed in SEEDS["good, costs"]
+    }
     assert words & {"better", "worse"}

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled, part
+from saddleback._jit import compiled, subroutine
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, InvalidShape, UndefinedRatio
 from saddleback.problem import Problem
@@ -21,7 +21,7 @@ CHUNK = 1 << 12
 class Experience:
     """A sequence of steps (S, A, R, S', A') with the discount γ' of each.
 
-    γ' is 0 where the step ended the episode. ``starts`` marks the first step of each episode; an
+    γ' is 0 where the step ended the episode. ``starts`` marks the first step of each episode; a
     truncated episode ends with γ' > 0 before the next start.
 
     Attributes
@@ -144,7 +144,7 @@ def sample(problem: Problem, steps: int, rng: RNG = None) -> Experience:
 
 
 class Sampler:
-    """Experience of μ on a finite problem without end, drawn in chunks of any size.
+    """Unlimited experience of μ on a finite problem, drawn in chunks of any size.
 
     Every step uses four uniform numbers, in order, so the sizes of the chunks do not matter.
     """
@@ -182,7 +182,7 @@ def _cumulative(probabilities: FloatArray) -> FloatArray:
     return np.ascontiguousarray(sums / sums[..., -1:])
 
 
-@part
+@subroutine
 def _draw(cumulative: FloatArray, u: float) -> int:
     """Index of the interval of ``cumulative`` that contains u."""
     k = 0

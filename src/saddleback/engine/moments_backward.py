@@ -84,7 +84,7 @@ def _backwards(
     A: FloatArray,
     b: FloatArray,
 ) -> None:
-    """Add a piece, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
+    """Add a chunk, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
     p, n, age = len(z), 0, 0
     scale, y = 1.0, 0.0

@@ -71,13 +71,13 @@ class FeatureStreamer:
         phi = np.repeat(self._copies[None], kinds, axis=0)
         return tabulate(rule, phi, target, behaviour, np.ones(kinds, dtype=bool))
 
-    def __call__(self, piece: Trajectory) -> list[Columns]:
+    def __call__(self, chunk: Trajectory) -> list[Columns]:
         """Return the streams of the next chunk, one for each rule."""
-        steps, actions = len(piece.rewards), len(self._active)
-        pairs = piece.kinds * actions + piece.actions
-        next_pairs = piece.next_kinds * actions + piece.next_actions
-        index, value = self._features.encode(piece.observations)
-        next_index, next_value = self._features.encode(piece.next_observations)
+        steps, actions = len(chunk.rewards), len(self._active)
+        pairs = chunk.kinds * actions + chunk.actions
+        next_pairs = chunk.next_kinds * actions + chunk.next_actions
+        index, value = self._features.encode(chunk.observations)
+        next_index, next_value = self._features.encode(chunk.next_observations)
         active, copies = next_index.shape[1], self._copies.shape[1]
         phi_size, b_size = index.shape[1] * self._active.shape[1], active * copies
         phi_index = np.empty(steps * phi_size, dtype=np.uint32)
@@ -85,18 +85,18 @@ class FeatureStreamer:
         b_index = np.empty(steps * b_size, dtype=np.uint32)
         binary = np.ones((0, 0))
         expand(
-            index, binary if value is None else value, next_index, self._active, piece.actions,
+            index, binary if value is None else value, next_index, self._active, chunk.actions,
             np.uint32(copies), phi_index, phi_value, b_index,
         )  # fmt: skip
         step = np.arange(steps + 1, dtype=np.uint64)
         streams = []
         for rule, terms, carry in zip(self._rules, self._terms, self._carries, strict=True):
             t = terms
-            if piece.target is not None and piece.behaviour is not None:
-                t = self._tabulate(rule, piece.target, piece.behaviour)
+            if chunk.target is not None and chunk.behaviour is not None:
+                t = self._tabulate(rule, chunk.target, chunk.behaviour)
             decay, weight = np.empty(steps), np.empty(steps)
             fill_decay_and_weight(
-                pairs, piece.discounts, piece.starts, t.kappa, t.weight, t.rho, t.emphasis,
+                pairs, chunk.discounts, chunk.starts, t.kappa, t.weight, t.rho, t.emphasis,
                 carry, decay, weight,
             )  # fmt: skip
             b, x = np.empty(steps * b_size), NO_CORRECTION
@@ -109,7 +109,7 @@ class FeatureStreamer:
                 Columns(
                     step * np.uint64(phi_size), phi_index, phi_value,
                     step * np.uint64(b_size), b_index, b, x,
-                    piece.rewards, piece.discounts, decay, weight,
+                    chunk.rewards, chunk.discounts, decay, weight,
                 )
             )  # fmt: skip
         return streams

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from saddleback._jit import compiled, inlined, part
+from saddleback._jit import compiled, inlined, subroutine
 from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 
 NEGLIGIBLE = 1e-18
@@ -217,7 +217,7 @@ def _add_rows(
             total[k] += va * table[a, k]
 
 
-@part
+@subroutine
 def _flush(
     C: float,
     g: FloatArray,
@@ -263,7 +263,7 @@ def _flush(
     return kept
 
 
-@part
+@subroutine
 def _shrink(
     amount: float,
     smallest: float,
@@ -287,7 +287,7 @@ def _shrink(
         inverse_s[k] = 1.0 / s[k]
 
 
-@part
+@subroutine
 def _freeze(
     update: int,
     a_scale: float,

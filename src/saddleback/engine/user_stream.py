@@ -23,7 +23,7 @@ from saddleback.rules import Rule
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stream:
-    """T steps of experience as numbers of a rule; a source for `learn` and `System.estimate`.
+    """T steps of experience, as numbers for one rule; a source for `learn` and `System.estimate`.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Stream:
         Parameters
         ----------
         phi, bootstrap, correction
-            φ, b and x of each step, [T, p]: arrays, or sparse matrices of SciPy. Without a
+            φ, b and x of each step, [T, p]: arrays or SciPy sparse matrices. Without a
             correction, x = 0; only rules of the correction form (GQ, TDC, …) use it.
         rewards, discounts
             R and γ' of each step, [T].
@@ -142,7 +142,7 @@ class Stream:
             if rule.form.coefficients.correction and not self.corrected:
                 raise RuleMismatch(
                     f"{rule} needs the correction x of each step, and this stream has none: "
-                    "Stream.of(…, correction=…)."
+                    "build it with Stream.of(…, correction=…)."
                 )
         return lambda columns: [columns] * len(rules)
 

@@ -14,7 +14,7 @@ class Active(NamedTuple):
 
     Attributes
     ----------
-    which
+    indices
         Their indices, [n, m]. Within a row, an index has a non-zero value at most once.
     value
         Their values [n, m], or None if all are 1.
@@ -25,14 +25,14 @@ class Active(NamedTuple):
     array([[1., 0., 0., 1.]])
     """
 
-    which: IndexArray
+    indices: IndexArray
     value: FloatArray | None
 
     def dense(self, size: int) -> FloatArray:
         """Return the dense vectors, [n, size]."""
-        rows = np.zeros((len(self.which), size))
-        values = np.ones(self.which.shape) if self.value is None else self.value
-        np.add.at(rows, (np.arange(len(rows))[:, None], self.which), values)
+        rows = np.zeros((len(self.indices), size))
+        values = np.ones(self.indices.shape) if self.value is None else self.value
+        np.add.at(rows, (np.arange(len(rows))[:, None], self.indices), values)
         return rows
 
 
@@ -49,7 +49,7 @@ class Features(Protocol):
     --------
     >>> from saddleback.features import Tiles
     >>> tiles: Features = Tiles((0.0,), (1.0,), bins=2, tilings=1)
-    >>> tiles.size, tiles.encode(np.array([[0.9]])).which
+    >>> tiles.size, tiles.encode(np.array([[0.9]])).indices
     (3, array([[1]], dtype=uint32))
     """
 

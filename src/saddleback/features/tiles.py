@@ -99,7 +99,7 @@ class Tiles:
         points = _validate.floats("observations", observations)
         _validate.shape("observations", points, ("n", len(self.low)))
         _validate.finite("observations", points)
-        return self.encode(points).which
+        return self.encode(points).indices
 
     def encode(self, observations: FloatArray) -> Active:
         """Return active tiles without validation; hashed tiles have their multiplicity as value."""

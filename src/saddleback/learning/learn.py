@@ -31,7 +31,7 @@ from saddleback.system import System
 from saddleback.theory import step_sizes
 
 SAMPLE, MAX_FEATURES = 100_000, 16
-"""Sampled steps for advice on step sizes without a finite problem, and the most features."""
+"""Steps sampled for advice without a finite problem, and the largest number of features for it."""
 
 
 @overload

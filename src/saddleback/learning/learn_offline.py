@@ -52,7 +52,7 @@ def learn_offline(
     horizon
         Truncate each λ-return after this number of steps; required for a continuing problem.
     record
-        When to measure, as in `learn`; counted in episodes if those are given.
+        When to record metrics, as in `learn`; counted in episodes if those are given.
 
     Examples
     --------

@@ -95,7 +95,7 @@ def check(names: Sequence[str], options: Options) -> None:
     memory, disk = _memory(), shutil.disk_usage(options.out).free
     total = 0.0
     for name in names:
-        size = getattr(_recipe(name), "check", lambda _: 0)(options)
+        size = getattr(_experiment(name), "check", lambda _: 0)(options)
         total += PACKED * size
         for needed, free, target in ((size, memory, "memory"), (total, disk, f"{options.out}")):
             if needed > free:
@@ -118,7 +118,7 @@ def _memory() -> float:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A computation that several tasks depend on, and its split_progress cost."""
+    """A computation that several tasks depend on, and its planned cost."""
 
     work: Callable[[], object]
     size: int
@@ -167,7 +167,7 @@ def results_of(name: str, options: Options) -> Store:
     return Store.load(folder)
 
 
-def _recipe(name: str) -> Any:
+def _experiment(name: str) -> Any:
     return importlib.import_module(f"saddleback.paper.{name.replace('-', '_')}")
 
 
@@ -183,7 +183,7 @@ COMPUTED = 0.85
 
 
 def planned_seconds(name: str, options: Options) -> float:
-    """Return the split_progress time of an experiment with these options."""
+    """Return the planned time of an experiment with these options."""
     seconds = SECONDS[name]
     if options.runs is not None and name not in ("stability", "theorem1", "reproduction"):
         seconds *= options.runs / (5 if name == "mountain-car" else 10)
@@ -199,7 +199,7 @@ def run(names: Sequence[str], options: Options) -> Iterator[tuple[str, list[Tabl
         if progress is not None:
             progress(0.0, name)
         inner = part_of(progress, 0.0, COMPUTED, name)
-        tables, paths = _recipe(name).run(replace(options, progress=inner))
+        tables, paths = _experiment(name).run(replace(options, progress=inner))
         if progress is not None:
             progress(1.0, name)
         yield name, tables, paths

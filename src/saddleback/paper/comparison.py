@@ -57,10 +57,10 @@ class Grid:
     ratios: tuple[float, ...]
 
 
-PAPER = Grid(*((tuple(0.1 * 2.0**j for j in range(-10, 1)),) * 2))
+PAPER_GRID = Grid(*((tuple(0.1 * 2.0**j for j in range(-10, 1)),) * 2))
 """(α, β/α) ∈ {0.1·2^j, j = −10 … 0}², as in the paper: β is at most a tenth of α."""
 
-USUAL = Grid(PAPER.alphas, tuple(2.0**j for j in range(-5, 6)))
+USUAL_GRID = Grid(PAPER_GRID.alphas, tuple(2.0**j for j in range(-5, 6)))
 """The same α with common ratios of time scales, β/α from 2⁻⁵ to 2⁵."""
 
 

@@ -21,7 +21,13 @@ from saddleback._progress import Progress
 from saddleback.engine import Simulation
 from saddleback.features import Tiles
 from saddleback.paper import Options, Preparation, comparison_figures, execute
-from saddleback.paper.comparison import PAPER, USUAL, Comparison, chosen_rules, scaled_points
+from saddleback.paper.comparison import (
+    PAPER_GRID,
+    USUAL_GRID,
+    Comparison,
+    chosen_rules,
+    scaled_points,
+)
 from saddleback.paper.mountain_car_reference import (
     Effort,
     MountainCarReference,
@@ -94,7 +100,10 @@ def config_from(options: Options) -> MountainCarConfig:
 def plan(config: MountainCarConfig, options: Options) -> list[Comparison]:
     """Return the two comparisons."""
     car = simulation(config)
-    cases = (("paper", config.lam, PAPER), ("usual", min(config.lam, config.below_ceiling), USUAL))
+    cases = (
+        ("paper", config.lam, PAPER_GRID),
+        ("usual", min(config.lam, config.below_ceiling), USUAL_GRID),
+    )
     return [
         Comparison(
             name=name,
@@ -149,7 +158,7 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         results = comparison.results(store)
         lam = config.lam if comparison.name == "paper" else min(config.lam, config.below_ceiling)
         title = f"MountainCar, λ = {lam:g}"
-        title += ", β/α from 2⁻⁵ to 2⁵" if comparison.grid is USUAL else ""
+        title += ", β/α from 2⁻⁵ to 2⁵" if comparison.grid is USUAL_GRID else ""
         metrics = METRICS | {"mspbe_paper": "MSPBE, Â"}
         tables.append(comparison_figures.tabulate(results, title, metrics))
         paths += comparison_figures.draw(

@@ -17,8 +17,8 @@ from rich.table import Table
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.paper import Options, comparison_figures, execute
 from saddleback.paper.comparison import (
-    PAPER,
-    USUAL,
+    PAPER_GRID,
+    USUAL_GRID,
     Comparison,
     Metrics,
     chosen_rules,
@@ -99,15 +99,15 @@ def plan(
     """Return the cases, by their titles."""
     cases = {}
     grids = (
-        ("paper", PAPER, config.lam),
-        ("usual", USUAL, min(config.lam, config.below_ceiling)),
+        ("paper", PAPER_GRID, config.lam),
+        ("usual", USUAL_GRID, min(config.lam, config.below_ceiling)),
     )
     for grid_name, grid, lam in grids:
         kinds = (("rewards", config.rewards, 0.0), ("zero", None, 1.0))
         for kind, rewards, theta0 in kinds:
             problem = make(rewards)
             title = f"{name}, {'no reward' if kind == 'zero' else 'rewards'}, λ = {lam:g}"
-            title += ", β/α from 2⁻⁵ to 2⁵" if grid is USUAL else ""
+            title += ", β/α from 2⁻⁵ to 2⁵" if grid is USUAL_GRID else ""
             cases[title] = Comparison(
                 name=f"{grid_name}-{kind}",
                 source=lambda problem=problem: problem,  # type: ignore[misc]

@@ -22,8 +22,8 @@ from saddleback._typing import FloatArray
 from saddleback.engine import inverse_sqrt
 from saddleback.paper import Options, execute
 from saddleback.paper.comparison import (
-    PAPER,
-    USUAL,
+    PAPER_GRID,
+    USUAL_GRID,
     Comparison,
     ComparisonResults,
     Grid,
@@ -33,14 +33,14 @@ from saddleback.problems import two_state
 from saddleback.rules import GES
 from saddleback.system import System
 
-DECAYING = Grid(tuple(0.1 * 2.0**j for j in range(-4, 7)), USUAL.ratios)
+DECAYING_GRID = Grid(tuple(0.1 * 2.0**j for j in range(-4, 7)), USUAL_GRID.ratios)
 """Scales of c/√t up to 6.4, with β/α from 2⁻⁵ to 2⁵."""
 
 SCHEDULES: dict[str, tuple[Grid, Callable[[FloatArray], Any], str, str]] = {
-    "constant, paper's grid": (PAPER, np.asarray, "blue", "-"),
-    "c/√t, paper's grid": (PAPER, inverse_sqrt, "orange", "-"),
-    "constant, wide grid": (USUAL, np.asarray, "blue", "--"),
-    "c/√t, wide grid": (DECAYING, inverse_sqrt, "orange", "--"),
+    "constant, paper's grid": (PAPER_GRID, np.asarray, "blue", "-"),
+    "c/√t, paper's grid": (PAPER_GRID, inverse_sqrt, "orange", "-"),
+    "constant, wide grid": (USUAL_GRID, np.asarray, "blue", "--"),
+    "c/√t, wide grid": (DECAYING_GRID, inverse_sqrt, "orange", "--"),
 }
 """Grid, schedule, colour and dashes, by name."""
 

@@ -17,11 +17,11 @@ ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
 """Height of a row, height of the margins, and width of the figure, in inches."""
 
 
-def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
+def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
     """Draw the estimates of all targets, from the dictionary of an evaluation."""
-    verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
-    targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
-    rows = [(name, e) for name in targets for e in plain["estimates"] if e["target"] == name]
+    verdicts = {verdict["target"]: verdict for verdict in result["verdicts"]}
+    targets = list(dict.fromkeys(estimate["target"] for estimate in result["estimates"]))
+    rows = [(name, e) for name in targets for e in result["estimates"] if e["target"] == name]
     with centred_titles():
         if ax is None:
             size = (WIDTH, HEAD + ROW * (len(rows) + len(targets) * (len(targets) > 1)))
@@ -35,7 +35,7 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
                 labels.append(name)
                 y += 1
             verdict = verdicts.get(name) if first else None
-            extent = _draw(ax, y, estimate, verdict, plain)
+            extent = _draw(ax, y, estimate, verdict, result)
             if extent is not None:
                 low.append(extent[0])
                 high.append(extent[1])
@@ -43,7 +43,7 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
             heights.append(y)
             labels.append(estimate["method"])
             y += 1
-        logged = plain.get("logged")
+        logged = result.get("logged")
         if logged is not None:
             ax.axvline(logged["value"], color=COLOURS["orange"], ls="--", lw=1.2)
             ends = _ends(logged["value"], logged["low"], logged["high"])
@@ -69,8 +69,8 @@ def forest(plain: dict[str, Any], ax: Axes | None) -> Axes:
         ax.set_ylim(y - 0.4, -0.6)
         ax.grid(False, axis="y")
         title = "Estimated value" + (f" of {targets[0]}" if len(targets) == 1 else "")
-        caption = f"{plain['episodes']:,} episodes; bars are 95% confidence intervals"
-        caption += ", grey and dashed: unreliable" * _any_unreliable(plain)
+        caption = f"{result['episodes']:,} episodes; bars are 95% confidence intervals"
+        caption += ", grey and dashed: unreliable" * _any_unreliable(result)
         ax.set(xlabel="value", title=f"{title}\n{caption}")
         ax.title.set_fontsize(8)
         if logged is not None:
@@ -97,7 +97,7 @@ def _draw(
     y: float,
     estimate: dict[str, Any],
     verdict: dict[str, Any] | None,
-    plain: dict[str, Any],
+    result: dict[str, Any],
 ) -> tuple[float, float] | None:
     """Draw one estimate; return its extent, or None if the axis need not include it."""
     value, low, high = (estimate[part] for part in ("value", "low", "high"))
@@ -105,7 +105,7 @@ def _draw(
         ax.text(0.5, y, "undefined", transform=ax.get_yaxis_transform(), fontsize=7, va="center")
         return None
     refused = verdict is not None and verdict["trust"] == "refused"
-    unreliable = refused or (estimate["ess"] is not None and not trusted(estimate, plain))
+    unreliable = refused or (estimate["ess"] is not None and not trusted(estimate, result))
     colour = GREY if unreliable else COLOURS["blue"]
     line = "--" if unreliable else "-"
     if low is not None and high is not None:
@@ -126,14 +126,14 @@ def _ends(value: float, low: float | None, high: float | None) -> tuple[float, f
     return value if low is None else low, value if high is None else high
 
 
-def _any_unreliable(plain: dict[str, Any]) -> bool:
-    return any(e["ess"] is not None and not trusted(e, plain) for e in plain["estimates"])
+def _any_unreliable(result: dict[str, Any]) -> bool:
+    return any(e["ess"] is not None and not trusted(e, result) for e in result["estimates"])
 
 
-def forest_svg(plain: dict[str, Any]) -> str:
+def forest_svg(result: dict[str, Any]) -> str:
     """Return the plot as SVG, for HTML."""
     with plt.rc_context({"svg.hashsalt": "saddleback", "svg.fonttype": "none"}):
-        ax = forest(plain, None)
+        ax = forest(result, None)
         file = io.StringIO()
         figure = ax.get_figure(root=True)
         assert figure is not None

@@ -128,7 +128,7 @@ def save(
     formats: Sequence[str] = ("png", "pdf"),
     dpi: float | None = None,
 ) -> list[Path]:
-    """Write a figure and close it; equal figures give equal bytes."""
+    """Write a figure and close it; identical figures give identical bytes."""
     paths = [out / f"{name}.{kind}" for kind in formats]
     for ax in figure.axes:
         mark_decades(ax)

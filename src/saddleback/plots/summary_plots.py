@@ -94,9 +94,9 @@ def ranking(result: Ranking, ax: Axes | None) -> Axes:
         if count > 1:
             bound = f"simultaneous {level} {side} bounds of {count} candidates"
         rest = f" (first {len(shown)} shown)" if len(shown) < count else ""
-        of = "the logged policy" if result.of == "logged policy" else "the baseline"
+        reference = "the logged policy" if result.of == "logged policy" else "the baseline"
         ax.set(
-            xlabel=f"difference from {of} (value {result.baseline:.4g}); {better} is better",
+            xlabel=f"difference from {reference} (value {result.baseline:.4g}); {better} is better",
             title=f"Estimates and {bound}{rest}" if count > 1 else f"Estimate and {bound}",
         )
     return ax

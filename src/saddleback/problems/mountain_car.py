@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled, part
+from saddleback._jit import compiled, subroutine
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import Simulation, Trajectory
 from saddleback.features import Features, Tiles
@@ -112,7 +112,7 @@ class MountainCar:
         return trajectory
 
 
-@part
+@subroutine
 def move(x: float, v: float, action: int) -> tuple[float, float]:
     """One step of the dynamics: (position, velocity) after an action."""
     v += (action - 1) * FORCE + math.cos(3 * x) * (-GRAVITY)
@@ -140,7 +140,7 @@ def _drive(
     discounts: FloatArray,
     starts: BoolArray,
 ) -> None:
-    """Follow the policy from ``state`` = (x, v, action, is it a start), filling the columns."""
+    """Follow the policy from ``state`` = (x, v, action, starts an episode), filling the columns."""
     x, v, a, first = state[0], state[1], int(state[2]), state[3]
     for t in range(len(uniforms)):
         observations[t, 0], observations[t, 1] = x, v

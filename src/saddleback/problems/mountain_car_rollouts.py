@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback import _validate
-from saddleback._jit import compiled, part
+from saddleback._jit import compiled, subroutine
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.engine import Trajectory
 from saddleback.problems.mountain_car import GOAL, move
@@ -58,7 +58,7 @@ def returns(
     return gains
 
 
-@part
+@subroutine
 def _uniform(state: np.uint64) -> tuple[np.uint64, float]:
     """Next state of a xorshift64* generator (Vigna 2016), and a number in [0, 1)."""
     state ^= state >> np.uint64(12)
@@ -68,7 +68,7 @@ def _uniform(state: np.uint64) -> tuple[np.uint64, float]:
     return state, mixed * (1.0 / 9007199254740992.0)
 
 
-@part
+@subroutine
 def _choose(cumulative: FloatArray, v: float, u: float) -> int:
     kind = 1 if v > 0 else 0
     a = 0

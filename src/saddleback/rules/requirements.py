@@ -1,4 +1,4 @@
-"""What a rule requires of a log: values, propensities, or the full behaviour policy."""
+"""Requirements of a rule on a log: kind of values, propensities, full behaviour policy."""
 
 from __future__ import annotations
 

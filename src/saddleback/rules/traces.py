@@ -44,7 +44,7 @@ class Trace(ABC):
 
     @property
     def by_action(self) -> bool:
-        """Whether κ of an action depends only on its own π and μ; most logs have no more."""
+        """Whether κ of an action depends only on its own π and μ, all that most logs contain."""
         return False
 
     @abstractmethod

@@ -180,7 +180,7 @@ class Store:
         """Write the shard of a finished task."""
         path, digest = self.path(name), hashlib.sha256(content).hexdigest()
         try:
-            # The hash is written first: every shard on disk has one, whenever we are stopped.
+            # The hash is written first: every shard on disk has one, even after a crash.
             _append(self.folder / SUMS, f"{digest}  shards/{path.name}\n")
             atomic_write(path, content)
         except OSError as error:

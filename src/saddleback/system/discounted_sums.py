@@ -5,7 +5,7 @@ need z = (I − γP_κ)⁻¹ y for functions y of pairs. Since P_κ factors thro
 
     z = y + Γ n,        n(s') = Σ_a μ(a|s') κ(s',a) z(s',a),
 
-this takes one solve with as many unknowns as states, not pairs. Γ is γP without the transitions
+this takes one solve with one unknown per state instead of per pair. Γ is γP without the transitions
 that end an episode, so episodic problems need no special case.
 """
 

@@ -161,7 +161,7 @@ def stability(A: FloatArray, b: FloatArray, size: FloatArray | None = None) -> S
             reason = f"{update} has no fixed point: b is outside the range of A."
             return Stability(False, 0.0, reason)
         if parts.rank == 0:
-            return Stability(True, np.inf, f"{update} never moves: A and b are zero.")
+            return Stability(True, np.inf, f"{update} never changes θ: A and b are zero.")
         angles = np.linalg.svd(parts.left_null.T @ parts.null, compute_uv=False)
         if angles.min() <= 1e-9:
             reason = f"{update} grows linearly: the eigenvalue 0 of A is not semisimple."

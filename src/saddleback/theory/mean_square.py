@@ -273,7 +273,7 @@ def mean_square(
         A finite problem.
     rule
         Any rule. Without a trace (λ = 0) the result is exact. With a trace it is exact if the trace
-        resets now and then; otherwise the chain is truncated. `MeanSquare.truncation_loss` is the
+        resets sometimes; otherwise the chain is truncated. `MeanSquare.truncation_loss` is the
         share of the trace that is dropped, and `MeanSquare.floor_error` the effect on the floor.
     alpha, beta
         Constant step sizes; beta for a rule with a dual variable.

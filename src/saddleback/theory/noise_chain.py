@@ -10,8 +10,8 @@ z = (θ − θ*, ω, 1), with δ* the TD error at θ*, by
     V = (d, 0, δ*), (0, e, 0), (0, φ, 0)        d = γ'b − φ,  y = saddle·d + correction·γ'x
     U = (α·td·e, β·dual·e, 0), (−α·y, 0, 0), (0, −β·gram·φ, 0)
 
-Without a trace (λ = 0) the nodes are the states. With a trace, nodes are explored from zero traces
-on, the most probable first; equal traces share a node. Exploration ends if ρ = 0 or the end of an
+Without a trace (λ = 0) the nodes are the states. With a trace, exploration starts at zero traces,
+the most probable nodes first; equal traces share a node. Exploration ends if ρ = 0 or the end of an
 episode resets every trace. Otherwise it stops at a given number of nodes, and transitions to other
 nodes lead to the nearest one instead. The share of the trace that this drops is reported.
 """
@@ -212,7 +212,7 @@ class Event(NamedTuple):
 
 
 class Exploration:
-    """Explores nodes and events of a rule's noise from zero traces on, most probable first."""
+    """Explores nodes and events of a rule's noise, starting at zero traces, most probable first."""
 
     def __init__(self, problem: Problem, t: Terms, max_nodes: int) -> None:
         self._problem, self._terms, self._max_nodes = problem, t, max_nodes

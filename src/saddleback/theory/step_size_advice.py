@@ -181,9 +181,9 @@ def _search(
     if exact is not None:
         best = _refine(cost(exact), best)
     alpha, beta = float(np.exp(best[0])), float(np.exp(best.sum())) if dual else 0.0
-    judge = exact or quick
+    chosen = exact or quick
     for _ in range(20):
-        if stable(judge, noise, alpha, beta):
+        if stable(chosen, noise, alpha, beta):
             break
         alpha, beta = alpha / 2, beta / 2
     else:
@@ -191,16 +191,20 @@ def _search(
             f"no step sizes of {system.rule} are stable in mean square, down to "
             f"α = {alpha:.3g}. Use a smaller λ, or another form."
         )
-    error = None if steps is None else judge.error(alpha, beta, steps)
-    what = (
+    error = None if steps is None else chosen.error(alpha, beta, steps)
+    criterion = (
         "fastest in mean square"
         if steps is None
         else f"smallest expected error after {steps} steps"
     )
-    how = "exact" if exact else "steps treated as independent, with the long-run noise covariance"
+    accuracy = (
+        "exact" if exact else "steps treated as independent, with the long-run noise covariance"
+    )
     if noise is not None and noise.truncation_loss > 0.01:
-        how += f"; {noise.truncation_loss:.0%} of the trace truncated"
-    return Advice(alpha, beta, "mean-square", judge.radius(alpha, beta), error, f"{what} ({how}).")
+        accuracy += f"; {noise.truncation_loss:.0%} of the trace truncated"
+    return Advice(
+        alpha, beta, "mean-square", chosen.radius(alpha, beta), error, f"{criterion} ({accuracy})."
+    )
 
 
 def _refine(cost: Callable[[FloatArray], float], first: FloatArray) -> FloatArray:

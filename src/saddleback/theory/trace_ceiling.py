@@ -139,7 +139,7 @@ def lambda_ceiling_of_log(
         labels, at = np.unique(label, return_inverse=True)
         begins = np.asarray(starts, dtype=bool)
         if begins.shape not in ((), rho.shape):
-            raise InvalidShape(f"starts must be one for each of {len(rho)} ratios.")
+            raise InvalidShape(f"starts must have one entry for each of {len(rho)} ratios.")
         continues = ~np.broadcast_to(begins, rho.shape)[1:]
         K = np.zeros((len(labels), len(labels)))
         np.add.at(K, (at[:-1][continues], at[1:][continues]), rho[:-1][continues] ** 2)

@@ -245,7 +245,7 @@ def discount(log: Log, gamma: float | None) -> float:
 
 def _active_features(features: Features, sample: FloatArray) -> int:
     """Return the number of simultaneously active features, from a few states of the log."""
-    return int(features.encode(sample[:2]).which.shape[1])
+    return int(features.encode(sample[:2]).indices.shape[1])
 
 
 def _log_supports(log: Log, rule: Rule) -> bool:
