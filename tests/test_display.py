@@ -267,7 +267,7 @@ def test_a_large_system_is_not_decomposed_to_be_shown():
 def test_the_eigenvalues_are_drawn_with_the_verdict():
     system = System.exact(problems.two_state(gamma=0.999), sb.GES(0.0))
     ax = system.plot()
-    assert ax.get_title() == "GES(0)\nEigenvalues of A:\noff-line update diverges for every α"
+    assert ax.get_title() == "GES(0)\nEigenvalues of A:\nupdate without ω diverges for every α"
     drawn = np.concatenate([line.get_xdata() for line in ax.lines if line.get_marker() in "oX"])
     np.testing.assert_allclose(np.sort(drawn), np.sort(system.spectrum.real))
     assert system.plot(ax=ax) is ax
@@ -281,7 +281,7 @@ def analysis():
 def test_an_analysis_shows_its_verdicts_as_text(analysis):
     text = repr(analysis)
     assert short(text)
-    assert text.startswith("Analysis of GES(0.4), p = 2\noff-line update")
+    assert text.startswith("Analysis of GES(0.4), p = 2\nwithout ω")
     assert analysis.system.stability.reason[:40] in text
     assert re.search(r"^λ ceiling +0\.786$", text, re.MULTILINE)
     assert "λ ceiling" in analysis._repr_html_()

@@ -48,9 +48,10 @@ def spectrum(ax: Axes, system: System, name: str = "") -> Axes:
         if group.any():  # an empty line would affect the limits
             ax.plot(z.real[group], z.imag[group], mark, color=COLOURS[colour], ms=6)
     verdict = "stable for small α" if system.stable else "diverges for every α"
+    update = "update without ω" if system.rule.form.has_dual else "off-line update"
     ax.set(
         xlim=(-reach, reach), ylim=(-reach, reach), xlabel="real part", ylabel="imaginary part",
-        title=f"{name}Eigenvalues of A:\noff-line update {verdict}",
+        title=f"{name}Eigenvalues of A:\n{update} {verdict}",
     )  # fmt: skip
     return ax
 

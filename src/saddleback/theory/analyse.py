@@ -125,13 +125,13 @@ class Analysis(Tabular):
         """Every verdict as text, as pairs of subject and sentence."""
         system, dual = self.system, self.system.rule.form.has_dual
         rows = [] if system.outcome == "ok" else [("system", system.outcome)]
-        rows.append(("off-line update", system.stability.reason))
+        rows.append(("without ω" if dual else "off-line update", system.stability.reason))
 
         def add(subject: str, value: Any, render: Callable[[Any], str]) -> None:
             rows.append((subject, f"– {value}" if isinstance(value, str) else render(value)))
 
         if self.mean.note:
-            rows.append(("mean", self.mean.note))
+            rows.append(("scope", self.mean.note))
         at = " at β = α" if dual else ""
 
         def below(limit: float) -> str:

@@ -16,10 +16,7 @@ function curvesText(metric, domain, groups) {
   if (!order.length) return "Every setting of these rules diverged.";
   const describe = (row) => `${row.rule}, ${formatNumber(row["final mean"], 3)}`,
     highest = order.length > 1 ? `; highest: ${describe(order.at(-1))}` : "",
-    own =
-      metric === "mspbe" && order.length > 1
-        ? " Each rule has its own MSPBE: values of different rules are not comparable."
-        : "",
+    own = metric === "mspbe" && order.length > 1,
     below =
       domain &&
       byId("y-axis").value === "log" &&
@@ -29,8 +26,9 @@ function curvesText(metric, domain, groups) {
   const invisible = domain === null ? " (not visible on a logarithmic axis)" : "",
     title = pageData.metrics[metric];
   return (
-    `Lowest final ${title}: ${describe(order[0])}${highest}${invisible}.` +
-    own +
+    (own
+      ? "Each rule has its own MSPBE: values of different rules are not comparable."
+      : `Lowest final ${title}: ${describe(order[0])}${highest}${invisible}.`) +
     coincidenceText(groups) +
     below
   );
