@@ -43,8 +43,14 @@ CASES = [(problem, rule) for problem in MAKE for rule in applicable_rules(proble
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return write(explorer_page(), tmp_path_factory.mktemp("explorer") / "explorer.html")
+def page(browser, tmp_path_factory):
+    """The explorer, opened once: the tests call functions of it that keep no state."""
+    path = write(explorer_page(), tmp_path_factory.mktemp("explorer") / "explorer.html")
+    opened = browser.new_page()
+    opened.goto(path.as_uri())
+    opened.wait_for_selector("body[data-ready=yes]")
+    yield opened
+    opened.close()
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -74,8 +80,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("gamma", "lam", "x", "y"), SETTINGS)
-def test_systems_are_those_of_the_library(visit, path, gamma, lam, x, y):
-    page = visit(path)
+def test_systems_are_those_of_the_library(page, gamma, lam, x, y):
     for name, rule in CASES:
         problem = interpolated(MAKE[name](gamma), x, y)
         exact = sb.System.exact(problem, named_rule(rule, lam))
@@ -109,8 +114,7 @@ def test_systems_are_those_of_the_library(visit, path, gamma, lam, x, y):
         (0.9, 0.7, 0.3, 0.3, 0.2, 0.0),
     ],
 )  # fmt: skip
-def test_iterates_and_limits_are_those_of_the_library(visit, path, gamma, lam, alpha, beta, x, y):
-    page = visit(path)
+def test_iterates_and_limits_are_those_of_the_library(page, gamma, lam, alpha, beta, x, y):
     for name, rule in CASES:
         system = sb.System.exact(interpolated(MAKE[name](gamma), x, y), named_rule(rule, lam))
         shown = page.evaluate(RUN, [name, rule, x, y, gamma, lam, alpha, beta, 150])
@@ -136,8 +140,7 @@ def as_experience(columns):
 
 
 @pytest.mark.parametrize(("x", "y"), [(1.0, 1.0), (0.5, 0.5), (0.0, 0.0)])
-def test_a_sampled_run_is_the_run_of_the_library_on_the_same_transitions(visit, path, x, y):
-    page = visit(path)
+def test_a_sampled_run_is_the_run_of_the_library_on_the_same_transitions(page, x, y):
     alpha, beta, gamma, lam = 0.02, 0.05, 0.9, 0.6
     for name, rule in CASES:
         problem = interpolated(MAKE[name](gamma), x, y)
@@ -163,9 +166,8 @@ def test_a_sampled_run_is_the_run_of_the_library_on_the_same_transitions(visit, 
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_transitions_are_drawn_from_the_problem(visit, path, name):
+def test_transitions_are_drawn_from_the_problem(page, name):
     """Frequencies of actions and next states are within five standard errors."""
-    page = visit(path)
     problem = interpolated(MAKE[name](0.9), 0.6, 1.0)
     rule = applicable_rules(name)[0]
     steps = 20_000
@@ -186,8 +188,7 @@ def test_transitions_are_drawn_from_the_problem(visit, path, name):
         assert abs(taken - mu) <= 5 * np.sqrt(mu * (1 - mu) / pairs[s].sum()) + 1e-12
 
 
-def test_a_seed_gives_one_sampled_run(visit, path):
-    page = visit(path)
+def test_a_seed_gives_one_sampled_run(page):
     arguments = ["two_state", "GES", 1.0, 1.0, 0.9, 0.5, 0.05, 0.05, 200]
     first, other, repeated = (page.evaluate(SAMPLED, [*arguments, seed]) for seed in (5, 6, 5))
     assert first == repeated
