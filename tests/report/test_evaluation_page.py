@@ -441,3 +441,26 @@ def test_pages_that_cannot_be_written_are_refused_before_any_work(tmp_path, monk
     assert done.exit_code == 2
     assert "pip install 'saddleback[report]'" in done.stderr
     assert not (tmp_path / "x.html").exists()
+
+
+def test_estimated_propensities_have_a_calibration_plot(visit, tmp_path):
+    frame = logs.columns([6] * 150, "terminated", d=1, seed=3, mu=False, following=False)
+    del frame["behavior_prob"]
+    behaviour = sb.estimate_behaviour(sb.Log(frame), "counts", bins=3)
+    features = sb.features.RBF([-3.0], [3.0], centres=3)
+    result = sb.evaluate(behaviour.log, "uniform", features=features, gamma=0.9).as_dict()
+    bins = [row for row in behaviour.calibration.to_pylist() if row["pairs"]]
+    assert result["card"]["calibration"] == bins
+    saved = json.loads(json.dumps(result))
+    page = visit(write(evaluation_page(saved), tmp_path / "x.html"))
+    worst = max(bins, key=lambda row: row["pairs"] * abs(row["estimated"] - row["taken"]))
+    assert (
+        f"predicted {worst['estimated']:.3f}, observed {worst['taken']:.3f} "
+        f"(n = {worst['pairs']:,})" in page.inner_text("#figure-calibration-0 figcaption")
+    )
+    page.click("#figure-calibration-0 summary")
+    assert page.locator("#figure-calibration-0 tbody tr").count() == len(bins)
+
+
+def test_logged_propensities_have_no_calibration_plot(results):
+    assert "figure-calibration" not in evaluation_page(results["good"])

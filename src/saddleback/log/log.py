@@ -54,6 +54,9 @@ class Log:
         contain it, or to check the logged propensities against.
     estimated
         How ``behaviour`` was estimated; recorded in all results. `estimate_behaviour` sets it.
+    calibration
+        Bins of estimated probabilities with observed frequencies on held-out episodes, for the
+        report. `estimate_behaviour` sets it.
     ignore_propensities
         Do not read the propensities of the log.
     min_prob
@@ -97,6 +100,7 @@ class Log:
     actions: Sequence[str] | None = None
     behaviour: Policy | None = None
     estimated: str | None = None
+    calibration: Sequence[Mapping[str, float]] = ()
     ignore_propensities: bool = False
     min_prob: float | None = None
     drop_bad: Literal["episode"] | None = None

@@ -128,8 +128,9 @@ def estimate_behaviour(
     folds = [fit(episode % 2 != k)[0] if (episode % 2 != k).any() else policy for k in (0, 1)]
     if stride > 1:
         description += f", from one row in {stride}"
-    estimated = bare.with_options(behaviour=policy, estimated=description)
     calibration = _calibration(folds, observations, actions, episode)
+    filled = tuple(row for row in calibration.to_pylist() if row["pairs"])
+    estimated = bare.with_options(behaviour=policy, estimated=description, calibration=filled)
     return Behaviour(policy, estimated, calibration, description)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,7 @@ class LogSummary(Tabular):
     taken: tuple[int, ...]
     estimated: str | None
     findings: tuple[Finding, ...]
+    calibration: tuple[Mapping[str, float], ...] = ()
 
     @classmethod
     def of(
@@ -118,6 +120,7 @@ class LogSummary(Tabular):
             taken=tuple(checks.action_counts.tolist()),
             estimated=log.estimated,
             findings=tuple(findings),
+            calibration=tuple(log.calibration),
         )
 
     @property
@@ -134,7 +137,8 @@ class LogSummary(Tabular):
             "high": self.high.tolist(),
             "propensity": None if self.propensity is None else list(self.propensity),
             "mean_return": self.mean_return, "taken": list(self.taken),
-            "estimated": self.estimated, "text": self.text,
+            "estimated": self.estimated, "calibration": [dict(row) for row in self.calibration],
+            "text": self.text,
         }  # fmt: skip
 
     @property

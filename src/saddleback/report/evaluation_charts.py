@@ -283,3 +283,39 @@ def lambda_path(
         },
     )  # fmt: skip
     return figure(k, "path", "Sensitivity to λ", caption, spec, rows)
+
+
+def calibration(
+    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
+) -> Record | None:
+    """Draw how often actions were taken against their estimated propensity."""
+    rows = [
+        {"predicted": row["estimated"], "observed": row["taken"], "n": row["pairs"]}
+        for row in (result.get("card") or {}).get("calibration", [])
+    ]
+    if not rows:
+        return None
+    worst = max(rows, key=lambda row: row["n"] * abs(row["predicted"] - row["observed"]))
+    caption = (
+        "Propensities were estimated. Held-out episodes, by estimated probability; points on the "
+        f"dashed line are calibrated. Most of the error: predicted {worst['predicted']:.3f}, "
+        f"observed {worst['observed']:.3f} (n = {worst['n']:,})."
+    )
+    unit = {"domain": [0, 1], "nice": False}
+    x = axis("predicted", "estimated propensity", scale=unit)
+    y = axis("observed", "observed frequency", scale=unit)
+    spec = chart(
+        "Observed frequency of actions against their estimated propensity", 220,
+        layer=[
+            {"data": {"values": [{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]},
+             "mark": {"type": "line", "color": MUTED, "strokeDash": [4, 3], "aria": False},
+             "encoding": {"x": x, "y": y}},
+            {"mark": {"type": "line", "color": COLOURS[0], "point": DOT},
+             "encoding": {
+                 "x": x, "y": y,
+                 "tooltip": [{"field": "predicted", "format": ".3f"},
+                             {"field": "observed", "format": ".3f"},
+                             {"field": "n", "format": ","}]}},
+        ],
+    )  # fmt: skip
+    return figure(k, "calibration", "Calibration of the propensities", caption, spec, rows)

@@ -44,7 +44,7 @@ LEVELS = {
 
 CHARTS = (
     forest, charts.effective_sample_size, charts.weight_tail, charts.coverage, charts.spectrum,
-    charts.lambda_path,
+    charts.lambda_path, charts.calibration,
 )  # fmt: skip
 
 

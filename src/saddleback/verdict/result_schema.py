@@ -76,12 +76,17 @@ LOGGED = ENDS | {
     "self_check_error": MAYBE,
 }  # fmt: skip
 
+CALIBRATION = {
+    "from": NUMBER, "to": NUMBER, "pairs": COUNT, "estimated": NUMBER, "taken": NUMBER,
+}  # fmt: skip
+
 CARD = {
     "rows": INTEGER, "episodes": INTEGER, "terminated": INTEGER,
     "truncated": INTEGER, "stops": INTEGER,
     "with_next": INTEGER, "lost": INTEGER, "reward": (NUMBER, NUMBER, NUMBER), "low": [NUMBER],
     "high": [NUMBER], "propensity": Maybe((NUMBER, NUMBER)), "mean_return": MAYBE,
     "taken": [INTEGER], "estimated": Maybe(TEXT), "text": TEXT,
+    "calibration?": [CALIBRATION],
 }  # fmt: skip
 
 RESULT = {
