@@ -25,6 +25,9 @@ step = @echo '$(2)'; begun=$$(date +%s); $(2) && printf '%5d s  %s\n' $$(($$(dat
 SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-page \
   mountain-car-paper-curves mountain-car-paper-distribution mountain-car-usual-sensitivity
 
+# Those of them that `saddleback paper` also draws as PDF.
+PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
+
 .PHONY: paper test quick lint examples kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
@@ -105,6 +108,7 @@ evaluation-page: $(DEV)
 # Recreate the figures of the README and the documentation.
 figures: paper advice evaluation-page
 	cp $(SHOWN:%=results/%.png) docs/figures/
+	cp $(PRINTED:%=results/%.pdf) docs/figures/
 	cp results/reproduction.md docs/paper/
 
 $(RUN): pyproject.toml constraints.txt

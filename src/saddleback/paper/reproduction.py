@@ -161,6 +161,8 @@ def page(parts: Sequence[Section], options: Options) -> list[str]:
         plural = "s" * (len(numbers) > 1)
         lines += [f"Claim{plural} {_ranges(numbers)} (`saddleback paper {experiment}`):", ""]
         lines += [f"![{figure}]({FIGURES}/{figure}.png)", ""]
+        if not options.quick:  # quick runs draw PNG only
+            lines += [f"[PDF]({FIGURES}/{figure}.pdf)", ""]
     return lines
 
 
