@@ -398,7 +398,7 @@ class System(Tabular):
         >>> print(System.exact(problems.two_state(gamma=0.99), GES(0.5)).plot().get_title())
         GES(0.5)
         Eigenvalues of A:
-        off-line update diverges for every α
+        update without ω diverges for every α
         """
         from saddleback.plots.result_plots import eigenvalues  # matplotlib is loaded to draw
 
