@@ -74,8 +74,8 @@ class BehaviourTarget(Target):
         pi[n_rows:] = self.action_frequencies
         mu = segment.tables.get("mu")
         if mu is not None and len(mu) > n_rows:
-            known = ~np.isnan(mu[n_rows:]).any(axis=1)
-            pi[n_rows:][known] = mu[n_rows:][known]
+            recorded = ~np.isnan(mu[n_rows:]).any(axis=1)
+            pi[n_rows:][recorded] = mu[n_rows:][recorded]
         if segment.next_action is not None:
             pi[-1] = 0.0
             pi[-1, segment.next_action] = 1.0

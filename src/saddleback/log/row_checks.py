@@ -166,8 +166,8 @@ class RowChecks:
         if rows.step is None:
             return
         all_rows = np.ones(len(rows), dtype=np.bool_)
-        known = ~rows.invalid["step"] if "step" in rows.invalid else all_rows
-        begins = rows.starts & known
+        numbered = ~rows.invalid["step"] if "step" in rows.invalid else all_rows
+        begins = rows.starts & numbered
         if "episode_id" in rows.invalid or self._last_id_missing:
             # Next to a missing id it is unknown where the episode began.
             missing = rows.invalid.get("episode_id", ~all_rows)
@@ -178,13 +178,13 @@ class RowChecks:
             begin = (str(rows.ids[int(i)].as_py()), str(int(rows.step[i])))
             self.problems.add(("E134",), len(late), rows.locations(late), begin)
         before = np.append(self._last_step, rows.step[:-1])
-        both = known & np.append(True, known[:-1]) & (before >= 0)
+        both = numbered & np.append(True, numbered[:-1]) & (before >= 0)
         jumps = np.flatnonzero(~rows.starts & both & (rows.step != before + 1))
         for i in jumps[:1]:
             episode = rows.ids[int(i)].as_py()
             details = (str(episode), str(before[i]), str(rows.step[i]))
             self.problems.add(("E130",), len(jumps), rows.locations(jumps), details)
-        self._last_step = int(rows.step[-1]) if known[-1] else -1
+        self._last_step = int(rows.step[-1]) if numbered[-1] else -1
 
     def _check_table(self, rows: DecodedRows, name: str, table: FloatArray) -> None:
         total = table @ np.ones(table.shape[1])
