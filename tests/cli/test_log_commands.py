@@ -73,7 +73,7 @@ def test_check_of_a_good_log(folder):
     assert "terminated 300   truncated 0" in lines[0]
     assert lines[1].startswith("actions, share of rows   0 0.4")
     assert "mean return of completed episodes -7" in lines[2]
-    assert lines[3].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN")
+    assert lines[3].startswith("behavior_prob  min 0.01  median 0.98   OK: order, flags, no NaN")
     assert lines[-1] == "no warnings. Ready."
 
 

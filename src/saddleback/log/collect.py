@@ -61,7 +61,7 @@ def collect(
     2,201 rows, 20 episodes (mean 110)   terminated 8   truncated 12 (12 with next_obs)
     actions, share of rows   0 0.503   1 0.0104   2 0.487
     reward  min -1  mean -1  max -1
-    behavior_prob  min 0.01  median 0.98   OK: order, flags, NaN
+    behavior_prob  min 0.01  median 0.98   OK: order, flags, no NaN
     """
     if (episodes is None) == (steps is None):
         raise InvalidParameter("collect: pass either episodes=… or steps=…")

@@ -91,7 +91,7 @@ class Log:
     3 rows, 2 episodes (mean 1.5)   terminated 2   truncated 0
     actions, share of rows   0 0.667   1 0.333
     reward  min 0  mean 0.5  max 1
-    behavior_prob  min 0.25  median 0.75   OK: order, flags, NaN
+    behavior_prob  min 0.25  median 0.75   OK: order, flags, no NaN
     """
 
     data: Any

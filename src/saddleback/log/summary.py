@@ -175,7 +175,7 @@ class LogSummary(Tabular):
         else:
             lines.append("behavior_prob  unknown: estimate_behaviour(log) can estimate it")
         if not self.errors:
-            lines[-1] += "   OK: order, flags, NaN"
+            lines[-1] += "   OK: order, flags, no NaN"
         if self.estimated:
             lines.append(f"propensities were estimated: {self.estimated}")
         return "\n".join(lines)
