@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 import saddleback as sb
-from saddleback.evaluation import default_rule, doubly_robust, importance_sampling
-from saddleback.evaluation.sandwich import interval_from_blocks, sandwich
 from saddleback.features import Custom, Identity, OneHot
+from saddleback.ope import default_rule, doubly_robust, importance_sampling
+from saddleback.ope.sandwich import interval_from_blocks, sandwich
 from saddleback.problems.mountain_car_rollouts import returns
 
 RULE = default_rule()

@@ -20,8 +20,8 @@ from rich.progress import track
 from rich.table import Table
 
 import saddleback as sb
-from saddleback.evaluation.lstd_solve import FeatureSpan
 from saddleback.features import Custom, OneHot
+from saddleback.ope.lstd_solve import FeatureSpan
 from saddleback.paper import mountain_car_reference as truth_of_car
 from saddleback.problems.mountain_car_rollouts import returns
 

@@ -24,11 +24,10 @@ from rich.table import Table
 from situations import KINDS
 
 import saddleback as sb
-from saddleback.evaluation import default_rule
 from saddleback.log import BehaviourTarget
 from saddleback.log.behaviour_target import NAME
-from saddleback.verdict import evaluate_statistics
-from saddleback.verdict.approximation_gap import without_trace
+from saddleback.ope import default_rule, evaluate_statistics
+from saddleback.ope.approximation_gap import without_trace
 
 SEEDS = int(os.environ.get("VERDICT_SEEDS", "20"))
 FIRST = 1000

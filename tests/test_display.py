@@ -12,7 +12,7 @@ import pytest
 import saddleback as sb
 from saddleback import Rule, System, features, problems
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation import Statistics
+from saddleback.ope import Statistics
 from saddleback.rules import Correction, Expected, Retrace, Saddle, SemiGradient, State
 from saddleback.system import load, save
 
@@ -72,7 +72,7 @@ def test_a_label_survives_saving_and_is_not_needed_to_load(tmp_path):
 
 
 def test_a_label_is_not_passed_on_to_the_rules_of_other_lambda():
-    from saddleback.verdict.evaluate_statistics import lambda_path_rules
+    from saddleback.ope.evaluate_statistics import lambda_path_rules
 
     labelled = replace(sb.GRetrace(0.5), label="ours")
     assert [rule.display_name for rule in lambda_path_rules(labelled).values()][:2] == [
@@ -350,7 +350,7 @@ def test_actions_and_ends_are_drawn(log_card):
 
 
 def ranking(**changes):
-    from saddleback.verdict.ranking import Candidate, Ranking
+    from saddleback.ope.ranking import Candidate, Ranking
 
     candidates = (
         Candidate("new", "usable", "all gates are passed", 1.5, 0.5, 0.2),

@@ -51,7 +51,7 @@ def test_the_time_left_counts_down_between_reports():
 @pytest.mark.parametrize("cached_rows", [10**6, 0])
 def test_an_evaluation_reports_every_phase_in_order(monkeypatch, cached_rows):
     """From 0 to 1 without decrease, whether the log is cached or read repeatedly."""
-    monkeypatch.setattr(sys.modules["saddleback.verdict.evaluate"], "CACHED_ROWS", cached_rows)
+    monkeypatch.setattr(sys.modules["saddleback.ope.evaluate"], "CACHED_ROWS", cached_rows)
     car = problems.mountain_car()
     log = collect(car, episodes=30, rng=0)
     recorder = Recorder()

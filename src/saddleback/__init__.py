@@ -35,15 +35,6 @@ if TYPE_CHECKING:
     from saddleback.engine import inverse as inverse
     from saddleback.engine import inverse_sqrt as inverse_sqrt
     from saddleback.engine import sample as sample
-    from saddleback.evaluation import FQE as FQE
-    from saddleback.evaluation import LSTD as LSTD
-    from saddleback.evaluation import SVRG as SVRG
-    from saddleback.evaluation import Statistics as Statistics
-    from saddleback.evaluation import Streamed as Streamed
-    from saddleback.evaluation import load_statistics as load_statistics
-    from saddleback.evaluation import save_statistics as save_statistics
-    from saddleback.evaluation.doubly_robust import doubly_robust as doubly_robust
-    from saddleback.evaluation.importance_sampling import importance_sampling as importance_sampling
     from saddleback.finite_mdp import FiniteMDP as FiniteMDP
     from saddleback.learning import Run as Run
     from saddleback.learning.iterate import iterate as iterate
@@ -54,6 +45,18 @@ if TYPE_CHECKING:
     from saddleback.log import as_target as as_target
     from saddleback.log import estimate_behaviour as estimate_behaviour
     from saddleback.log.collect import collect as collect
+    from saddleback.ope import FQE as FQE
+    from saddleback.ope import LSTD as LSTD
+    from saddleback.ope import SVRG as SVRG
+    from saddleback.ope import Statistics as Statistics
+    from saddleback.ope import Streamed as Streamed
+    from saddleback.ope import Verdict as Verdict
+    from saddleback.ope import load_statistics as load_statistics
+    from saddleback.ope import rank as rank
+    from saddleback.ope import save_statistics as save_statistics
+    from saddleback.ope.doubly_robust import doubly_robust as doubly_robust
+    from saddleback.ope.evaluate import evaluate as evaluate
+    from saddleback.ope.importance_sampling import importance_sampling as importance_sampling
     from saddleback.problem import Problem as Problem
     from saddleback.rules import ABQ as ABQ
     from saddleback.rules import ETD as ETD
@@ -93,9 +96,6 @@ if TYPE_CHECKING:
     from saddleback.theory import step_sizes as step_sizes
     from saddleback.theory.mean_square import mean_square as mean_square
     from saddleback.theory.theorem2 import theorem2 as theorem2
-    from saddleback.verdict import Verdict as Verdict
-    from saddleback.verdict import rank as rank
-    from saddleback.verdict.evaluate import evaluate as evaluate
 
 _PUBLIC = {
     "finite_mdp": ["FiniteMDP"],
@@ -112,11 +112,10 @@ _PUBLIC = {
     "theory": ["MeanStability", "lambda_ceiling", "mean_square", "step_sizes", "theorem2"],
     "engine": ["Experience", "Schedule", "Stream", "inverse", "inverse_sqrt", "sample"],
     "log": ["Log", "LogError", "as_target", "collect", "estimate_behaviour"],
-    "evaluation": [
-        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "doubly_robust",
-        "importance_sampling", "load_statistics", "save_statistics",
+    "ope": [
+        "FQE", "LSTD", "SVRG", "Statistics", "Streamed", "Verdict", "doubly_robust", "evaluate",
+        "importance_sampling", "load_statistics", "rank", "save_statistics",
     ],
-    "verdict": ["Verdict", "evaluate", "rank"],
     "learning": ["Run", "iterate", "learn", "learn_offline"],
 }  # fmt: skip
 _PACKAGE_OF = {name: package for package, names in _PUBLIC.items() for name in names}

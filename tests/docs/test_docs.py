@@ -17,8 +17,8 @@ from helpers.docs_pages import (
     matches,
     run_python,
 )
+from saddleback.ope import CHECKS
 from saddleback.sweep import StudyError, read_study
-from saddleback.verdict import CHECKS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

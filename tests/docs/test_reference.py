@@ -13,14 +13,14 @@ import saddleback as sb
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = DOCS / "reference" / "api"
 PUBLIC_PACKAGES = (
-    "checks", "errors", "evaluation", "features", "learning", "log", "policies", "problems",
-    "problems.synthetic_clinic", "report", "rules", "sweep", "system", "theory", "verdict",
+    "checks", "errors", "features", "learning", "log", "ope", "policies", "problems",
+    "problems.synthetic_clinic", "report", "rules", "sweep", "system", "theory",
 )  # fmt: skip
 """Packages whose names are public, besides those that `saddleback` itself has."""
 
 INTERNAL = {
     "engine": "streams and kernels, free to change for speed; its public parts are in saddleback",
-    "evaluation.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
+    "ope.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
     "paper": "experiments of one paper, run by `saddleback paper`",
     "paper.claims": "the same",
     "plots": "the style of the figures",
@@ -125,7 +125,7 @@ def test_every_rule_has_its_equation():
 NO_EQUATION = {
     "Bootstrap", "Experience", "Form", "Log", "Stream", "Trace", "Verdict", "as_target", "collect",
     "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
-    "checks.typical_problem", "evaluation.default_rule", "features.Active", "features.Custom",
+    "checks.typical_problem", "ope.default_rule", "features.Active", "features.Custom",
     "features.Features", "features.Identity", "features.OneHot", "learning.Best", "log.Behaviour",
     "log.BehaviourTarget", "log.Finding", "log.LogSummary", "log.Segment", "log.Target",
     "log.from_minari",
@@ -138,10 +138,10 @@ NO_EQUATION = {
     "rules.require_rule", "rules.make", "rules.tabulate",
     "sweep.Case", "sweep.Plan", "sweep.Store", "sweep.Study", "sweep.plan", "sweep.read_study",
     "sweep.run_study", "sweep.summary", "system.load", "system.save", "theory.Advice",
-    "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "verdict.Evaluation",
-    "verdict.Diagnosis", "verdict.Estimate", "verdict.Gate", "verdict.Improvement",
-    "verdict.Baseline", "verdict.Ranking",
-    "verdict.evaluate_statistics", "errors.SaddlebackError",
+    "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "ope.Evaluation",
+    "ope.Diagnosis", "ope.Estimate", "ope.Gate", "ope.Improvement",
+    "ope.Baseline", "ope.Ranking",
+    "ope.evaluate_statistics", "errors.SaddlebackError",
 }  # fmt: skip
 """Records, files, contracts and collections: what computes nothing that a formula would say."""
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from oracles.importance_sampling import GAMMA, some_q, target
 from saddleback import FiniteMDP
-from saddleback.evaluation import doubly_robust, importance_sampling
 from saddleback.log import Log
+from saddleback.ope import doubly_robust, importance_sampling
 
 # A problem small enough to enumerate every trajectory: layers of two states, then the end, which
 # may also come early. Probabilities are quarters, so that a log can contain each trajectory in

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import saddleback as sb
-from saddleback.evaluation.sandwich import Interval
-from saddleback.verdict import Verdict
-from saddleback.verdict.evidence import Evidence
+from saddleback.ope import Verdict
+from saddleback.ope.evidence import Evidence
+from saddleback.ope.sandwich import Interval
 
 GOOD = Evidence(
     episodes=500, steps=5000, value=12.3456, error=0.02, spread=1.0, uncovered=0.0, coverage=1.0,

@@ -11,8 +11,8 @@ from minari.data_collector import EpisodeBuffer
 from helpers.log_cases import error_matching
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback import GES, errors, features, problems
-from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, collect, estimate_behaviour, from_minari, to_minari
+from saddleback.ope.statistics import Statistics
 
 FORMATS = ["hdf5", "arrow", "parquet"]
 KEY = "behavior_prob"

@@ -6,8 +6,8 @@ import pytest
 from helpers.log_cases import error_matching, good, with_value
 from helpers.logs import content
 from saddleback import GES, errors, features
-from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, as_target
+from saddleback.ope.statistics import Statistics
 
 POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 

@@ -9,8 +9,8 @@ import pytest
 from helpers.log_cases import error_matching
 from helpers.logs import columns, content, mixed
 from saddleback import GES, errors, features
-from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, estimate_behaviour, propensity_estimation
+from saddleback.ope.statistics import Statistics
 
 
 def follow_policy(true, observations, seed=0, **more):

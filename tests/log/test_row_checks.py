@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from helpers.log_cases import error_matching, errors_of, findings_of, good, with_value, without
 from helpers.logs import assert_same_content, columns, content
 from saddleback import GES, errors, features
-from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, row_sources
+from saddleback.ope.statistics import Statistics
 
 POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 

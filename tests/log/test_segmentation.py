@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from helpers.log_cases import parquet
 from helpers.logs import ENDS, assert_same_content, columns, content, mixed
 from saddleback import GES, GRetrace, features
-from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, row_sources
+from saddleback.ope.statistics import Statistics
 
 FOURIER = features.Fourier((-4.0, -4.0), (4.0, 4.0), order=2)
 

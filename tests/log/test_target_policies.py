@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 from helpers.log_cases import error_matching
 from helpers.logs import columns, mixed
 from saddleback import GES, errors, features
-from saddleback.evaluation.statistics import Statistics
 from saddleback.log import Log, LogError, Target, as_target
+from saddleback.ope.statistics import Statistics
 
 OBSERVATIONS = np.random.default_rng(0).normal(size=(50, 2))
 BOX = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)

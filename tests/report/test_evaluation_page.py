@@ -13,9 +13,7 @@ from click.testing import CliRunner
 import saddleback as sb
 from helpers import logs
 from saddleback.cli.group import group
-from saddleback.evaluation.weight_diagnostics import pareto_k, weight_tail
-from saddleback.report import evaluation_page, write
-from saddleback.verdict.text_report import (
+from saddleback.ope.text_report import (
     answer,
     baseline_line,
     failed_checks,
@@ -24,6 +22,8 @@ from saddleback.verdict.text_report import (
     rows,
     value_line,
 )
+from saddleback.ope.weight_diagnostics import pareto_k, weight_tail
+from saddleback.report import evaluation_page, write
 
 EVIL = "<img src=x onerror='window.hacked=1'>"
 SCRIPT = "<script>window.hacked=1</script>"

@@ -12,8 +12,8 @@ import saddleback as sb
 from helpers.logs import columns
 from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation import load_statistics
 from saddleback.features import Polynomial
+from saddleback.ope import load_statistics
 from saddleback.sweep import ChunkedStatistics, statistics_chunks, threads
 from saddleback.sweep.statistics_chunks import run_chunks
 from saddleback.sweep.task_progress import TaskProgress

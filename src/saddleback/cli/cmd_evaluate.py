@@ -26,7 +26,7 @@ from saddleback.cli.target_options import (
 from saddleback.cli.terminal import echo_lines, text_width
 
 if TYPE_CHECKING:
-    from saddleback.verdict import Evaluation
+    from saddleback.ope import Evaluation
 
 METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
 STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
@@ -103,8 +103,7 @@ def command(
 
         ready()
         path = True
-    from saddleback.evaluation import load_statistics
-    from saddleback.verdict import evaluate_statistics
+    from saddleback.ope import evaluate_statistics, load_statistics
 
     chosen = None if rule is None else parse_rule(rule)
     saved = statistics_files(options["files"])
@@ -131,7 +130,7 @@ def evaluate_log(options: dict[str, Any], *, quiet: bool, **choices: Any) -> Eva
         raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
     with display(quiet) as progress:  # before the heavy imports
         progress(0.0, "reading")
-        from saddleback.verdict import evaluate
+        from saddleback.ope import evaluate
 
         log = open_log(options)
         low, high = (parse_corner(values[name], log, name) for name in ("low", "high"))
@@ -169,7 +168,7 @@ STATISTICS_OPTIONS = (
 def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
     """Print and save the result; exit with the status of the worst verdict."""
     from saddleback.cli.message_format import with_options
-    from saddleback.verdict.text_report import result_lines
+    from saddleback.ope.text_report import result_lines
 
     result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
     result["warnings"] = list(dict.fromkeys(map(with_options, result["warnings"])))

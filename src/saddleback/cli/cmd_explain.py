@@ -31,7 +31,7 @@ def command(file: Path) -> None:
     """
     announce("reading", [str(file)])
     result = read_result(file)
-    from saddleback.verdict.text_report import verbose_lines
+    from saddleback.ope.text_report import verbose_lines
 
     echo_lines(verbose_lines(result, text_width()))
 
@@ -60,7 +60,7 @@ def read_result(path: Path) -> dict[str, Any]:
             f"{path} has schema {schema}, written by a newer saddleback; this version reads "
             f"{SCHEMA}. Update: pip install --upgrade saddleback."
         )
-    from saddleback.verdict.result_schema import find_damage
+    from saddleback.ope.result_schema import find_damage
 
     readable = type(schema) is int and schema == SCHEMA
     reason = find_damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"

@@ -13,7 +13,7 @@ from saddleback.cli.log_options import announce
 from saddleback.cli.output_checks import check_outputs
 
 if TYPE_CHECKING:
-    from saddleback.evaluation import Statistics
+    from saddleback.ope import Statistics
 
 
 @click.command()
@@ -33,7 +33,7 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     """
     check_outputs(out, inputs=files)
     announce("merging", files)
-    from saddleback.evaluation import load_statistics, save_statistics
+    from saddleback.ope import load_statistics, save_statistics
 
     merged = reduce(lambda first, second: first.merge(second), map(load_statistics, files))
     save_statistics(merged, out)

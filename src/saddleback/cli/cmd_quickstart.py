@@ -123,7 +123,7 @@ def _interpretation(path: Path) -> str:
     import json
     import textwrap
 
-    from saddleback.verdict.number_format import decimals, number, span
+    from saddleback.ope.number_format import decimals, number, span
 
     (verdict,) = json.loads(path.read_text(encoding="utf-8"))["verdicts"]
     improvement = verdict["improvement"]

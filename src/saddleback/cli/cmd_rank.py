@@ -56,9 +56,8 @@ def command(
       saddleback rank week.stats --lower 0.05 --json
       saddleback rank visits.parquet --target a=new.py:a --target b=new.py:b
     """
-    from saddleback.evaluation import load_statistics
-    from saddleback.verdict import evaluate_statistics
-    from saddleback.verdict.ranking import rank
+    from saddleback.ope import evaluate_statistics, load_statistics
+    from saddleback.ope.ranking import rank
 
     if not 0 < alpha < 1:
         raise click.UsageError(

@@ -32,7 +32,7 @@ from saddleback.cli.target_options import (
 )
 
 if TYPE_CHECKING:
-    from saddleback.evaluation import Statistics
+    from saddleback.ope import Statistics
 
 logger = logging.getLogger(__name__)
 
@@ -84,13 +84,13 @@ def command(
       saddleback merge day1.stats day2.stats --out week.stats
       saddleback evaluate week.stats
     """
-    from saddleback.evaluation import default_rule, save_statistics
-    from saddleback.evaluation.feature_spec import box_known, parse_features
     from saddleback.log.behaviour_target import check_name_not_reserved
     from saddleback.log.diagnostics import raise_errors
+    from saddleback.ope import default_rule, save_statistics
+    from saddleback.ope.approximation_gap import without_trace
+    from saddleback.ope.evaluate import discount
+    from saddleback.ope.feature_spec import box_known, parse_features
     from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
-    from saddleback.verdict.approximation_gap import without_trace
-    from saddleback.verdict.evaluate import discount
 
     if not targets:
         raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from saddleback.verdict.text_report import Line
+    from saddleback.ope.text_report import Line
 
 MIN_WIDTH, DEFAULT_WIDTH, MAX_WIDTH = 20, 79, 100
 """Columns of text: smallest, without a terminal, and largest."""

@@ -9,9 +9,9 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from saddleback._display import axis_range
+from saddleback.ope.text_report import trusted
 from saddleback.plots.result_plots import centred_titles
 from saddleback.plots.style import COLOURS, GREY
-from saddleback.verdict.text_report import trusted
 
 ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
 """Height of a row, height of the margins, and width of the figure, in inches."""

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from saddleback.log import LogSummary
+from saddleback.ope import Ranking
 from saddleback.plots.result_plots import centred_titles
 from saddleback.plots.style import COLOURS, GREY
-from saddleback.verdict import Ranking
 
 MAX_ROWS = 20
 """Largest number of actions or candidates in a figure."""

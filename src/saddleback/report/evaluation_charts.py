@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from saddleback.evaluation.estimate import format_distinct
-from saddleback.evaluation.weight_diagnostics import k_hat_threshold
+from saddleback.ope.estimate import format_distinct
+from saddleback.ope.text_report import Row, has_ceiling
+from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED
 from saddleback.report.vega import Record, axis, chart, figure, log_axis, with_minus
-from saddleback.verdict.text_report import Row, has_ceiling
 
 MAX_EIGENVALUES = 600
 """Largest number of eigenvalues of resamples drawn: those with the largest real parts."""

@@ -10,14 +10,9 @@ import itertools
 import shlex
 from typing import Any
 
-from saddleback.report import evaluation_charts as charts
-from saddleback.report.forest_chart import forest
-from saddleback.report.page import page
-from saddleback.report.theme import CONFIG
-from saddleback.report.vega import with_minus
-from saddleback.verdict.number_format import number
-from saddleback.verdict.result import Evaluation
-from saddleback.verdict.text_report import (
+from saddleback.ope.number_format import number
+from saddleback.ope.result import Evaluation
+from saddleback.ope.text_report import (
     answer,
     baseline_line,
     describe_policy,
@@ -29,6 +24,11 @@ from saddleback.verdict.text_report import (
     shortened,
     value_line,
 )
+from saddleback.report import evaluation_charts as charts
+from saddleback.report.forest_chart import forest
+from saddleback.report.page import page
+from saddleback.report.theme import CONFIG
+from saddleback.report.vega import with_minus
 
 BANNERS = {
     "better": ("good", "▲"), "worse": ("bad", "▼"), "inconclusive": ("doubt", "≈"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from saddleback._display import axis_range
+from saddleback.ope.text_report import NOT_USED, USED, Row, trusted
 from saddleback.report.theme import COLOURS, INK, MUTED, PAPER
 from saddleback.report.vega import Record, axis, chart, figure
-from saddleback.verdict.text_report import NOT_USED, USED, Row, trusted
 
 KINDS = {
     "used": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from saddleback.verdict.number_format import MINUS
+from saddleback.ope.number_format import MINUS
 
 Record = dict[str, Any]
 

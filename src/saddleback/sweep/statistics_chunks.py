@@ -23,15 +23,15 @@ from saddleback._progress import Progress
 from saddleback._provenance import versions
 from saddleback._typing import FloatArray, OffsetArray
 from saddleback.errors import InvalidParameter
-from saddleback.evaluation import Statistics, load_statistics
-from saddleback.evaluation.feature_spec import load_features
-from saddleback.evaluation.statistics_io import packed_statistics
-from saddleback.evaluation.statistics_key import StatisticsKey
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.arrow_decode import decode_dictionary
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
+from saddleback.ope import Statistics, load_statistics
+from saddleback.ope.feature_spec import load_features
+from saddleback.ope.statistics_io import packed_statistics
+from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.rules import Rule
 from saddleback.rules.serialization import rule_to_dict
 from saddleback.sweep.executors import ExecutorHandle

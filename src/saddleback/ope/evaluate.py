@@ -1,0 +1,357 @@
+"""`evaluate`: the value of target policies from a log, with diagnostics and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from saddleback import _registry, _validate
+from saddleback._progress import Progress, part_of, split_progress
+from saddleback._threads import thread_pool
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.features import Features
+from saddleback.log import BehaviourTarget, Finding, Log, LogSummary, Target
+from saddleback.log.behaviour_target import check_name_not_reserved
+from saddleback.log.diagnostics import raise_errors
+from saddleback.ope.confidence_bounds import require_two_episodes
+from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, doubly_robust_jobs
+from saddleback.ope.episode_weights import Trajectories
+from saddleback.ope.estimate import Estimate
+from saddleback.ope.estimator import default_rule
+from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
+from saddleback.ope.evidence_from_log import diagnose
+from saddleback.ope.evidence_from_statistics import resample_count, start_spectra
+from saddleback.ope.feature_spec import as_features
+from saddleback.ope.fqe import ONE_STEP, iterate_q
+from saddleback.ope.importance_sampling import WeightingJob, resolve_targets, weigh_episodes
+from saddleback.ope.lstd_solve import prediction_distance
+from saddleback.ope.partition import sample_states
+from saddleback.ope.phases import EPOCHS, READING, Phases, plan_phases
+from saddleback.ope.result import Evaluation
+from saddleback.ope.spectrum import check_draws
+from saddleback.ope.statistics import Statistics
+from saddleback.ope.streaming import Streamed
+from saddleback.ope.svrg_estimator import SVRG
+from saddleback.ope.weight_diagnostics import weight_tail
+from saddleback.rules import Rule, require_rule
+from saddleback.rules.requirements import needs_propensities
+from saddleback.system import LARGEST
+
+IMPORTANCE_SAMPLING, DOUBLY_ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr")
+METHODS = ("fqe", "streamed", "svrg", *IMPORTANCE_SAMPLING, *DOUBLY_ROBUST)
+DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
+"""Default estimators where the log has propensities and the rule learns action values."""
+
+CACHED_ROWS = 1_000_000
+"""Largest number of rows of a log that is cached in memory, since it is read several times."""
+
+BLOCKS, FOLDS, MAX_BYTES = 20, 5, 2**31
+"""Blocks of episodes, folds for Q, and bytes of sums above which there are only FOLDS blocks."""
+
+
+def evaluate(
+    data: Any,
+    target: Any,
+    *,
+    gamma: float | None = None,
+    features: Features | Callable[[FloatArray], ArrayLike] | str | None = None,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    rule: Rule | None = None,
+    methods: Sequence[str] | None = None,
+    ridge: float = 0.0,
+    path: bool = False,
+    shared: bool = False,
+    passes: int = 1,
+    learner: Rule | None = None,
+    draws: int | None = None,
+    lower_is_better: bool = False,
+    allow_uncovered: bool = False,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Estimate the value of target policies at the start states of a log, with a verdict.
+
+    The main estimate is the closed form, with x̄ the mean of E_π φ over the start states,
+
+        V̂ = x̄ᵀθ̂        Âθ̂ + b̂ = 0
+
+    Parameters
+    ----------
+    data
+        A `Log`, or anything a log can be read from: a path or pattern, a pandas or polars frame, an
+        Arrow table, or a dict of arrays.
+    target
+        A target policy (see `saddleback.log.as_target`), or several by name in a dict.
+    gamma
+        Discount; by default the one in the log's metadata.
+    features, low, high
+        Features of an observation: an object of `saddleback.features`, a function from
+        observations [n, d] to features [n, size], or a text as on the command line, such as
+        ``"tiles:8x4"`` or ``"polynomial:2"``, whose box is ``low`` to ``high``, by default the
+        range of the log. If not given, features are chosen from the columns.
+    shared
+        Whether to add a copy of each feature shared by all actions.
+    rule
+        The rule whose TD fixed point is computed; `default_rule` if not given.
+    methods
+        Additional estimators: "fqe", "streamed", "svrg"; importance sampling "is", "pdis", "wis",
+        "pdwis"; and doubly robust with a cross-fitted Q "dr" and "wdr". By default "wdr", "dr",
+        "pdwis" and "pdis" if the log has propensities.
+    ridge
+        Ridge η of the closed form.
+    path
+        Whether to compute the closed form for a range of λ and of ridges.
+    passes, learner
+        Passes over the log and rule of "streamed"; GES(0) if not given.
+    draws
+        Number of block-bootstrap resamples for the spectrum of Â; by default 20, or none with more
+        than 1000 active features.
+    lower_is_better
+        Whether rewards are costs.
+    threads
+        Number of threads; the result does not depend on it.
+    progress
+        Called with the fraction of the work done and its phase: reading, evaluating, resampling.
+
+    Examples
+    --------
+    >>> from saddleback import problems
+    >>> from saddleback.features import Tiles
+    >>> from saddleback.log import collect
+    >>> log = collect(problems.mountain_car(), episodes=1000, rng=0)
+    >>> tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=4, tilings=4)
+    >>> result = evaluate(log, "pump:0.8", features=tiles, gamma=0.99, methods=["fqe"])
+    >>> for estimate in result.estimates:
+    ...     print(f"{estimate.method:18} {estimate.value:.1f} {estimate.note}")
+    LSTD, GRetrace(0.5) -78.2 ok
+    FQE                -76.5 ok
+    >>> result.verdicts[0].trust
+    'doubtful'
+    """
+    log = data if isinstance(data, Log) else Log(data)
+    _validate.non_negative("evaluate", "ridge", ridge)
+    for option, flag in (
+        ("path", path), ("shared", shared), ("lower_is_better", lower_is_better),
+        ("allow_uncovered", allow_uncovered),
+    ):  # fmt: skip
+        _validate.flag("evaluate", option, flag)
+    if progress is not None and not callable(progress):
+        raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
+    gamma = discount(log, gamma)
+    chosen = default_rule() if rule is None else rule
+    require_rule(chosen)
+    selected = _methods(log, chosen, methods)
+    if draws is not None:
+        check_draws(draws)
+    named = resolve_targets(log, target)
+    reading = part_of(progress, 0.0, READING, "reading")
+    if log.rows <= CACHED_ROWS:
+        log = log.cached([table for policy in named for table in policy.tables], reading)
+    summary = log.summary(gamma, reading)
+    raise_errors(summary.findings)
+    features = as_features(features, log, summary, low, high)
+    if "svrg" in selected and features.size * log.n_actions > LARGEST:
+        if selected != ("svrg",) or path:
+            raise InvalidParameter(
+                "with this number of features 'svrg' is the only method available: remove the "
+                "other methods and the path."
+            )
+        return _without_matrices(
+            log, named, features, gamma, chosen, ridge, shared, allow_uncovered, lower_is_better,
+            summary, part_of(progress, READING, 1.0, "evaluating"),
+        )  # fmt: skip
+    others = lambda_path_rules(chosen)
+    rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
+    rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in selected))]))
+    rules = [chosen, *(other for other in rules[1:] if _log_supports(log, other))]
+    sample, taken = sample_states(log)
+    behaviour = BehaviourTarget.from_counts(taken)
+    check_name_not_reserved([policy.name for policy in named])
+    p = features.size * (log.n_actions + shared)
+    size = 8 * p**2 * (len(named) + 1)
+    robust_jobs = len(named) if log.propensity and chosen.values == "action" else 0
+    plain_jobs = len(named) if set(selected) & set(IMPORTANCE_SAMPLING) else 0
+    phases = plan_phases(
+        progress, rows=log.rows, active=_active_features(features, sample), p=p, targets=len(named),
+        rules=len(rules), folds=FOLDS if robust_jobs else 0,
+        weighting_jobs=robust_jobs + plain_jobs, draws=resample_count(p, draws),
+        passes=passes if "streamed" in selected else 0,
+        epochs=EPOCHS if "svrg" in selected else 0,
+    )  # fmt: skip
+    blocks = BLOCKS if size * len(rules) * BLOCKS < MAX_BYTES else FOLDS
+    sums = Statistics.of(
+        log, rules, {policy.name: policy for policy in (*named, behaviour)}, features=features,
+        gamma=gamma, shared=shared, blocks=blocks, allow_uncovered=allow_uncovered,
+        threads=threads, progress=phases.sums,
+    )  # fmt: skip
+    require_two_episodes(int(sums.episodes.sum()))
+    names = [policy.name for policy in named]
+    closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
+    with thread_pool(threads) as pool:
+        spectra = start_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
+        weighted = _weighted_episodes(
+            log, named, sums, selected, features, gamma, allow_uncovered, phases
+        )
+        robust = {episodes.target: episodes for episodes in weighted if episodes.has_q}
+        diagnoses, logged = diagnose(
+            log, sums, named, behaviour, sample, features=features, rule=chosen, ridge=ridge,
+            robust=robust, spectra=spectra, lower_is_better=lower_is_better,
+            progress=phases.scores,
+        )  # fmt: skip
+    estimates: list[Estimate] = []
+    for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
+        name = target.name
+        estimates.append(first.with_interval(diagnosis.interval))
+        options: dict[str, Any] = {
+            "target": target, "features": features, "gamma": gamma, "shared": shared,
+            "allow_uncovered": True, "threads": threads,
+        }  # fmt: skip
+        if "fqe" in selected:
+            fitted = iterate_q(sums.system(ONE_STEP, name), ridge)
+            value = float(fitted.theta @ sums.start(name))
+            estimates.append(Estimate(name, "FQE", value, fitted.outcome))
+        if "streamed" in selected:
+            streamed = Streamed(**options, rule=learner, passes=passes)
+            estimates.append(_streamed(streamed, log, name, phases.streamed))
+        if "svrg" in selected:
+            svrg = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
+            estimates.append(_svrg(svrg, log, sums, name, phases.svrg))
+        estimates += [
+            Estimate.of(episodes.estimate(method.upper()))
+            for method in selected
+            for episodes in weighted
+            if episodes.target == name and method.upper() in episodes.names
+        ]
+    steps = {episodes.target: episodes.ess_by_step for episodes in weighted}
+    tails = {episodes.target: weight_tail(episodes.log_weights) for episodes in weighted}
+    findings = tuple(sums.warnings(chosen))
+    return Evaluation(
+        sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps, tails,
+        lower_is_better, summary,
+    )  # fmt: skip
+
+
+def discount(log: Log, gamma: float | None) -> float:
+    """Return the given discount, or the one in the log's metadata."""
+    chosen = log.metadata.get("gamma") if gamma is None else gamma
+    if chosen is None:
+        raise InvalidParameter("no discount in the log's metadata: pass one, gamma=0.99.")
+    return _validate.unit("evaluate", "gamma", chosen)
+
+
+def _active_features(features: Features, sample: FloatArray) -> int:
+    """Return the number of simultaneously active features, from a few states of the log."""
+    return int(features.encode(sample[:2]).indices.shape[1])
+
+
+def _log_supports(log: Log, rule: Rule) -> bool:
+    """Whether the log has the data that a rule of the path needs."""
+    return bool(log.propensity) or not needs_propensities(rule)
+
+
+def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the methods to use; raise for those that do not apply, with an alternative."""
+    if methods is None:
+        return DEFAULT_METHODS if log.propensity and rule.values == "action" else ()
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise InvalidParameter(
+            f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
+        )
+    for method in methods:
+        _registry.check_name("method", method, METHODS)
+        if method in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST) and not log.propensity:
+            raise InvalidParameter(
+                f"method {method!r} needs propensities, and the log has none: add behavior_prob, "
+                "or estimate them: estimate_behaviour(log). The closed form with GES(0) or GTB "
+                "needs no propensities."
+            )
+        if method in ("fqe", *DOUBLY_ROBUST) and rule.values == "state":
+            raise InvalidParameter(
+                f"method {method!r} learns action values, but {rule} learns state values: remove "
+                "one of them, or use GRetrace."
+            )
+    return tuple(methods)
+
+
+def _weighted_episodes(
+    log: Log,
+    named: Sequence[Target],
+    sums: Statistics,
+    methods: Sequence[str],
+    features: Features,
+    gamma: float,
+    allow_uncovered: bool,
+    phases: Phases,
+) -> list[Trajectories]:
+    """Weigh the episodes without Q on request, and with Q for the verdict where possible."""
+    jobs = (
+        [WeightingJob(policy) for policy in named]
+        if set(methods) & set(IMPORTANCE_SAMPLING)
+        else []
+    )
+    if log.propensity and sums.setting.values == "action":
+        parts = split_progress(phases.folds, [("", 1.0)] * len(named))
+        fits = [
+            CrossFitted(sums, t, features, FOLD_RIDGE, FOLDS, part) for t, part in enumerate(parts)
+        ]
+        jobs += doubly_robust_jobs(log, named, fits, gamma)
+    return weigh_episodes(log, jobs, gamma, allow_uncovered, phases.weights) if jobs else []
+
+
+def _without_matrices(
+    log: Log,
+    named: Sequence[Target],
+    features: Features,
+    gamma: float,
+    rule: Rule,
+    ridge: float,
+    shared: bool,
+    allow_uncovered: bool,
+    lower_is_better: bool,
+    summary: LogSummary,
+    progress: Progress | None,
+) -> Evaluation:
+    """Evaluate with SVRG alone, with too many features for matrices."""
+    if len(named) != 1:
+        raise InvalidParameter(
+            "method 'svrg' with this number of features takes one target at a time."
+        )
+    svrg = SVRG(
+        target=named[0], features=features, gamma=gamma, rule=rule, ridge=ridge, shared=shared,
+        allow_uncovered=allow_uncovered, rng=0,
+    ).fit(log, progress)  # fmt: skip
+    assert svrg.statistics_ is not None
+    estimate = Estimate(named[0].name, f"SVRG, {rule.display_name}", svrg.value(), svrg.outcome_)
+    no_verdict = Finding(
+        "W174",
+        f"{features.size * log.n_actions:,} features are too many for matrices: there is neither a "
+        "confidence interval nor a verdict.",
+    )
+    return Evaluation(
+        svrg.statistics_, rule, (estimate,), {}, (*svrg.findings_, no_verdict),
+        lower_is_better=lower_is_better, log_summary=summary,
+    )  # fmt: skip
+
+
+def _svrg(svrg: SVRG, log: Log, sums: Statistics, name: str, progress: Progress | None) -> Estimate:
+    svrg.fit(log, progress)
+    exact = sums.solve(svrg.effective_rule, name, svrg.ridge).theta
+    gap = prediction_distance(np.asarray(svrg.theta_), exact, sums.M)
+    note = f"{svrg.outcome_}; {gap:.1%} from LSTD after {len(svrg.residuals_) - 1} epochs"
+    return Estimate(name, f"SVRG, {svrg.effective_rule}", svrg.value(), note)
+
+
+def _streamed(learner: Streamed, log: Log, name: str, progress: Progress | None) -> Estimate:
+    learner.fit(log, progress)
+    plural = "pass" if learner.passes == 1 else "passes"
+    note = (
+        f"{learner.distances_[-1]:.1%} from its closed form after {learner.passes} {plural}, "
+        f"α = {learner.alpha_:.3g}, β = {learner.beta_:.3g}"
+    )
+    if learner.outcome_ != "ok":
+        note = f"{learner.outcome_} {note}"
+    return Estimate(name, str(learner.effective_rule), learner.value(), note)

@@ -1,0 +1,199 @@
+"""`Evaluation`: the result of evaluating target policies on a log or its statistics."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from saddleback._display import Tabular, card_html, html_table, shorten
+from saddleback._json import json_ready as finite
+from saddleback._typing import FloatArray
+from saddleback.log import Finding, LogSummary
+from saddleback.ope.baseline import Baseline
+from saddleback.ope.estimate import Estimate
+from saddleback.ope.evidence_from_statistics import Diagnosis
+from saddleback.ope.statistics import Statistics
+from saddleback.ope.text_report import (
+    HEADINGS,
+    answer,
+    failed_checks,
+    format_result,
+    rows,
+    value_line,
+)
+from saddleback.ope.verdict import Verdict
+from saddleback.rules import Rule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Paths = dict[str, dict[str, list[tuple[float, float]]]]
+"""For each target, (λ, V̂) and (η, V̂)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Tabular):
+    """The estimated values of target policies, with diagnostics and verdicts.
+
+    `to_pandas` and `to_polars` give one row per estimate: target, estimator, value, low, high,
+    estimand, ess, max_share, k_hat, note, whether it is the main estimate, and the verdict on it.
+
+    Attributes
+    ----------
+    statistics, rule
+        The statistics, and the rule whose TD fixed point was computed.
+    estimates
+        All estimates; the first of each target is the main one.
+    paths
+        For each target the value for a range of λ and of ridges, if requested.
+    findings
+        Warnings.
+    logged
+        The logged policy: its observed value and the closed form's estimate of it. If these
+        differ, estimates for other policies are not reliable either.
+    diagnoses
+        For each target the diagnostics and the verdict.
+    ess_by_step
+        For each target the effective sample size at each step.
+    tails
+        For each target the tail of the episode weights: sizes, and the fraction at least as large.
+    lower_is_better
+        Whether rewards are costs.
+    log_summary
+        Summary of the log; None for statistics.
+
+    Examples
+    --------
+    >>> from saddleback import Log, evaluate, features
+    >>> from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic, earlier
+    >>> log = Log(clinic(1000, rng=0), observations=SIGNS, actions=DOSES)
+    >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
+    >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
+    >>> print(result.text.splitlines()[0])
+    Better: difference +1.191 (95% CI +1.094 to +1.287); the estimate is reliable.
+    >>> [verdict.trust for verdict in result.verdicts], round(result.logged.interval.value, 2)
+    (['usable'], -1.17)
+    """
+
+    statistics: Statistics
+    rule: Rule
+    estimates: tuple[Estimate, ...]
+    paths: Paths
+    findings: tuple[Finding, ...]
+    logged: Baseline | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+    ess_by_step: dict[str, FloatArray] = field(default_factory=dict)
+    tails: dict[str, FloatArray] = field(default_factory=dict)
+    lower_is_better: bool = False
+    log_summary: LogSummary | None = None
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts on the targets."""
+        return tuple(diagnosis.verdict for diagnosis in self.diagnoses)
+
+    @property
+    def text(self) -> str:
+        """The result as text of at most 80 columns, the answer first."""
+        return format_result(self.as_dict())
+
+    def __repr__(self) -> str:
+        return shorten(self.text, "result.text")
+
+    def _repr_html_(self) -> str:
+        from saddleback.plots.forest import forest_svg
+
+        plain = self.as_dict()
+        verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
+        targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
+        parts = []
+        for target in targets:
+            verdict = verdicts.get(target)
+            table, notes = rows(plain, target, verdict)
+            listed = "; ".join(f"{', '.join(names)}: {note}" for note, names in notes.items())
+            facts = []
+            if verdict is not None:
+                value = value_line(verdict)
+                facts = [*([("value", value)] if value else []), *failed_checks(verdict)]
+            name = f"{target}: " if len(targets) > 1 else ""
+            parts.append(
+                card_html(name + answer(verdict).text, facts, html_table(HEADINGS, table, listed))
+            )
+        return "".join([*parts, forest_svg(plain)])
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Plot all estimates with their intervals, and the logged policy, as a forest plot.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; a new figure if not given.
+        """
+        from saddleback.plots.forest import forest
+
+        return forest(self.as_dict(), ax)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """Return the columns of a table with one row per estimate."""
+        trusts = {verdict.target: verdict.trust for verdict in self.verdicts}
+        columns: dict[str, list[Any]] = {"target": [], "estimator": []}
+        used: set[str] = set()
+        for estimate in self.estimates:
+            record = asdict(estimate)
+            row = {"target": record.pop("target"), "estimator": record.pop("method"), **record}
+            row["used"] = estimate.target not in used
+            row["trust"] = trusts.get(estimate.target) if row["used"] else None
+            used.add(estimate.target)
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+        return columns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as plain data for JSON; numbers that are not finite become None."""
+        sums = self.statistics
+        checked = () if self.log_summary is None else self.log_summary.findings
+        plain: dict[str, Any] = {
+            "kind": "saddleback evaluation",
+            "schema": 1,
+            "gamma": sums.setting.gamma,
+            "features": sums.setting.features,
+            "p": sums.p,
+            "rule": str(self.rule),
+            "actions": list(sums.setting.actions),
+            "observations": list(sums.setting.observation),
+            "steps": int(sums.steps.sum()),
+            "episodes": int(sums.episodes.sum()),
+            "fingerprint": fingerprint(sums),
+            "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
+            "lambda_ceiling": {
+                name: float(ceiling) if np.isfinite(ceiling) else None
+                for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True)
+                if name in {estimate.target for estimate in self.estimates}
+            },
+            "estimates": [asdict(estimate) for estimate in self.estimates],
+            "paths": self.paths,
+            "warnings": list(dict.fromkeys(map(str, (*checked, *self.findings)))),
+        }
+        if self.log_summary is not None:
+            plain["card"] = self.log_summary.as_dict()
+        if self.logged is not None:
+            logged, interval = self.logged, self.logged.interval
+            plain["logged"] = {
+                "value": interval.value, "low": interval.low, "high": interval.high,
+                "estimand": interval.estimand, "estimate": logged.estimate,
+                "self_check": logged.self_check, "self_check_error": logged.self_check_error,
+            }  # fmt: skip
+        plain["verdicts"] = [diagnosis.as_dict() for diagnosis in self.diagnoses]
+        for name, steps in self.ess_by_step.items():
+            plain.setdefault("ess_by_step", {})[name] = steps.tolist()
+        for name, tail in self.tails.items():
+            plain.setdefault("tails", {})[name] = tail.tolist()
+        return dict(finite(plain))
+
+
+def fingerprint(sums: Statistics) -> str:
+    """Return a hash of all episodes, independent of their order and files."""
+    return hashlib.sha256(np.sort(sums.fingerprints).tobytes()).hexdigest()[:16]

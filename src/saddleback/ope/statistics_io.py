@@ -1,0 +1,139 @@
+"""Statistics on disk: arrays in one ``.npz`` file, with their setting as JSON.
+
+Only active features are written, so the size of a file depends on the data, not on p.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from saddleback import _npz, _validate
+from saddleback.log import Finding
+from saddleback.ope.log_counts import LogCounts, PolicyCounts
+from saddleback.ope.statistics import Statistics
+from saddleback.ope.statistics_key import StatisticsKey
+from saddleback.rules.serialization import rule_from_dict, rule_to_dict
+
+SCHEMA = 5
+"""Version of the file layout."""
+
+STATISTICS_ARRAYS = ("steps", "episodes", "squares", "ids", "fingerprints", "unfinished")
+COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths")
+POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
+
+
+def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
+    """Write statistics to a file, atomically.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from saddleback import GES, features, problems
+    >>> from saddleback.log import collect
+    >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
+    >>> tiles = features.Tiles((-1.2, -0.07), (0.6, 0.07), bins=2, tilings=1)
+    >>> sums = Statistics.of(log, GES(0.0), "pump:0.8", features=tiles, gamma=0.99)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_statistics(save_statistics(sums, Path(folder) / "day.stats"))
+    Statistics(756 steps, 5 episodes, p=27, 1 rule, 1 target)
+    """
+    _validate.instance("save_statistics", "sums", sums, Statistics)
+    target = Path(path)
+    _npz.write(target, *_as_arrays(sums), compress=False)
+    return target
+
+
+def packed_statistics(sums: Statistics) -> bytes:
+    """Return the bytes that `save_statistics` writes."""
+    file = io.BytesIO()
+    _npz.pack(file, *_as_arrays(sums), compress=False)
+    return file.getvalue()
+
+
+def _as_arrays(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return statistics as a JSON header and arrays."""
+    active = np.flatnonzero((np.diag(sums.M) > 0) | (sums.A != 0).any(axis=(0, 1, 2, 3)))
+    active = np.union1d(active, np.flatnonzero((sums.starts != 0).any(axis=(0, 1))))
+    active = np.union1d(active, np.flatnonzero((sums.counts.mass != 0).any(axis=0)))
+    arrays: dict[str, Any] = {name: getattr(sums, name) for name in STATISTICS_ARRAYS}
+    arrays |= {name: getattr(sums.counts, name) for name in COUNT_ARRAYS}
+    arrays |= {
+        name: np.array([getattr(counts, name) for counts in sums.counts.by_target])
+        for name in POLICY_ARRAYS
+    }
+    arrays |= {
+        "visits": sums.counts.visits[active],
+        "mass": sums.counts.mass[:, active],
+        "active": active,
+        "A": sums.A[..., active[:, None], active],
+        "b": sums.b[..., active],
+        "M": sums.M[np.ix_(active, active)],
+        "starts": sums.starts[..., active],
+    }
+    header = {
+        "schema": SCHEMA,
+        "setting": asdict(sums.setting) | {"rules": [rule_to_dict(r) for r in sums.setting.rules]},
+        "estimated": sums.estimated,
+        "findings": [(finding.code, finding.message) for finding in sums.findings],
+    }
+    return header, arrays
+
+
+def load_statistics(path: str | os.PathLike[str]) -> Statistics:
+    """Read statistics that `save_statistics` wrote.
+
+    Examples
+    --------
+    >>> load_statistics("nothing.stats")
+    Traceback (most recent call last):
+    ...
+    saddleback.errors.InvalidParameter: cannot read nothing.stats: No such file or directory.
+    """
+    return _npz.read(path, SCHEMA, "statistics", _build)
+
+
+def _build(arrays: dict[str, Any], header: dict[str, Any]) -> Statistics:
+    given = header["setting"]
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    setting = StatisticsKey(
+        **(given | lists | {"rules": tuple(map(rule_from_dict, given["rules"]))})
+    )
+    p, active = setting.p, arrays["active"]
+    lead = (len(setting.targets), len(setting.rules), setting.blocks)
+    for name, expected in _shapes(setting, len(active), len(arrays["ids"])).items():
+        _validate.shape(name, arrays[name], expected)
+    A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
+    starts, visits, mass = np.zeros((lead[0], lead[2], p)), np.zeros(p), np.zeros((lead[0], p))
+    A[..., active[:, None], active], b[..., active] = arrays["A"], arrays["b"]
+    M[np.ix_(active, active)], starts[..., active] = arrays["M"], arrays["starts"]
+    visits[active], mass[:, active] = arrays["visits"], arrays["mass"]
+    for name in ("A", "b", "M", "starts"):
+        _validate.finite(name, arrays[name])
+    plain = {name: arrays[name] for name in STATISTICS_ARRAYS}
+    by_target = tuple(map(PolicyCounts, *(arrays[name] for name in POLICY_ARRAYS)))
+    return Statistics(
+        setting, A, b, M, starts, **plain,
+        counts=LogCounts(
+            visits, mass, **{name: arrays[name] for name in COUNT_ARRAYS}, by_target=by_target
+        ),
+        estimated=header["estimated"],
+        findings=tuple(Finding(code, message) for code, message in header["findings"]),
+    )  # fmt: skip
+
+
+def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[int | str, ...]]:
+    """Return the expected shape of each array, with p active features."""
+    T, R, B, K = len(setting.targets), len(setting.rules), setting.blocks, len(setting.actions)
+    return {
+        "A": (T, R, B, p, p), "b": (T, R, B, p), "M": (p, p), "starts": (T, B, p),
+        "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
+        "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
+        "truncated_weight": (1,), "lengths": ("n", 2), "action_mass": (T, K), "totals": (T, 3),
+        "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),
+    }  # fmt: skip

@@ -1,0 +1,118 @@
+"""Estimates of the bias of the fixed point."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from helpers.decision_logs import (
+    FOURIER,
+    always,
+    random_decisions,
+    table_log,
+    target,
+)
+from helpers.logs import mixed
+from saddleback.features import Custom, OneHot
+from saddleback.log import as_target
+from saddleback.ope.approximation_gap import Gap, ResidualProblem, unvisited_gap
+from saddleback.ope.partition import Cells, sample_states
+from saddleback.ope.sandwich import interval_from_blocks
+from saddleback.ope.scoring_pass import score_episodes
+
+
+def test_inactive_features_get_the_value_of_other_actions():
+    """Brute force: set Q of actions never taken to the mean of the others, and solve again."""
+    states, actions = [0, 1, 2, 0, 1, 2, 0, 1], [0, 0, 1, 1, 0, 1, 0, 0]
+    rewards = [1.0, 2.0, 3.0, -1.0, 0.5, 2.0, 4.0, 1.0]
+    log = table_log(states, actions, rewards, [3, 3, 2])
+    rule, pi, gamma = sb.GES(0.0), np.array([0.4, 0.6]), 0.9
+    sums = sb.Statistics.of(log, rule, always(*pi), features=OneHot(3), gamma=gamma)
+    name = sums.setting.targets[0]
+    theta = sums.solve(rule, name).theta
+
+    def q(fill):
+        """Solve for Q by the mean of what followed each pair, with others filled in."""
+        taken = {}
+        for t, (s, a) in enumerate(zip(states, actions, strict=True)):
+            over = t in (2, 5, 7)
+            taken.setdefault((s, a), []).append((rewards[t], None if over else states[t + 1]))
+        A, b = np.eye(6), np.zeros(6)
+        for s in range(3):
+            for a in range(2):
+                k = 2 * s + a
+                if (s, a) not in taken:
+                    b[k] = fill.get((s, a), 0.0)
+                    continue
+                for reward, after in taken[s, a]:
+                    b[k] += reward / len(taken[s, a])
+                    if after is not None:
+                        A[k, 2 * after : 2 * after + 2] -= gamma * pi / len(taken[s, a])
+        return np.linalg.solve(A, b)
+
+    plain = q({})
+    np.testing.assert_allclose(theta, plain, atol=1e-10)
+    start = np.mean([np.outer(np.eye(3)[s], pi).ravel() for s in (0, 0, 0)], axis=0)
+    filled = q({(1, 1): plain[2], (2, 0): plain[5]})
+    expected = abs((filled - plain) @ start)
+    assert expected > 0.1
+    assert unvisited_gap(sums, rule, name, theta, 0.0) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_unvisited_gap_is_zero_if_all_features_are_active():
+    log = random_decisions(0, episodes=100)
+    sums = sb.Statistics.of(log, sb.GES(0.0), always(0.5, 0.5), features=OneHot(5), gamma=0.9)
+    theta = sums.solve(sb.GES(0.0), 0).theta
+    assert unvisited_gap(sums, sb.GES(0.0), sums.setting.targets[0], theta, 0.0) == 0.0
+
+
+def test_a_gap_is_the_largest_of_its_parts():
+    assert Gap().value == 0.0
+    assert Gap(unvisited=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
+    assert Gap(residual=3.0).parts == {
+        "unvisited": None, "residual": 3.0, "trace": None, "self_check": None, "agreement": None,
+        "allowance": None,
+    }  # fmt: skip
+
+
+def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
+    """Return V̂ and the residual problem's value, as diagnosing does."""
+    if segment is not None:
+        log = log.with_options(segment=segment)
+    sums = sb.Statistics.of(log, rule, policy, features=features, gamma=gamma)
+    cells = Cells.of(sample_states(log)[0], most)
+    residual = ResidualProblem(cells, log.n_actions, gamma)
+    (scored,) = score_episodes(
+        log, sums, [as_target(policy, log, sums.setting.targets[0])], features=features, rule=rule,
+        ridge=0.0, on_segment=lambda piece, k, pi, deltas: residual.add(piece, pi, deltas),
+    )  # fmt: skip
+    return scored.value, residual.value()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_residual_finds_what_poor_features_miss(seed):
+    """With a cell for each state, V̂ and the value of its TD errors add up to V^π."""
+    problem = sb.problems.random_mdp(0.9, rng=seed, off_policy=0.5, termination=0.2)
+    truth = float(problem.mdp.start @ (problem.target * problem.mdp.q(problem.target)).sum(axis=1))
+    poor = Custom(lambda seen: np.ones((len(seen), 1)), 1)
+    log = sb.collect(problem, episodes=3000, rng=seed)
+    value, gap = residual_of(log, problem.target, poor, 0.9, sb.GES(0.0))
+    exact = sb.Statistics.of(log, sb.GES(0.0), problem.target, features=OneHot(6), gamma=0.9)
+    assert abs(value + gap - truth) < 4 * interval_from_blocks(exact).error
+
+
+def test_the_residual_of_exact_features_is_zero():
+    log = random_decisions(2, episodes=300)
+    _, gap = residual_of(log, always(0.3, 0.7), OneHot(5), 0.9, sb.GES(0.0))
+    assert abs(gap) < 1e-6
+
+
+@pytest.mark.kernel
+def test_the_residual_does_not_depend_on_segmentation():
+    log = sb.Log(mixed(3))
+    one, two = (
+        residual_of(log, target, FOURIER, 0.9, sb.GRetrace(0.5), most=8, segment=segment)
+        for segment in (1 << 16, 3)
+    )
+    np.testing.assert_allclose(one, two, rtol=1e-9)

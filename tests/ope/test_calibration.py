@@ -1,0 +1,115 @@
+"""Calibration of propensities, and actions without support."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from helpers.decision_logs import (
+    CELLS,
+    always,
+    bandit,
+    rare_dose_log,
+)
+from saddleback.features import Custom
+from saddleback.ope.calibration import behaviour_deviation, ratio_deviation
+
+
+def gate(log, pi, code="PROPENSITIES"):
+    """Return one gate of an evaluation with a constant and the observation as features."""
+    line = Custom(lambda seen: np.column_stack([np.ones(len(seen)), seen]), 2)
+    result = sb.evaluate(
+        log,
+        always(*pi),
+        features=line,
+        gamma=0.0,
+        rule=sb.GES(0.0),
+        methods=(),
+        allow_uncovered=True,
+    )
+    return next(item for item in result.verdicts[0].gates if item.code == code)
+
+
+@pytest.mark.parametrize("full_mu", [True, False])
+@pytest.mark.parametrize(
+    ("mu", "pi"),
+    [
+        ([0.5, 0.5], [0.2, 0.8]),
+        ([0.2, 0.3, 0.5], [0.6, 0.2, 0.2]),
+        ([0.97, 0.02, 0.01], [0.9, 0.05, 0.05]),
+        ([0.995, 0.003, 0.002], [0.98, 0.01, 0.01]),
+    ],
+    ids=["even", "three", "rare", "rarer"],
+)
+def test_correct_propensities_pass(mu, pi, full_mu):
+    levels = [gate(bandit(seed, 600, mu, full_mu=full_mu), pi).level for seed in range(20)]
+    assert levels.count("usable") >= 19
+
+
+@pytest.mark.parametrize("full_mu", [True, False])
+def test_propensities_of_another_policy_are_detected(full_mu):
+    for seed in range(5):
+        log = bandit(seed, 1000, [0.5, 0.3, 0.2], full_mu=full_mu)
+        data = dict(log.data)
+        data["behavior_prob"] = np.array([0.2, 0.3, 0.5])[data["action"]]
+        if full_mu:
+            data |= {f"mu_{a}": np.full(1000, p) for a, p in enumerate([0.2, 0.3, 0.5])}
+        assert not gate(sb.Log(data), [0.3, 0.3, 0.4]).passed
+
+
+def test_propensities_of_the_wrong_rows_are_detected():
+    """Even if full μ is logged and correct: the estimate uses the propensity of the action."""
+    for full_mu in (True, False):
+        log = bandit(0, 1000, [0.7, 0.2, 0.1], full_mu=full_mu)
+        data = log.data | {"behavior_prob": np.roll(log.data["behavior_prob"], 1)}
+        assert not gate(sb.Log(data), [0.3, 0.3, 0.4]).passed
+
+
+@pytest.mark.parametrize("full_mu", [True, False])
+def test_a_deterministic_log_fails_support_and_not_calibration(full_mu):
+    n = 500
+    log = bandit(0, n, [0.5, 0.5], full_mu=False)
+    sure = (log.data["obs_0"] > 0).astype(int)
+    data = log.data | {"action": sure, "behavior_prob": np.ones(n)}
+    if full_mu:
+        data |= {"mu_0": 1.0 - sure, "mu_1": sure.astype(float)}
+    log = sb.Log(data, actions=["0", "1"])
+    assert gate(log, [0.4, 0.6]).level == "usable"
+    support = gate(log, [0.4, 0.6], "SUPPORT")
+    assert support.level == "refused"
+    assert support.value == pytest.approx(np.where(sure, 0.4, 0.6).mean())
+
+
+def test_calibration_equals_a_calculation_by_hand():
+    """Two cells: 3 of 4 rows against 0.5, and 1 of 2; with all of μ, and with ratios."""
+    z, share = behaviour_deviation(np.array([[[1.0], [0.0]], [[1.0], [0.5]]]), 6)
+    assert z == pytest.approx(1 / np.sqrt(1 + 1 / 3))
+    assert share == 0.0  # not sure
+    over = np.array([[[2.0], [0.0]], [[4.0], [1.0]], [[2.0], [1.0]], [[4.0], [1.0]]])
+    assert ratio_deviation(over, np.array([0.5]), 6) == pytest.approx((1.0, 0.0))
+    apart = np.array([[[90.0], [-80.0]], [[100.0], [100.0]]])  # cancels but for 10
+    z, share = behaviour_deviation(apart, 1000)
+    assert z == pytest.approx(90 / np.sqrt(100 + 30))
+    assert share == pytest.approx(170 / 1000)
+    under = np.concatenate([-over[:1], over[1:]])
+    assert ratio_deviation(under, np.array([0.1]), 6)[0] == pytest.approx(1 / 3)
+    never = np.array([[[-50.0]], [[50.0]], [[0.0]], [[50.0]]])
+    assert ratio_deviation(never, np.array([np.inf]), 50)[0] == 0.0
+
+
+def test_actions_with_zero_propensity_are_uncovered():
+    log = rare_dose_log(rare=0.0, n=1000)
+    result = sb.evaluate(
+        log, always(0.2, 0.8), features=CELLS, gamma=0.0, methods=(), allow_uncovered=True
+    )
+    sure = (log.data["lactate"] > 6).mean()
+    assert result.verdicts[0].evidence.uncovered == pytest.approx(0.8 * sure)
+
+
+@pytest.mark.parametrize("full_mu", [True, False])
+def test_actions_never_taken_are_uncovered(full_mu):
+    """With all of μ it is known that they might have been, else not."""
+    support = gate(bandit(0, 600, [0.7, 0.3, 0.0], full_mu=full_mu), [0.3, 0.2, 0.5], "SUPPORT")
+    assert support.value == pytest.approx(0.5)
+    assert support.level == "refused"

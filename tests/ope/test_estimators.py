@@ -1,0 +1,366 @@
+"""Estimates from logs against truths from elsewhere: exact tables, simulation, logged means."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import saddleback as sb
+from saddleback.features import OneHot, Tiles
+from saddleback.ope.lstd_solve import FeatureSpan
+from saddleback.paper import mountain_car_reference as truth_of_car
+from saddleback.problems.mountain_car_rollouts import returns
+
+CAR = sb.problems.mountain_car()
+
+
+@pytest.fixture(scope="module")
+def car_log():
+    return sb.collect(CAR, episodes=5000, rng=0)
+
+
+@pytest.fixture(scope="module")
+def car_values():
+    effort = truth_of_car.Effort(pairs=2000, returns=200)
+    return truth_of_car.reference_values(CAR, effort, np.random.SeedSequence(5))
+
+
+def frozen_lake(name, which):
+    """FrozenLake from its exact tables, with one of two targets; μ strays more than they do."""
+    env = gymnasium.make("FrozenLake-v1", map_name=name, is_slippery=True)
+    mdp = sb.FiniteMDP.from_gymnasium(env, gamma=0.95)
+    S, A = mdp.n_states, mdp.n_actions
+    target = np.tile([0.05, 0.45, 0.45, 0.05], (S, 1))
+    if which == "better":
+        best = mdp.q(target).argmax(axis=1)
+        target = 0.1 / A + 0.9 * np.eye(A)[best]
+    phi = np.eye(S * A).reshape(S, A, S * A)
+    problem = sb.Problem(mdp, phi, target, np.tile([0.15, 0.35, 0.35, 0.15], (S, 1)))
+    return problem, float(mdp.start @ mdp.v(target))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rule", [None, sb.GES(0.0), sb.GTB(0.9)], ids=str)
+@pytest.mark.parametrize("which", ["down or right", "better"])
+@pytest.mark.parametrize("name", ["4x4", "8x8"])
+def test_frozen_lake_agrees_with_its_exact_tables(name, which, rule):
+    problem, truth = frozen_lake(name, which)
+    features = OneHot(problem.mdp.n_states)
+    estimates = []
+    for seed in range(10):
+        log = sb.collect(problem, episodes=3000, rng=seed)
+        one = sb.LSTD(
+            target=problem.target, features=features, gamma=0.95, rule=rule, allow_uncovered=True
+        )
+        estimates.append(one.fit(log).value())
+    error = np.std(estimates, ddof=1) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - truth) < 4 * error + 0.01 * truth
+    assert error < 0.1 * truth
+
+
+@pytest.mark.statistical
+def test_value_of_the_papers_policy_by_simulation():
+    rng = np.random.default_rng(0)
+    n = 400_000
+    start = np.column_stack([rng.uniform(-0.6, -0.4, n), np.zeros(n)])
+    action = rng.choice(3, p=CAR.target[0], size=n)
+    gains = returns(CAR.target, start, action, 0.99, rng)
+    assert gains.std() / np.sqrt(n) < 0.006
+    assert gains.mean() == pytest.approx(-79.83, abs=0.02)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rule", [None, sb.GES(0.6), sb.GRetrace(0.99), sb.GTB(0.99)], ids=str)
+def test_values_of_mountain_car_from_5000_episodes(rule, car_log, car_values):
+    estimator = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99, rule=rule, threads=2)
+    estimator.fit(car_log)
+    assert estimator.outcome_ == "ok"
+    assert car_values.mse(estimator.theta_) <= 0.006
+    assert estimator.value() == pytest.approx(-79.83, abs=1.5)
+
+
+@pytest.mark.slow
+def test_values_can_be_predicted_for_any_observation(car_log):
+    estimator = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99).fit(car_log)
+    seen = car_log.start_states()
+    assert estimator.value(seen) == pytest.approx(estimator.value(), rel=1e-12)
+    q = estimator.predict(seen[:7])
+    assert q.shape == (7, 3)
+    phi = CAR.phi(seen[:7], np.array([2] * 7))
+    np.testing.assert_allclose(
+        estimator.predict(seen[:7], [2] * 7), phi @ estimator.theta_, rtol=1e-12
+    )
+    np.testing.assert_array_equal(estimator.predict(seen[:7], [2] * 7), q[:, 2])
+    state = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.TD(0.0))
+    assert state.fit(car_log).predict(seen[:7]).shape == (7,)
+    assert state.value() == pytest.approx(-79.8, abs=2)
+
+
+def evenly_displaced(observations, bins=8, tilings=4):
+    """Tiles of which tiling i is displaced by i/4 of a tile in both dimensions alike."""
+    low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
+    place = (observations - low) / (high - low) * bins
+    shifted = place[:, None] + np.arange(tilings)[:, None] / tilings
+    row, column = np.moveaxis(np.minimum(shifted.astype(int), bins), 2, 0)
+    index = (np.arange(tilings) * (bins + 1) + row) * (bins + 1) + column
+    n = len(index)
+    return csr_array(
+        (np.ones(n * tilings), index.ravel(), np.arange(n + 1) * tilings),
+        shape=(n, tilings * (bins + 1) ** 2),
+    )
+
+
+@pytest.mark.statistical
+def test_truncated_episodes_bootstrap_and_time_limits_terminate():
+    """Cut at 120 steps: bootstrapping stays near the truth, calling it an end does not."""
+    log = sb.collect(CAR, episodes=20_000, limit=120, rng=0)
+    tiles = sb.features.Custom(evenly_displaced, 324)
+    options = {"target": "pump:0.8", "features": tiles, "gamma": 0.99, "rule": sb.GES(0.0)}
+    assert -81 < sb.LSTD(**options).fit(log).value() < -77
+    assert -71 < sb.LSTD(**options).fit(log.with_options(time_limit="task")).value() < -68
+
+
+@pytest.mark.statistical
+def test_the_estimate_of_the_logged_policy_is_its_mean_return(car_log):
+    mean = car_log.summary(0.99).mean_return
+    for rule in (None, sb.GES(0.0), sb.GES(1.0)):
+        one = sb.LSTD(target="logged", features=CAR.features, gamma=0.99, rule=rule)
+        assert one.fit(car_log).value() == pytest.approx(mean, rel=0.02)
+
+
+def test_the_logged_policy_is_exact_with_a_feature_for_each_state_at_lambda_one():
+    """In a log whose episodes visit no state twice, TD(1) is the mean return, to rounding."""
+    rng = np.random.default_rng(1)
+    episodes, length = 200, 6
+    obs = (rng.integers(3, size=(episodes, length)) + 3 * np.arange(length)).ravel()
+    log = sb.Log(
+        {
+            "episode_id": np.repeat(np.arange(episodes), length),
+            "obs_0": obs.astype(float),
+            "action": rng.integers(2, size=len(obs)),
+            "reward": rng.normal(size=len(obs)),
+            "terminated": np.tile(np.arange(length) == length - 1, episodes),
+            "truncated": np.zeros(len(obs), dtype=bool),
+            "mu_0": np.full(len(obs), 0.5),
+            "mu_1": np.full(len(obs), 0.5),
+        }
+    )
+    one = sb.LSTD(target="logged", features=OneHot(18), gamma=0.9, rule=sb.TD(1.0)).fit(log)
+    assert one.value() == pytest.approx(log.summary(0.9).mean_return, rel=1e-10)
+
+
+@pytest.mark.slow
+def test_fqe_converges_to_lstd_or_reports_divergence(car_log):
+    options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
+    fqe = sb.FQE(**options, ridge=1e-3).fit(car_log)
+    assert fqe.outcome_ == "ok"
+    assert fqe.radius_ < 1
+    assert fqe.distance_ < 1e-5
+    lstd = sb.LSTD(**options, rule=sb.GES(0.0), ridge=1e-3).fit(car_log)
+    assert fqe.value() == pytest.approx(lstd.value(), rel=1e-4)
+
+
+def test_fqe_diverges_on_the_classic_counterexample():
+    """w, 2w with π always going to the second state: FQE multiplies by 6γ/5, LSTD is at 0."""
+    obs = np.tile([1.0, 2.0], 500)
+    log = sb.Log(
+        {
+            "episode_id": np.arange(1000),
+            "obs_0": obs,
+            "next_obs_0": np.full(1000, 2.0),
+            "action": np.zeros(1000, dtype=int),
+            "reward": np.full(1000, 0.1),
+            "terminated": np.zeros(1000, dtype=bool),
+            "truncated": np.ones(1000, dtype=bool),
+            "behavior_prob": np.ones(1000),
+        }
+    )
+    options = {"target": "uniform", "features": sb.features.Identity(1), "gamma": 0.95}
+    fqe = sb.FQE(**options).fit(log)
+    assert fqe.radius_ == pytest.approx(6 * 0.95 / 5)
+    assert fqe.outcome_.startswith("diverges: the spectral radius of the iteration is 1.14 >= 1")
+    assert "the fixed point exists; use LSTD" in fqe.outcome_
+    assert sb.LSTD(**options, rule=sb.GES(0.0)).fit(log).outcome_ == "ok"
+
+
+def test_streamed_learners_approach_the_closed_form():
+    problem = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
+    log = sb.collect(problem, steps=20_000, rng=0)
+    options = {"target": problem.target, "features": OneHot(2), "gamma": 0.5}
+    streamed = sb.Streamed(**options, rule=sb.GES(0.0), passes=5).fit(log)
+    assert streamed.outcome_ == "ok"
+    assert streamed.distances_[-1] < 0.05
+    closed = sb.LSTD(**options, rule=sb.GES(0.0)).fit(log)
+    assert streamed.value() == pytest.approx(closed.value(), rel=0.05)
+
+
+@pytest.mark.slow
+def test_streamed_learners_with_many_features_choose_from_a_grid():
+    log = sb.collect(CAR, episodes=1000, rng=0)
+    small = Tiles((-1.2, -0.07), (0.6, 0.07), bins=3, tilings=2)
+    options = {"target": "pump:0.8", "features": small, "gamma": 0.9}
+    one = sb.Streamed(**options, rule=sb.GQ(0.3), passes=2).fit(log)
+    two = sb.Streamed(**options, rule=sb.GQ(0.3), passes=2, threads=2).fit(log)
+    assert one.tried_ == 121
+    assert one.distances_[-1] < one.distances_[0] < 1
+    np.testing.assert_array_equal(one.theta_, two.theta_)
+    explicit = sb.Streamed(**options, rule=sb.GQ(0.3), passes=2, alpha=one.alpha_, beta=one.beta_)
+    explicit.fit(log)
+    np.testing.assert_allclose(explicit.theta_, one.theta_, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_streamed_learners_report_divergence(car_log):
+    options = {"target": "pump:0.8", "features": CAR.features, "gamma": 0.99}
+    streamed = sb.Streamed(**options, rule=sb.ExpectedSarsa(0.99), alpha=1.0).fit(car_log)
+    assert streamed.outcome_.startswith("diverged at step")
+    assert np.isfinite(streamed.theta_).all()
+
+
+def test_svrg_agrees_with_the_direct_solve():
+    problem = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
+    log = sb.collect(problem, steps=5000, rng=0)
+    options = {"target": problem.target, "features": OneHot(2), "gamma": 0.5, "rule": sb.GES(0.4)}
+    svrg = sb.SVRG(**options, rng=0).fit(log)
+    exact = sb.LSTD(**options).fit(log)
+    assert svrg.outcome_ == "ok"
+    np.testing.assert_allclose(
+        svrg.predict([[0.0], [1.0]]), exact.predict([[0.0], [1.0]]), rtol=1e-8
+    )
+    assert svrg.value() == pytest.approx(exact.value(), rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", [sb.LSTD, sb.FQE, sb.SVRG])
+def test_partial_fit_equals_fit(kind):
+    problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
+    features = OneHot(problem.mdp.n_states)
+    log = sb.collect(problem, episodes=600, rng=0)
+    parts = [log.data.filter(log.data["episode_id"].to_numpy() // 200 == k) for k in range(3)]
+    more = {"rng": 0} if kind is sb.SVRG else {}
+    options = {"target": problem.target, "features": features, "gamma": 0.5, **more}
+    if kind is not sb.FQE:
+        options["rule"] = sb.GES(0.0)
+    one = kind(**options).fit(log)
+    other = kind(**options)
+    for part in parts:
+        other.partial_fit(part)
+    assert other.value() == pytest.approx(one.value(), rel=1e-8)
+    with pytest.raises(sb.errors.SaddlebackError, match="episodes are in both"):
+        one.partial_fit(parts[0])
+
+
+@pytest.mark.slow
+def test_solutions_have_minimum_norm_on_the_range(car_log):
+    sums = sb.Statistics.of(car_log, sb.GES(0.3), "pump:0.8", features=CAR.features, gamma=0.99)
+    system = sums.system()
+    span = FeatureSpan(system.M)
+    theta = span.solve(system.A, system.b).theta
+    assert span.note.startswith("270 of 972 features never active; 9 collinear")
+    assert (theta[np.diag(system.M) == 0] == 0).all()
+    active = span.active
+    residual = (system.A @ theta + system.b)[active]
+    assert np.abs(residual).max() < 1e-10
+    size = np.sqrt(np.diag(system.M)[active])
+    values, vectors = np.linalg.eigh(system.M[np.ix_(active, active)] / np.outer(size, size))
+    null = vectors[:, values < 1e-12 * values[-1]]
+    assert null.shape[1] == 9
+    assert np.abs(null.T @ (size * theta[active])).max() < 1e-8
+
+
+def test_the_ridge_is_relative_to_the_features():
+    """Rescaling a feature rescales its weight, and changes no prediction."""
+    problem = sb.problems.random_mdp(0.5, rng=0, termination=0.2)
+    log = sb.collect(problem, episodes=300, rng=0)
+    X = np.random.default_rng(0).normal(size=(problem.mdp.n_states, 3))
+    for ridge in (0.0, 0.1):
+        predictions = []
+        for scale in (1.0, 1000.0):
+            features = sb.features.Custom(
+                lambda obs, s=scale: X[obs[:, 0].astype(int)] * [s, 1.0, 1.0], 3
+            )
+            one = sb.LSTD(target=problem.target, features=features, gamma=0.5, ridge=ridge)
+            predictions.append(one.fit(log).predict([[0.0], [1.0]]))
+        np.testing.assert_allclose(*predictions, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_evaluate_warns_when_lambda_exceeds_the_ceiling(car_log):
+    few = Tiles((-1.2, -0.07), (0.6, 0.07), bins=4, tilings=2)
+    result = sb.evaluate(
+        car_log, "pump:0.8", features=few, gamma=0.99, rule=sb.GES(0.99), methods=()
+    )
+    warnings = [str(warning) for warning in result.findings]
+    assert any(
+        warning.startswith(
+            "W170 lambda=0.99 exceeds 0.62, above which the trace second moment grows"
+        )
+        for warning in warnings
+    )
+    assert any(
+        warning.startswith("W171 45 of 150 features never active; 3 coll") for warning in warnings
+    )
+
+
+def test_an_undiscounted_value_needs_terminated_episodes():
+    log = sb.collect(CAR, episodes=20, limit=120, rng=0)
+    one = sb.LSTD(target="pump:0.8", features=CAR.features, gamma=1.0)
+    with pytest.raises(sb.LogError, match=r"E160 gamma=1 requires terminating episodes, but 60%"):
+        one.fit(log)
+    assert np.isfinite(one.fit(sb.collect(CAR, episodes=20, rng=0)).value())
+
+
+@pytest.mark.slow
+def test_fqe_takes_no_rule(car_log):
+    one = sb.FQE(target="pump:0.8", features=CAR.features, gamma=0.99, rule=sb.GES(0.5))
+    with pytest.raises(sb.errors.InvalidParameter, match="takes no rule"):
+        one.fit(car_log)
+
+
+def test_too_many_features_for_matrices_leave_only_svrg():
+    log = sb.collect(CAR, episodes=5, rng=0)
+    tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=8, table=1_000_000)
+    with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices: method 'svrg'"):
+        sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9)
+    result = sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9, methods=["svrg"], ridge=0.1)
+    assert result.statistics.p == 3_000_000
+    assert np.isfinite(result.estimates[0].value)
+
+
+def test_svrg_checks_the_log_like_other_estimators():
+    log = sb.collect(CAR, episodes=5, rng=0)
+    small = Tiles((-1.2, -0.07), (0.6, 0.07), bins=2, tilings=1)
+    one = sb.SVRG(target="always:1", features=small, gamma=0.5, rng=0, epochs=3)
+    bare = log.data.drop(["mu_0", "mu_1", "mu_2"])
+    bare = bare.filter(bare["action"].to_numpy() != 1)
+    bare = bare.set_column(1, "step", [np.arange(len(bare))]).drop("step")
+    with pytest.raises(sb.LogError, match="E110"):
+        one.fit(sb.Log(bare, actions=["0", "1", "2"]))
+    sb.SVRG(target="logged", features=small, gamma=0.5, rng=0, epochs=3).fit(log)
+    with pytest.raises(sb.errors.InvalidParameter, match="episodes are in both"):
+        sb.SVRG(target="logged", features=small, gamma=0.5, rng=0, epochs=3).fit(log).partial_fit(
+            log
+        )
+
+
+def test_start_actions_that_never_occur_in_the_log_are_a_warning():
+    rows = sb.collect(CAR, episodes=100, rng=0).data.drop(["mu_0", "mu_1", "mu_2"])
+    keep = ~((rows["step"].to_numpy() < 3) & (rows["action"].to_numpy() == 1))
+    rows = rows.filter(keep).drop("step")
+    estimator = sb.LSTD(target="always:1", features=CAR.features, gamma=0.9).fit(rows)
+    warnings = [str(finding) for finding in estimator.findings_ if finding.code == "W172"]
+    assert "of the actions of always:1 in the start states never occur in the log" in warnings[0]
+
+
+def test_estimated_propensities_survive_a_change_of_options():
+    log = sb.collect(CAR, episodes=50, rng=0)
+    guess = sb.estimate_behaviour(log, bins=3).log
+    one, two = (
+        np.concatenate([piece.propensity for piece in version.segments()])
+        for version in (guess, guess.with_options(segment=99))
+    )
+    np.testing.assert_array_equal(one, two)
+    assert "estimated=" in guess.read_options
+    with pytest.raises(sb.errors.InvalidParameter, match="propensities computed by a function"):
+        guess.write("anywhere.parquet")

@@ -1,0 +1,153 @@
+"""Intervals of the closed form: the right width and estimand, whichever way they are made."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import saddleback as sb
+from saddleback.features import Custom, OneHot
+from saddleback.ope.sandwich import interval_from_blocks, sandwich
+from saddleback.ope.scoring_pass import score_episodes, solve_adjoint
+from saddleback.ope.spectrum import spectrum
+
+CAR = sb.problems.mountain_car()
+
+
+def random_problem(seed):
+    """A random episodic MDP with too few features for each action, and where its fixed point is."""
+    base = sb.problems.random_mdp(0.9, rng=seed, off_policy=0.5, termination=0.1)
+    X = np.random.default_rng(seed).normal(size=(6, 4))
+    phi = np.einsum("sf,ac->safc", X, np.eye(3)).reshape(6, 3, 12)
+    problem = sb.Problem(base.mdp, phi, base.target, base.behaviour)
+    return problem, Custom(lambda obs: X[obs[:, 0].astype(int)], 4)
+
+
+def fixed_point_value(problem, rule):
+    theta = sb.System.exact(problem, rule).fixed_point
+    values = np.einsum("sa,sap,p->s", problem.target, problem.features, theta)
+    return float(problem.mdp.start @ values)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("rule", [sb.GES(0.0), sb.GRetrace(0.5), sb.GTB(0.9)], ids=str)
+def test_the_sandwich_interval_has_nominal_coverage(rule):
+    problem, features = random_problem(1)
+    truth = fixed_point_value(problem, rule)
+    hits, blocks, errors, values = [], [], [], []
+    for seed in range(300):
+        log = sb.collect(problem, episodes=150, rng=seed)
+        sums = sb.Statistics.of(log, rule, problem.target, features=features, gamma=0.9)
+        (one,) = sandwich(log, sums, problem.target, features=features)
+        other = interval_from_blocks(sums)
+        hits.append(one.low <= truth <= one.high)
+        blocks.append(other.low <= truth <= other.high)
+        errors.append(one.error)
+        values.append(one.value)
+    assert one.estimand == "TD fixed point of these features"
+    spread = 3 * np.sqrt(0.95 * 0.05 / 300)
+    assert abs(np.mean(hits) - 0.95) < spread
+    assert abs(np.mean(blocks) - 0.95) < spread
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.15)
+
+
+@pytest.mark.kernel
+def test_the_score_of_an_episode_comes_from_its_own_sums():
+    """One episode's A_i, b_i, x_i against θ̂ and u, by statistics of that episode alone."""
+    problem, features = random_problem(0)
+    log = sb.collect(problem, episodes=40, rng=0)
+    rule, options = sb.GES(0.4), {"features": features, "gamma": 0.9, "blocks": 1}
+    sums = sb.Statistics.of(log, rule, problem.target, **options)
+    theta, start, u = solve_adjoint(sums, rule, 0, 0.0)
+    value = float(theta @ start)
+    ids = log.data["episode_id"].to_numpy()
+    scores = []
+    for episode in range(40):
+        single = sb.Statistics.of(
+            sb.Log(log.data.filter(ids == episode), actions=["0", "1", "2"]),
+            rule,
+            problem.target,
+            allow_uncovered=True,
+            **options,
+        )
+        residual = single.A[0, 0, 0] @ theta + single.b[0, 0, 0]
+        scores.append(single.starts[0, 0] @ theta - value - u @ residual)
+    scores = np.array(scores)
+    (interval,) = sandwich(log, sums, problem.target, features=features)
+    assert interval.value == pytest.approx(value, rel=1e-12)
+    assert interval.error == pytest.approx(np.sqrt(np.sum(scores**2) / (40 * 39)), rel=1e-8)
+    assert abs(scores.sum()) < 1e-8 * np.abs(scores).sum()
+
+
+def test_bootstrap_and_sandwich_agree():
+    problem, features = random_problem(0)
+    log = sb.collect(problem, episodes=2000, rng=0)
+    sums = sb.Statistics.of(
+        log, sb.GES(0.3), problem.target, features=features, gamma=0.9, blocks=200
+    )
+    (one,) = sandwich(log, sums, problem.target, features=features)
+    two = bootstrap(sums, 400)
+    assert len(two.drawn) == 400
+    assert two.drawn.std(ddof=1) == pytest.approx(one.error, rel=0.2)
+    assert two.bootstrap() == pytest.approx((one.low, one.high), abs=0.5 * one.error)
+    assert interval_from_blocks(sums).error == pytest.approx(one.error, rel=0.2)
+    np.testing.assert_array_equal(bootstrap(sums, 400).drawn, two.drawn)
+
+
+def test_few_draws_use_influence_and_many_solve():
+    problem, features = random_problem(2)
+    log = sb.collect(problem, episodes=3000, rng=0)
+    sums = sb.Statistics.of(log, sb.GES(0.3), problem.target, features=features, gamma=0.9)
+    scores, solved = bootstrap(sums, 99).drawn, bootstrap(sums, 100).drawn[:99]
+    assert np.abs(scores - solved).max() > 0
+    assert np.corrcoef(scores, solved)[0, 1] > 0.98
+    assert scores.std() == pytest.approx(solved.std(), rel=0.1)
+
+
+def bootstrap(sums, draws):
+    with ThreadPoolExecutor(2) as pool:
+        rule, target = sums.setting.rules[0], sums.setting.targets[0]
+        return spectrum(sums, rule, target, pool, ridge=0.0, draws=draws)()
+
+
+def test_influence_sums_to_zero_with_a_ridge():
+    log = sb.collect(CAR, episodes=300, rng=0)
+    options = {"features": CAR.features}
+    sums = sb.Statistics.of(log, sb.GRetrace(0.5), "pump:0.8", gamma=0.99, **options)
+    for ridge in (0.0, 1e-3):
+        (one,) = sandwich(log, sums, "pump:0.8", ridge=ridge, **options)
+        blocks = interval_from_blocks(sums, ridge=ridge)
+        assert blocks.value == pytest.approx(one.value, rel=1e-12)
+        assert 0.4 < blocks.error / one.error < 2.5
+        policy = sb.as_target("pump:0.8", log)
+        (scored,) = score_episodes(
+            log, sums, [policy], features=CAR.features, rule=sb.GRetrace(0.5), ridge=ridge
+        )
+        assert abs(scored.influence.sum()) < 1e-6 * np.abs(scored.influence).sum()
+
+
+@pytest.mark.kernel
+def test_intervals_do_not_depend_on_segmentation():
+    log = sb.collect(CAR, episodes=30, limit=100, rng=0)
+    options = {"features": CAR.features}
+    sums = sb.Statistics.of(log, sb.GES(0.5), "pump:0.8", gamma=0.99, **options)
+    (one,) = sandwich(log, sums, "pump:0.8", **options)
+    (two,) = sandwich(log.with_options(segment=7), sums, "pump:0.8", **options)
+    assert two.error == pytest.approx(one.error, rel=1e-12)
+
+
+def test_one_episode_has_no_interval():
+    two = sb.problems.two_state(0.5, rewards=[[1, -1], [0.5, 2]])
+    log = sb.collect(two, steps=500, rng=0)
+    options = {"features": OneHot(2)}
+    sums = sb.Statistics.of(log, sb.GES(0.0), two.target, gamma=0.5, **options)
+    with pytest.raises(
+        sb.errors.Undefined, match="at least two independent episodes, the data have 1"
+    ):
+        sandwich(log, sums, two.target, **options)
+    with pytest.raises(sb.errors.Undefined, match="all episodes are in one block"):
+        bootstrap(sums, 20)
+    with pytest.raises(sb.errors.InvalidParameter, match=r"level must be in \(0, 1\), got 1"):
+        interval_from_blocks(sums, level=1.0)

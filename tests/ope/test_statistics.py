@@ -1,0 +1,330 @@
+"""Sums over a log: against loops that read like the equations, and added up from any parts."""
+
+import functools
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import saddleback as sb
+from helpers.logs import ENDS, columns, mixed
+from oracles.statistics import moments
+from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
+from saddleback.engine import moments_backward
+from saddleback.features import Custom, Fourier, Tiles
+from saddleback.log import Log, LogError, collect, row_sources
+from saddleback.ope.statistics import Statistics
+from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
+
+BOX = ((-3.0, -3.0), (3.0, 3.0))
+FOURIER = Fourier(*BOX, order=1)
+TILES = Tiles(*BOX, bins=3, tilings=2)
+EXTREMA = (0.05, 0.95)
+
+
+def target(observations):
+    """A policy that depends on the observation and never takes some actions."""
+    z = np.column_stack([observations[:, 0], -observations[:, 1], np.zeros(len(observations))])
+    pi = np.exp(z) * [1.0, 1.0, 0.5]
+    pi[observations[:, 1] > 1.0, 1] = 0.0
+    return pi / pi.sum(axis=1, keepdims=True)
+
+
+RULES = {
+    "GES": (GES(0.6), "action", lambda pi, rho, mu: 0.6 * rho),
+    "GRetrace": (GRetrace(0.8), "action", lambda pi, rho, mu: 0.8 * min(1.0, rho)),
+    "GTB": (GTB(0.9), "action", lambda pi, rho, mu: 0.9 * pi),
+    "ExpectedSarsa": (ExpectedSarsa(0.4), "action", lambda pi, rho, mu: 0.4 * rho),
+    "Q(λ)": (Rule(Constant(0.5), Saddle(), Expected()), "action", lambda pi, rho, mu: 0.5),
+    "ABQ": (
+        Rule(ActionDependent(0.7, EXTREMA), Saddle(), Expected()),
+        "action",
+        lambda pi, rho, mu: pi * min(1.4 / 0.95 + 0.4 * (20 - 2 / 0.95), 1 / max(mu, pi)),
+    ),
+    "LSTD(0)": (GES(0.0), "action", lambda pi, rho, mu: 0.0),
+    "TD": (TD(0.5), "state", lambda pi, rho, mu: 0.5 * rho),
+    "GTD2": (GTD2(0.9), "state", lambda pi, rho, mu: 0.9 * rho),
+    "GTD": (GTD(), "state", lambda pi, rho, mu: 0.0),
+    "ETD": (ETD(0.3), "state", lambda pi, rho, mu: 0.3 * rho),
+}
+
+
+def oracle(data, name, features, gamma, **options):
+    """Return A, b, M, x and Σρ² of a log by the oracle, for a rule of the table above."""
+    _, values, kappa = RULES[name]
+    lam = 0.3 if name == "ETD" else None
+    return moments(data, target, features, gamma, values, kappa, lam, **options)
+
+
+def statistics_of(log, rules, targets=target, features=FOURIER, gamma=0.9, **options):
+    return Statistics.of(log, rules, targets, features=features, gamma=gamma, **options)
+
+
+def agree(statistics, expected, t=0, r=0):
+    A, b, M, x, squares = expected
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-11, atol=1e-11)
+    close(statistics.A[t, r].sum(axis=0), A)
+    close(statistics.b[t, r].sum(axis=0), b)
+    close(statistics.M, M)
+    close(statistics.starts[t].sum(axis=0), x)
+    close(statistics.squares[t], squares)
+
+
+# Against the equations.
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mu", [True, False])
+@pytest.mark.parametrize("following", [True, False])
+@pytest.mark.parametrize("name", RULES)
+def test_statistics_equal_the_equations(name, following, mu):
+    data = mixed(seed=3, mu=mu, following=following)
+    expected = oracle(data, name, FOURIER, 0.9)
+    for segment in (4, 1000):
+        agree(statistics_of(Log(data, segment=segment), RULES[name][0]), expected)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["GES", "GTB", "ETD"])
+def test_statistics_of_shared_tiles_equal_the_equations(name):
+    data = mixed(seed=4)
+    for shared in (False, True):
+        expected = oracle(data, name, TILES, 0.95, shared=shared)
+        for segment in (3, 1000):
+            log = Log(data, segment=segment)
+            agree(
+                statistics_of(log, RULES[name][0], features=TILES, gamma=0.95, shared=shared),
+                expected,
+            )
+
+
+def test_statistics_treat_task_limits_as_termination():
+    data = mixed(seed=5)
+    log = Log(data, time_limit="task")
+    agree(statistics_of(log, GES(0.6)), oracle(data, "GES", FOURIER, 0.9, task=True))
+
+
+@pytest.mark.kernel
+def test_statistics_without_propensities_equal_the_equations():
+    data = mixed(seed=6, mu=False)
+    bare = Log({k: v for k, v in data.items() if k != "behavior_prob"})
+    for name in ("GTB", "LSTD(0)"):
+        A, b, M, x, _ = oracle(data, name, FOURIER, 0.9)
+        statistics = statistics_of(bare, RULES[name][0])
+        agree(statistics, (A, b, M, x, 0.0))
+        assert np.isnan(statistics.ceilings).all()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("segment", [7, 50, 1 << 16])
+def test_statistics_of_a_long_episode_equal_the_equations(segment):
+    """Traces that grow and vanish, over many steps: scales are folded in, small entries dropped."""
+    data = columns([400, 3], ["truncated", "terminated"], seed=7)
+    for name in ("GTB", "GRetrace"):
+        agree(
+            statistics_of(Log(data, segment=segment), RULES[name][0]),
+            oracle(data, name, FOURIER, 0.9),
+        )
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("segment", [7, 1 << 16])
+def test_statistics_of_very_large_traces_equal_the_equations(segment):
+    data = columns([27, 3], "terminated", seed=7, mu=False)
+    data |= {"behavior_prob": np.full(30, 1e-6), "action": np.zeros(30, dtype=int)}
+    log = Log(data, segment=segment, actions=["a", "b", "c"])
+    statistics = statistics_of(log, GES(0.6), allow_uncovered=True)
+    A, b, *_ = oracle(data, "GES", FOURIER, 0.9)
+    assert np.abs(A).max() > 1e110
+    np.testing.assert_allclose(statistics.A[0, 0].sum(axis=0), A, rtol=1e-9)
+    np.testing.assert_allclose(statistics.b[0, 0].sum(axis=0), b, rtol=1e-9)
+
+
+@pytest.mark.kernel
+def test_segments_without_transitions_are_accepted():
+    data = columns([1, 1, 3], ["stops", "truncated", "stops"], following=False)
+    log = Log(data, segment=2)
+    assert [len(piece) for piece in log.segments()] == [0, 2, 0]
+    statistics = statistics_of(log, GES(0.6))
+    agree(statistics, oracle(data, "GES", FOURIER, 0.9))
+    assert statistics.steps.sum() == 2
+    assert statistics.episodes.sum() == 3
+    none = Log(columns([1, 1], "stops", following=False))
+    with pytest.raises(errors.InvalidParameter, match="the log has no usable transition"):
+        statistics_of(none, GES(0.6))
+
+
+def test_sums_agree_with_the_engine_that_learns():
+    """The expected update of a rule, from the simulator's own stream."""
+    problem = sb.problems.two_state()
+    log = collect(problem, steps=400, rng=1)
+    table = np.asarray(problem.target)
+    eye = Custom(lambda o: np.eye(2)[o[:, 0].astype(int)], 2)
+    system = statistics_of(log, GES(0.5), {"π": table}, eye, problem.mdp.gamma).system()
+    assert system.A.shape == (4, 4)
+    assert np.linalg.eigvals(system.A).real.max() < 1e-9
+
+
+@pytest.mark.parametrize("step", [True, False])
+def test_split_episodes_are_joined_when_files_are_read_together(step, tmp_path):
+    data = columns([4, 5, 4], "terminated", seed=14, step=step)
+    names = []
+    for i, part in enumerate((slice(0, 6), slice(6, None))):
+        names.append(tmp_path / f"{i}.parquet")
+        pq.write_table(pa.table({k: v[part] for k, v in data.items()}), names[-1])
+    agree(statistics_of(Log(names), GES(0.6)), oracle(data, "GES", FOURIER, 0.9))
+    back = Log(names[::-1])
+    with pytest.raises(LogError, match="E131 episode 11 appears in two separate blocks"):
+        statistics_of(back, GES(0.6))
+
+
+# Several at once.
+
+
+@pytest.mark.kernel
+def test_several_rules_and_targets_at_once_equal_one_by_one():
+    data = mixed(seed=8)
+    policies = {"mine": target, "all": "uniform", "one": "always:1"}
+    for values in ("action", "state"):
+        rules = [rule for rule, kind, _ in RULES.values() if kind == values]
+        combined = statistics_of(Log(data), rules, policies)
+        threaded = statistics_of(Log(data), rules, policies, threads=2)
+        for name in ("A", "b", "M", "starts", "squares"):
+            np.testing.assert_array_equal(getattr(combined, name), getattr(threaded, name))
+        for t, (name, policy) in enumerate(policies.items()):
+            for r, rule in enumerate(rules):
+                single = statistics_of(Log(data), rule, {name: policy})
+                np.testing.assert_array_equal(combined.A[t, r], single.A[0, 0])
+                np.testing.assert_array_equal(combined.b[t, r], single.b[0, 0])
+                np.testing.assert_array_equal(combined.starts[t], single.starts[0])
+                np.testing.assert_array_equal(combined.M, single.M)
+                assert combined.squares[t] == single.squares[0]
+                one = combined.system(rule, name)
+                np.testing.assert_array_equal(one.A, single.system().A)
+
+
+def test_targets_from_columns_equal_targets_from_functions():
+    data = mixed(seed=9)
+    pi = target(np.column_stack([data["obs_0"], data["obs_1"]]))
+    later = np.column_stack([data["next_obs_0"], data["next_obs_1"]])
+    has_next = np.isfinite(later).all(axis=1)
+    next_pi = np.full_like(pi, np.nan)
+    next_pi[has_next] = target(later[has_next])
+    more = {
+        f"{n}_{a}": probabilities[:, a]
+        for n, probabilities in (("pi", pi), ("next_pi", next_pi))
+        for a in range(3)
+    }
+    rules = [GES(0.6), GRetrace(0.8)]
+    for segment in (3, 1000):
+        one = statistics_of(Log(data | more, segment=segment), rules, "columns")
+        other = statistics_of(Log(data, segment=segment), rules, target)
+        for name in ("A", "b", "M", "starts", "squares"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "rules", "options"),
+    [
+        (errors.RuleMismatch, "learns state values, other rules here action values", [GES(0.5), TD(0.5)], {}),
+        (errors.RuleMismatch, "evaluates the logged policy only: use ExpectedSarsa with the target 'logged'", sb.Sarsa(0.5), {}),
+        (errors.RuleMismatch, "needs the extrema of the policies over all states, which a log does not have: declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9)).", ABQ(0.5), {}),
+        (errors.InvalidParameter, "needs the probabilities of the logged actions, and the log has none: add behavior_prob, or estimate them: estimate_behaviour(log); or use a rule without ratios, such as GES(0) or GTB.", GES(0.5), dict(drop=("behavior_prob", "mu"))),
+        (errors.InvalidParameter, "needs the probabilities of the logged actions", ETD(0.0), dict(drop=("behavior_prob", "mu"))),
+        (errors.RuleMismatch, "needs the full behaviour policy, and the log has only the probability of the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function).", Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected()), dict(drop=("mu",))),
+        (errors.InvalidParameter, "gamma must be a number in [0, 1], got 2", GES(0.5), dict(gamma=2)),
+        (errors.InvalidParameter, "blocks must be a whole number >= 1, got 0", GES(0.5), dict(blocks=0)),
+        (errors.InvalidParameter, "threads must be a whole number >= 1, got 0", GES(0.5), dict(threads=0)),
+        (errors.InvalidParameter, "features must be Tiles, Fourier, … or Custom(function, size), got 'tiles'", GES(0.5), dict(features="tiles")),
+        (errors.InvalidParameter, "exceed 10,000, the largest number for which matrices are computed", GES(0.5), dict(features=Tiles(*BOX, bins=60, tilings=1))),
+        (errors.RuleMismatch, "the list of rules is empty", [], {}),
+    ],
+)  # fmt: skip
+@pytest.mark.kernel
+def test_rules_and_options_that_a_log_cannot_support_are_rejected(kind, message, rules, options):
+    options = dict(options)
+    drop = options.pop("drop", ())
+    data = {k: v for k, v in columns([4, 4], "terminated").items() if not k.startswith(drop or "-")}
+    with pytest.raises(kind, match=re.escape(message)):
+        statistics_of(Log(data), rules, **options)
+
+
+@pytest.mark.kernel
+def test_corrections_need_no_more_than_the_logged_propensities():
+    """Rules that need only the propensity of the action taken work without full μ."""
+    data = mixed(seed=16, mu=False)
+    for rule in (GQ(0.5), sb.TDC(0.5), Rule(ActionDependent(0.5, EXTREMA), Saddle(), Expected())):
+        assert statistics_of(Log(data), rule).steps.sum() > 0
+    full = mixed(seed=16)
+    rule = Rule(ActionDependent(0.5, EXTREMA), Correction(), Expected())
+    for features in (FOURIER, TILES):
+        one, other = (statistics_of(Log(full), item, features=features) for item in (rule, GQ(0.0)))
+        assert one.steps.sum() == other.steps.sum()
+    for drop in ("behavior_prob", "next_mu"):
+        rest = {k: v for k, v in full.items() if not k.startswith(drop)}
+        np.testing.assert_array_equal(
+            statistics_of(Log(rest), rule).A, statistics_of(Log(full), rule).A
+        )
+
+
+@dataclass(frozen=True)
+class Greedy(Trace):
+    """A trace that depends on all actions: credit flows only through the most probable one of π."""
+
+    def kappa(self, pi, mu):
+        """Return 1/2 for the likeliest action."""
+        return 0.5 * (pi == pi.max(axis=1, keepdims=True))
+
+
+@pytest.mark.kernel
+def test_traces_that_depend_on_all_actions(monkeypatch):
+    data = mixed(seed=20)
+    rule = Rule(Greedy(), Saddle(), Expected())
+    best = target(np.column_stack([data["obs_0"], data["obs_1"]])).max(axis=1)
+    monkeypatch.setitem(
+        RULES, "greedy", (rule, "action", lambda pi, rho, mu: 0.5 * bool((best == pi).any()))
+    )
+    agree(statistics_of(Log(data), rule), oracle(data, "greedy", FOURIER, 0.9))
+    taken = {k: v for k, v in data.items() if "mu" not in k}
+    with pytest.raises(errors.RuleMismatch, match="needs the full behaviour policy"):
+        statistics_of(Log(taken), rule)
+
+
+def test_unknown_rules_and_targets_are_rejected():
+    statistics = statistics_of(Log(mixed(seed=17)), [GES(0.6), GTB(0.9)], {"mine": target})
+    assert repr(statistics) == (
+        f"Statistics({statistics.steps.sum()} steps, 18 episodes, p=12, 2 rules, 1 target)"
+    )
+    with pytest.raises(errors.InvalidParameter, match="no target 'his' in these statistics: mine"):
+        statistics.system(target="his")
+    with pytest.raises(errors.InvalidParameter, match=r"GES\(0.7\) is not in these statistics"):
+        statistics.system(GES(0.7))
+
+
+def test_the_ceiling_is_that_of_the_ratios():
+    data = mixed(seed=18)
+    statistics = statistics_of(Log(data), GES(0.0))
+    squares = oracle(data, "GES", FOURIER, 0.9)[-1]
+    expected = 1 / (0.9 * np.sqrt(squares / statistics.steps.sum()))
+    np.testing.assert_allclose(statistics.ceilings, [expected])
+
+
+@pytest.mark.kernel
+def test_sums_do_not_depend_on_batches(monkeypatch):
+    """Neither where episodes go on in the next piece, nor with entries that become negligible."""
+    monkeypatch.setattr(moments_backward, "CLEANUP_INTERVAL", 2)
+    monkeypatch.setattr(moments_backward, "NEGLIGIBLE", 1e-3)
+    data = columns([30, 2, 25], np.array(ENDS)[[1, 2, 0]], seed=19)
+    rules = [GTB(0.3), GES(0.9)]
+    expected = statistics_of(Log(data, segment=9), rules, features=TILES)
+    for batch in (1, 4, 11):
+        monkeypatch.setattr(row_sources, "BATCH", batch)
+        statistics = statistics_of(Log(data, segment=9), rules, features=TILES)
+        for name in ("A", "b", "M"):
+            np.testing.assert_array_equal(getattr(statistics, name), getattr(expected, name))

@@ -1,0 +1,202 @@
+"""Checks and their thresholds, the verdict, and the comparison with the logged policy."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from helpers.verdicts import (
+    BAD,
+    CODES,
+    GOOD,
+    SURE,
+    difference_interval,
+    gate_of,
+    verdict_on,
+)
+from saddleback.ope import Gate, Improvement, Verdict
+from saddleback.ope.evidence import Evidence
+from saddleback.ope.gates import CHECKS
+
+
+def test_codes_are_stable_and_in_order():
+    assert tuple(check.code for check in CHECKS) == CODES == tuple(BAD)
+
+
+def test_good_evidence_is_usable():
+    verdict = verdict_on(GOOD)
+    assert verdict.trust == "usable"
+    assert not verdict.failed
+    assert {gate.level for gate in verdict.gates} == {"usable"}
+    assert verdict.reason == "all 15 applicable checks passed (of 15)"
+
+
+@pytest.mark.parametrize(
+    ("code", "change"), [(code, change) for code, (change, _) in BAD.items() if change]
+)
+def test_every_check_can_make_an_estimate_doubtful(code, change):
+    verdict = verdict_on(replace(GOOD, **change))
+    gate = gate_of(verdict, code)
+    assert gate.level == "doubtful"
+    assert not gate.passed
+    assert verdict.trust == "doubtful"
+    assert gate in verdict.failed
+    assert ": " in gate.sentence
+    assert len(gate.sentence) > len(gate_of(verdict_on(GOOD), code).sentence)
+
+
+@pytest.mark.parametrize(
+    ("code", "change"), [(code, change) for code, (_, change) in BAD.items() if change]
+)
+def test_checks_with_a_second_threshold_can_refuse(code, change):
+    verdict = verdict_on(replace(GOOD, **change))
+    assert gate_of(verdict, code).level == "refused"
+    assert verdict.trust == "refused"
+    assert verdict.failed[0].level == "refused"
+    assert verdict.reason == verdict.failed[0].sentence
+
+
+def test_checks_without_a_second_threshold_never_refuse():
+    never = {code for code, (_, change) in BAD.items() if change is None}
+    assert never == {check.code for check in CHECKS if check.refused is None}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda item: item.code)
+def test_a_value_at_the_threshold_passes(check):
+    """Doubt begins beyond it, and thresholds are in the right order."""
+    at = replace(check, of=lambda evidence: check.doubtful)
+    assert at.judge(GOOD).level == "usable"
+    worse = np.nextafter(check.doubtful, -np.inf if check.good == "large" else np.inf)
+    violated = replace(check, of=lambda evidence: float(worse))
+    assert violated.judge(GOOD).level in ("doubtful", "refused")
+    if check.refused is not None:
+        sign = -1 if check.good == "large" else 1
+        assert sign * check.refused >= sign * check.doubtful
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda item: item.code)
+def test_nan_passes_no_check(check):
+    gate = replace(check, of=lambda evidence: math.nan).judge(GOOD)
+    assert not gate.passed
+
+
+NUMBERS = [
+    field.name for field in fields(Evidence)
+    if isinstance(getattr(GOOD, field.name), float) and field.name not in ("value", "unvisited")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [number for number in NUMBERS if number != "calibration_z"])
+def test_nan_evidence_is_never_usable(name):
+    more = SURE if name == "miscalibrated" else {}
+    assert verdict_on(replace(GOOD, **{name: math.nan} | more)).trust != "usable"
+
+
+def test_checks_that_do_not_apply_are_reported_and_do_not_count():
+    little = Evidence(
+        episodes=500, steps=5000, value=1.0, error=0.01, spread=1.0,
+        notes={"SUPPORT": "the log has no propensities"},
+    )  # fmt: skip
+    verdict = verdict_on(little)
+    unknown = {gate.code for gate in verdict.gates if gate.level == "not checked"}
+    assert unknown == set(CODES) - {"EPISODES", "SOLUTION", "PRECISION"}
+    assert all(gate.value is None for gate in verdict.gates if gate.code in unknown)
+    assert gate_of(verdict, "SUPPORT").sentence == "the log has no propensities"
+    assert gate_of(verdict, "RANGE").sentence == "not applicable to this log"
+    assert verdict.trust == "usable"
+    assert verdict.reason == "all 3 applicable checks passed (of 15)"
+    assert verdict.gap == 0.0
+
+
+def test_a_self_check_within_two_standard_errors_passes():
+    assert verdict_on(replace(GOOD, self_check=0.6, self_check_error=0.3)).trust == "usable"
+    assert verdict_on(replace(GOOD, self_check=0.6, self_check_error=0.1)).trust == "doubtful"
+
+
+def test_checks_on_the_scale_of_returns_do_not_depend_on_units():
+    for k in (1e-6, 1e6):
+        scaled = replace(
+            GOOD, value=k * GOOD.value, error=k * 0.3, spread=k, self_check=k * 0.3,
+            self_check_error=k * 0.01, gap=k * 0.6, sensitivity=k * 2.1, agreement=k * 0.5,
+            agreement_error=k * 0.1,
+        )  # fmt: skip
+        levels = {gate.code: gate.level for gate in verdict_on(scaled).failed}
+        assert levels == {
+            "SENSITIVITY": "refused", "SELF-CHECK": "doubtful", "GAP": "doubtful",
+            "PRECISION": "doubtful", "AGREEMENT": "doubtful",
+        }  # fmt: skip
+
+
+def test_without_spread_a_positive_gap_is_refused():
+    flat = replace(GOOD, spread=0.0, error=0.0, self_check=0.0, gap=0.0, sensitivity=0.0)
+    assert verdict_on(flat).trust == "usable"
+    assert verdict_on(replace(flat, gap=1e-3)).trust == "refused"
+
+
+def test_the_most_severe_check_gives_the_reason():
+    mixed_up = replace(GOOD, episodes=20, coverage=0.5, truncated_weight=0.6, outside=1.0)
+    verdict = verdict_on(mixed_up)
+    assert [gate.code for gate in verdict.failed] == ["COVERAGE", "RANGE", "EPISODES", "HORIZON"]
+    assert verdict.reason == gate_of(verdict, "COVERAGE").sentence
+
+
+def test_sentences_have_no_full_stop_and_no_placeholders():
+    """They start in lower case, give a number, and have no full stop, since text may follow."""
+    for change in [{}] + [item for pair in BAD.values() for item in pair if item]:
+        for gate in verdict_on(replace(GOOD, **change)).gates:
+            assert not gate.sentence.endswith(".")
+            assert "{" not in gate.sentence
+            assert "nan" not in gate.sentence
+
+
+def test_a_solution_that_is_not_unique_is_reported_as_such():
+    sentence = gate_of(verdict_on(replace(GOOD, unique=False)), "SOLUTION").sentence
+    assert "0 solution" not in sentence
+    assert "its solution is not unique" in sentence
+
+
+def test_the_gap_widens_the_interval():
+    verdict = verdict_on(GOOD)
+    assert (verdict.low, verdict.high) == pytest.approx((12.3056, 12.3856))
+    assert verdict.interval_with_gap == pytest.approx((12.2556, 12.4356))
+
+
+@pytest.mark.parametrize(
+    ("difference", "gap", "rewards", "costs"),
+    [
+        ((1.0, 0.5, 1.5), 0.0, "better", "worse"),
+        ((1.0, 0.5, 1.5), 0.4, "better", "worse"),
+        ((1.0, 0.5, 1.5), 0.6, "undecided", "undecided"),
+        ((-1.0, -1.5, -0.5), 0.0, "worse", "better"),
+        ((-1.0, -1.5, -0.5), 0.6, "undecided", "undecided"),
+        ((0.1, -0.5, 0.7), 0.0, "undecided", "undecided"),
+        ((0.5, 0.0, 1.0), 0.0, "undecided", "undecided"),
+        ((math.nan, math.nan, math.nan), 0.0, "undecided", "undecided"),
+    ],
+)
+def test_improvement_has_a_direction(difference, gap, rewards, costs):
+    baseline = (3.0, 2.5, 3.5)
+    one = Improvement.of(baseline, difference_interval(*difference), gap, lower_is_better=False)
+    two = Improvement.of(baseline, difference_interval(*difference), gap, lower_is_better=True)
+    assert (one.outcome, two.outcome) == (rewards, costs)
+    assert (one.baseline, one.baseline_low, one.baseline_high) == baseline
+    np.testing.assert_equal(one.difference, difference[0])
+    np.testing.assert_equal([one.low, one.high], [difference[1] - gap, difference[2] + gap])
+
+
+@pytest.mark.parametrize("costs", [False, True])
+def test_a_verdict_survives_json(costs):
+    more = Improvement.of((1.0, 0.9, 1.1), difference_interval(0.5, 0.1, 0.9), 0.05, costs)
+    for improvement in (None, more):
+        for change in [{}] + [item for pair in BAD.values() for item in pair if item]:
+            verdict = verdict_on(replace(GOOD, **change), improvement=improvement)
+            loaded = Verdict.from_dict(json.loads(json.dumps(verdict.as_dict())))
+            assert loaded == verdict
+            assert isinstance(loaded.gates[0], Gate)
+            assert loaded.failed == verdict.failed
+            assert loaded.interval_with_gap == verdict.interval_with_gap
+            assert loaded.as_dict() == verdict.as_dict()
