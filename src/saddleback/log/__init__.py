@@ -4,8 +4,7 @@ from saddleback.log.behaviour_target import BehaviourTarget
 from saddleback.log.collect import collect
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
-from saddleback.log.minari_export import to_minari
-from saddleback.log.minari_import import from_minari
+from saddleback.log.minari import from_minari, to_minari
 from saddleback.log.propensity_estimation import Behaviour, estimate_behaviour
 from saddleback.log.segmentation import Segment
 from saddleback.log.summary import LogSummary

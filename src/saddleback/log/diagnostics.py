@@ -61,7 +61,7 @@ class ProblemCounter:
     """Number of rows with each kind of problem, and the first of them.
 
     A kind is (code, arguments of the message…); details are those of the first row. The messages
-    are in `saddleback.log.messages`.
+    are in `saddleback.log.row_checks`.
     """
 
     def __init__(self) -> None:

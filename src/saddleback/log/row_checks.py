@@ -1,18 +1,26 @@
-"""Checks of every row of a log, and the counts and ranges of its summary."""
+"""Checks of every row of a log, their messages, and the counts and ranges of its summary."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.log.arrow_decode import DecodedRows
-from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, ProblemCounter
+from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
-from saddleback.log.messages import MESSAGES
-from saddleback.log.propensity_checks import TOLERANCE, PropensityChecks
+
+TOLERANCE = 1e-6
+"""Largest deviation from 1 of a row of probabilities."""
+
+BINS = 10_000
+"""Bins of the histogram of propensities, which gives their median."""
+
+AGREE = 1e-6
+"""Largest difference at which a propensity agrees with μ of the action."""
 
 
 class RowChecks:
@@ -223,6 +231,110 @@ class RowChecks:
         return findings + self.propensities.findings(self.n_rows, len(self._actions))
 
 
+class PropensityChecks:
+    """Counts problems of the propensities of the logged actions."""
+
+    def __init__(self, problems: ProblemCounter, names: Mapping[str, str], source: str) -> None:
+        self._problems = problems
+        self._name = {
+            "mu": "mu of the logged action",
+            names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
+        }.get(source, source)
+        self.low, self.high = np.inf, -np.inf
+        self.histogram = np.zeros(BINS + 1, dtype=np.int64)
+        self._negative: list[Any] = []
+        self._zero: list[Any] = []
+        self._agree, self._compared = np.zeros(3), 0
+
+    def add(self, rows: DecodedRows, propensity: FloatArray) -> None:
+        """Check the propensities of the next rows."""
+        low, high = float(np.min(propensity)), float(np.max(propensity))
+        if np.isnan(low):
+            where = np.flatnonzero(np.isnan(propensity))
+            self._problems.add(("E102", self._name, "NaN"), len(where), rows.locations(where))
+            low = float(np.nanmin(propensity, initial=np.inf))
+            high = float(np.nanmax(propensity, initial=-np.inf))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        if high > 1.0 + TOLERANCE:
+            where = np.flatnonzero(propensity > 1.0 + TOLERANCE)
+            self._problems.add(("E102", self._name, "> 1"), len(where), rows.locations(where))
+        if low < 0.0:
+            where = np.flatnonzero(propensity < 0)
+            self._negative.append((len(where), rows.locations(where)))
+        if low <= 0.0:
+            where = np.flatnonzero(propensity == 0)
+            self._zero.append((len(where), rows.locations(where)))
+        valid = propensity[(propensity > 0) & (propensity <= 1)]
+        self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
+        mu = rows.tables.get("mu")
+        if mu is not None and len(rows) > 1:
+            mu_taken = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
+            same_episode = ~rows.starts[1:]
+            self._compared += int(same_episode.sum())
+            for k, (logged, expected) in enumerate(
+                (
+                    (propensity[1:], mu_taken[1:]),
+                    (propensity[1:], mu_taken[:-1]),
+                    (propensity[:-1], mu_taken[1:]),
+                )
+            ):
+                differences = np.abs(logged - expected)[same_episode]
+                self._agree[k] += int((differences <= AGREE).sum())
+
+    def failed(self, allow_zero: bool) -> bool:
+        """Whether there is an error that is counted only at the end."""
+        return bool(self._negative or (self._zero and not allow_zero))
+
+    def finalise(self, min_prob: float | None) -> None:
+        """Count the problems whose kind depends on all rows."""
+        if self._negative:
+            kind = "log" if self.high <= 0.0 else "< 0"
+            for count, locations in self._negative:
+                self._problems.add(("E102", self._name, kind), count, locations)
+        if self._zero and min_prob is None and not (self._negative and self.high <= 0.0):
+            for count, locations in self._zero:
+                self._problems.add(("E101", self._name), count, locations)
+
+    def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
+        """Return the warnings that concern the propensities of the log as a whole."""
+        findings = []
+        low, high = self.low, self.high
+        uniform = abs(low * n_actions - 1.0) <= AGREE and n_actions > 1
+        if n_rows > 1 and low == high and 0 < low <= 1 and not uniform:
+            reason = (
+                "with a deterministic behaviour policy no other policy can be evaluated."
+                if low == 1
+                else f"not 1/{n_actions}. Check that it is the probability of the logged action."
+            )
+            findings.append(Finding("W103", f"{self._name} is {low} on every row: {reason}"))
+        return findings + self._compare_with_mu()
+
+    def _compare_with_mu(self) -> list[Finding]:
+        """Return a warning if propensities differ from μ, or agree with it on another row."""
+        if not self._compared:
+            return []
+        same, before, after = self._agree / self._compared
+        if same >= 0.99:
+            return []
+        best, where = (before, "t-1") if before >= after else (after, "t+1")
+        if best > max(0.95, same):
+            return [
+                Finding(
+                    "W151",
+                    f"{self._name} equals mu of step {where} on {best:.1%} of rows, but mu of step "
+                    f"t on {same:.1%}: the column seems to be shifted by one row.",
+                )
+            ]
+        different = int(self._compared - self._agree[0])
+        return [
+            Finding(
+                "W152",
+                f"{self._name} differs from mu of the logged action on {format_rows(different)}. "
+                "Remove the one that is wrong.",
+            )
+        ]
+
+
 def autoreset_finding() -> Finding:
     """Return the warning that resets of an environment were logged as steps."""
     return Finding(
@@ -241,3 +353,104 @@ def finite_rows(rows: DecodedRows) -> BoolArray:
         complete = np.isfinite(next_rows).all(axis=1)
         finite[truncated] &= complete | np.isnan(next_rows).all(axis=1)
     return finite
+
+
+def _zero_propensity(name: str, count: int, where: str) -> str:
+    return (
+        f"{name} is 0 on {format_rows(count)} ({where}). A logged action cannot have probability "
+        "0. Fix the log, or pass min_prob=…"
+    )
+
+
+def _invalid_propensity(name: str, kind: str, count: int, where: str) -> str:
+    place = f"on {format_rows(count)} ({where})"
+    if kind == "log":
+        return (
+            f"{name} is negative {place} and never positive: these look like log-probabilities. "
+            "Name the column behavior_logp, or map it: columns={'behavior_logp': …}."
+        )
+    fix = {
+        "NaN": "every logged action needs a propensity. Fill them in, or replace all of them by "
+        "estimates: estimate_behaviour(log).",
+        "> 1": "probabilities must lie in (0, 1]. Densities of continuous actions are not "
+        "supported.",
+        "< 0": "probabilities must lie in (0, 1].",
+    }[kind]
+    return f"{name} is {kind} {place}: {fix}"
+
+
+def _not_finite(name: str, kind: str, count: int, where: str) -> str:
+    return (
+        f"{name} is {kind} in {format_rows(count)} ({where}). Fill in the value (rewards known "
+        'only at the end: 0 before it), or drop the episode: drop_bad="episode".'
+    )
+
+
+def _unknown_action(
+    name: str, expected: str, value: str, suggestion: str, count: int, where: str
+) -> str:
+    hint = f" Did you mean {suggestion!r}?" if suggestion else ""
+    return (
+        f"{name} is {value}, not one of {expected}, in {format_rows(count)} ({where}).{hint} Fix "
+        "the log, or list all actions: actions=[…]."
+    )
+
+
+def _step_jump(episode: str, before: str, after: str, count: int, where: str) -> str:
+    if before == after:
+        problem, fix = f"step {before} is repeated", "Remove the duplicates"
+    elif int(after) < int(before):
+        problem, fix = f"step goes back from {before} to {after}", "Sort by (episode_id, step)"
+    else:
+        problem, fix = f"step jumps from {before} to {after}", "Add the missing rows"
+    return f"episode {episode}: {problem}{_more(count, 'row')}. {fix}, or renumber the episode."
+
+
+def _early_flag(flag: str, step: str, length: str, episode: str, count: int, where: str) -> str:
+    return (
+        f"{flag}=True at step {step} of {length} in episode {episode}{_more(count, 'row')}. Only "
+        "the last row of an episode may have this flag: split the episode, or clear the flag."
+    )
+
+
+def _late_start(episode: str, step: str, count: int, where: str) -> str:
+    return (
+        f"episode {episode} starts at step {step}{_more(count, 'episode')}. If its first rows are "
+        "in another file, pass all files of the log together, in order; otherwise number its "
+        "steps from 0."
+    )
+
+
+def _not_a_distribution(name: str, problem: str, count: int, where: str) -> str:
+    return (
+        f"{name}_* {problem} on {format_rows(count)} ({where}). Each row must be a probability "
+        "distribution, within 1e-6: divide it by its sum if it was rounded."
+    )
+
+
+def _missing_value(name: str, role: str, count: int, where: str) -> str:
+    fix = {
+        "episode_id": "Every row needs the id of its episode",
+        "step": "Number the steps 0 … T−1, or remove the column if the rows are in order",
+    }.get(role, "Use True on the last row of an episode that ended this way, False elsewhere")
+    return f"{name} has no value in {format_rows(count)} ({where}). {fix}."
+
+
+def _more(count: int, noun: str) -> str:
+    if count == 1:
+        return ""
+    return f" (and {count - 1:,} more such {noun}{'s' if count > 2 else ''})"
+
+
+MESSAGES: dict[str, Callable[..., str]] = {
+    "E101": _zero_propensity,
+    "E102": _invalid_propensity,
+    "E104": _not_a_distribution,
+    "E120": _not_finite,
+    "E121": _missing_value,
+    "E130": _step_jump,
+    "E132": _early_flag,
+    "E134": _late_start,
+    "E145": _unknown_action,
+}
+"""Functions that return the messages, by code."""

@@ -19,8 +19,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.arrow_decode import DecodedRows, join
 from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.episode_ids import hash_ids
-from saddleback.log.messages import MESSAGES
-from saddleback.log.row_checks import finite_rows
+from saddleback.log.row_checks import MESSAGES, finite_rows
 
 AUTORESET_HINT = "This looks like Gymnasium's NEXT_STEP autoreset: pass drop_autoreset=True."
 """Added to E132 if a zero-reward row follows every flag inside an episode."""

@@ -25,7 +25,6 @@ from saddleback.ope.text_report import (
     value_line,
 )
 from saddleback.report import evaluation_charts as charts
-from saddleback.report.forest_chart import forest
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
 from saddleback.report.vega import with_minus
@@ -43,8 +42,8 @@ LEVELS = {
 """Class and label of the result of a check."""
 
 CHARTS = (
-    forest, charts.effective_sample_size, charts.weight_tail, charts.coverage, charts.spectrum,
-    charts.lambda_path, charts.calibration,
+    charts.forest, charts.effective_sample_size, charts.weight_tail, charts.coverage,
+    charts.spectrum, charts.lambda_path, charts.calibration,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Import Minari datasets, with the propensities stored in their infos.
+"""Minari datasets as logs and logs as Minari datasets, with the propensities in their infos.
 
 Minari has no field for propensities, so they are stored in the infos, which have one row more than
 there are actions: T + 1 for T steps, like the observations. Two alignments are in use,
@@ -12,6 +12,9 @@ at either end that is not a probability, or against a behaviour policy. Otherwis
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +36,8 @@ ESTIMATED_KEY = "saddleback_estimated"
 
 AGREE = 1e-5
 """Largest difference at which a propensity agrees with μ; infos may have single precision."""
+
+INSTALL_HINT = "Install it: pip install 'saddleback[minari]'"
 
 Align = Literal["auto", "t", "t+1"]
 
@@ -114,19 +119,6 @@ def from_minari(
         behaviour=behaviour,
         estimated=None if estimated is None else str(estimated),
     )
-
-
-INSTALL_HINT = "Install it: pip install 'saddleback[minari]'"
-
-
-def import_minari(caller: str) -> Any:
-    """Return Minari, or raise an error with the command that installs it."""
-    try:
-        import minari
-        import minari.data_collector
-    except ImportError:
-        raise InvalidParameter(f"{caller} needs Minari: pip install 'saddleback[minari]'") from None
-    return minari
 
 
 class _Episode:
@@ -280,3 +272,135 @@ def _propensity_columns(episodes: list[_Episode], shift: int) -> dict[str, Float
 def _valid_or_nan(row: FloatArray) -> FloatArray:
     """Return a row of probabilities, or NaN if it does not sum to 1."""
     return row if abs(row.sum() - 1.0) <= AGREE else np.full_like(row, np.nan)
+
+
+def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **metadata: Any) -> Any:
+    """Write a log as a Minari dataset and return the dataset.
+
+    A log has no next observation for terminated episodes, which do not need one; the last
+    observation is repeated. If the next observation of a truncated episode is unknown, its last row
+    becomes that observation. Propensities are stored in the infos, ``"behavior_prob"`` (and
+    ``"behavior_probs"`` if μ is known for all actions), each in the row of its action.
+
+    Parameters
+    ----------
+    log
+        The log.
+    dataset_id
+        Such as ``"clinic/visits-v0"``.
+    data_format
+        "hdf5", "arrow" or "parquet"; Minari's default if not given.
+    metadata
+        Metadata for Minari: author, description, env, …
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest.mock import patch
+    >>> from saddleback import collect, problems
+    >>> from saddleback.log import from_minari
+    >>> log = collect(problems.mountain_car(), episodes=3, rng=0)
+    >>> with (
+    ...     tempfile.TemporaryDirectory() as folder,
+    ...     patch.dict(os.environ, {"MINARI_DATASETS_PATH": folder}),
+    ... ):
+    ...     dataset = to_minari(log, "car/pump-v0", author="us", author_email="us@example.org")
+    ...     print(dataset.total_episodes, from_minari(dataset).rows == log.rows)
+    3 True
+    """
+    minari = import_minari("to_minari")
+    import gymnasium
+
+    box = gymnasium.spaces.Box(-np.inf, np.inf, (log.dimensions,), np.float64)
+    # Minari 0.5 cannot read one-dimensional infos from these formats.
+    needs_matrix = data_format in ("arrow", "parquet")
+    buffers = []
+    for i, episode in enumerate(_episodes(log)):
+        if needs_matrix and KEYS[0] in episode["infos"]:
+            episode["infos"][KEYS[0]] = episode["infos"][KEYS[0]][:, None]
+        buffers.append(minari.data_collector.EpisodeBuffer(id=i, **episode))
+    if not buffers:
+        raise InvalidParameter("to_minari: the log has no usable transitions.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about missing optional metadata
+            dataset = minari.create_dataset_from_buffers(
+                dataset_id, buffers, action_space=gymnasium.spaces.Discrete(log.n_actions),
+                observation_space=box, data_format=data_format, **metadata,
+            )  # fmt: skip
+    except ImportError as error:
+        raise InvalidParameter(f"to_minari: {error} {INSTALL_HINT}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidParameter(f"to_minari: {error}") from error
+    if log.estimated:
+        dataset.storage.update_metadata({ESTIMATED_KEY: log.estimated})
+    return dataset
+
+
+def _episodes(log: Log) -> Iterator[dict[str, Any]]:
+    """Return the usable transitions of each episode as arguments of a Minari buffer."""
+    parts: list[tuple[Any, ...]] = []
+    for segment in log.segments():
+        rows = segment.rows
+        used = np.zeros(len(rows), dtype=np.bool_)
+        used[segment.index] = True
+        next_states = np.zeros(len(rows), dtype=np.int64)
+        next_states[segment.index] = segment.next_states
+        terminated = np.zeros(len(rows), dtype=np.bool_)
+        terminated[segment.index] = ~segment.continues
+        first = np.flatnonzero(rows.starts)
+        bounds = np.append(first if rows.starts[0] else np.append(0, first), len(rows))
+        mu = segment.tables.get("mu")
+        for i, (begin, end) in enumerate(pairwise(bounds)):
+            at = slice(int(begin), int(end))
+            last = int(end) - 1
+            final = int(next_states[last]) if used[last] else last
+            parts.append(
+                (
+                    rows.observations[at][used[at]], rows.actions[at][used[at]],
+                    rows.rewards[at][used[at]], terminated[at][used[at]],
+                    None if segment.propensity is None or rows.propensity is None
+                    else rows.propensity[at][used[at]],
+                    None if mu is None else mu[at][used[at]],
+                    segment.observations[final], None if mu is None else mu[final],
+                )
+            )  # fmt: skip
+            if segment.continues_in_next and i == len(bounds) - 2:
+                continue
+            yield from _episode_arguments(parts)
+            parts = []
+
+
+def _episode_arguments(parts: list[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    def joined(k: int) -> Any:
+        return np.concatenate([part[k] for part in parts])
+
+    rewards, terminated = joined(2), joined(3)
+    if not len(rewards):
+        return
+    truncated = np.zeros(len(rewards), dtype=np.bool_)
+    truncated[-1] = not terminated[-1]
+    infos: dict[str, Any] = {}
+    if parts[0][4] is not None:
+        infos[KEYS[0]] = np.append(joined(4), np.nan)
+    if parts[0][5] is not None:
+        next_mu = np.full_like(parts[-1][7], np.nan) if terminated[-1] else parts[-1][7]
+        infos[KEYS[1]] = np.vstack([joined(5), next_mu])
+    yield {
+        "observations": np.vstack([joined(0), parts[-1][6]]),
+        "actions": joined(1),
+        "rewards": rewards,
+        "terminations": terminated,
+        "truncations": truncated,
+        "infos": infos,
+    }
+
+
+def import_minari(caller: str) -> Any:
+    """Return Minari, or raise an error with the command that installs it."""
+    try:
+        import minari
+        import minari.data_collector
+    except ImportError:
+        raise InvalidParameter(f"{caller} needs Minari: pip install 'saddleback[minari]'") from None
+    return minari
