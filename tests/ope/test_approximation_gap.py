@@ -17,7 +17,8 @@ from helpers.logs import mixed
 from saddleback.features import Custom, OneHot
 from saddleback.log import as_target
 from saddleback.ope.approximation_gap import Gap, ResidualProblem, unvisited_gap
-from saddleback.ope.partition import Cells, sample_states
+from saddleback.ope.log_pass import EncodeOnce
+from saddleback.ope.partition import Cells
 from saddleback.ope.sandwich import interval_from_blocks
 from saddleback.ope.scoring_pass import score_episodes
 
@@ -81,12 +82,12 @@ def residual_of(log, policy, features, gamma, rule, most=64, segment=None):
     if segment is not None:
         log = log.with_options(segment=segment)
     sums = sb.Statistics.of(log, rule, policy, features=features, gamma=gamma)
-    cells = Cells.of(sample_states(log)[0], most)
-    residual = ResidualProblem(cells, log.n_actions, gamma)
+    cells = EncodeOnce(Cells.of(log.sample().states, most))
+    chosen = as_target(policy, log, sums.setting.targets[0])
+    residual = ResidualProblem(cells, chosen, log.n_actions, gamma)
     (scored,) = score_episodes(
-        log, sums, [as_target(policy, log, sums.setting.targets[0])], features=features, rule=rule,
-        ridge=0.0, on_segment=lambda piece, k, pi, deltas: residual.add(piece, pi, deltas),
-    )  # fmt: skip
+        log, sums, [chosen], features=features, rule=rule, ridge=0.0, on_deltas=residual.add
+    )
     return scored.value, residual.value()
 
 

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-import saddleback as sb
-from helpers.logs import columns
-from saddleback.ope.partition import SAMPLE_SIZE, Cells, Column, StridedSample, sample_states
+from saddleback.ope.partition import Cells, Column
 
 TABLES = arrays(
     np.float64, st.tuples(st.integers(1, 60), st.integers(1, 3)),
@@ -78,31 +76,6 @@ def test_cells_are_features():
     assert which[:, 0].tolist() == np.repeat(np.arange(8), 4).tolist()
     outside = cells.find(np.array([[-1e9], [1e9]]))
     assert outside.tolist() == [0, 7]
-
-
-@given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 24))
-@settings(deadline=None)
-def test_a_strided_sample_does_not_depend_on_segmentation(lengths, most):
-    rows = np.arange(sum(lengths), dtype=float)[:, None]
-    parts, at_once = StridedSample(max_size=2 * most), StridedSample(max_size=2 * most)
-    for part in np.split(rows, np.cumsum(lengths)[:-1]) if lengths else []:
-        parts.add(part, -part)
-    at_once.add(rows, -rows)
-    if lengths:
-        np.testing.assert_array_equal(parts.rows[0], at_once.rows[0])
-    kept = at_once.rows[0][:, 0]
-    np.testing.assert_array_equal(at_once.rows[1][:, 0], -kept)
-    assert min(len(rows), most) <= len(kept) <= 2 * most
-    assert len(set(np.diff(kept))) <= 1
-
-
-def test_states_are_sampled_evenly_for_any_segmentation():
-    log = sb.Log(columns([9000, 3, 20_000], "terminated", actions=2))
-    one, two = sample_states(log)[0], sample_states(log.with_options(segment=777))[0]
-    np.testing.assert_array_equal(one, two)
-    assert SAMPLE_SIZE <= len(one) <= 2 * SAMPLE_SIZE
-    seen = np.column_stack([log.data["obs_0"], log.data["obs_1"]])
-    np.testing.assert_array_equal(one, seen[::4])
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_discounted_td_errors_equal_a_loop_over_rows(segment):
     seen = []
     (scored,) = score_episodes(
         log, sums, [as_target(target, log, name)], features=FOURIER, rule=sb.GRetrace(0.5),
-        ridge=0.0, on_segment=lambda piece, k, pi, deltas: seen.append(deltas),
+        ridge=0.0, on_deltas=lambda batch, deltas: seen.append(deltas),
     )  # fmt: skip
     theta = scored.theta.reshape(-1, 3)
     obs = np.column_stack([data["obs_0"], data["obs_1"]])

@@ -85,7 +85,6 @@ def command(
       saddleback evaluate week.stats
     """
     from saddleback.log.behaviour_target import check_name_not_reserved
-    from saddleback.log.diagnostics import raise_errors
     from saddleback.ope import default_rule, save_statistics
     from saddleback.ope.approximation_gap import without_trace
     from saddleback.ope.evaluate import discount
@@ -102,17 +101,13 @@ def command(
     chosen = [parse_rule(rule) for rule in rules] or [default_rule()]
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
     corners = parse_corner(low, log, "low"), parse_corner(high, log, "high")
-    findings: list[Any] = []
     several = len(log.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, computing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])
         if features is not None and box_known(features, *corners) and len(log.sources) > 1:
             chosen_features, computing = parse_features(features, log, None, *corners), progress
         else:
-            summary = log.summary(rate, reading)
-            raise_errors(summary.findings)
-            findings += summary.findings
-            chosen_features = parse_features(features, log, summary, *corners)
+            chosen_features = parse_features(features, log, log.sample(reading), *corners)
         custom = features if features is not None and ".py:" in features else chosen_features
         job = ChunkedStatistics(
             log, tuple(chosen),
@@ -142,7 +137,7 @@ def command(
                     ),
                     finish,
                 )  # fmt: skip
-    findings = list(dict.fromkeys((*findings, *statistics.findings)))
+    findings = statistics.findings
     for finding in findings[:MAX_WARNINGS]:
         echo_message(str(finding), err=True)
     if len(findings) > MAX_WARNINGS:

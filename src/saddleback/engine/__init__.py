@@ -8,6 +8,7 @@ from saddleback.engine.count_kernels import (
     count_ratios,
     count_visits,
 )
+from saddleback.engine.episode_fold import EpisodeFold
 from saddleback.engine.expected_update import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
 from saddleback.engine.influence_scores import InfluenceScores
@@ -30,6 +31,7 @@ __all__ = [
     "BackwardMoments",
     "Chunker",
     "Columns",
+    "EpisodeFold",
     "ExpectedLearners",
     "Experience",
     "FiniteSource",

@@ -169,6 +169,13 @@ class Decoder:
         self._length = int(position[-1]) + 1
         return rows
 
+    def decisions(self, batch: Any) -> tuple[FloatArray, IntArray]:
+        """Return observations and actions of a batch, where both are valid."""
+        states = self._matrix(batch, self._roles.observations)
+        actions = self._action_indices(batch.column(self._roles.names["action"]), {})
+        valid = np.isfinite(states).all(axis=1) & (actions >= 0)
+        return (states, actions) if valid.all() else (states[valid], actions[valid])
+
     def _episode_starts(self, ids: Any) -> BoolArray:
         """Whether the episode of each row differs from that of the previous row."""
         starts = np.ones(len(ids), dtype=np.bool_)

@@ -7,6 +7,7 @@ from scipy.special import betainc
 
 from saddleback._jit import compiled, inlined
 from saddleback._typing import BoolArray, IntArray, OffsetArray
+from saddleback.engine import EpisodeFold
 from saddleback.log.segmentation import Segment
 
 
@@ -14,40 +15,29 @@ class Fingerprints:
     """Fingerprints of the episodes of a log, computed segment by segment."""
 
     def __init__(self) -> None:
-        self._ids: list[OffsetArray] = []
-        self._hashes: list[OffsetArray] = []
-        self._unfinished: list[BoolArray] = []
-        self._open: OffsetArray | None = None
+        self._ids: list[OffsetArray] = [np.zeros(0, dtype=np.uint64)]
+        self._hashes = EpisodeFold(1, np.uint64)
+        self._unfinished: list[BoolArray] = [np.zeros(0, dtype=np.bool_)]
 
     def add(self, segment: Segment) -> None:
-        """Add the next segment; an episode that continues in the one after is completed later."""
+        """Add the next segment."""
         rows = segment.rows
-        hashes = np.zeros(int(rows.starts.sum()) + 1, dtype=np.uint64)
-        if self._open is not None:
-            hashes[0] = self._open[-1]
+        hashes = self._hashes.begin(segment)
         with np.errstate(over="ignore"):  # the hash is meant to overflow; compiled code is silent
-            count = _hash_rows(
+            _hash_rows(
                 np.ascontiguousarray(rows.observations).view(np.uint64), rows.actions,
-                np.ascontiguousarray(rows.rewards).view(np.uint64), rows.starts, hashes,
+                np.ascontiguousarray(rows.rewards).view(np.uint64), segment.row_episode,
+                hashes[:, 0],
             )  # fmt: skip
-        if self._open is not None:
-            self._open[-1] = hashes[0]
-        self._hashes.append(hashes[1 : count + 1])
+        self._hashes.end(segment, hashes)
         self._ids.append(segment.ids)
         # With numbered steps an episode cannot continue in another file: it would not start at 0.
         self._unfinished.append(segment.unfinished & (rows.step is None))
-        if not segment.continues_in_next:
-            self._open = None
-        elif count:
-            self._open = self._hashes[-1]
 
     def arrays(self) -> tuple[OffsetArray, OffsetArray, BoolArray]:
         """Ids, fingerprints, and whether each episode stops without a flag and may continue."""
-        no_hashes = [np.zeros(0, dtype=np.uint64)]
-        ids = np.concatenate(self._ids or no_hashes)
-        hashes = np.concatenate(self._hashes or no_hashes)
-        no_flags = [np.zeros(0, dtype=np.bool_)]
-        return ids, hashes, np.concatenate(self._unfinished or no_flags)
+        hashes = np.ascontiguousarray(self._hashes.rows[:, 0])
+        return np.concatenate(self._ids), hashes, np.concatenate(self._unfinished)
 
 
 def overlap(one: tuple[OffsetArray, OffsetArray], other: tuple[OffsetArray, OffsetArray]) -> int:
@@ -82,20 +72,16 @@ def _hash_rows(
     observations: OffsetArray,
     actions: IntArray,
     rewards: OffsetArray,
-    starts: BoolArray,
+    episode: IntArray,
     hashes: OffsetArray,
-) -> int:
-    """Chain the bits of each row; ``hashes[0]`` belongs to an episode that began earlier."""
-    k = 0
+) -> None:
+    """Chain the bits of each row to the hash of its episode."""
     for t in range(len(rewards)):
-        if starts[t]:
-            k += 1
-        h = hashes[k]
+        h = hashes[episode[t]]
         for d in range(observations.shape[1]):
             h = _mix(h, observations[t, d])
         h = _mix(h, np.uint64(actions[t]))
-        hashes[k] = _mix(h, rewards[t])
-    return k
+        hashes[episode[t]] = _mix(h, rewards[t])
 
 
 @inlined

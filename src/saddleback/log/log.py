@@ -17,10 +17,12 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
-from saddleback.log.arrow_decode import DecodedRows, Decoder, decode_dictionary
+from saddleback.log.arrow_decode import Decoder, decode_dictionary
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
-from saddleback.log.reader import LogReader, MeanReturn
+from saddleback.log.episode_returns import EpisodeReturns
+from saddleback.log.reader import LogReader
 from saddleback.log.row_sources import RowSource, common_roles, open_sources, write_sources
+from saddleback.log.sample import LogSample
 from saddleback.log.schema import ColumnRoles, is_text
 from saddleback.log.segmentation import SEGMENT, Segment
 from saddleback.log.summary import LogSummary
@@ -126,7 +128,7 @@ class Log:
 
     sources: tuple[RowSource, ...] = ()
     roles: ColumnRoles = None  # type: ignore[assignment]
-    _cache: tuple[list[Segment], LogReader, set[str]] | None = None
+    _cache: LogReader | None = None
 
     def _check_action_names(self) -> list[Finding]:
         """Return errors if the names of the actions do not fit the columns."""
@@ -264,21 +266,18 @@ class Log:
         ``tables`` names tables of probabilities to read in addition to ``mu``, such as ``pi``.
         Warnings are appended to ``warnings``.
         """
-        if self._cache is not None:
-            yield from self._iter_cached(progress, warnings)
-            return
-        reader = LogReader(self)
-        done = 0
-        for rows in self._decode(tables):
-            yield from reader.add(rows)
-            done += len(rows)
-            if progress is not None:
-                progress(done / self.rows)
-        yield from reader.finish()
+        reader = self.reader(tables)
+        yield from reader.segments(progress)
         findings = reader.findings()
         raise_errors(findings)
         if warnings is not None:
             warnings += findings
+
+    def reader(self, tables: Sequence[str] = ()) -> LogReader:
+        """Return a pass over the log that also collects its findings and its summary."""
+        if self._cache is not None and {*tables} <= self._cache.tables:
+            return self._cache
+        return LogReader(self, tables)
 
     def cached(self, tables: Sequence[str] = (), progress: Progress | None = None) -> Self:
         """Return the log with its segments in memory, to be read repeatedly.
@@ -286,50 +285,13 @@ class Log:
         ``tables`` names tables that will be needed in addition to ``mu`` and ``pi``.
         """
         names = {"pi", *tables}
-        if self._cache is not None and names <= self._cache[2]:
+        if self._cache is not None and names <= self._cache.tables:
             return self
-        log, reader = copy(self), LogReader(self)
-        segments: list[Segment] = []
-        done = 0
-        for rows in self._decode(sorted(names)):
-            segments += reader.add(rows)
-            done += len(rows)
-            if progress is not None:
-                progress(done / self.rows)
-        segments += reader.finish()
-        object.__setattr__(log, "_cache", (segments, reader, names))
+        log, reader = copy(self), LogReader(self, sorted(names), keep=True)
+        for _ in reader.segments(progress):
+            pass
+        object.__setattr__(log, "_cache", reader)
         return log
-
-    def _iter_cached(
-        self, progress: Progress | None, warnings: list[Finding] | None
-    ) -> Iterator[Segment]:
-        """Return the segments in memory; raises errors at the end."""
-        assert self._cache is not None
-        segments, reader, _ = self._cache
-        done = 0
-        for segment in segments:
-            yield segment
-            done += len(segment.rows)
-            if progress is not None:
-                progress(min(1.0, done / self.rows))
-        findings = reader.findings()
-        raise_errors(findings)
-        if warnings is not None:
-            warnings += findings
-
-    def _decode(self, tables: Sequence[str]) -> Iterator[DecodedRows]:
-        names = dict.fromkeys(("mu", *tables))
-        all_tables = [table for name in names for table in (name, f"next_{name}")]
-        decode = Decoder(self.roles, self.action_names, self.n_actions, all_tables)
-        columns = [
-            *self.roles.names.values(), *self.roles.observations, *self.roles.next_observations,
-        ]  # fmt: skip
-        columns += [c for table in all_tables for c in self.roles.tables.get(table, ())]
-        columns = list(dict.fromkeys(columns))
-        for source in self.sources:
-            for batch in source.batches(columns):
-                if batch.num_rows:
-                    yield decode(batch)
 
     def summary(self, gamma: float | None = None, progress: Progress | None = None) -> LogSummary:
         """Read the log once and return its counts, ranges and findings.
@@ -341,24 +303,33 @@ class Log:
         progress
             Called with the fraction of rows read.
         """
-        returns = MeanReturn(gamma, self.time_limit == "task")
+        reader = self.reader(["pi"])
+        returns = EpisodeReturns(gamma, self.time_limit == "task")
+        for segment in reader.segments(progress):
+            returns.add(segment)
+        return reader.summary(gamma, returns.mean)
+
+    def sample(self, progress: Progress | None = None) -> LogSample:
+        """Return states spaced evenly over the rows, and counts of the actions taken.
+
+        Unless the log is in memory, only the columns of the observation and the action are read,
+        and they are not validated: rows without a finite observation or a known action are left
+        out.
+        """
+        sample = LogSample(self.n_actions, self.dimensions)
         if self._cache is not None:
-            segments, reader, _ = self._cache
-            for segment in segments:
-                returns.add(segment)
-        else:
-            reader, done = LogReader(self), 0
-            for rows in self._decode(["pi"]):
-                for segment in reader.add(rows):
-                    returns.add(segment)
-                done += len(rows)
+            for segment in self._cache.segments():
+                sample.add(segment.rows.observations, segment.rows.actions)
+            return sample
+        decode, done = Decoder(self.roles, self.action_names, self.n_actions, ()), 0
+        columns = [self.roles.names["action"], *self.roles.observations]
+        for source in self.sources:
+            for batch in source.batches(columns):
+                sample.add(*decode.decisions(batch))
+                done += batch.num_rows
                 if progress is not None:
                     progress(done / self.rows)
-            for segment in reader.finish():
-                returns.add(segment)
-        findings = reader.findings()
-        used = reader.used_rows(findings)
-        return LogSummary.of(self, used, reader.segmenter, findings, gamma, returns.mean)
+        return sample
 
     def start_states(self) -> FloatArray:
         """Return the first observation of each episode, [episodes, d]."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from saddleback.log.arrow_decode import DecodedRows
+from saddleback._progress import Progress
+from saddleback.log.arrow_decode import DecodedRows, Decoder
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import query_policy
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
+from saddleback.log.summary import LogSummary
 from saddleback.policies import Policy
 
 if TYPE_CHECKING:
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
 
 
 class LogReader:
-    """One validated pass over a log: checks rows, fills in propensities, splits into segments."""
+    """One validated pass over a log: checks rows, fills in propensities, splits into segments.
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    With ``keep``, the segments stay in memory, and can be iterated again.
+    """
+
+    def __init__(self, log: Log, tables: Sequence[str] = (), *, keep: bool = False) -> None:
+        self._log, self.tables = log, frozenset(tables)
+        self._kept: list[Segment] | None = None
+        self._keep = keep
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
@@ -38,13 +45,56 @@ class LogReader:
             log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
         )
 
-    def used_rows(self, findings: list[Finding]) -> RowChecks:
+    def segments(self, progress: Progress | None = None) -> Iterator[Segment]:
+        """Return the segments of the log; from memory if they were kept."""
+        if self._kept is not None:
+            done = 0
+            for segment in self._kept:
+                yield segment
+                done += len(segment.rows)
+                if progress is not None:
+                    progress(min(1.0, done / self._log.rows))
+            return
+        kept: list[Segment] = []
+        for segment in self._read(progress):
+            if self._keep:
+                kept.append(segment)
+            yield segment
+        self._kept = kept if self._keep else None
+
+    def _read(self, progress: Progress | None) -> Iterator[Segment]:
+        """Decode, check and split the rows of all sources."""
+        log = self._log
+        names = dict.fromkeys(("mu", *sorted(self.tables)))
+        tables = [table for name in names for table in (name, f"next_{name}")]
+        decode = Decoder(log.roles, log.action_names, log.n_actions, tables)
+        columns = [
+            *log.roles.names.values(), *log.roles.observations, *log.roles.next_observations,
+            *(column for table in tables for column in log.roles.tables.get(table, ())),
+        ]  # fmt: skip
+        done = 0
+        for source in log.sources:
+            for batch in source.batches(list(dict.fromkeys(columns))):
+                if batch.num_rows:
+                    yield from self._add(decode(batch))
+                    done += batch.num_rows
+                    if progress is not None:
+                        progress(done / log.rows)
+        yield from self._until_error(self.segmenter.finish())
+
+    def summary(self, gamma: float | None, mean_return: float | None) -> LogSummary:
+        """Return the summary of the log after the last segment."""
+        findings = self.findings()
+        used = self._used_rows(findings)
+        return LogSummary.of(self._log, used, self.segmenter, findings, gamma, mean_return)
+
+    def _used_rows(self, findings: list[Finding]) -> RowChecks:
         """Return the counts of the rows that are used; of all rows if there is an error."""
         if self._used is None or any(finding.is_error for finding in findings):
             return self.checks
         return self._used
 
-    def add(self, rows: DecodedRows) -> Iterator[Segment]:
+    def _add(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return the segments that the next rows complete; none after an error."""
         if self._log.behaviour is not None:
             rows = self._add_behaviour(
@@ -58,10 +108,6 @@ class LogReader:
         if rows.propensity is not None and self._log.min_prob is not None:
             rows = replace(rows, propensity=np.maximum(rows.propensity, self._log.min_prob))
         yield from self._until_error(self.segmenter.add(rows))
-
-    def finish(self) -> Iterator[Segment]:
-        """Return the last segment."""
-        yield from self._until_error(self.segmenter.finish())
 
     def _until_error(self, segments: Iterator[Segment]) -> Iterator[Segment]:
         tolerated = {"E120"} if self._log.drop_bad else set()
@@ -163,39 +209,3 @@ class LogReader:
                 )
             )
         return findings
-
-
-class MeanReturn:
-    """Mean discounted return of the episodes that ended.
-
-    An episode that reached its time limit counts as ended if the limit is part of the task.
-    """
-
-    def __init__(self, gamma: float | None, limit_is_task: bool) -> None:
-        self._limit_is_task = limit_is_task
-        self._gamma, self._sum, self._count = gamma, 0.0, 0
-        self._open = 0.0
-
-    def add(self, segment: Segment) -> None:
-        """Add the next segment."""
-        if self._gamma is None:
-            return
-        rows = segment.rows
-        power = self._gamma ** rows.position.astype(np.float64)
-        episode = np.cumsum(rows.starts) - (1 if len(rows) and rows.starts[0] else 0)
-        returns = np.bincount(episode, weights=power * rows.rewards)
-        returns[0] += self._open
-        self._open = 0.0
-        last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
-        over = rows.terminated | rows.truncated if self._limit_is_task else rows.terminated
-        complete = np.append(np.ones(len(last) - 1, dtype=bool), not segment.continues_in_next)
-        ended = over[last] & complete
-        if segment.continues_in_next:
-            self._open = float(returns[-1])
-        self._sum += float(returns[ended].sum())
-        self._count += int(ended.sum())
-
-    @property
-    def mean(self) -> float | None:
-        """The mean, or None if no episode ended."""
-        return self._sum / self._count if self._count else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -87,6 +88,16 @@ class Segment:
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    @cached_property
+    def row_episode(self) -> IntArray:
+        """Number of the episode of each row, from 1; 0 if it began in an earlier segment."""
+        return np.cumsum(self.rows.starts)
+
+    @property
+    def begins_new_episode(self) -> bool:
+        """Whether the first row begins an episode."""
+        return len(self.rows) == 0 or bool(self.rows.starts[0])
 
 
 @dataclass

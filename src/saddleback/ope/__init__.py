@@ -1,13 +1,13 @@
 """Off-policy evaluation: the value of a policy from a log, and whether the answer is reliable."""
 
 from saddleback.ope.baseline import Baseline
+from saddleback.ope.diagnosis import Diagnosis
 from saddleback.ope.doubly_robust import doubly_robust
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.estimate import Estimate, WeightedEstimate
 from saddleback.ope.estimator import Estimator, default_rule
 from saddleback.ope.evaluate import evaluate
 from saddleback.ope.evaluate_statistics import evaluate_statistics
-from saddleback.ope.evidence_from_statistics import Diagnosis
 from saddleback.ope.fqe import FQE
 from saddleback.ope.gates import CHECKS, Gate
 from saddleback.ope.importance_sampling import importance_sampling

@@ -25,10 +25,11 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.engine import BackwardMoments, LoggedStreamer, copies_of
-from saddleback.log import Segment
+from saddleback.features import Active
+from saddleback.log import Target
 from saddleback.ope.fqe import ONE_STEP
+from saddleback.ope.log_pass import Batch, EncodeOnce
 from saddleback.ope.lstd_solve import FeatureSpan
-from saddleback.ope.partition import Cells
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_pass import add_start, first_of_episodes
 from saddleback.rules import Rule
@@ -113,25 +114,25 @@ def without_trace(rule: Rule) -> Rule | None:
 class ResidualProblem:
     """Statistics of the problem whose rewards are TD errors, in cells."""
 
-    def __init__(self, cells: Cells, n_actions: int, gamma: float) -> None:
-        self._cells, self._copies = cells, copies_of(n_actions, "action", False)
+    def __init__(self, cells: EncodeOnce, policy: Target, n_actions: int, gamma: float) -> None:
+        self._cells, self._policy = cells, policy
+        self._copies = copies_of(n_actions, "action", False)
         p = cells.size * n_actions
         self._A, self._b, self._M = np.zeros((1, p, p)), np.zeros((1, p)), np.zeros((p, p))
         self._starts, self._episodes, self._steps = np.zeros((1, p)), 0, 0
         self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
         self._sums = BackwardMoments(self._A, self._b, self._M)
 
-    def add(self, segment: Segment, pi: FloatArray, deltas: FloatArray) -> None:
-        """Add the next segment."""
+    def add(self, batch: Batch, deltas: FloatArray) -> None:
+        """Add the next segment, with the TD errors of its transitions."""
+        segment, pi = batch.segment, batch.pi(self._policy)
         stream = self._streamer(segment, pi, None, None)[0]._replace(reward=deltas)
-        block = np.zeros(len(segment), dtype=np.int64)
-        self._sums.add(
-            stream, segment.starts, first_of_episodes(segment, block), segment.continues_in_next
-        )
+        block = first_of_episodes(segment, np.zeros(len(segment), dtype=np.int64))
+        self._sums.add(stream, segment.starts, block, segment.continues_in_next)
         first = segment.first_states
         self._steps += len(segment)
         self._episodes += len(first)
-        active = self._cells.encode(segment.observations[first])
+        active = Active(self._cells.encode(segment.observations).indices[first], None)
         add_start(active, pi[first] @ self._copies, np.zeros(len(first), np.int64), self._starts)
 
     def value(self) -> float:

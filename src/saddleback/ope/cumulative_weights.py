@@ -9,86 +9,161 @@ With w_t = ρ_0 ⋯ ρ_t, w_{−1} = 1, and any Q, V(s) = Σ_a π(a|s)Q(s,a), wh
 has y = 0. Weights are stored as logarithms, and sums over episodes are relative to the largest
 weight so far at that step, so that nothing overflows. Episodes are added one after the other, so
 the result does not depend on how the log is divided into segments.
+
+The scores of episodes need D_t and Y_t, which are known at the end. So w_t, y_t without its V and
+V(S_t) of each row are kept until then, in a temporary file if there are many.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from saddleback._jit import compiled, inlined
 from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.engine import EpisodeFold
+from saddleback.log import Segment
 
 LOG, TIME, DISCOUNT, RETURN, TOTAL, MASS, PEAK, FIRST = range(8)
 """Columns of an episode's state: log w, steps, γ^t, Σγ^tR, total, Σγ^t w, max log w, V(S_0)."""
 
 SCORE = 3
-"""Column of the score in the second pass, after LOG, TIME and DISCOUNT."""
+"""Column of the score, after LOG, TIME and DISCOUNT."""
 
 LARGE = 700.0
 """Logarithms above this are not exponentiated directly: exp would overflow."""
 
+MAX_ROWS = 1 << 21
+"""Largest number of rows that are kept in memory for the scores."""
+
+
+class WeightedRows(NamedTuple):
+    """Rows of a segment with their weights: log w_t, R_t − Q(S_t, A_t) and V(S_t), [3, n]."""
+
+    starts: BoolArray
+    numbers: FloatArray
+    continues_in_next: bool
+
+    @property
+    def first_states(self) -> IntArray:
+        """The rows that begin an episode."""
+        return np.flatnonzero(self.starts)
+
+    @property
+    def begins_new_episode(self) -> bool:
+        """Whether the first row begins an episode."""
+        return len(self.starts) == 0 or bool(self.starts[0])
+
+
+class RowStore:
+    """Weighted rows, kept in memory or beyond a limit in a temporary file."""
+
+    def __init__(self, max_rows: int) -> None:
+        self._max_rows, self._count = max_rows, 0
+        self._parts: list[WeightedRows] = []
+        self._file: IO[bytes] | None = None
+
+    def add(self, rows: WeightedRows) -> None:
+        """Keep the next rows."""
+        self._count += len(rows.starts)
+        if self._file is None and self._count > self._max_rows:
+            self._file = TemporaryFile(prefix="saddleback-")  # noqa: SIM115, closed by `close`
+            self._parts = [self._write(part) for part in self._parts]
+        self._parts.append(rows if self._file is None else self._write(rows))
+
+    def close(self) -> None:
+        """Discard the rows."""
+        self._parts = []
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, rows: WeightedRows) -> WeightedRows:
+        """Write the numbers to the file, and return the rows without them."""
+        assert self._file is not None
+        self._file.write(rows.numbers.tobytes())
+        return rows._replace(numbers=np.zeros((3, 0)))
+
+    def __iter__(self) -> Iterator[WeightedRows]:
+        if self._file is not None:
+            self._file.seek(0)
+        for rows in self._parts:
+            if self._file is None:
+                yield rows
+                continue
+            numbers = np.frombuffer(self._file.read(24 * len(rows.starts)))
+            yield rows._replace(numbers=numbers.reshape(3, -1).copy())
+
 
 class CumulativeWeights:
-    """Accumulates consecutive rows of a log for one target policy: first sums, then scores."""
+    """Accumulates consecutive segments of a log for one target policy: sums, then scores."""
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, gamma: float, max_rows: int = MAX_ROWS) -> None:
         self._gamma = gamma
-        self._carry = np.zeros(8)
-        self._parts: list[FloatArray] = []
+        self._fold, self._rows = EpisodeFold(8), RowStore(max_rows)
         self._log_max, self._sums = np.zeros(0), np.zeros((0, 3))
 
     def add(
         self,
-        starts: BoolArray,
+        segment: Segment,
         log_rho: FloatArray,
         gain: FloatArray,
         q: FloatArray,
         v: FloatArray,
-        rewards: FloatArray,
-        continues_in_next: bool,
     ) -> None:
         """Add the next rows; ``gain`` is R, plus γV(S_{t+1}) where an episode is bootstrapped."""
-        steps = _longest(starts, int(self._carry[TIME]))
+        rows = segment.rows
+        if not len(rows):
+            return
+        steps = int(rows.position.max()) + 1
         if steps > len(self._log_max):
             more = max(steps, 2 * len(self._log_max)) - len(self._log_max)
             self._log_max = np.append(self._log_max, np.full(more, -np.inf))
             self._sums = np.vstack([self._sums, np.zeros((more, 3))])
-        out = self._begin(starts, 8)
+        numbers = np.stack([np.empty_like(v), gain - q, v])
+        episodes = self._fold.begin(segment)
         with np.errstate(invalid="ignore"):  # a total of infinities of both signs is NaN
             sum_rows(
-                starts, log_rho, gain, q, v, rewards, self._gamma, out, self._log_max, self._sums
-            )
-        self._store(out, continues_in_next)
-
-    def _begin(self, starts: BoolArray, columns: int) -> FloatArray:
-        """State rows for the episodes of some steps; the first carries over an open episode."""
-        out = np.zeros((int(starts.sum()) + (0 if starts[0] else 1), columns))
-        if not starts[0]:
-            out[0] = self._carry
-        return out
-
-    def _store(self, out: FloatArray, continues_in_next: bool) -> None:
-        """Store the episodes that have ended, and carry over the last."""
-        self._carry = out[-1].copy()
-        self._parts.append(out[:-1] if continues_in_next else out)
+                segment.row_episode, rows.starts, log_rho, rows.rewards, self._gamma, numbers,
+                episodes, self._log_max, self._sums,
+            )  # fmt: skip
+        self._fold.end(segment, episodes)
+        self._rows.add(WeightedRows(rows.starts, numbers, segment.continues_in_next))
 
     def close(self) -> None:
-        """Finish the sums over episodes, and prepare for the scores.
+        """Finish the sums over episodes, and compute their scores.
 
-        Sets ``episodes`` [n, 8]; and at each step ``log_total``, log D_t; ``ess``; ``mean``, Y_t.
+        Sets ``episodes`` [n, 8]; at each step ``log_total``, log D_t; ``ess``; ``mean``, Y_t; and
+        ``scores``, the influence of each episode on the value, scaled by n, [n], of mean 0:
+
+            V(S_0) − mean V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t)
         """
-        self.episodes = np.concatenate(self._parts) if self._parts else np.zeros((0, 8))
+        self.episodes = self._fold.rows
         self.lengths = self.episodes[:, TIME].astype(np.int64)
         H = int(self.lengths.max(initial=0))
-        self.log_total, self.ess, self.mean, self.tail, self.low = np.zeros((5, H))
+        self.log_total, self.ess, self.mean, tail, low = np.zeros((5, H))
         sum_steps(
             self.lengths, self.episodes[:, LOG].copy(), self._log_max, self._sums, self._gamma,
             np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.log_total, self.ess, self.mean,
-            self.tail, self.low,
+            tail, low,
         )  # fmt: skip
-        self._carry, self._parts = np.zeros(4), []
+        fold = EpisodeFold(4)
+        for rows in self._rows:
+            scored = fold.begin(rows)
+            score_rows(
+                np.cumsum(rows.starts), rows.starts, rows.numbers, self._gamma,
+                float(len(self.episodes)), self.log_total, self.mean, scored,
+            )  # fmt: skip
+            fold.end(rows, scored)
+        self.scores = fold.rows[:, SCORE] - self.episodes[:, FIRST].mean()
+        log_weight = fold.rows[:, LOG]
+        early = np.flatnonzero((self.lengths < H) & np.isfinite(log_weight))
+        at = self.lengths[early]
+        self.scores[early] -= len(self.scores) * np.exp(log_weight[early] - low[at]) * tail[at]
+        self._rows.close()
 
     @property
     def value(self) -> float:
@@ -97,46 +172,6 @@ class CumulativeWeights:
             return float("nan")
         powers = self._gamma ** np.arange(len(self.mean), dtype=np.float64)
         return float(self.episodes[:, FIRST].mean() + powers @ self.mean)
-
-    def add_scores(
-        self,
-        starts: BoolArray,
-        log_rho: FloatArray,
-        gain: FloatArray,
-        q: FloatArray,
-        v: FloatArray,
-        continues_in_next: bool,
-    ) -> None:
-        """Add the next rows in the second pass, when the sums are complete."""
-        out = self._begin(starts, 4)
-        score_rows(
-            starts, log_rho, gain, q, v, self._gamma, float(len(self.episodes)), self.log_total,
-            self.mean, out,
-        )  # fmt: skip
-        self._store(out, continues_in_next)
-
-    @property
-    def scores(self) -> FloatArray:
-        """Influence of each episode on the value, scaled by n, [n]; the mean is 0.
-
-        V(S_0) − mean V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t)
-        """
-        scored = np.concatenate(self._parts) if self._parts else np.zeros((0, 4))
-        score = scored[:, SCORE] - self.episodes[:, FIRST].mean()
-        early = np.flatnonzero((self.lengths < len(self.tail)) & np.isfinite(scored[:, LOG]))
-        at = self.lengths[early]
-        share = np.exp(scored[early, LOG] - self.low[at])
-        score[early] -= len(score) * share * self.tail[at]
-        return np.asarray(score)
-
-
-def _longest(starts: BoolArray, done: int) -> int:
-    """Length of the longest episode so far; ``done`` steps came before these rows."""
-    begins = np.flatnonzero(starts)
-    if not len(begins):
-        return done + len(starts)
-    carried = done + int(begins[0]) if begins[0] else 0
-    return max(carried, int(np.diff(np.append(begins, len(starts))).max()))
 
 
 @inlined
@@ -152,25 +187,25 @@ def times(log_weight: float, x: float) -> float:
 
 @compiled
 def sum_rows(
+    episode: IntArray,
     starts: BoolArray,
     log_rho: FloatArray,
-    gain: FloatArray,
-    q: FloatArray,
-    v: FloatArray,
     rewards: FloatArray,
     gamma: float,
+    numbers: FloatArray,
     out: FloatArray,
     log_max: FloatArray,
     sums: FloatArray,
 ) -> None:
     """Accumulate rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(log_max) [H].
 
-    ``out`` has a row per episode: the carried-over state of an open episode, or 0.
+    ``numbers`` are those of `WeightedRows`, whose log w is filled in. ``out`` is the state of each
+    episode.
     """
-    e = -1 if starts[0] else 0
+    residual, v = numbers[1], numbers[2]
     for i in range(len(starts)):
+        e = episode[i]
         if starts[i]:
-            e += 1
             out[e, DISCOUNT], out[e, PEAK], out[e, FIRST] = 1.0, -np.inf, v[i]
         t, before, discount = int(out[e, TIME]), out[e, LOG], out[e, DISCOUNT]
         if before > -np.inf:
@@ -188,11 +223,11 @@ def sum_rows(
             share = math.exp(weight - log_max[t])
             sums[t, 0] += share
             sums[t, 1] += share * share
-            sums[t, 2] += share * (gain[i] - q[i])
-            out[e, TOTAL] += times(weight, discount * (gain[i] - q[i]))
+            sums[t, 2] += share * residual[i]
+            out[e, TOTAL] += times(weight, discount * residual[i])
             out[e, MASS] += times(weight, discount)
         out[e, RETURN] += discount * rewards[i]
-        out[e, LOG] = weight
+        out[e, LOG] = numbers[0, i] = weight
         out[e, PEAK] = max(out[e, PEAK], weight)
         out[e, TIME] = t + 1.0
         out[e, DISCOUNT] = discount * gamma
@@ -260,11 +295,9 @@ def sum_steps(
 
 @compiled
 def score_rows(
+    episode: IntArray,
     starts: BoolArray,
-    log_rho: FloatArray,
-    gain: FloatArray,
-    q: FloatArray,
-    v: FloatArray,
+    numbers: FloatArray,
     gamma: float,
     n: float,
     log_total: FloatArray,
@@ -272,16 +305,16 @@ def score_rows(
     out: FloatArray,
 ) -> None:
     """Accumulate V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t) up to the end of each episode."""
-    e = -1 if starts[0] else 0
+    residual, v = numbers[1], numbers[2]
     for i in range(len(starts)):
+        e = episode[i]
         if starts[i]:
-            e += 1
             out[e, DISCOUNT], out[e, SCORE] = 1.0, v[i]
         t, before, discount = int(out[e, TIME]), out[e, LOG], out[e, DISCOUNT]
         if t > 0 and before > -np.inf:
             out[e, SCORE] += discount * n * math.exp(before - log_total[t - 1]) * v[i]
-        weight = before + log_rho[i]
+        weight = numbers[0, i]
         if weight > -np.inf:
-            residual = gain[i] - q[i] - mean[t]
-            out[e, SCORE] += discount * n * math.exp(weight - log_total[t]) * residual
+            share = math.exp(weight - log_total[t])
+            out[e, SCORE] += discount * n * share * (residual[i] - mean[t])
         out[e, LOG], out[e, TIME], out[e, DISCOUNT] = weight, t + 1.0, discount * gamma

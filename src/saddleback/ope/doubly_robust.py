@@ -15,7 +15,7 @@ the extent that Q is accurate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,15 +26,17 @@ from saddleback._typing import FloatArray, IndexArray, IntArray
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
-from saddleback.log import Log, Segment, Target
+from saddleback.log import Log, Target
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.importance_sampling import (
     RowValues,
-    WeightingJob,
+    WeightReducer,
+    check_weighting,
     resolve_targets,
     weigh_episodes,
 )
+from saddleback.ope.log_pass import Batch
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule, require_rule
 
@@ -100,14 +102,13 @@ def doubly_robust(
     >>> weighted.estimate("DR")  # the true value is −79.83
     WeightedEstimate(DR of pump:0.8: -75.1 [-77.07, -73.12], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
+    check_weighting(log, gamma)
     chosen = resolve_targets(log, targets)
     if (features is None) == (q is None):
         raise InvalidParameter("doubly_robust needs either features to fit Q with, or q itself.")
-    fits: Sequence[CrossFitted | _UserQ]
     if q is not None:
-        fits = [_user_q(q, target, log) for target in chosen]
+        fits: Sequence[QFit] = [_user_q(q, target, log) for target in chosen]
     else:
-        assert features is not None
         q_rule = default_rule() if rule is None else rule
         require_rule(q_rule)
         if q_rule.values != "action":
@@ -121,33 +122,27 @@ def doubly_robust(
                 "doubly_robust: folds must be at least 2, otherwise Q would be fitted to the "
                 f"episodes it is evaluated on; got {folds}."
             )
+        assert features is not None
         sums = Statistics.of(
             log, q_rule, {target.name: target for target in chosen}, features=features, gamma=gamma,
             shared=shared, blocks=count, allow_uncovered=allow_uncovered, threads=threads,
         )  # fmt: skip
-        fits = [CrossFitted(sums, t, features, ridge, count) for t in range(len(chosen))]
-    jobs = doubly_robust_jobs(log, chosen, fits, gamma, bootstrap_truncated)
-    weighted = weigh_episodes(log, jobs, gamma, allow_uncovered, progress)
-    return {trajectories.target: trajectories for trajectories in weighted}
-
-
-def doubly_robust_jobs(
-    log: Log,
-    targets: Sequence[Target],
-    fits: Sequence[CrossFitted | _UserQ],
-    gamma: float,
-    bootstrap_truncated: bool = False,
-) -> list[WeightingJob]:
-    """Return the weighting jobs with the Q of each target."""
-    return [
-        WeightingJob(
-            target,
-            _QValues(target, fit, log.n_actions, gamma, bootstrap_truncated),
-            bootstrap_truncated,
-            fit.remark,
-        )
-        for target, fit in zip(targets, fits, strict=True)
+        fits = [CrossFitted(sums, t, ridge, count) for t in range(len(chosen))]
+    reducers = [
+        WeightReducer(log, target, gamma, QValues(target, fit, gamma, bootstrap_truncated))
+        for target, fit in zip(chosen, fits, strict=True)
     ]
+    return weigh_episodes(log, reducers, allow_uncovered, features, progress)
+
+
+class QFit(Protocol):
+    """A Q, perhaps one for each fold of episodes."""
+
+    remark: str
+    folds: int
+
+    def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
 
 
 class CrossFitted:
@@ -165,14 +160,13 @@ class CrossFitted:
         self,
         sums: Statistics,
         target: int,
-        features: Features,
         ridge: float,
         folds: int,
         progress: Progress | None = None,
     ) -> None:
         _validate.non_negative("doubly_robust", "ridge", ridge)
-        self._features = features
         setting = sums.setting
+        self.folds = folds
         self._copies = copies_of(len(setting.actions), setting.values, setting.shared)
         fold_of_block = np.arange(setting.blocks) % folds
         A, b = sums.A[target, 0], sums.b[target, 0]
@@ -195,28 +189,28 @@ class CrossFitted:
                 progress((fold + 1) / folds)
         self.remark = f"Q of {len(outcomes)} folds {outcomes[0]}" if outcomes else ""
 
-    def __call__(self, observations: FloatArray, fold: IntArray) -> FloatArray:
-        """Return Q [n, K] of observations [n, d] in episodes of these folds [n]."""
-        index, value = self._features.encode(observations)
-        none = np.ones((0, 0))
-        out = np.empty((len(observations), len(self._copies)))
-        part = np.empty(self._copies.shape[1])
+    def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
+        index, value = batch.active
+        out = np.empty((len(fold), len(self._copies)))
         read_values(
-            index, none if value is None else value, self.theta, fold, self._copies, part, out
-        )
+            index[states], np.ones((0, 0)) if value is None else value[states], self.theta, fold,
+            self._copies, np.empty(self._copies.shape[1]), out,
+        )  # fmt: skip
         return out
 
 
 class _UserQ:
     """A Q supplied by the user."""
 
-    remark = ""
+    remark, folds = "", 1
 
     def __init__(self, function: QFunction, name: str, n_actions: int) -> None:
         self._function, self._name, self._n_actions = function, name, n_actions
 
-    def __call__(self, observations: FloatArray, fold: IntArray) -> FloatArray:
-        """Return Q [n, K] of observations [n, d]."""
+    def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
+        """Return Q [n, K] of some states of a segment."""
+        observations = batch.segment.observations[states]
         values = np.asarray(self._function(observations), dtype=np.float64)
         if values.shape != (len(observations), self._n_actions):
             raise InvalidParameter(
@@ -241,31 +235,23 @@ def _user_q(q: Any, target: Target, log: Log) -> _UserQ:
     return _UserQ(q, target.name, log.n_actions)
 
 
-class _QValues:
-    """Q and V in the rows of consecutive segments."""
+class QValues:
+    """Q as a control variate, in the rows of consecutive segments."""
 
     def __init__(
-        self,
-        target: Target,
-        fit: CrossFitted | _UserQ,
-        n_actions: int,
-        gamma: float,
-        bootstrap_truncated: bool,
+        self, target: Target, fit: QFit, gamma: float, bootstrap_truncated: bool = False
     ) -> None:
-        self._target, self._fit, self._n_actions = target, fit, n_actions
-        self._gamma, self._bootstrap_truncated, self._fold = gamma, bootstrap_truncated, 0
-        self._folds = np.uint64(len(fit.theta) if isinstance(fit, CrossFitted) else 1)
+        self.remark, self.bootstrap_truncated = fit.remark, bootstrap_truncated
+        self._target, self._fit, self._gamma = target, fit, gamma
 
-    def __call__(self, segment: Segment, pi: FloatArray) -> RowValues:
+    def values(self, batch: Batch, pi: FloatArray) -> RowValues:
         """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next segment."""
-        rows = segment.rows
-        episode_fold = (segment.ids % self._folds).astype(np.int64)
-        fold = np.concatenate([[self._fold], episode_fold])[np.cumsum(rows.starts)]
-        self._fold = int(fold[-1])
-        table = self._fit(rows.observations, fold)
+        segment, rows = batch.segment, batch.segment.rows
+        fold = batch.blocks(self._fit.folds)[segment.row_episode]
+        table = self._fit(batch, slice(len(rows)), fold)
         q = table[np.arange(len(rows)), rows.actions]
         extra = np.zeros(len(rows))
-        if self._bootstrap_truncated:
+        if self.bootstrap_truncated:
             used = np.zeros(len(rows), dtype=np.bool_)
             used[segment.index] = True
             extra[~used] = q[~used] - rows.rewards[~used]
@@ -274,9 +260,9 @@ class _QValues:
                 at_end = at_end[:-1]
             next_state, at = segment.next_states[at_end], segment.index[at_end]
             if len(at_end):
-                states = segment.observations[next_state]
-                next_pi = self._target.probabilities(segment, self._n_actions)[next_state]
-                extra[at] = self._gamma * (next_pi * self._fit(states, fold[at])).sum(axis=1)
+                next_pi = batch.pi(self._target)[next_state]
+                next_q = self._fit(batch, next_state, fold[at])
+                extra[at] = self._gamma * (next_pi * next_q).sum(axis=1)
         return RowValues(q, (pi * table).sum(axis=1), extra)
 
 

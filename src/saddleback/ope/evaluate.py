@@ -13,26 +13,29 @@ from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import Features
-from saddleback.log import BehaviourTarget, Finding, Log, LogSummary, Target
+from saddleback.log import BehaviourTarget, Finding, Log, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
 from saddleback.log.diagnostics import raise_errors
+from saddleback.ope.baseline import Baseline
 from saddleback.ope.confidence_bounds import require_two_episodes
-from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, doubly_robust_jobs
-from saddleback.ope.episode_weights import Trajectories
+from saddleback.ope.diagnosis import diagnose, resample_count, start_spectra
+from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, QValues
 from saddleback.ope.estimate import Estimate
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
-from saddleback.ope.evidence_from_log import diagnose
-from saddleback.ope.evidence_from_statistics import resample_count, start_spectra
+from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features
 from saddleback.ope.fqe import ONE_STEP, iterate_q
-from saddleback.ope.importance_sampling import WeightingJob, resolve_targets, weigh_episodes
+from saddleback.ope.importance_sampling import WeightReducer, resolve_targets
+from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
-from saddleback.ope.partition import sample_states
-from saddleback.ope.phases import EPOCHS, READING, Phases, plan_phases
+from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
+from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.ope.spectrum import check_draws
 from saddleback.ope.statistics import Statistics
+from saddleback.ope.statistics_key import StatisticsKey
+from saddleback.ope.statistics_pass import StatisticsReducer
 from saddleback.ope.streaming import Streamed
 from saddleback.ope.svrg_estimator import SVRG
 from saddleback.ope.weight_diagnostics import weight_tail
@@ -148,12 +151,13 @@ def evaluate(
     if draws is not None:
         check_draws(draws)
     named = resolve_targets(log, target)
+    check_name_not_reserved([policy.name for policy in named])
     reading = part_of(progress, 0.0, READING, "reading")
     if log.rows <= CACHED_ROWS:
         log = log.cached([table for policy in named for table in policy.tables], reading)
-    summary = log.summary(gamma, reading)
-    raise_errors(summary.findings)
-    features = as_features(features, log, summary, low, high)
+        raise_errors(log.reader().findings())
+    sample = log.sample(reading)
+    features = as_features(features, log, sample, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:
         if selected != ("svrg",) or path:
             raise InvalidParameter(
@@ -162,76 +166,92 @@ def evaluate(
             )
         return _without_matrices(
             log, named, features, gamma, chosen, ridge, shared, allow_uncovered, lower_is_better,
-            summary, part_of(progress, READING, 1.0, "evaluating"),
+            part_of(progress, READING, 1.0, "evaluating"),
         )  # fmt: skip
     others = lambda_path_rules(chosen)
     rules = [chosen, *([others[0.0]] if others else ()), *(others.values() if path else ())]
     rules = list(dict.fromkeys([*rules, *([ONE_STEP] * ("fqe" in selected))]))
     rules = [chosen, *(other for other in rules[1:] if _log_supports(log, other))]
-    sample, taken = sample_states(log)
-    behaviour = BehaviourTarget.from_counts(taken)
-    check_name_not_reserved([policy.name for policy in named])
+    behaviour = BehaviourTarget.from_counts(sample.action_counts)
+    weighted = bool(log.propensity) and chosen.values == "action"
+    plain = bool(set(selected) & set(IMPORTANCE_SAMPLING))
     p = features.size * (log.n_actions + shared)
-    size = 8 * p**2 * (len(named) + 1)
-    robust_jobs = len(named) if log.propensity and chosen.values == "action" else 0
-    plain_jobs = len(named) if set(selected) & set(IMPORTANCE_SAMPLING) else 0
     phases = plan_phases(
-        progress, rows=log.rows, active=_active_features(features, sample), p=p, targets=len(named),
-        rules=len(rules), folds=FOLDS if robust_jobs else 0,
-        weighting_jobs=robust_jobs + plain_jobs, draws=resample_count(p, draws),
+        progress, rows=log.rows, active=_active_features(features, sample.states), p=p,
+        targets=len(named), rules=len(rules), folds=FOLDS if weighted else 0,
+        weighting_jobs=len(named) * (weighted + plain), draws=resample_count(p, draws),
         passes=passes if "streamed" in selected else 0,
         epochs=EPOCHS if "svrg" in selected else 0,
     )  # fmt: skip
-    blocks = BLOCKS if size * len(rules) * BLOCKS < MAX_BYTES else FOLDS
-    sums = Statistics.of(
-        log, rules, {policy.name: policy for policy in (*named, behaviour)}, features=features,
-        gamma=gamma, shared=shared, blocks=blocks, allow_uncovered=allow_uncovered,
-        threads=threads, progress=phases.sums,
-    )  # fmt: skip
-    require_two_episodes(int(sums.episodes.sum()))
+    blocks = BLOCKS if 8 * p**2 * len(named) * BLOCKS < MAX_BYTES else FOLDS
+    policies, once = [*named, behaviour], EncodeOnce(features)
+    setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, blocks)
     names = [policy.name for policy in named]
-    closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
     with thread_pool(threads) as pool:
+        # The first pass: statistics.
+        first = StatisticsReducer(log, setting, policies, once, main=len(named))
+        reader = read_log(log, [first], policies, once, pool=pool, progress=phases.sums)
+        summary = reader.summary(gamma, first.mean_return)
+        raise_errors(summary.findings)
+        first.check(reader, allow_uncovered)
+        sums, totals = Statistics(**first.by_block()), Statistics(**first.totals())
+        require_two_episodes(int(sums.episodes.sum()))
         spectra = start_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
-        weighted = _weighted_episodes(
-            log, named, sums, selected, features, gamma, allow_uncovered, phases
+        closed, paths = closed_forms(totals, chosen, names, ridge, path, phases.solving)
+        # The second pass: what needs the solutions of the first.
+        weights = [WeightReducer(log, policy, gamma) for policy in named] if plain else []
+        if weighted:
+            fits = split_progress(phases.folds, [("", 1.0)] * len(named))
+            for t, (policy, part) in enumerate(zip(named, fits, strict=True)):
+                fit = CrossFitted(sums, t, FOLD_RIDGE, FOLDS, part)
+                weights.append(WeightReducer(log, policy, gamma, QValues(policy, fit, gamma)))
+        second, *checks = split_progress(
+            phases.scores, [("", float(len(named))), *([("", 1.0)] * len(named))]
         )
-        robust = {episodes.target: episodes for episodes in weighted if episodes.has_q}
-        diagnoses, logged = diagnose(
-            log, sums, named, behaviour, sample, features=features, rule=chosen, ridge=ridge,
-            robust=robust, spectra=spectra, lower_is_better=lower_is_better,
-            progress=phases.scores,
-        )  # fmt: skip
+        evidence = EvidenceReducer(log, totals, named, sample.states, once, chosen, ridge)
+        logged = ScoreReducer(totals, behaviour, once, chosen, ridge)
+        reducers: list[Reducer] = [*weights, evidence, logged]
+        read_log(log, reducers, policies, once, pool=pool, progress=second)
+        episodes = [reducer.result(allow_uncovered) for reducer in weights]
+        robust = {weighting.target: weighting for weighting in episodes if weighting.has_q}
+        baseline = Baseline.of(logged.scores, bool(totals.counts.truncated_weight[0]))
+        diagnoses = []
+        for k, (name, check) in enumerate(zip(names, checks, strict=True)):
+            if check is not None:
+                check(0.0)
+            measured = evidence.measurements(k, robust.get(name))
+            diagnoses.append(
+                diagnose(totals, chosen, ridge, measured, baseline, spectra, lower_is_better)
+            )
     estimates: list[Estimate] = []
-    for first, target, diagnosis in zip(closed, named, diagnoses, strict=True):
-        name = target.name
-        estimates.append(first.with_interval(diagnosis.interval))
+    for estimate, policy, diagnosis in zip(closed, named, diagnoses, strict=True):
+        name = policy.name
+        estimates.append(estimate.with_interval(diagnosis.interval))
         options: dict[str, Any] = {
-            "target": target, "features": features, "gamma": gamma, "shared": shared,
+            "target": policy, "features": features, "gamma": gamma, "shared": shared,
             "allow_uncovered": True, "threads": threads,
         }  # fmt: skip
         if "fqe" in selected:
-            fitted = iterate_q(sums.system(ONE_STEP, name), ridge)
-            value = float(fitted.theta @ sums.start(name))
+            fitted = iterate_q(totals.system(ONE_STEP, name), ridge)
+            value = float(fitted.theta @ totals.start(name))
             estimates.append(Estimate(name, "FQE", value, fitted.outcome))
         if "streamed" in selected:
             streamed = Streamed(**options, rule=learner, passes=passes)
             estimates.append(_streamed(streamed, log, name, phases.streamed))
         if "svrg" in selected:
             svrg = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
-            estimates.append(_svrg(svrg, log, sums, name, phases.svrg))
+            estimates.append(_svrg(svrg, log, totals, name, phases.svrg))
         estimates += [
-            Estimate.of(episodes.estimate(method.upper()))
+            Estimate.of(weighting.estimate(method.upper()))
             for method in selected
-            for episodes in weighted
-            if episodes.target == name and method.upper() in episodes.names
+            for weighting in episodes
+            if weighting.target == name and method.upper() in weighting.names
         ]
-    steps = {episodes.target: episodes.ess_by_step for episodes in weighted}
-    tails = {episodes.target: weight_tail(episodes.log_weights) for episodes in weighted}
-    findings = tuple(sums.warnings(chosen))
+    steps = {weighting.target: weighting.ess_by_step for weighting in episodes}
+    tails = {weighting.target: weight_tail(weighting.log_weights) for weighting in episodes}
     return Evaluation(
-        sums, chosen, tuple(estimates), paths, findings, logged, tuple(diagnoses), steps, tails,
-        lower_is_better, summary,
+        sums, chosen, tuple(estimates), paths, tuple(totals.warnings(chosen)), baseline,
+        tuple(diagnoses), steps, tails, lower_is_better, summary,
     )  # fmt: skip
 
 
@@ -277,31 +297,6 @@ def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, 
     return tuple(methods)
 
 
-def _weighted_episodes(
-    log: Log,
-    named: Sequence[Target],
-    sums: Statistics,
-    methods: Sequence[str],
-    features: Features,
-    gamma: float,
-    allow_uncovered: bool,
-    phases: Phases,
-) -> list[Trajectories]:
-    """Weigh the episodes without Q on request, and with Q for the verdict where possible."""
-    jobs = (
-        [WeightingJob(policy) for policy in named]
-        if set(methods) & set(IMPORTANCE_SAMPLING)
-        else []
-    )
-    if log.propensity and sums.setting.values == "action":
-        parts = split_progress(phases.folds, [("", 1.0)] * len(named))
-        fits = [
-            CrossFitted(sums, t, features, FOLD_RIDGE, FOLDS, part) for t, part in enumerate(parts)
-        ]
-        jobs += doubly_robust_jobs(log, named, fits, gamma)
-    return weigh_episodes(log, jobs, gamma, allow_uncovered, phases.weights) if jobs else []
-
-
 def _without_matrices(
     log: Log,
     named: Sequence[Target],
@@ -312,7 +307,6 @@ def _without_matrices(
     shared: bool,
     allow_uncovered: bool,
     lower_is_better: bool,
-    summary: LogSummary,
     progress: Progress | None,
 ) -> Evaluation:
     """Evaluate with SVRG alone, with too many features for matrices."""
@@ -333,7 +327,7 @@ def _without_matrices(
     )
     return Evaluation(
         svrg.statistics_, rule, (estimate,), {}, (*svrg.findings_, no_verdict),
-        lower_is_better=lower_is_better, log_summary=summary,
+        lower_is_better=lower_is_better, log_summary=log.summary(gamma),
     )  # fmt: skip
 
 

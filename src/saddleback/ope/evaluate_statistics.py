@@ -8,10 +8,12 @@ from typing import Any
 
 from saddleback import _validate
 from saddleback._progress import Progress
+from saddleback._threads import thread_pool
 from saddleback.log import Finding
 from saddleback.log.behaviour_target import NAME
+from saddleback.ope.baseline import Baseline
+from saddleback.ope.diagnosis import diagnose, measure_statistics, start_spectra
 from saddleback.ope.estimate import Estimate
-from saddleback.ope.evidence_from_statistics import judge_statistics
 from saddleback.ope.result import Evaluation, Paths
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule
@@ -115,10 +117,16 @@ def evaluate_statistics(
             "Use several blocks (blocks=20).",
         )
         return Evaluation(sums, chosen, tuple(estimates), paths, (*findings, one_block))
-    diagnoses, logged = judge_statistics(
-        sums, chosen, names, ridge=ridge, draws=draws, lower_is_better=lower_is_better,
-        threads=threads,
-    )  # fmt: skip
+    with thread_pool(threads) as pool:
+        spectra = start_spectra(sums, chosen, names, pool, ridge, draws)
+    logged = Baseline.of_statistics(sums, chosen, ridge)
+    diagnoses = [
+        diagnose(
+            sums, chosen, ridge, measure_statistics(sums, chosen, name, ridge), logged, spectra,
+            lower_is_better,
+        )
+        for name in names
+    ]  # fmt: skip
     with_intervals = tuple(
         estimate.with_interval(diagnosis.interval)
         for estimate, diagnosis in zip(estimates, diagnoses, strict=True)

@@ -1,33 +1,25 @@
-"""The evidence for a verdict, from one more pass over the log."""
+"""Measurements of a target that need the log: influence, residual problem, coverage, agreement."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from saddleback._progress import Progress, part_of, split_progress
 from saddleback._typing import FloatArray
-from saddleback.features import Features
-from saddleback.log import BehaviourTarget, Log, Segment, Target
-from saddleback.ope.approximation_gap import Gap, ResidualProblem, trace_gap, unvisited_gap
-from saddleback.ope.baseline import Baseline, excess_over
+from saddleback.log import Log, Target
+from saddleback.log.sample import StridedSample
+from saddleback.ope.approximation_gap import ResidualProblem
 from saddleback.ope.coverage import measure_coverage
+from saddleback.ope.diagnosis import Measurements
 from saddleback.ope.episode_weights import Trajectories
-from saddleback.ope.evidence import Evidence
-from saddleback.ope.evidence_from_statistics import (
-    NOTES,
-    Diagnosis,
-    PendingSpectra,
-    shared_evidence,
-)
 from saddleback.ope.log_counts import PolicyCounts
-from saddleback.ope.partition import Cells, Column, StridedSample
-from saddleback.ope.policy_summary import ActionCounts, PolicySummary
+from saddleback.ope.log_pass import Batch, EncodeOnce, Job
+from saddleback.ope.partition import Cells, Column
+from saddleback.ope.policy_summary import ActionCounts
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
-from saddleback.ope.scoring_pass import EpisodeScores, score_episodes
+from saddleback.ope.scoring_pass import EpisodeScores, ScoreReducer
 from saddleback.ope.statistics import Statistics
-from saddleback.ope.verdict import Verdict
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.rules import Rule
 
@@ -38,87 +30,90 @@ MIN_ESS = 20.0
 """Smallest effective sample size for the doubly robust cross-check."""
 
 
-def diagnose(
-    log: Log,
-    sums: Statistics,
-    policies: Sequence[Target],
-    observed: BehaviourTarget,
-    sample: FloatArray,
-    *,
-    features: Features,
-    rule: Rule,
-    ridge: float,
-    robust: Mapping[str, Trajectories],
-    spectra: PendingSpectra,
-    lower_is_better: bool,
-    progress: Progress | None = None,
-) -> tuple[list[Diagnosis], Baseline]:
-    """Gather the evidence on the solutions of all targets, and judge them."""
-    setting, K = sums.setting, log.n_actions
-    columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
-    cells = Cells.of(
-        sample, int(np.clip(min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K, 1, MAX_CELLS))
-    )
-    policy_counts = [PolicyCounts.empty(K, cells.size) for _ in policies]
-    samples = [StridedSample() for _ in policies]
-    action_counts = ActionCounts(K, columns)
-    residuals = [ResidualProblem(cells, K, setting.gamma) for _ in policies]
+class EvidenceReducer:
+    """Accumulates what the verdicts need from a second pass, given the solutions of the first."""
 
-    def add(segment: Segment, k: int, pi: FloatArray, deltas: FloatArray) -> None:
-        if k == len(policies):
-            action_counts.add(segment)
-            return
-        states = segment.observations[segment.states]
-        policy_counts[k].add(segment, pi, cells.find(states))
-        samples[k].add(states, pi[segment.states])
-        if setting.values == "action":
-            residuals[k].add(segment, pi, deltas)
+    def __init__(
+        self,
+        log: Log,
+        sums: Statistics,
+        policies: Sequence[Target],
+        sample: FloatArray,
+        features: EncodeOnce,
+        rule: Rule,
+        ridge: float,
+    ) -> None:
+        K = log.n_actions
+        self._log, self._sums, self._features = log, sums, features
+        self._columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
+        size = min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K
+        cells = EncodeOnce(Cells.of(sample, int(np.clip(size, 1, MAX_CELLS))))
+        self._actions = ActionCounts(K, self._columns)
+        self._targets = [
+            _TargetEvidence(sums, policy, features, cells, rule, ridge, K) for policy in policies
+        ]
 
-    all_scores = score_episodes(
-        log, sums, [*policies, observed], features=features, rule=rule, ridge=ridge, on_segment=add,
-        progress=part_of(progress, 0.0, 0.5),
-    )  # fmt: skip
-    logged = Baseline.of(all_scores[-1], bool(sums.counts.truncated_weight[0]))
-    span = sums.span
-    diagnoses = []
-    targets = zip(policies, all_scores, policy_counts, samples, residuals, strict=False)
-    checks = split_progress(part_of(progress, 0.5, 1.0), [("", 1.0)] * len(policies))
-    for (policy, scores, counts, drawn, residual), check in zip(targets, checks, strict=True):
-        if check is not None:
-            check(0.0)
-        interval = interval_from_scores(scores)
-        states, pi = drawn.rows
-        covered = measure_coverage(
-            features, sums, (states, pi), columns, action_counts.taken, log.action_names
-        )
-        cloud, shared = shared_evidence(sums, rule, policy.name, interval, ridge, spectra, counts)
-        agreed = _agreement(scores, robust.get(policy.name))
-        gap = Gap(
-            unvisited=unvisited_gap(sums, rule, policy.name, scores.theta, ridge),
-            residual=abs(residual.value()) if setting.values == "action" else None,
-            trace=trace_gap(sums, rule, policy.name, scores.value, ridge),
-            self_check=logged.gap,
-            agreement=None if agreed is None else excess_over(*agreed, 1.0),
-        )
-        notes = NOTES | {"AGREEMENT": _why_no_agreement(robust.get(policy.name))}
-        evidence = Evidence(
-            value=scores.value, error=interval.error, spread=logged.spread,
-            coverage=covered.coverage, unvisited=covered.unvisited,
-            self_check=logged.self_check, self_check_error=logged.self_check_error,
-            agreement=None if agreed is None else agreed[0],
-            agreement_error=None if agreed is None else agreed[1],
-            gap=gap.value, notes=notes, **shared,
+    def add(self, batch: Batch) -> Iterable[Job]:
+        """Add the next segment."""
+        self._actions.add(batch.segment)
+        for target in self._targets:
+            target.add(batch)
+        return ()
+
+    def measurements(self, k: int, robust: Trajectories | None) -> Measurements:
+        """Return the measurements of a target, given its doubly robust estimate, if any."""
+        target = self._targets[k]
+        scores = target.scores.scores
+        states, pi = target.sample.rows
+        support = measure_coverage(
+            self._features, self._sums, (states, pi), self._columns, self._actions.taken,
+            self._log.action_names,
         )  # fmt: skip
-        improvement = logged.improvement(scores.value, scores.influence, gap.value, lower_is_better)
-        verdict = Verdict.of(
-            policy.name, (interval.value, interval.low, interval.high), evidence, improvement,
-            covered.description,
-        )  # fmt: skip
-        summary = PolicySummary.of(counts, log.action_names, shared["steps"])
-        diagnoses.append(
-            Diagnosis(verdict, interval, summary, covered, cloud, gap, span.condition, span.rank)
+        residual = None if target.residual is None else abs(target.residual.value())
+        return Measurements(
+            name=target.scores.policy.name,
+            theta=scores.theta,
+            interval=interval_from_scores(scores),
+            influence=scores.influence,
+            counts=target.counts,
+            coverage=support.coverage,
+            unvisited=support.unvisited,
+            weakest=support.description,
+            support=support,
+            residual=residual,
+            agreement=_agreement(scores, robust),
+            no_agreement=_why_no_agreement(robust),
+            from_log=True,
         )
-    return diagnoses, logged
+
+
+class _TargetEvidence:
+    """What is accumulated for one target."""
+
+    def __init__(
+        self,
+        sums: Statistics,
+        policy: Target,
+        features: EncodeOnce,
+        cells: EncodeOnce,
+        rule: Rule,
+        ridge: float,
+        n_actions: int,
+    ) -> None:
+        self.residual = None
+        if sums.setting.values == "action":
+            self.residual = ResidualProblem(cells, policy, n_actions, sums.setting.gamma)
+        on_deltas = None if self.residual is None else self.residual.add
+        self.scores = ScoreReducer(sums, policy, features, rule, ridge, on_deltas)
+        self.counts, self.sample = PolicyCounts.empty(n_actions, cells.size), StridedSample()
+        self._cells = cells
+
+    def add(self, batch: Batch) -> None:
+        segment, pi = batch.segment, batch.pi(self.scores.policy)
+        cell = self._cells.encode(segment.observations).indices[segment.states, 0]
+        self.counts.add(segment, pi, cell.astype(np.int64))
+        self.sample.add(segment.observations[segment.states], pi[segment.states])
+        self.scores.add(batch)
 
 
 def _agreement(scores: EpisodeScores, robust: Trajectories | None) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features import RBF, Custom, Features, Fourier, Identity, OneHot, Polynomial, Tiles
-from saddleback.log import Log, LogSummary
+from saddleback.log import Log, LogSample
 from saddleback.log.named_columns import with_columns
 
 DEFAULT_SIZE = 3000
@@ -23,7 +23,7 @@ NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
 def parse_features(
     spec: str | None,
     log: Log,
-    summary: LogSummary | None,
+    sample: LogSample | None,
     low: FloatArray | None = None,
     high: FloatArray | None = None,
 ) -> Features:
@@ -35,7 +35,7 @@ def parse_features(
     By default: ``given`` for ``phi_…`` columns, ``states`` for one column of integers,
     ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise ``hash`` with 3000
     in total, and at least 64 per action. The box is the range of the log unless given. The
-    summary may be None if `box_known`.
+    sample may be None if `box_known`.
 
     Examples
     --------
@@ -43,10 +43,10 @@ def parse_features(
     >>> from saddleback.log import collect
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
     >>> low, high = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
-    >>> parse_features("fourier:3", log, log.summary(), low, high)
+    >>> parse_features("fourier:3", log, log.sample(), low, high)
     Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
     """
-    spec = spec or _default_spec(log, summary)  # type: ignore[arg-type]
+    spec = spec or _default_spec(log, sample)  # type: ignore[arg-type]
     kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
         return load_features(spec, log)
@@ -54,9 +54,9 @@ def parse_features(
     if kind == "given":
         return Identity(log.dimensions)
     if kind == "states":
-        return OneHot(_positive_int(spec, rest, 0 if summary is None else int(summary.high[0]) + 1))
-    lower = summary.low if low is None and summary is not None else low
-    upper = summary.high if high is None and summary is not None else high
+        return OneHot(_positive_int(spec, rest, 0 if sample is None else int(sample.high[0]) + 1))
+    lower = sample.low if low is None and sample is not None else low
+    upper = sample.high if high is None and sample is not None else high
     assert lower is not None
     assert upper is not None
     if low is None and high is None:
@@ -80,7 +80,7 @@ def parse_features(
 def as_features(
     features: Any,
     log: Log,
-    summary: LogSummary | None,
+    sample: LogSample | None,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
 ) -> Features:
@@ -91,14 +91,14 @@ def as_features(
     >>> from saddleback import problems
     >>> from saddleback.log import collect
     >>> log = collect(problems.mountain_car(), episodes=5, rng=0)
-    >>> as_features("polynomial:2", log, log.summary(), [-1.2, -0.07], [0.6, 0.07]).size
+    >>> as_features("polynomial:2", log, log.sample(), [-1.2, -0.07], [0.6, 0.07]).size
     9
     >>> as_features(lambda states: states**2, log, None).size
     2
     """
     if features is None or isinstance(features, str):
         return parse_features(
-            features, log, summary, _corner("low", low, log), _corner("high", high, log)
+            features, log, sample, _corner("low", low, log), _corner("high", high, log)
         )
     for name, corner in (("low", low), ("high", high)):
         if corner is not None:
@@ -136,14 +136,13 @@ def box_known(spec: str, low: FloatArray | None, high: FloatArray | None) -> boo
     return kind == "given" or kind.endswith(".py") or (low is not None and high is not None)
 
 
-def _default_spec(log: Log, summary: LogSummary) -> str:
+def _default_spec(log: Log, sample: LogSample) -> str:
     if log.roles.are_features:
         return "given"
-    low, high = summary.low, summary.high
-    if log.dimensions == 1 and low[0] >= 0 and (low % 1 == 0).all() and (high % 1 == 0).all():
-        states = next(log.segments()).observations
-        if (states % 1 == 0).all():
-            return "states"
+    low, high = sample.low, sample.high
+    whole_numbers = all((values % 1 == 0).all() for values in (low, high, sample.states))
+    if log.dimensions == 1 and low[0] >= 0 and whole_numbers:
+        return "states"
     per_action = DEFAULT_SIZE // log.n_actions
     return "tiles:8x8" if 8 * 9**log.dimensions <= per_action else f"hash:{max(64, per_action)}"
 

@@ -14,35 +14,28 @@ the delta method over episodes, which is Student's t for the mean of the scores
 
     ψ_i = n (w_i/Σw)(G_i − WIS)    and    ψ_i = Σ_t γ^t n (w_t/Σw_t)(R_t − PDWIS_t).
 
-The estimates take one pass over the log; the scores of PDWIS need its value at each step, and take
-a second.
+All take one pass over the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from saddleback import _validate
 from saddleback._progress import Progress, part_of
-from saddleback._typing import FloatArray
+from saddleback._typing import FloatArray, OffsetArray
 from saddleback.errors import InvalidParameter
-from saddleback.log import Log, Segment, Target, as_target
+from saddleback.features import Features
+from saddleback.log import Finding, Log, Segment, Target, as_target
 from saddleback.log.diagnostics import raise_errors
 from saddleback.ope import confidence_bounds
-from saddleback.ope.cumulative_weights import (
-    LOG,
-    MASS,
-    PEAK,
-    RETURN,
-    TOTAL,
-    CumulativeWeights,
-)
+from saddleback.ope.cumulative_weights import LOG, MASS, PEAK, RETURN, TOTAL, CumulativeWeights
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.log_counts import ActionSupport
+from saddleback.ope.log_pass import Batch, EncodeOnce, Job, read_log
 
 
 class RowValues(NamedTuple):
@@ -53,17 +46,14 @@ class RowValues(NamedTuple):
     extra: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class WeightingJob:
-    """A target policy, and the Q used as a control variate, if any.
+class ControlVariate(Protocol):
+    """A Q used as a control variate."""
 
-    ``values`` receives the next segment, and π in the states of its rows [n, K].
-    """
+    remark: str
+    bootstrap_truncated: bool
 
-    target: Target
-    values: Callable[[Segment, FloatArray], RowValues] | None = None
-    bootstrap_truncated: bool = False
-    remark: str = ""
+    def values(self, batch: Batch, pi: FloatArray) -> RowValues:
+        """Return Q and V in the rows of the next segment, given π there, [n, K]."""
 
 
 def importance_sampling(
@@ -108,14 +98,13 @@ def importance_sampling(
     >>> weighted.estimate("PDIS")  # the true value is −79.83
     WeightedEstimate(PDIS of pump:0.8: -20.06 [-28.46, -11.67], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
-    jobs = [WeightingJob(target) for target in resolve_targets(log, targets)]
-    weighted = weigh_episodes(log, jobs, gamma, allow_uncovered, progress)
-    return {trajectories.target: trajectories for trajectories in weighted}
+    check_weighting(log, gamma)
+    jobs = [WeightReducer(log, target, gamma) for target in resolve_targets(log, targets)]
+    return weigh_episodes(log, jobs, allow_uncovered, progress=progress)
 
 
 def resolve_targets(log: Log, targets: Any) -> list[Target]:
     """Return target policies from any accepted form; names must be distinct."""
-    _validate.instance("importance sampling", "log", log, Log)
     named = targets if isinstance(targets, Mapping) else {None: targets}
     if not named:
         raise InvalidParameter("no target policy: pass at least one.")
@@ -129,110 +118,98 @@ def resolve_targets(log: Log, targets: Any) -> list[Target]:
     return resolved
 
 
-def weigh_episodes(
-    log: Log,
-    jobs: Sequence[WeightingJob],
-    gamma: float,
-    allow_uncovered: bool,
-    progress: Progress | None = None,
-) -> list[Trajectories]:
-    """Read a log twice: for the estimates, and for the scores of episodes."""
-    discount = _validate.unit("importance sampling", "gamma", gamma)
+def check_weighting(log: Log, gamma: float) -> None:
+    """Raise if the episodes of a log cannot be weighted."""
+    _validate.instance("importance sampling", "log", log, Log)
+    _validate.unit("importance sampling", "gamma", gamma)
     if not log.propensity:
         raise InvalidParameter(
             "importance sampling needs propensities, and the log has none: add behavior_prob, or "
             "estimate them: estimate_behaviour(log). Rules without importance ratios, such as "
             "GES(0) or GTB, need no propensities."
         )
-    sums = [CumulativeWeights(discount) for _ in jobs]
-    supports = [ActionSupport(job.target.name, log.action_names) for job in jobs]
-    ids, truncated, smallest, largest = [], 0, np.inf, -np.inf
-    for segment, inputs in _rows(log, jobs, part_of(progress, 0.0, 0.5)):
-        ids.append(segment.ids)
-        truncated += _count_truncated(segment, log.time_limit == "task")
-        rewards = segment.rows.rewards
-        smallest, largest = min(smallest, rewards.min()), max(largest, rewards.max())
-        for total, support, (pi, log_rho, values) in zip(sums, supports, inputs, strict=True):
-            support.add(segment, pi, segment.tables.get("mu"))
-            gain = rewards + values.extra
-            total.add(
-                segment.rows.starts,
-                log_rho,
-                gain,
-                values.q,
-                values.v,
-                rewards,
-                segment.continues_in_next,
-            )
-    uncovered = [support.finding(allow_uncovered) for support in supports]
+
+
+def weigh_episodes(
+    log: Log,
+    reducers: Sequence[WeightReducer],
+    allow_uncovered: bool,
+    features: Features | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Trajectories]:
+    """Read a log once, and return its weighted episodes by target."""
+    targets = [reducer.target for reducer in reducers]
+    once = None if features is None else EncodeOnce(features)
+    read_log(log, reducers, targets, once, progress=part_of(progress, 0.0, 1.0))
+    uncovered = [reducer.uncovered(allow_uncovered) for reducer in reducers]
     raise_errors(finding for finding in uncovered if finding is not None)
-    confidence_bounds.require_two_episodes(sum(map(len, ids)))
-    for total in sums:
-        total.close()
-    for segment, inputs in _rows(log, jobs, part_of(progress, 0.5, 1.0)):
-        for total, (_, log_rho, values) in zip(sums, inputs, strict=True):
-            gain = segment.rows.rewards + values.extra
-            total.add_scores(
-                segment.rows.starts, log_rho, gain, values.q, values.v, segment.continues_in_next
-            )
-    declared = log.metadata.get("reward_bounds")
-    return [
-        Trajectories(
-            target=job.target.name,
-            gamma=discount,
-            ids=np.concatenate(ids),
-            log_weights=total.episodes[:, LOG].copy(),
-            peaks=total.episodes[:, PEAK].copy(),
-            lengths=total.lengths,
-            returns=total.episodes[:, RETURN].copy(),
-            mass=total.episodes[:, MASS].copy(),
-            totals=total.episodes[:, TOTAL].copy(),
-            normalised=total.value,
-            scores=total.scores,
-            ess_by_step=total.ess,
-            truncated=truncated,
-            rewards=(float(smallest), float(largest)),
-            declared_rewards=None if declared is None else tuple(declared),
-            has_q=job.values is not None,
-            bootstrap_truncated=job.bootstrap_truncated,
-            remark="; ".join(filter(None, [job.remark, "" if gap is None else gap.message])),
-            estimated=log.estimated,
-        )
-        for job, total, gap in zip(jobs, sums, uncovered, strict=True)
-    ]
+    return {reducer.target.name: reducer.result(allow_uncovered) for reducer in reducers}
 
 
-def _rows(
-    log: Log, jobs: Sequence[WeightingJob], progress: Progress | None
-) -> Iterator[tuple[Segment, list[tuple[FloatArray, FloatArray, RowValues]]]]:
-    """Yield segments, and for each job π and log ρ of their rows, with the values of Q and V."""
-    tables = [table for job in jobs for table in job.target.tables]
-    for segment in log.segments(tables, progress):
-        rows, probabilities = segment.rows, {}
+class WeightReducer:
+    """Weighs the episodes of a log for one target policy."""
+
+    def __init__(
+        self, log: Log, target: Target, gamma: float, q: ControlVariate | None = None
+    ) -> None:
+        self.target = target
+        self._log, self._gamma, self._q = log, float(gamma), q
+        self._weights = CumulativeWeights(self._gamma)
+        self._support = ActionSupport(target.name, log.action_names)
+        self._ids: list[OffsetArray] = []
+        self._truncated, self._rewards = 0, (np.inf, -np.inf)
+
+    def add(self, batch: Batch) -> Iterable[Job]:
+        """Add the next segment."""
+        segment, rows = batch.segment, batch.segment.rows
+        if not len(rows):
+            return ()
         assert rows.propensity is not None
-        at, zeros = (np.arange(len(rows)), rows.actions), np.zeros(len(rows))
-        logs = np.log(rows.propensity)
-        inputs = []
-        for job in jobs:
-            if job.target.name not in probabilities:
-                probabilities[job.target.name] = row_probabilities(
-                    job.target, segment, log.n_actions
-                )
-            pi = probabilities[job.target.name]
-            with np.errstate(divide="ignore"):
-                log_rho = np.log(pi[at]) - logs
-            values = RowValues(zeros, zeros, zeros)
-            if job.values is not None:
-                values = job.values(segment, pi)
-            inputs.append((pi, log_rho, values))
-        yield segment, inputs
+        self._ids.append(segment.ids)
+        self._truncated += _count_truncated(segment, self._log.time_limit == "task")
+        low, high = self._rewards
+        self._rewards = min(low, rows.rewards.min()), max(high, rows.rewards.max())
+        pi, zeros = batch.row_pi(self.target), np.zeros(len(rows))
+        self._support.add(segment, pi, segment.tables.get("mu"))
+        values = RowValues(zeros, zeros, zeros) if self._q is None else self._q.values(batch, pi)
+        with np.errstate(divide="ignore"):
+            log_rho = np.log(pi[np.arange(len(rows)), rows.actions]) - np.log(rows.propensity)
+        self._weights.add(segment, log_rho, rows.rewards + values.extra, values.q, values.v)
+        return ()
 
+    def uncovered(self, allowed: bool) -> Finding | None:
+        """Return a warning or an error if some of π's probability is not covered."""
+        return self._support.finding(allowed)
 
-def row_probabilities(target: Target, segment: Segment, n_actions: int) -> FloatArray:
-    """Return π [n, K] in the states where actions were taken."""
-    if target.table is not None:
-        return segment.rows.tables[target.table]
-    return target.at(segment.rows.observations, n_actions)
+    def result(self, allow_uncovered: bool) -> Trajectories:
+        """Return the weighted episodes, after the last segment."""
+        ids = np.concatenate([np.zeros(0, dtype=np.uint64), *self._ids])
+        confidence_bounds.require_two_episodes(len(ids))
+        weights = self._weights
+        weights.close()
+        gap, declared = self.uncovered(allow_uncovered), self._log.metadata.get("reward_bounds")
+        remarks = ["" if self._q is None else self._q.remark, "" if gap is None else gap.message]
+        return Trajectories(
+            target=self.target.name,
+            gamma=self._gamma,
+            ids=ids,
+            log_weights=weights.episodes[:, LOG].copy(),
+            peaks=weights.episodes[:, PEAK].copy(),
+            lengths=weights.lengths,
+            returns=weights.episodes[:, RETURN].copy(),
+            mass=weights.episodes[:, MASS].copy(),
+            totals=weights.episodes[:, TOTAL].copy(),
+            normalised=weights.value,
+            scores=weights.scores,
+            ess_by_step=weights.ess,
+            truncated=self._truncated,
+            rewards=(float(self._rewards[0]), float(self._rewards[1])),
+            declared_rewards=None if declared is None else tuple(declared),
+            has_q=self._q is not None,
+            bootstrap_truncated=self._q is not None and self._q.bootstrap_truncated,
+            remark="; ".join(filter(None, remarks)),
+            estimated=self._log.estimated,
+        )
 
 
 def _count_truncated(segment: Segment, task: bool) -> int:

@@ -7,10 +7,11 @@ from typing import Self
 
 import numpy as np
 
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import count_calibration, count_policy, count_ratios
 from saddleback.log import Finding, Segment
 from saddleback.log.diagnostics import format_rows
+from saddleback.log.episode_returns import EpisodeReturns
 
 NEIGHBOURING_LENGTHS = 5
 """How many lengths below the maximum are compared with it."""
@@ -121,6 +122,28 @@ class LogCounts:
     lengths: IntArray
     by_target: tuple[PolicyCounts, ...]
 
+    @classmethod
+    def of(
+        cls,
+        returns: EpisodeReturns,
+        block: IntArray,
+        blocks: int,
+        gamma: float,
+        visits: FloatArray,
+        mass: FloatArray,
+        by_target: tuple[PolicyCounts, ...],
+    ) -> LogCounts:
+        """Count the episodes by block; the other arguments are attributes."""
+        done, ended = np.zeros((blocks, 3)), returns.ended
+        value = returns.returns[ended]
+        for column, moment in enumerate((np.ones_like(value), value, value**2)):
+            np.add.at(done[:, column], block[ended], moment)
+        lengths = np.column_stack(np.unique(returns.lengths[ended], return_counts=True))
+        # One by one, so that the sum does not depend on how the log is divided into segments.
+        steps = returns.lengths[~ended] - 1
+        weight = np.cumsum(np.append(0.0, gamma ** steps.astype(np.float64) * gamma))[-1:]
+        return cls(visits, mass, done, returns.rewards, weight, lengths, by_target)
+
     def merge(self, other: LogCounts) -> LogCounts:
         """Return the counts of both logs together."""
         low, high = np.minimum(self.rewards, other.rewards), np.maximum(self.rewards, other.rewards)
@@ -151,53 +174,6 @@ def merge_lengths(lengths: IntArray) -> IntArray:
     values, where = np.unique(lengths[:, 0], return_inverse=True)
     count = np.bincount(where, lengths[:, 1], len(values)).astype(np.int64)
     return np.column_stack([values, count])
-
-
-class EpisodeEnds:
-    """Accumulates returns and lengths of episodes over consecutive segments."""
-
-    def __init__(self, gamma: float, blocks: int, task: bool) -> None:
-        self._gamma, self._task = gamma, task
-        self.returns, self.truncated_weight = np.zeros((blocks, 3)), np.zeros(1)
-        self.rewards = np.array([np.inf, -np.inf])
-        self.lengths = np.zeros((0, 2), dtype=np.int64)
-        self._open_return = np.zeros(1)
-        self._open_block = np.zeros(1, dtype=np.int64)
-
-    def add(self, segment: Segment, new_blocks: IntArray) -> None:
-        """Add the next segment, with the blocks of the episodes that begin in it."""
-        rows = segment.rows
-        if not len(rows):
-            return
-        self.rewards = np.array(
-            [min(self.rewards[0], rows.rewards.min()), max(self.rewards[1], rows.rewards.max())]
-        )
-        first = bool(rows.starts[0])
-        number = np.cumsum(rows.starts) - (1 if first else 0)
-        power = self._gamma ** rows.position.astype(np.float64)
-        returns = np.bincount(number, weights=power * rows.rewards)
-        block = new_blocks if first else np.concatenate([self._open_block, new_blocks])
-        if not first:
-            returns[0] += self._open_return[0]
-        last = np.append(np.flatnonzero(rows.starts[1:]), len(rows) - 1)
-        over: BoolArray = rows.terminated[last] | (rows.truncated[last] & self._task)
-        closed = np.append(np.ones(len(last) - 1, dtype=np.bool_), not segment.continues_in_next)
-        if segment.continues_in_next:
-            self._open_return, self._open_block = (
-                np.asarray(returns[-1:], dtype=np.float64),
-                block[-1:],
-            )
-        done = np.flatnonzero(over & closed)
-        for column, moment in enumerate((np.ones_like(returns), returns, returns**2)):
-            np.add.at(self.returns[:, column], block[done], moment[done])
-        ended = rows.position[last[done]] + 1
-        pairs = np.column_stack([ended, np.ones_like(ended)]).astype(np.int64)
-        self.lengths = merge_lengths(np.concatenate([self.lengths, pairs]))
-        cut = last[~over & closed]
-        # One by one, so that the sum does not depend on how the log is divided into segments.
-        self.truncated_weight = np.cumsum(
-            np.append(self.truncated_weight, power[cut] * self._gamma)
-        )[-1:]
 
 
 class ActionSupport:

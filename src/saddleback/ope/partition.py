@@ -6,44 +6,16 @@ it. Single columns are also partitioned, so that a region can be named: ``lactat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IntArray
 from saddleback.features import Active
-from saddleback.log import Log
-
-SAMPLE_SIZE = 4096
-"""Size of the sample of states: between this number and twice it."""
 
 MAX_PARTS = 16
 """Largest number of parts of a column."""
-
-
-@dataclass
-class StridedSample:
-    """A sample of every 2ʲ-th row, with j such that its size stays within bounds."""
-
-    max_size: int = 2 * SAMPLE_SIZE
-    _stride: int = 1
-    _count: int = 0
-    _parts: list[tuple[FloatArray, ...]] = field(default_factory=list)
-
-    def add(self, *rows: FloatArray) -> None:
-        """Add the next rows of several aligned tables."""
-        first = -self._count % self._stride
-        self._count += len(rows[0])
-        self._parts.append(tuple(table[first :: self._stride] for table in rows))
-        while -(-self._count // self._stride) > self.max_size:
-            self._stride *= 2
-            self._parts = [tuple(table[::2] for table in self.rows)]
-
-    @property
-    def rows(self) -> tuple[FloatArray, ...]:
-        """The sampled rows of each table."""
-        return tuple(np.concatenate(parts) for parts in zip(*self._parts, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +158,3 @@ class Column:
             if above
             else (f"{self.name} ≤ {self.edges[part]:.10g}")
         )
-
-
-def sample_states(log: Log) -> tuple[FloatArray, FloatArray]:
-    """Return states spaced evenly over the rows, [n, d], and counts of the actions taken, [K]."""
-    sample, taken = StridedSample(), np.zeros(log.n_actions)
-    for segment in log.segments():
-        sample.add(segment.rows.observations)
-        taken += np.bincount(segment.rows.actions, minlength=log.n_actions)
-    return sample.rows[0], taken

@@ -13,8 +13,8 @@ from saddleback._json import json_ready as finite
 from saddleback._typing import FloatArray
 from saddleback.log import Finding, LogSummary
 from saddleback.ope.baseline import Baseline
+from saddleback.ope.diagnosis import Diagnosis
 from saddleback.ope.estimate import Estimate
-from saddleback.ope.evidence_from_statistics import Diagnosis
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.text_report import (
     HEADINGS,

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.engine import InfluenceScores, LoggedStreamer, copies_of
 from saddleback.features import Features
-from saddleback.log import Log, Segment, Target
+from saddleback.log import Log, Target
+from saddleback.ope.log_pass import Batch, EncodeOnce, Job, read_log
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule
-
-SegmentCallback = Callable[[Segment, int, FloatArray, FloatArray], object]
-"""Called with a segment, the index of a target, its π in all states [m, K], and δ_t [n]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +55,55 @@ def solve_adjoint(
     return solved, start, u
 
 
+class ScoreReducer:
+    """Scores the episodes of a log for the solution of one target.
+
+    ``on_deltas`` is called with each segment and the TD errors δ_t [n] of its transitions.
+    """
+
+    def __init__(
+        self,
+        sums: Statistics,
+        policy: Target,
+        features: EncodeOnce,
+        rule: Rule,
+        ridge: float,
+        on_deltas: Callable[[Batch, FloatArray], object] | None = None,
+    ) -> None:
+        setting = sums.setting
+        self.policy, self._on_deltas = policy, on_deltas
+        self._copies = copies_of(len(setting.actions), setting.values, setting.shared)
+        self._theta, self._start, u = solve_adjoint(sums, rule, policy.name, ridge)
+        self._streamer = LoggedStreamer(features, [rule], self._copies, setting.gamma)
+        self._scores = InfluenceScores(self._theta, u, ridge)
+        self._first: list[FloatArray] = [np.zeros(0)]
+
+    def add(self, batch: Batch) -> Iterable[Job]:
+        """Add the next segment."""
+        segment, pi = batch.segment, batch.pi(self.policy)
+        stream = self._streamer(segment, pi, *self.policy.behaviour(segment))[0]
+        episode = segment.row_episode[segment.index]
+        deltas = self._scores.add(stream, segment.starts, episode, len(segment.first_states))
+        which, size = batch.first_active
+        weights = self._theta.reshape(-1, self._copies.shape[1])[which]
+        values = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1)
+        self._first.append((pi[segment.first_states] * (values @ self._copies.T)).sum(axis=1))
+        if self._on_deltas is not None:
+            self._on_deltas(batch, deltas)
+        return ()
+
+    @property
+    def scores(self) -> EpisodeScores:
+        """The scores of all episodes, after the last segment."""
+        return EpisodeScores(
+            self._theta,
+            float(self._theta @ self._start),
+            np.concatenate(self._first),
+            self._scores.influence,
+            self._scores.td_error_return,
+        )
+
+
 def score_episodes(
     log: Log,
     sums: Statistics,
@@ -66,36 +112,10 @@ def score_episodes(
     features: Features,
     rule: Rule,
     ridge: float,
-    on_segment: SegmentCallback | None = None,
-    progress: Progress | None = None,
+    on_deltas: Callable[[Batch, FloatArray], object] | None = None,
 ) -> list[EpisodeScores]:
     """Read a log once more, and score its episodes for the solution of each target."""
-    setting = sums.setting
-    copies = copies_of(log.n_actions, setting.values, setting.shared)
-    solved = [solve_adjoint(sums, rule, policy.name, ridge) for policy in policies]
-    streamers = [LoggedStreamer(features, [rule], copies, setting.gamma) for _ in policies]
-    scores = [InfluenceScores(theta, u, ridge) for theta, _, u in solved]
-    firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
-    tables = [table for policy in policies for table in policy.tables]
-    for segment in log.segments(tables, progress):
-        episode = np.cumsum(segment.rows.starts, dtype=np.int64)[segment.index]
-        which, size = features.encode(segment.observations[segment.first_states])
-        for k, policy in enumerate(policies):
-            pi = policy.probabilities(segment, log.n_actions)
-            stream = streamers[k](segment, pi, *policy.behaviour(segment))[0]
-            deltas = scores[k].add(stream, segment.starts, episode, len(segment.first_states))
-            weights = solved[k][0].reshape(-1, copies.shape[1])[which]
-            values = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1) @ copies.T
-            firsts[k].append((pi[segment.first_states] * values).sum(axis=1))
-            if on_segment is not None:
-                on_segment(segment, k, pi, deltas)
-    return [
-        EpisodeScores(
-            theta,
-            float(theta @ start),
-            np.concatenate(first),
-            score.influence,
-            score.td_error_return,
-        )
-        for (theta, start, _), first, score in zip(solved, firsts, scores, strict=True)
-    ]
+    once = EncodeOnce(features)
+    reducers = [ScoreReducer(sums, policy, once, rule, ridge, on_deltas) for policy in policies]
+    read_log(log, reducers, policies, once)
+    return [reducer.scores for reducer in reducers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from saddleback import _validate
@@ -82,6 +82,16 @@ class StatisticsKey:
             observation=log.roles.observations,
             blocks=_validate.count("Statistics", "blocks", blocks),
             reading=log.read_options,
+        )
+
+    def part(self, targets: range, rules: range, blocks: int) -> StatisticsKey:
+        """Return the setting of some of the targets and rules, with another number of blocks."""
+        return replace(
+            self,
+            targets=tuple(self.targets[t] for t in targets),
+            marks=tuple(self.marks[t] for t in targets),
+            rules=tuple(self.rules[r] for r in rules),
+            blocks=blocks,
         )
 
     def check_equal(self, other: StatisticsKey) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,14 @@ from saddleback.engine import (
 )
 from saddleback.errors import InvalidParameter
 from saddleback.features import Features
-from saddleback.log import Finding, Log, Segment, as_target
+from saddleback.log import Log, Segment, Target, as_target
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.fingerprints import Fingerprints
+from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
-from saddleback.ope.log_counts import ActionSupport, EpisodeEnds, LogCounts, PolicyCounts
+from saddleback.ope.log_counts import ActionSupport, LogCounts, PolicyCounts
+from saddleback.ope.log_pass import Batch, EncodeOnce, Job, read_log
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.rules import Rule
 from saddleback.rules.requirements import check_log_requirements
@@ -35,6 +38,9 @@ from saddleback.system import LARGEST
 
 MAX_BYTES = 8 * 2**30
 """Largest size of the sums, in bytes."""
+
+Sink = Callable[[Columns], object]
+"""Receives the stream of the only rule and target; A, b and M are then left out."""
 
 
 def compute_statistics(
@@ -49,82 +55,136 @@ def compute_statistics(
     allow_uncovered: bool,
     threads: int,
     progress: Progress | None,
-    sink: Callable[[Columns], object] | None = None,
+    sink: Sink | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of `Statistics`.
-
-    With a ``sink``, which receives the stream of the only rule and target, A, b and M are left out.
-    """
+    """Return the fields of `Statistics`, from one pass."""
     named = targets if isinstance(targets, Mapping) else {None: targets}
     if not named:
         raise InvalidParameter("no target policy: pass at least one.")
     policies = [as_target(given, log, name) for name, given in named.items()]
     setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, blocks)
-    for rule in rules:
-        check_log_requirements(
-            rule, setting.values, propensity=bool(log.propensity), behaviour=log.has_full_behaviour
-        )
-    p = setting.p if sink is None else 0
-    _check_memory(p, len(rules) * len(policies), setting.blocks)
-    shape = (len(policies), len(rules), setting.blocks, p)
-    A, b, M = np.zeros((*shape, p)), np.zeros(shape), np.zeros((p, p))
-    episodes = _EpisodeCounts(setting, log.time_limit == "task", p)
-    sums = [
-        _TargetSums(log, policy, setting, features, A[t], b[t], M if t == 0 else M[:0], sink)
-        for t, policy in enumerate(policies)
-    ]
-    warnings: list[Finding] = []
-    tables = [table for policy in policies for table in policy.tables]
+    once = EncodeOnce(features)
+    reducer = StatisticsReducer(log, setting, policies, once, sink=sink)
     with thread_pool(_validate.count("Statistics", "threads", threads)) as pool:
-        pending: list[Future[None]] = []
-        for segment in log.segments(tables, progress, warnings):
-            block, new_blocks = episodes.add(segment)
-            work = [
-                job
-                for t, target in enumerate(sums)
-                for job in target.add(segment, block, new_blocks, None if t else episodes.visits)
-            ]
-            for job in pending:  # a segment is prepared while the previous one is added
-                job.result()
-            pending = [pool.submit(job) for job in work]
-        for job in pending:
-            job.result()
-    if setting.gamma == 1.0 and episodes.truncated:
-        raise_errors([undiscounted_error(episodes.truncated / episodes.episodes.sum())])
-    uncovered = [target.support.finding(allow_uncovered) for target in sums]
-    findings = [*warnings, *(finding for finding in uncovered if finding is not None)]
-    raise_errors(findings)
-    if not episodes.steps.sum():
-        raise InvalidParameter("Statistics: the log has no usable transitions.")
-    ids, fingerprints, unfinished = episodes.fingerprints.arrays()
-    return {
-        "setting": setting, "A": A, "b": b, "M": M,
-        "starts": np.array([target.starts for target in sums]),
-        "steps": episodes.steps, "episodes": episodes.episodes,
-        "squares": np.array([target.squares for target in sums]),
-        "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
-        "counts": LogCounts(
-            episodes.visits, np.array([target.mass for target in sums]), episodes.ends.returns,
-            episodes.ends.rewards, episodes.ends.truncated_weight, episodes.ends.lengths,
-            tuple(target.counts for target in sums),
-        ),
-        "estimated": log.estimated, "findings": tuple(findings),
-    }  # fmt: skip
+        reader = read_log(log, [reducer], policies, once, pool=pool, progress=progress)
+    reducer.check(reader, allow_uncovered)
+    return reducer.by_block()
 
 
-class EpisodeBlocks:
-    """Assigns the episodes of consecutive segments to blocks by their ids."""
+class StatisticsReducer:
+    """Accumulates the statistics of a log.
 
-    def __init__(self, count: int) -> None:
-        self._count, self._open_block = np.uint64(count), 0
+    Parameters
+    ----------
+    log, setting, policies, features
+        The log, and what its statistics are computed for.
+    main
+        If given, only the first rule of this many first targets is kept by block; of other pairs
+        there are totals, and those of other targets only for the first rule.
+    sink
+        See `Sink`.
+    """
 
-    def add(self, segment: Segment) -> tuple[IntArray, IntArray]:
-        """Return the blocks of transitions, [n], and of the episodes that begin."""
-        new_blocks = (segment.ids % self._count).astype(np.int64)
-        number = np.cumsum(segment.rows.starts)[segment.index]
-        blocks = np.concatenate([[self._open_block], new_blocks])[number]
-        self._open_block = int(new_blocks[-1]) if len(new_blocks) else self._open_block
-        return blocks, new_blocks
+    def __init__(
+        self,
+        log: Log,
+        setting: StatisticsKey,
+        policies: Sequence[Target],
+        features: EncodeOnce,
+        *,
+        main: int | None = None,
+        sink: Sink | None = None,
+    ) -> None:
+        for rule in setting.rules:
+            check_log_requirements(
+                rule, setting.values, propensity=bool(log.propensity),
+                behaviour=log.has_full_behaviour,
+            )  # fmt: skip
+        p = setting.p if sink is None else 0
+        T, R = len(policies), len(setting.rules)
+        shape = (T, R) if main is None else (main, 1)
+        _check_memory(p, shape[0] * shape[1] * setting.blocks + (0 if main is None else T * R))
+        self._log, self.setting = log, setting
+        self._A = np.zeros((*shape, setting.blocks, p, p))
+        self._b = np.zeros((*shape, setting.blocks, p))
+        total = (0, 0) if main is None else (T, R)
+        self._total_A, self._total_b = np.zeros((*total, 1, p, p)), np.zeros((*total, 1, p))
+        self._M, self._visits = np.zeros((p, p)), np.zeros(p)
+        self._returns = EpisodeReturns(setting.gamma, log.time_limit == "task")
+        self._fingerprints, self._truncated = Fingerprints(), 0
+        self.targets = []
+        for t, policy in enumerate(policies):
+            rules = setting.rules if main is None or t < main else setting.rules[:1]
+            sums = []
+            for r in range(len(rules)):
+                by_block = t < shape[0] and r < shape[1]
+                A, b = (self._A, self._b) if by_block else (self._total_A, self._total_b)
+                gram = self._M if t == r == 0 else self._M[:0]
+                sums.append((BackwardMoments(A[t, r], b[t, r], gram), setting.blocks * by_block))
+            visits = self._visits if t == 0 else self._visits[:0]
+            self.targets.append(
+                _TargetSums(log, policy, setting, features, rules, sums, visits, sink)
+            )
+
+    def add(self, batch: Batch) -> Iterable[Job]:
+        """Add the next segment; return the remaining work, one job per rule and target."""
+        segment = batch.segment
+        self._returns.add(segment)
+        self._fingerprints.add(segment)
+        last = np.append(segment.starts[1:], not segment.continues_in_next)[: len(segment)]
+        self._truncated += int((last & segment.continues).sum())
+        return [job for target in self.targets for job in target.add(batch)]
+
+    def check(self, reader: LogReader, allow_uncovered: bool) -> None:
+        """Raise if the log cannot be evaluated; otherwise keep its warnings."""
+        if self.setting.gamma == 1.0 and self._truncated:
+            raise_errors([undiscounted_error(self._truncated / len(self._returns.returns))])
+        uncovered = [target.support.finding(allow_uncovered) for target in self.targets]
+        self.findings = tuple(
+            [*reader.findings(), *(finding for finding in uncovered if finding is not None)]
+        )
+        raise_errors(self.findings)
+        if not self._returns.transitions.sum():
+            raise InvalidParameter("Statistics: the log has no usable transitions.")
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the episodes that ended."""
+        return self._returns.mean
+
+    def by_block(self) -> dict[str, Any]:
+        """Return the fields of the statistics that are kept by block."""
+        T, R, B = self._A.shape[:3]
+        return self._fields(self._A, self._b, self.setting.part(range(T), range(R), B))
+
+    def totals(self) -> dict[str, Any]:
+        """Return the fields of the statistics of all rules and targets, in one block."""
+        T, R = self._A.shape[:2]
+        self._total_A[:T, :R, 0] = self._A.sum(axis=2)
+        self._total_b[:T, :R, 0] = self._b.sum(axis=2)
+        setting = replace(self.setting, blocks=1)
+        return self._fields(self._total_A, self._total_b, setting)
+
+    def _fields(self, A: FloatArray, b: FloatArray, setting: StatisticsKey) -> dict[str, Any]:
+        ids, fingerprints, unfinished = self._fingerprints.arrays()
+        block = (ids % np.uint64(setting.blocks)).astype(np.int64)
+        steps = np.zeros(setting.blocks, dtype=np.int64)
+        np.add.at(steps, block, self._returns.transitions)
+        targets = self.targets[: len(setting.targets)]
+        starts = np.array([target.starts for target in targets])
+        return {
+            "setting": setting, "A": A, "b": b, "M": self._M,
+            "starts": starts if setting.blocks > 1 else starts.sum(axis=1, keepdims=True),
+            "steps": steps, "episodes": np.bincount(block, minlength=setting.blocks),
+            "squares": np.array([target.squares for target in targets]),
+            "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
+            "counts": LogCounts.of(
+                self._returns, block, setting.blocks, setting.gamma, self._visits,
+                np.array([target.mass for target in targets]),
+                tuple(target.counts for target in targets),
+            ),
+            "estimated": self._log.estimated, "findings": self.findings,
+        }  # fmt: skip
 
 
 def first_of_episodes(segment: Segment, numbers: IntArray) -> IntArray:
@@ -134,83 +194,58 @@ def first_of_episodes(segment: Segment, numbers: IntArray) -> IntArray:
     return numbers[begins]
 
 
-class _EpisodeCounts:
-    """Counts that do not depend on the target: episodes, their blocks and their ends."""
-
-    def __init__(self, setting: StatisticsKey, task: bool, p: int) -> None:
-        self.visits, self.ends = np.zeros(p), EpisodeEnds(setting.gamma, setting.blocks, task)
-        self.steps, self.episodes = (np.zeros(setting.blocks, dtype=np.int64) for _ in range(2))
-        self.fingerprints, self.truncated = Fingerprints(), 0
-        self._blocks = EpisodeBlocks(setting.blocks)
-
-    def add(self, segment: Segment) -> tuple[IntArray, IntArray]:
-        """Return the blocks of the episodes with transitions, and of those that begin."""
-        self.fingerprints.add(segment)
-        blocks, new_blocks = self._blocks.add(segment)
-        self.ends.add(segment, new_blocks)
-        self.steps += np.bincount(blocks, minlength=len(self.steps))
-        self.episodes += np.bincount(new_blocks, minlength=len(self.steps))
-        last = np.append(segment.starts[1:], not segment.continues_in_next)[: len(segment)]
-        self.truncated += int((last & segment.continues).sum())
-        return first_of_episodes(segment, blocks), new_blocks
-
-
 class _TargetSums:
     """The sums for one target policy."""
 
     def __init__(
         self,
         log: Log,
-        policy: Any,
+        policy: Target,
         setting: StatisticsKey,
-        features: Features,
-        A: FloatArray,
-        b: FloatArray,
-        M: FloatArray,
-        sink: Callable[[Columns], object] | None,
+        features: EncodeOnce,
+        rules: Sequence[Rule],
+        sums: Sequence[tuple[BackwardMoments, int]],
+        visits: FloatArray,
+        sink: Sink | None,
     ) -> None:
-        self._policy, self._features, self._sink = policy, features, sink
-        self._n_actions = log.n_actions
+        self._policy, self._sink, self._sums, self._visits = policy, sink, sums, visits
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
-        self._streamer = LoggedStreamer(features, setting.rules, self._copies, setting.gamma)
-        self._sums = [
-            BackwardMoments(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
-        ]
+        self._streamer = LoggedStreamer(features, rules, self._copies, setting.gamma)
+        self._blocks = setting.blocks
         self.starts = np.zeros((setting.blocks, setting.p))
-        self.squares, self.mass = 0.0, np.zeros(A.shape[-1])
+        self.squares, self.mass = 0.0, np.zeros(setting.p if sink is None else 0)
         self.support = ActionSupport(policy.name, log.action_names)
         self.counts = PolicyCounts.empty(log.n_actions)
 
-    def add(
-        self,
-        segment: Segment,
-        block: IntArray,
-        new_blocks: IntArray,
-        visits: FloatArray | None,
-    ) -> list[Callable[[], None]]:
+    def add(self, batch: Batch) -> list[Job]:
         """Add a segment; return the remaining work, one job per rule."""
+        segment, pi = batch.segment, batch.pi(self._policy)
         propensity, mu = self._policy.behaviour(segment)
-        pi = self._policy.probabilities(segment, self._n_actions)
         self.support.add(segment, pi, mu)
         streams = self._streamer(segment, pi, propensity, mu)
         if propensity is not None:
             ratio = pi[segment.states, segment.actions] / propensity
             # One by one, so that the sum does not depend on how the log is divided into segments.
             self.squares = float(np.cumsum(np.append(self.squares, ratio * ratio))[-1])
-        first = segment.first_states
-        active = self._features.encode(segment.observations[first])
-        add_start(active, pi[first] @ self._copies, new_blocks, self.starts)
+        blocks = batch.blocks(self._blocks)
+        first = pi[segment.first_states] @ self._copies
+        add_start(batch.first_active, first, blocks[1:], self.starts)
         if self._sink is not None:
             self._sink(streams[0])
             return []
-        if visits is not None:
-            count_visits(streams[0].phi_index, visits)
+        if len(self._visits):
+            count_visits(streams[0].phi_index, self._visits)
         count_mass(streams[0].next_index, streams[0].next_b, self.mass)
         self.counts.add(segment, pi)
+        block = first_of_episodes(segment, blocks[segment.row_episode[segment.index]])
+        none = np.zeros_like(block)
         return [
-            partial(total.add, stream, segment.starts, block, segment.continues_in_next)
-            for total, stream in zip(self._sums, streams, strict=True)
-        ]
+            partial(
+                total.add, stream, segment.starts, block if by_block else none,
+                segment.continues_in_next,
+            )
+            for (total, by_block), stream in zip(self._sums, streams, strict=True)
+        ]  # fmt: skip
 
 
 def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArray) -> None:
@@ -222,7 +257,7 @@ def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArr
     np.add.at(total, (block[:, None, None], index), size[:, :, None] * weights[:, None, :])
 
 
-def _check_memory(p: int, count: int, blocks: int) -> None:
+def _check_memory(p: int, matrices: int) -> None:
     """Raise if the sums would not fit into memory, before anything is read."""
     if p > LARGEST:
         raise InvalidParameter(
@@ -230,10 +265,10 @@ def _check_memory(p: int, count: int, blocks: int) -> None:
             "number for which matrices are computed. Use fewer features, or solve without "
             "matrices: method 'svrg'."
         )
-    need = 8.0 * p * p * (count * blocks + 1)
+    need = 8.0 * p * p * (matrices + 1)
     if need > MAX_BYTES:
         raise InvalidParameter(
-            f"Statistics: {p:,} features, {blocks} blocks and {count} pairs of rule and target "
-            f"need {need / 2**30:.1f} GB of sums, more than {MAX_BYTES / 2**30:.0f} GB. Use fewer "
+            f"Statistics: {matrices:,} matrices of {p:,} features (one per block, rule and target) "
+            f"need {need / 2**30:.1f} GB, more than {MAX_BYTES / 2**30:.0f} GB. Use fewer "
             "features, targets, rules or blocks."
         )

@@ -1,4 +1,4 @@
-"""The evidence that statistics provide, with or without the log, and the verdict without it."""
+"""The diagnosis of a target: evidence from a log or from statistics, assembled and judged."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from saddleback._progress import Progress, split_progress
-from saddleback._threads import thread_pool
+from saddleback._typing import FloatArray
 from saddleback.ope.approximation_gap import Gap, gap_allowance, trace_gap, unvisited_gap
-from saddleback.ope.baseline import Baseline
+from saddleback.ope.baseline import Baseline, excess_over
 from saddleback.ope.calibration import calibration, uncovered
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
@@ -40,9 +40,6 @@ NOTES = {
     "STABILITY": "skipped: too few blocks of episodes, or too many features (--bootstrap 20)",
 }
 """Why a check is not applicable."""
-
-NEEDS_LOG = {"AGREEMENT": "not available from statistics: evaluate the log itself"}
-"""Why a check is not applicable without the log."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,95 +120,135 @@ def resample_count(active: int, draws: int | None) -> int:
     return draws if draws is not None else DRAWS if active <= MAX_RESAMPLED_FEATURES else 0
 
 
-def shared_evidence(
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """What the data say of one target; None where they cannot tell.
+
+    Attributes
+    ----------
+    name, theta
+        The target and the solution θ̂.
+    interval, influence
+        Confidence interval of V̂, and the influence of each episode, or block of them, on it.
+    counts
+        Counts of the policy on the rows.
+    coverage, unvisited, weakest
+        Shares of π's probability with at least 10 effective rows, and with none; and the region
+        with the least data.
+    support
+        Coverage by region; None without the log.
+    residual
+        Value of the residual problem; None without the log, or for state values.
+    agreement
+        V̂ minus WDR and its standard error; None where there is no reliable WDR.
+    no_agreement
+        Why there is none.
+    from_log
+        Whether they come from the log itself; without it the gap has an allowance.
+    """
+
+    name: str
+    theta: FloatArray
+    interval: Interval
+    influence: FloatArray
+    counts: PolicyCounts
+    coverage: float
+    unvisited: float
+    weakest: str
+    support: Coverage | None = None
+    residual: float | None = None
+    agreement: tuple[float, float] | None = None
+    no_agreement: str = "not available from statistics: evaluate the log itself"
+    from_log: bool = False
+
+
+def diagnose(
     sums: Statistics,
     rule: Rule,
-    target: str,
-    interval: Interval,
     ridge: float,
+    measured: Measurements,
+    baseline: Baseline | None,
     spectra: PendingSpectra,
-    policy_counts: PolicyCounts,
-) -> tuple[Spectrum | None, dict[str, Any]]:
-    """Return the spectrum, and the evidence that does not need the log."""
-    cloud = spectra[target]() if target in spectra else None
-    episodes = int(sums.episodes.sum())
-    steps = int(sums.steps.sum())
-    limit, share = sums.counts.time_limit
-    miscalibration = calibration(policy_counts, steps)
-    return cloud, {
-        "limit": limit,
-        "limit_share": share,
-        "episodes": episodes,
-        "steps": steps,
-        "uncovered": None if miscalibration is None else uncovered(policy_counts) / steps,
-        "calibration_z": None if miscalibration is None else miscalibration[0],
-        "miscalibrated": None if miscalibration is None else miscalibration[1],
-        "trace_ratio": _trace_ratio(sums, rule, target),
-        "unique": sums.factorised(rule, target, ridge).unique,
-        "stable": None if cloud is None else cloud.stable_draws / len(cloud.cloud),
-        "sensitivity": _sensitivity(sums, rule, target, interval.value, ridge),
-        "truncated_weight": float(sums.counts.truncated_weight[0]) / max(1, episodes),
-        "outside": _outside(interval, sums.counts, sums.setting.gamma, steps),
-    }
+    lower_is_better: bool,
+) -> Diagnosis:
+    """Assemble the evidence on one target, from a log or from statistics, and judge it."""
+    name, interval, counts = measured.name, measured.interval, measured.counts
+    value, error = interval.value, interval.error
+    cloud = spectra[name]() if name in spectra else None
+    episodes, steps = int(sums.episodes.sum()), int(sums.steps.sum())
+    limit, limit_share = sums.counts.time_limit
+    miscalibration = calibration(counts, steps)
+    unvisited = unvisited_gap(sums, rule, name, measured.theta, ridge)
+    trace = trace_gap(sums, rule, name, value, ridge)
+    self_check = None if baseline is None else baseline.self_check
+    agreed = measured.agreement
+    gap = Gap(
+        unvisited=unvisited, residual=measured.residual, trace=trace,
+        self_check=None if baseline is None else baseline.gap,
+        agreement=None if agreed is None else excess_over(*agreed, 1.0),
+        allowance=None if measured.from_log else gap_allowance(unvisited, trace, self_check),
+    )  # fmt: skip
+    evidence = Evidence(
+        episodes=episodes,
+        steps=steps,
+        value=value,
+        error=error,
+        spread=error * float(np.sqrt(episodes)) if baseline is None else baseline.spread,
+        uncovered=None if miscalibration is None else uncovered(counts) / steps,
+        coverage=measured.coverage,
+        unvisited=measured.unvisited,
+        miscalibrated=None if miscalibration is None else miscalibration[1],
+        calibration_z=None if miscalibration is None else miscalibration[0],
+        trace_ratio=_trace_ratio(sums, rule, name),
+        self_check=self_check,
+        self_check_error=None if baseline is None else baseline.self_check_error,
+        unique=sums.factorised(rule, name, ridge).unique,
+        stable=None if cloud is None else cloud.stable_draws / len(cloud.cloud),
+        agreement=None if agreed is None else agreed[0],
+        agreement_error=None if agreed is None else agreed[1],
+        gap=gap.value,
+        sensitivity=_sensitivity(sums, rule, name, value, ridge),
+        limit=limit,
+        limit_share=limit_share,
+        truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
+        outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
+        notes=NOTES | {"AGREEMENT": measured.no_agreement},
+    )
+    improvement = None
+    if baseline is not None:
+        influence = measured.influence
+        improvement = baseline.improvement(value, influence, gap.value, lower_is_better)
+    verdict = Verdict.of(
+        name, (value, interval.low, interval.high), evidence, improvement, measured.weakest
+    )
+    policy = PolicySummary.of(counts, sums.setting.actions, steps)
+    span = sums.span
+    return Diagnosis(
+        verdict, interval, policy, measured.support, cloud, gap, span.condition, span.rank
+    )
 
 
-def judge_statistics(
-    sums: Statistics,
-    rule: Rule,
-    targets: Sequence[str],
-    *,
-    ridge: float = 0.0,
-    draws: int | None = None,
-    lower_is_better: bool = False,
-    threads: int = 1,
-) -> tuple[list[Diagnosis], Baseline | None]:
-    """Judge the closed form from statistics alone."""
-    logged = Baseline.of_statistics(sums, rule, ridge)
-    diagnoses = []
-    with thread_pool(threads) as pool:
-        spectra = start_spectra(sums, rule, targets, pool, ridge, draws)
-    for name in targets:
-        value, influence = block_scores(sums, rule, name, ridge)
-        interval = student_interval(
-            value, influence, 0.95, ESTIMAND, "sandwich over blocks of episodes"
-        )
-        theta = sums.solve(rule, name, ridge).theta
-        unvisited = unvisited_gap(sums, rule, name, theta, ridge)
-        trace = trace_gap(sums, rule, name, value, ridge)
-        self_check = None if logged is None else logged.self_check
-        gap = Gap(
-            unvisited=unvisited, trace=trace, self_check=None if logged is None else logged.gap,
-            allowance=gap_allowance(unvisited, trace, self_check),
-        )  # fmt: skip
-        t = sums.index_of(rule, name)[0]
-        policy_counts = sums.counts.by_target[t]
-        cloud, evidence = shared_evidence(sums, rule, name, interval, ridge, spectra, policy_counts)
-        spread = interval.error * float(np.sqrt(evidence["episodes"]))
-        mass = sums.counts.mass[t]
-        total = max(float(mass.sum()), 1e-300)
-        judged = Evidence(
-            value=value, error=interval.error, spread=spread if logged is None else logged.spread,
-            coverage=float(mass[sums.counts.visits >= MIN_ROWS].sum()) / total,
-            unvisited=float(mass[sums.counts.visits == 0].sum()) / total,
-            self_check=self_check,
-            self_check_error=None if logged is None else logged.self_check_error,
-            gap=gap.value, notes=NOTES | NEEDS_LOG, **evidence,
-        )  # fmt: skip
-        improvement = None
-        if logged is not None:
-            improvement = logged.improvement(value, influence, gap.value, lower_is_better)
-        thin = np.where(mass > MIN_REGION_SHARE * total / len(mass), sums.counts.visits, np.inf)
-        rarest = int(np.argmin(thin))
-        weakest = f"feature {rarest}, active on {sums.counts.visits[rarest]:,.0f} steps"
-        verdict = Verdict.of(
-            name, (interval.value, interval.low, interval.high), judged, improvement, weakest
-        )
-        span = sums.span
-        policy = PolicySummary.of(policy_counts, sums.setting.actions, evidence["steps"])
-        diagnoses.append(
-            Diagnosis(verdict, interval, policy, None, cloud, gap, span.condition, span.rank)
-        )
-    return diagnoses, logged
+def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) -> Measurements:
+    """Measure one target by statistics alone."""
+    value, influence = block_scores(sums, rule, name, ridge)
+    interval = student_interval(
+        value, influence, 0.95, ESTIMAND, "sandwich over blocks of episodes"
+    )
+    t = sums.index_of(rule, name)[0]
+    mass, visits = sums.counts.mass[t], sums.counts.visits
+    total = max(float(mass.sum()), 1e-300)
+    thin = np.where(mass > MIN_REGION_SHARE * total / len(mass), visits, np.inf)
+    rarest = int(np.argmin(thin))
+    return Measurements(
+        name=name,
+        theta=sums.solve(rule, name, ridge).theta,
+        interval=interval,
+        influence=influence,
+        counts=sums.counts.by_target[t],
+        coverage=float(mass[visits >= MIN_ROWS].sum()) / total,
+        unvisited=float(mass[visits == 0].sum()) / total,
+        weakest=f"feature {rarest}, active on {visits[rarest]:,.0f} steps",
+    )
 
 
 def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:

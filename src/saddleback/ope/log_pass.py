@@ -1,0 +1,135 @@
+"""One pass over a log for any number of reducers, which share the work on each segment.
+
+A reducer accumulates one kind of result: moments, counts, weights, influence. It receives each
+segment as a `Batch`, which holds what several of them need: encoded features, the probabilities of
+each target policy, the ids of the episodes. `evaluate` reads a log twice: what needs θ̂ comes
+second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from saddleback._progress import Progress
+from saddleback._typing import FloatArray, IntArray, OffsetArray
+from saddleback.engine import EpisodeFold
+from saddleback.features import Active, Features
+from saddleback.log import Log, Segment, Target
+from saddleback.log.diagnostics import raise_errors
+from saddleback.log.reader import LogReader
+
+Job = Callable[[], object]
+"""Work that may run in another thread while the next segment is prepared."""
+
+
+class Reducer(Protocol):
+    """Accumulates a result over the segments of a log."""
+
+    def add(self, batch: Batch) -> Iterable[Job]:
+        """Add the next segment; return work that can be done later, in any order."""
+
+
+class EncodeOnce:
+    """Features that encode the states of a segment once for all reducers."""
+
+    def __init__(self, features: Features) -> None:
+        self.size, self.dimensions = features.size, features.dimensions
+        self._features = features
+        self._states: FloatArray | None = None
+        self._active: Active | None = None
+
+    def encode(self, observations: FloatArray) -> Active:
+        """Return the active features of observations; the last result is kept."""
+        if observations is not self._states or self._active is None:
+            self._states, self._active = observations, self._features.encode(observations)
+        return self._active
+
+
+class Batch:
+    """A segment of a log, and what its reducers share.
+
+    Attributes
+    ----------
+    segment
+        The segment.
+    episode_ids
+        64-bit ids of its episodes, [1 + new], numbered as by `Segment.row_episode`.
+    """
+
+    def __init__(
+        self, segment: Segment, episode_ids: OffsetArray, features: EncodeOnce | None, actions: int
+    ) -> None:
+        self.segment, self.episode_ids = segment, episode_ids
+        self._features, self._actions = features, actions
+        self._pi: dict[str, FloatArray] = {}
+
+    @property
+    def active(self) -> Active:
+        """Active features of the states of the segment, [m, ·]."""
+        assert self._features is not None
+        return self._features.encode(self.segment.observations)
+
+    @cached_property
+    def first_active(self) -> Active:
+        """Active features of the first states of the episodes that begin."""
+        index, value = self.active
+        first = self.segment.first_states
+        return Active(index[first], None if value is None else value[first])
+
+    def pi(self, target: Target) -> FloatArray:
+        """Probabilities of a target policy in the states of the segment, [m, K]."""
+        if target.name not in self._pi:
+            self._pi[target.name] = target.probabilities(self.segment, self._actions)
+        return self._pi[target.name]
+
+    def row_pi(self, target: Target) -> FloatArray:
+        """Probabilities of a target policy in the states of the rows, [n, K]."""
+        rows = self.segment.rows
+        if target.table is not None and target.name not in self._pi:
+            return rows.tables[target.table]  # the states after truncated rows may be unknown
+        return self.pi(target)[: len(rows)]
+
+    def blocks(self, count: int) -> IntArray:
+        """Return which of a number of blocks each episode belongs to, [1 + new]."""
+        return (self.episode_ids % np.uint64(count)).astype(np.int64)
+
+
+def read_log(
+    log: Log,
+    reducers: Sequence[Reducer],
+    targets: Iterable[Target],
+    features: EncodeOnce | None = None,
+    *,
+    pool: Executor | None = None,
+    progress: Progress | None = None,
+) -> LogReader:
+    """Drive reducers over a log in one pass; raise the errors of the log at its end.
+
+    ``features`` are those that the reducers use, as one `EncodeOnce`.
+    """
+    reader = log.reader([table for target in targets for table in target.tables])
+    ids = EpisodeFold(1, np.uint64)
+    pending: list[Future[object]] = []
+    for segment in reader.segments(progress):
+        numbers = ids.begin(segment)
+        numbers[1:, 0] = segment.ids
+        batch = Batch(segment, numbers[:, 0], features, log.n_actions)
+        ids.end(segment, numbers)
+        jobs = [job for reducer in reducers for job in reducer.add(batch)]
+        for future in pending:  # a segment is prepared while the previous one is added
+            future.result()
+        pending = []
+        for job in jobs:
+            if pool is None:
+                job()
+            else:
+                pending.append(pool.submit(job))
+    for future in pending:
+        future.result()
+    raise_errors(reader.findings())
+    return reader
