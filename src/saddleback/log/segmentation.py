@@ -99,6 +99,15 @@ class Segment:
         """Whether the first row begins an episode."""
         return len(self.rows) == 0 or bool(self.rows.starts[0])
 
+    @property
+    def next_actions(self) -> IntArray:
+        """Action taken in the next state of each transition, [n]; −1 where it is unknown."""
+        actions = np.full(len(self.observations), -1, dtype=np.int64)
+        actions[: len(self.rows.actions)] = self.rows.actions
+        if self.next_action is not None:
+            actions[-1] = self.next_action
+        return actions[self.next_states]
+
 
 @dataclass
 class Segmenter:

@@ -74,7 +74,9 @@ class ScoreReducer:
         self.policy, self._on_deltas = policy, on_deltas
         self._copies = copies_of(len(setting.actions), setting.values, setting.shared)
         self._theta, self._start, u = solve_adjoint(sums, rule, policy.name, ridge)
-        self._streamer = LoggedStreamer(features, [rule], self._copies, setting.gamma)
+        self._streamer = LoggedStreamer(
+            features, [rule], self._copies, setting.gamma, corrections=False
+        )
         self._scores = InfluenceScores(self._theta, u, ridge)
         self._first: list[FloatArray] = [np.zeros(0)]
 

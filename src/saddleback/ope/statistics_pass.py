@@ -210,7 +210,9 @@ class _TargetSums:
     ) -> None:
         self._policy, self._sink, self._sums, self._visits = policy, sink, sums, visits
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
-        self._streamer = LoggedStreamer(features, rules, self._copies, setting.gamma)
+        self._streamer = LoggedStreamer(
+            features, rules, self._copies, setting.gamma, corrections=False
+        )
         self._blocks = setting.blocks
         self.starts = np.zeros((setting.blocks, setting.p))
         self.squares, self.mass = 0.0, np.zeros(setting.p if sink is None else 0)

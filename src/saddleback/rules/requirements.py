@@ -43,13 +43,17 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
             "behavior_prob, or estimate them: estimate_behaviour(log); or use a rule without "
             "ratios, such as GES(0) or GTB."
         )
-    simple = isinstance(rule.trace, (Importance, NoTrace))
-    corrects = rule.form.coefficients.correction and not simple
-    if not behaviour and (corrects or not rule.trace.by_action):
+    if not behaviour and (correction_uses_mu(rule) or not rule.trace.by_action):
         raise RuleMismatch(
             f"{rule} needs the full behaviour policy, and the log has only the probability of "
             "the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function)."
         )
+
+
+def correction_uses_mu(rule: Rule) -> bool:
+    """Whether x depends on μ of every action: not if μκ is λπ or 0."""
+    plain = type(rule.trace).kappa in (Importance.kappa, NoTrace.kappa)
+    return bool(rule.form.coefficients.correction) and not plain
 
 
 def needs_propensities(rule: Rule) -> bool:
