@@ -195,6 +195,7 @@ def evaluate(
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
         sums, totals = Statistics(**first.by_block()), Statistics(**first.totals())
+        sums.share_solutions(totals)
         require_two_episodes(int(sums.episodes.sum()))
         spectra = start_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
         closed, paths = closed_forms(totals, chosen, names, ridge, path, phases.solving)

@@ -118,12 +118,12 @@ def spectrum(
     shrink = np.diag(np.diag(sums.M)[at] * max(ridge, RIDGE))
 
     value, scores = block_scores(sums, rule, target, ridge)
-    blocks = pool.submit(lambda: sums.A[t, r][:, at[:, None], at])
+    blocks = pool.submit(lambda: sums.A[t, r][:, at[:, None], at].reshape(len(sums.steps), -1))
 
     def compute(chunk: list[IntArray]) -> list[tuple[ComplexArray, float]]:
         results = []
-        for weight in chunk:
-            A = np.tensordot(weight, blocks.result(), axes=1)
+        matrices = np.asarray(chunk, dtype=np.float64) @ blocks.result()
+        for weight, A in zip(chunk, matrices.reshape(-1, len(at), len(at)), strict=True):
             drawn = value + float(weight[some] @ scores) / len(some)
             if draws >= MIN_SOLVED_DRAWS:
                 theta = np.linalg.solve(A - shrink, -(weight @ sums.b[t, r][:, at]))
@@ -152,7 +152,7 @@ def spectrum(
 MIN_SOLVED_DRAWS = 100
 """Number of draws from which V̂ is solved for each, and their quantiles are shown."""
 
-DRAWS_PER_JOB = 10
+DRAWS_PER_JOB = 5
 """Draws per job of the pool."""
 
 

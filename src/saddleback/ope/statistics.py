@@ -209,6 +209,11 @@ class Statistics:
         """The span of the active features."""
         return FeatureSpan(self.M / int(self.steps.sum()))
 
+    def share_solutions(self, other: Statistics) -> None:
+        """Share solutions with statistics of the same log, whose first pairs are these pairs."""
+        for name in ("span", "_systems", "_reduced", "_factorised"):
+            self.__dict__[name] = getattr(other, name)
+
     def start(self, target: str | int = 0) -> FloatArray:
         """Mean x̄ of E_π φ over the start states of the log, [p]; θᵀx̄ is the value of π there."""
         t = self.index_of(0, target)[0]
