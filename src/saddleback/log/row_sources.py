@@ -18,7 +18,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.schema import ColumnRoles, resolve
 
-BATCH = 1 << 17
+BATCH = 1 << 15
 """Number of rows read at a time."""
 
 READ_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError)

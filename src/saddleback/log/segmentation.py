@@ -283,6 +283,8 @@ def _build_segment(
         for name, table in next_row.tables.items():
             tables[name].append(table)
     index = np.flatnonzero(used)
+    # Where all rows are used, a segment shares their arrays.
+    chosen = slice(None) if len(index) == n else index
     starts = np.flatnonzero(rows.starts)
     return Segment(
         observations=observations[0] if len(observations) == 1 else np.concatenate(observations),
@@ -292,12 +294,12 @@ def _build_segment(
             if not name.startswith("next_")
         },
         states=index,
-        next_states=next_states[index],
-        actions=rows.actions[index],
-        rewards=rows.rewards[index],
-        continues=~terminated[index],
-        propensity=None if rows.propensity is None else rows.propensity[index],
-        starts=rows.starts[index],
+        next_states=next_states[chosen],
+        actions=rows.actions[chosen],
+        rewards=rows.rewards[chosen],
+        continues=~terminated[chosen],
+        propensity=None if rows.propensity is None else rows.propensity[chosen],
+        starts=rows.starts[chosen],
         first_states=starts,
         ids=hash_ids(rows.ids.take(starts)),
         unfinished=~ended[last],

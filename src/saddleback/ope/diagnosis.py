@@ -207,7 +207,7 @@ def diagnose(
         agreement=None if agreed is None else agreed[0],
         agreement_error=None if agreed is None else agreed[1],
         gap=gap.value,
-        sensitivity=_sensitivity(sums, rule, name, value, ridge),
+        sensitivity=_sensitivity(sums, rule, name, value, ridge, trace),
         limit=limit,
         limit_share=limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
@@ -258,12 +258,14 @@ def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
     return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
 
 
-def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float:
-    """Return the largest change of V̂ over small ridges and λ = 0."""
+def _sensitivity(
+    sums: Statistics, rule: Rule, target: str, value: float, ridge: float, trace: float | None
+) -> float:
+    """Return the largest change of V̂ over small ridges, and with λ = 0, ``trace``."""
     start = sums.start(target)
     values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in SMALL_RIDGES]
     changes = [abs(other - value) for other in values]
-    return max(*changes, trace_gap(sums, rule, target, value, ridge) or 0.0)
+    return max(*changes, trace or 0.0)
 
 
 def _outside(interval: Interval, counts: LogCounts, gamma: float, steps: int) -> float:

@@ -15,7 +15,7 @@ the extent that Q is accurate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -188,6 +188,13 @@ class CrossFitted:
             if progress is not None:
                 progress((fold + 1) / folds)
         self.remark = f"Q of {len(outcomes)} folds {outcomes[0]}" if outcomes else ""
+
+    def within(self, active: IntArray, p: int) -> Self:
+        """Return the same Q, fitted to the active ones of p features, as a function of all."""
+        theta = np.zeros((len(self.theta), p))
+        theta[:, active] = self.theta
+        self.theta = theta
+        return self
 
     def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""

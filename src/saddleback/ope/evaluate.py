@@ -48,7 +48,7 @@ METHODS = ("fqe", "streamed", "svrg", *IMPORTANCE_SAMPLING, *DOUBLY_ROBUST)
 DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
 """Default estimators where the log has propensities and the rule learns action values."""
 
-CACHED_ROWS = 1_000_000
+CACHED_ROWS = 250_000
 """Largest number of rows of a log that is cached in memory, since it is read several times."""
 
 BLOCKS, FOLDS, MAX_BYTES = 20, 5, 2**31
@@ -183,9 +183,9 @@ def evaluate(
         passes=passes if "streamed" in selected else 0,
         epochs=EPOCHS if "svrg" in selected else 0,
     )  # fmt: skip
-    blocks = BLOCKS if 8 * p**2 * len(named) * BLOCKS < MAX_BYTES else FOLDS
+    count = BLOCKS if 8 * p**2 * len(named) * BLOCKS < MAX_BYTES else FOLDS
     policies, once = [*named, behaviour], EncodeOnce(features)
-    setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, blocks)
+    setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, count)
     names = [policy.name for policy in named]
     with thread_pool(threads) as pool:
         # The first pass: statistics.
@@ -194,35 +194,36 @@ def evaluate(
         summary = reader.summary(gamma, first.mean_return)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
-        sums, totals = Statistics(**first.by_block()), Statistics(**first.totals())
-        sums.share_solutions(totals)
+        sums = Statistics(**first.totals())
         require_two_episodes(int(sums.episodes.sum()))
-        spectra = start_spectra(sums, chosen, names, pool, ridge, draws, phases.resampling)
-        closed, paths = closed_forms(totals, chosen, names, ridge, path, phases.solving)
+        blocks = Statistics(**first.of_active())
+        blocks.__dict__["span"] = sums.span.of_active()
+        spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
+        closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
         # The second pass: what needs the solutions of the first.
         weights = [WeightReducer(log, policy, gamma) for policy in named] if plain else []
         if weighted:
             fits = split_progress(phases.folds, [("", 1.0)] * len(named))
             for t, (policy, part) in enumerate(zip(named, fits, strict=True)):
-                fit = CrossFitted(sums, t, FOLD_RIDGE, FOLDS, part)
+                fit = CrossFitted(blocks, t, FOLD_RIDGE, FOLDS, part).within(sums.span.active, p)
                 weights.append(WeightReducer(log, policy, gamma, QValues(policy, fit, gamma)))
         second, *checks = split_progress(
             phases.scores, [("", float(len(named))), *([("", 1.0)] * len(named))]
         )
-        evidence = EvidenceReducer(log, totals, named, sample.states, once, chosen, ridge)
-        logged = ScoreReducer(totals, behaviour, once, chosen, ridge)
+        evidence = EvidenceReducer(log, sums, named, sample.states, once, chosen, ridge)
+        logged = ScoreReducer(sums, behaviour, once, chosen, ridge)
         reducers: list[Reducer] = [*weights, evidence, logged]
         read_log(log, reducers, policies, once, pool=pool, progress=second)
         episodes = [reducer.result(allow_uncovered) for reducer in weights]
         robust = {weighting.target: weighting for weighting in episodes if weighting.has_q}
-        baseline = Baseline.of(logged.scores, bool(totals.counts.truncated_weight[0]))
+        baseline = Baseline.of(logged.scores, bool(sums.counts.truncated_weight[0]))
         diagnoses = []
         for k, (name, check) in enumerate(zip(names, checks, strict=True)):
             if check is not None:
                 check(0.0)
             measured = evidence.measurements(k, robust.get(name))
             diagnoses.append(
-                diagnose(totals, chosen, ridge, measured, baseline, spectra, lower_is_better)
+                diagnose(sums, chosen, ridge, measured, baseline, spectra, lower_is_better)
             )
     estimates: list[Estimate] = []
     for estimate, policy, diagnosis in zip(closed, named, diagnoses, strict=True):
@@ -233,15 +234,15 @@ def evaluate(
             "allow_uncovered": True, "threads": threads,
         }  # fmt: skip
         if "fqe" in selected:
-            fitted = iterate_q(totals.system(ONE_STEP, name), ridge)
-            value = float(fitted.theta @ totals.start(name))
+            fitted = iterate_q(sums.system(ONE_STEP, name), ridge)
+            value = float(fitted.theta @ sums.start(name))
             estimates.append(Estimate(name, "FQE", value, fitted.outcome))
         if "streamed" in selected:
             streamed = Streamed(**options, rule=learner, passes=passes)
             estimates.append(_streamed(streamed, log, name, phases.streamed))
         if "svrg" in selected:
             svrg = SVRG(**options, rule=chosen, ridge=ridge, rng=0)
-            estimates.append(_svrg(svrg, log, totals, name, phases.svrg))
+            estimates.append(_svrg(svrg, log, sums, name, phases.svrg))
         estimates += [
             Estimate.of(weighting.estimate(method.upper()))
             for method in selected
@@ -251,7 +252,7 @@ def evaluate(
     steps = {weighting.target: weighting.ess_by_step for weighting in episodes}
     tails = {weighting.target: weight_tail(weighting.log_weights) for weighting in episodes}
     return Evaluation(
-        sums, chosen, tuple(estimates), paths, tuple(totals.warnings(chosen)), baseline,
+        sums, chosen, tuple(estimates), paths, tuple(sums.warnings(chosen)), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
     )  # fmt: skip
 

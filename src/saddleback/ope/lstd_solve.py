@@ -90,6 +90,12 @@ class FeatureSpan:
     def _basis(self) -> FloatArray:
         return self._split[0]
 
+    def of_active(self) -> FeatureSpan:
+        """Return the span as that of the active features alone."""
+        span = FeatureSpan(self.M[np.ix_(self.active, self.active)])
+        span.__dict__["_split"] = self._split
+        return span
+
     @property
     def condition(self) -> float:
         """Condition number of M̂ on the span, scaled by feature sizes."""

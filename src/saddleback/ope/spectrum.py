@@ -118,7 +118,13 @@ def spectrum(
     shrink = np.diag(np.diag(sums.M)[at] * max(ridge, RIDGE))
 
     value, scores = block_scores(sums, rule, target, ridge)
-    blocks = pool.submit(lambda: sums.A[t, r][:, at[:, None], at].reshape(len(sums.steps), -1))
+
+    def active_blocks() -> FloatArray:
+        A = sums.A[t, r]
+        active = A if len(at) == A.shape[1] else A[:, at[:, None], at]
+        return np.asarray(active.reshape(len(A), -1))
+
+    blocks = pool.submit(active_blocks)
 
     def compute(chunk: list[IntArray]) -> list[tuple[ComplexArray, float]]:
         results = []

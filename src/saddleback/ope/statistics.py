@@ -186,9 +186,10 @@ class Statistics:
         pair = self.index_of(rule, target)
         if pair not in self._reduced:
             self._reduced[pair] = self.span.reduced(self.system(rule, target).A)
-        if (*pair, ridge) not in self._factorised:
-            self._factorised[*pair, ridge] = self.span.factor_reduced(self._reduced[pair], ridge)
-        return self._factorised[*pair, ridge]
+        if self._factorised.get(pair, (None,))[0] != ridge:  # keep only the last of each pair
+            factors = self.span.factor_reduced(self._reduced[pair], ridge)
+            self._factorised[pair] = ridge, factors
+        return self._factorised[pair][1]
 
     def solve(
         self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0
@@ -201,18 +202,13 @@ class Statistics:
         return {}
 
     @cached_property
-    def _factorised(self) -> dict[tuple[int, int, float], Factorisation]:
+    def _factorised(self) -> dict[tuple[int, int], tuple[float, Factorisation]]:
         return {}
 
     @cached_property
     def span(self) -> FeatureSpan:
         """The span of the active features."""
         return FeatureSpan(self.M / int(self.steps.sum()))
-
-    def share_solutions(self, other: Statistics) -> None:
-        """Share solutions with statistics of the same log, whose first pairs are these pairs."""
-        for name in ("span", "_systems", "_reduced", "_factorised"):
-            self.__dict__[name] = getattr(other, name)
 
     def start(self, target: str | int = 0) -> FloatArray:
         """Mean x̄ of E_π φ over the start states of the log, [p]; θᵀx̄ is the value of π there."""

@@ -115,15 +115,15 @@ class StatisticsReducer:
         self.targets = []
         for t, policy in enumerate(policies):
             rules = setting.rules if main is None or t < main else setting.rules[:1]
-            sums = []
+            moments = []
             for r in range(len(rules)):
                 by_block = t < shape[0] and r < shape[1]
                 A, b = (self._A, self._b) if by_block else (self._total_A, self._total_b)
                 gram = self._M if t == r == 0 else self._M[:0]
-                sums.append((BackwardMoments(A[t, r], b[t, r], gram), setting.blocks * by_block))
+                moments.append((BackwardMoments(A[t, r], b[t, r], gram), setting.blocks * by_block))
             visits = self._visits if t == 0 else self._visits[:0]
             self.targets.append(
-                _TargetSums(log, policy, setting, features, rules, sums, visits, sink)
+                _TargetSums(log, policy, setting, features, rules, moments, visits, sink)
             )
 
     def add(self, batch: Batch) -> Iterable[Job]:
@@ -156,6 +156,22 @@ class StatisticsReducer:
         """Return the fields of the statistics that are kept by block."""
         T, R, B = self._A.shape[:3]
         return self._fields(self._A, self._b, self.setting.part(range(T), range(R), B))
+
+    def of_active(self) -> dict[str, Any]:
+        """Return `by_block` for the features that are ever active, and free the sums of others."""
+        fields, active = self.by_block(), np.flatnonzero(np.diag(self._M) > 0)
+        A = np.empty((*self._A.shape[:3], len(active), len(active)))
+        for pair in np.ndindex(self._A.shape[:3]):
+            A[pair] = self._A[pair][np.ix_(active, active)]
+        fields["A"] = A
+        for target in self.targets:
+            target.moments = []
+        del self._A
+        for name in ("b", "starts"):
+            fields[name] = np.ascontiguousarray(fields[name][..., active])
+        fields["M"] = self._M[np.ix_(active, active)]
+        fields["setting"] = replace(fields["setting"], p=len(active))
+        return fields
 
     def totals(self) -> dict[str, Any]:
         """Return the fields of the statistics of all rules and targets, in one block."""
@@ -204,11 +220,11 @@ class _TargetSums:
         setting: StatisticsKey,
         features: EncodeOnce,
         rules: Sequence[Rule],
-        sums: Sequence[tuple[BackwardMoments, int]],
+        moments: Sequence[tuple[BackwardMoments, int]],
         visits: FloatArray,
         sink: Sink | None,
     ) -> None:
-        self._policy, self._sink, self._sums, self._visits = policy, sink, sums, visits
+        self._policy, self._sink, self.moments, self._visits = policy, sink, moments, visits
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
         self._streamer = LoggedStreamer(
             features, rules, self._copies, setting.gamma, corrections=False
@@ -246,7 +262,7 @@ class _TargetSums:
                 total.add, stream, segment.starts, block if by_block else none,
                 segment.continues_in_next,
             )
-            for (total, by_block), stream in zip(self._sums, streams, strict=True)
+            for (total, by_block), stream in zip(self.moments, streams, strict=True)
         ]  # fmt: skip
 
 
