@@ -7,6 +7,7 @@ under the paper's μ, p = 972; each length is measured in a separate process, fo
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from saddleback.engine import Learners, LoggedStreamer, Schedule, copies_of
 
 RULES = {"no trace": sb.GES(0.0), "Retrace(.5)": sb.GRetrace(0.5), "importance(.6)": sb.GES(0.6)}
 EPISODES = (7_500, 75_000)
+EVALUATED = (500, 5_000, 75_000)
 CAR = sb.problems.mountain_car()
 OPTIONS = {"features": CAR.features, "gamma": CAR.gamma}
 
@@ -51,6 +53,27 @@ def measure(path):
         measured[name] = time.perf_counter() - start
     measured["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(measured))
+
+
+def measure_evaluation(path):
+    """Print time and peak memory of one evaluation as JSON; runs in a separate process.
+
+    All default estimates, diagnostics and the verdict, on all cores, after a small evaluation that
+    loads the kernels.
+    """
+    sb.evaluate(sb.collect(CAR, episodes=20, rng=1), "pump:0.8", **OPTIONS)
+    log, start = sb.Log(path), time.perf_counter()
+    sb.evaluate(log, "pump:0.8", threads=os.cpu_count(), **OPTIONS)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"rows": log.rows, "seconds": seconds, "peak_mb": peak}))
+
+
+def in_process(job, path):
+    """Return what a job of this file prints, run in a process of its own."""
+    command = [sys.executable, __file__, job, str(path)]
+    process = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(process.stdout)
 
 
 def streaming_rate(log, rule):
@@ -110,10 +133,14 @@ def main():
         for episodes in EPISODES:
             path = Path(folder) / f"{episodes}.parquet"
             sb.collect(CAR, episodes=episodes, rng=0, out=path)
-            process = subprocess.run(
-                [sys.executable, __file__, str(path)], check=True, capture_output=True, text=True
-            )
-            by_length[episodes] = json.loads(process.stdout)
+            by_length[episodes] = in_process("measure", path)
+        evaluations = []
+        for episodes in EVALUATED:
+            path = Path(folder) / f"{episodes}.parquet"
+            if not path.exists():
+                sb.collect(CAR, episodes=episodes, rng=0, out=path)
+            runs = [in_process("measure_evaluation", path) for _ in range(3)]
+            evaluations.append(min(runs, key=lambda run: run["seconds"]))
         path = Path(folder) / "paper.parquet"
         sb.collect(CAR, episodes=5000, rng=0, out=path)
         seconds = {name: evaluate_seconds(path, options) for name, options in EVALUATIONS.items()}
@@ -139,6 +166,15 @@ def main():
     table.add_row("peak memory, MB", *(f"{r['peak_mb']:,.0f}" for r in lengths))
     console = Console()
     console.print(table)
+    threads = os.environ.get("OPENBLAS_NUM_THREADS", "all")
+    title = f"evaluate with all defaults, after loading kernels; {threads} BLAS thread per call"
+    table = Table("rows", "seconds", "rows/s", "peak memory, MB", title=title, box=box.SIMPLE)
+    for run in evaluations:
+        rate = run["rows"] / run["seconds"]
+        table.add_row(
+            f"{run['rows']:,}", f"{run['seconds']:.2f}", f"{rate:,.0f}", f"{run['peak_mb']:,.0f}"
+        )
+    console.print(table)
     rates = {str(rule): streaming_rate(paper, rule) for rule in (sb.GES(0.0), sb.GES(0.5))}
     console.print(f"LSTD(0) on {paper.rows:,} rows in memory: {min(times):.2f} s")
     for name, rate in rates.items():
@@ -149,6 +185,7 @@ def main():
     content = {
         "machine": machine(),
         "logs": by_length,
+        "evaluations": evaluations,
         "evaluate_s": seconds,
         "lstd0_s": min(times),
         "streamed_rows_per_s": rates,
@@ -158,6 +195,6 @@ def main():
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        measure(sys.argv[1])
+        {"measure": measure, "measure_evaluation": measure_evaluation}[sys.argv[1]](sys.argv[2])
     else:
         main()
