@@ -18,7 +18,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.stream_columns import Columns
 
 
-class Solution(NamedTuple):
+class InfluenceDirection(NamedTuple):
     """θ, the direction u of its scores, and the ridge it was solved with."""
 
     theta: FloatArray
@@ -30,7 +30,7 @@ class InfluenceScores:
     """Sums of uᵀe_t δ_t and of γ^t δ_t over each episode, one chunk of a stream at a time."""
 
     def __init__(self, theta: FloatArray, u: FloatArray, ridge: float = 0.0) -> None:
-        self._solution = Solution(theta, u, ridge)
+        self._solution = InfluenceDirection(theta, u, ridge)
         self._carry = np.array([0.0, 1.0])
         self._episodes: list[FloatArray] = [np.zeros((0, 2))]
 
@@ -65,7 +65,7 @@ def _scores(
     stream: Columns,
     starts: BoolArray,
     episode: IntArray,
-    solution: Solution,
+    solution: InfluenceDirection,
     carry: FloatArray,
     sums: FloatArray,
     deltas: FloatArray,

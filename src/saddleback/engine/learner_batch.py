@@ -12,7 +12,7 @@ import numpy as np
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.stream_columns import Columns, SparseVector
-from saddleback.engine.update_kernel import Lanes, Settings, advance
+from saddleback.engine.update_kernel import Lanes, UpdateSettings, advance
 from saddleback.rules import Coefficients, Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
@@ -141,7 +141,7 @@ class Block:
 
         # The compiler knows the length of a tuple: for one learner it drops the inner loops.
         self._width = () if width == 1 else (width,)
-        self._settings = Settings(
+        self._settings = UpdateSettings(
             Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
             beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
         )  # fmt: skip

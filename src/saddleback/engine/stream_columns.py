@@ -1,4 +1,8 @@
-"""The columns of a stream: T steps with the active features of each, as the kernels read them."""
+"""The columns of a stream: T steps with the active features of each, as the kernels read them.
+
+Compiled kernels are cached by the file they are in. After a change of the order of fields here,
+delete the caches (``__pycache__``).
+"""
 
 from __future__ import annotations
 

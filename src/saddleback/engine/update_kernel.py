@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped at a flush."""
 
 
-class Settings(NamedTuple):
+class UpdateSettings(NamedTuple):
     """Constants of a learner: coefficients of its form, schedules and numerical limits."""
 
     coefficients: Coefficients
@@ -73,7 +73,7 @@ class Lanes(NamedTuple):
 @compiled
 def advance(
     stream: Columns,
-    settings: Settings,
+    settings: UpdateSettings,
     done: int,
     trace: SparseVector,
     scale: FloatArray,
@@ -275,7 +275,7 @@ def _freeze(
     update: int,
     a_scale: float,
     b_scale: float,
-    settings: Settings,
+    settings: UpdateSettings,
     trace: SparseVector,
     n: int | np.int64,
     lanes: Lanes,
