@@ -9,74 +9,68 @@ of TD errors, Σ_t γ^t δ_t, is accumulated as well: the observed return less t
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.engine.episode_fold import EpisodeFold
 from saddleback.engine.stream_columns import Columns
+
+TRACE, POWER, SCORE, TD_ERRORS = range(4)
+"""Columns of an episode: uᵀe_t, γ^t, and the sums of uᵀe_t δ_t and of γ^t δ_t."""
+
+
+class InfluenceDirection(NamedTuple):
+    """θ, the direction u of its scores, and the ridge it was solved with."""
+
+    theta: FloatArray
+    u: FloatArray
+    ridge: float
 
 
 class InfluenceScores:
     """Sums of uᵀe_t δ_t and of γ^t δ_t over each episode, one chunk of a stream at a time."""
 
     def __init__(self, theta: FloatArray, u: FloatArray, ridge: float = 0.0) -> None:
-        self._theta, self._u, self._ridge = theta, u, ridge
-        self._carry = np.array([0.0, 1.0])
-        self._episodes: list[FloatArray] = [np.zeros((0, 2))]
+        self._solution = InfluenceDirection(theta, u, ridge)
+        self._fold = EpisodeFold(4)
 
-    def add(
-        self, stream: Columns, starts: BoolArray, episode: IntArray, n_started: int
-    ) -> FloatArray:
-        """Add a chunk of a stream and return its δ_t.
-
-        ``starts`` marks the first transition of each of the ``n_started`` episodes that begin in
-        the chunk. ``episode`` numbers them from 1; 0 is the episode continued from before.
-        """
-        sums, deltas = np.zeros((n_started + 1, 2)), np.empty(len(starts))
-        _scores(
-            *stream[:6], *stream[7:], starts, episode, self._theta, self._u, self._ridge,
-            self._carry, sums, deltas,
-        )  # fmt: skip
-        self._episodes[-1][-1:] += sums[0]
-        if n_started:
-            self._episodes.append(sums[1:])
+    def add(self, stream: Columns, segment: Any) -> FloatArray:
+        """Add the stream of a `Segment` and return its δ_t."""
+        rows, deltas = self._fold.begin(segment), np.empty(len(stream.reward))
+        episode = segment.row_episode[segment.index]
+        _scores(stream, segment.starts, episode, self._solution, rows, deltas)
+        self._fold.end(segment, rows)
         return deltas
 
     @property
     def influence(self) -> FloatArray:
         """The score of each episode, in order."""
-        return np.concatenate(self._episodes)[:, 0]
+        return np.asarray(self._fold.rows[:, SCORE])
 
     @property
     def td_error_return(self) -> FloatArray:
         """Σ_t γ^t δ_t of each episode, in order."""
-        return np.concatenate(self._episodes)[:, 1]
+        return np.asarray(self._fold.rows[:, TD_ERRORS])
 
 
 @compiled
 def _scores(
-    phi_from: OffsetArray,
-    phi_index: IndexArray,
-    phi_value: FloatArray,
-    next_from: OffsetArray,
-    next_index: IndexArray,
-    next_b: FloatArray,
-    reward: FloatArray,
-    discount: FloatArray,
-    decay: FloatArray,
-    weight: FloatArray,
+    stream: Columns,
     starts: BoolArray,
     episode: IntArray,
-    theta: FloatArray,
-    u: FloatArray,
-    ridge: float,
-    carry: FloatArray,
-    sums: FloatArray,
+    solution: InfluenceDirection,
+    rows: FloatArray,
     deltas: FloatArray,
 ) -> None:
-    """Fill the scores of episodes; ``sums[0]`` adds to the episode continued from before."""
+    """Add to the rows of the episodes, and fill δ_t."""
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
+    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
+    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
+    theta, u, ridge = solution
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
-    q, power = carry[0], carry[1]
     for t in range(len(reward)):
         delta, projection, ridge_term = reward[t], 0.0, 0.0
         for j in range(phi_from[t], phi_from[t + 1]):
@@ -89,11 +83,11 @@ def _scores(
             for j in range(next_from[t], next_from[t + 1]):
                 next_value += theta[next_index[j]] * next_b[j]
             delta += discount[t] * next_value
+        row = rows[episode[t]]
         if starts[t]:
-            power = 1.0
-        q = decay[t] * q + weight[t] * projection
-        sums[episode[t], 0] += q * delta - ridge * ridge_term
-        sums[episode[t], 1] += power * delta
+            row[POWER] = 1.0
+        row[TRACE] = decay[t] * row[TRACE] + weight[t] * projection
+        row[SCORE] += row[TRACE] * delta - ridge * ridge_term
+        row[TD_ERRORS] += row[POWER] * delta
         deltas[t] = delta
-        power *= discount[t]
-    carry[0], carry[1] = q, power
+        row[POWER] *= discount[t]

@@ -59,6 +59,16 @@ class WeightedRows(NamedTuple):
         return len(self.starts) == 0 or bool(self.starts[0])
 
 
+class StepSums(NamedTuple):
+    """Sums over episodes at each step, [H]: log D_t, ESS, Y_t, and its tail sums (`sum_steps`)."""
+
+    log_total: FloatArray
+    ess: FloatArray
+    mean: FloatArray
+    tail: FloatArray
+    low: FloatArray
+
+
 class RowStore:
     """Weighted rows, kept in memory or beyond a limit in a temporary file."""
 
@@ -136,42 +146,39 @@ class CumulativeWeights:
     def close(self) -> None:
         """Finish the sums over episodes, and compute their scores.
 
-        Sets ``episodes`` [n, 8]; at each step ``log_total``, log D_t; ``ess``; ``mean``, Y_t; and
-        ``scores``, the influence of each episode on the value, scaled by n, [n], of mean 0:
+        Sets ``episodes`` [n, 8]; ``steps``, the `StepSums`; and ``scores``, the influence of each
+        episode on the value, scaled by n, [n], of mean 0:
 
             V(S_0) − mean V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t)
         """
         self.episodes = self._fold.rows
         self.lengths = self.episodes[:, TIME].astype(np.int64)
         H = int(self.lengths.max(initial=0))
-        self.log_total, self.ess, self.mean, tail, low = np.zeros((5, H))
-        sum_steps(
-            self.lengths, self.episodes[:, LOG].copy(), self._log_max, self._sums, self._gamma,
-            np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.log_total, self.ess, self.mean,
-            tail, low,
-        )  # fmt: skip
+        self.steps = StepSums._make(np.zeros((5, H)))
+        log_weights = self.episodes[:, LOG].copy()
+        sum_steps(self.lengths, log_weights, self._log_max, self._sums, self._gamma, self.steps)
         fold = EpisodeFold(4)
         for rows in self._rows:
             scored = fold.begin(rows)
-            score_rows(
-                np.cumsum(rows.starts), rows.starts, rows.numbers, self._gamma,
-                float(len(self.episodes)), self.log_total, self.mean, scored,
-            )  # fmt: skip
+            episode: IntArray = np.cumsum(rows.starts, dtype=np.int64)
+            n = float(len(self.episodes))
+            score_rows(episode, rows.starts, rows.numbers, self._gamma, n, self.steps, scored)
             fold.end(rows, scored)
         self.scores = fold.rows[:, SCORE] - self.episodes[:, FIRST].mean()
         log_weight = fold.rows[:, LOG]
         early = np.flatnonzero((self.lengths < H) & np.isfinite(log_weight))
         at = self.lengths[early]
-        self.scores[early] -= len(self.scores) * np.exp(log_weight[early] - low[at]) * tail[at]
+        share = np.exp(log_weight[early] - self.steps.low[at])
+        self.scores[early] -= len(self.scores) * share * self.steps.tail[at]
         self._rows.close()
 
     @property
     def value(self) -> float:
         """Mean of V(S_0) plus Σ_t γ^t Y_t; NaN if all weights are 0 at some step."""
-        if not len(self.episodes) or np.isneginf(self.log_total).any():
+        if not len(self.episodes) or np.isneginf(self.steps.log_total).any():
             return float("nan")
-        powers = self._gamma ** np.arange(len(self.mean), dtype=np.float64)
-        return float(self.episodes[:, FIRST].mean() + powers @ self.mean)
+        powers = self._gamma ** np.arange(len(self.steps.mean), dtype=np.float64)
+        return float(self.episodes[:, FIRST].mean() + powers @ self.steps.mean)
 
 
 @inlined
@@ -240,21 +247,17 @@ def sum_steps(
     log_max: FloatArray,
     sums: FloatArray,
     gamma: float,
-    ended_log_max: FloatArray,
-    ended: FloatArray,
-    log_total: FloatArray,
-    ess: FloatArray,
-    mean: FloatArray,
-    tail: FloatArray,
-    low: FloatArray,
+    steps: StepSums,
 ) -> None:
     """Add the last weights of episodes that have ended, and compute Y_t and its tail sums.
 
     exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t enters the score of an episode of T steps, with low_T
-    the smallest log D_t, which is at least the logarithm of its weight. ``ended``, zeros
-    [H + 1, 2], receives Σw and Σw² of ended episodes, relative to exp(ended_log_max), −∞ [H + 1].
+    the smallest log D_t, which is at least the logarithm of its weight.
     """
+    log_total, ess, mean, tail, low = steps
     H, n = len(mean), len(lengths)
+    # Σw and Σw² of the episodes that have ended, relative to exp(ended_log_max).
+    ended_log_max, ended = np.full(H + 1, -np.inf), np.zeros((H + 1, 2))
     for i in range(n + H - 1):
         if i < n:  # an episode, at the step where it ended; then each step carried to the next
             t, log_weight, first, second = lengths[i], log_weights[i], 1.0, 1.0
@@ -300,12 +303,12 @@ def score_rows(
     numbers: FloatArray,
     gamma: float,
     n: float,
-    log_total: FloatArray,
-    mean: FloatArray,
+    steps: StepSums,
     out: FloatArray,
 ) -> None:
     """Accumulate V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t) up to the end of each episode."""
     residual, v = numbers[1], numbers[2]
+    log_total, mean = steps.log_total, steps.mean
     for i in range(len(starts)):
         e = episode[i]
         if starts[i]:

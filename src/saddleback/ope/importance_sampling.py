@@ -201,7 +201,7 @@ class WeightReducer:
             totals=weights.episodes[:, TOTAL].copy(),
             normalised=weights.value,
             scores=weights.scores,
-            ess_by_step=weights.ess,
+            ess_by_step=weights.steps.ess,
             truncated=self._truncated,
             rewards=(float(self._rewards[0]), float(self._rewards[1])),
             declared_rewards=None if declared is None else tuple(declared),

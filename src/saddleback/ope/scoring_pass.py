@@ -84,8 +84,7 @@ class ScoreReducer:
         """Add the next segment."""
         segment, pi = batch.segment, batch.pi(self.policy)
         stream = self._streamer(segment, pi, *self.policy.behaviour(segment))[0]
-        episode = segment.row_episode[segment.index]
-        deltas = self._scores.add(stream, segment.starts, episode, len(segment.first_states))
+        deltas = self._scores.add(stream, segment)
         which, size = batch.first_active
         weights = self._theta.reshape(-1, self._copies.shape[1])[which]
         values = (weights * (1.0 if size is None else size[:, :, None])).sum(axis=1)
