@@ -47,28 +47,43 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def idle_pages(browser):
+    """Pages that no test uses: opening a window takes longer than loading a page into one."""
+    idle = []
+    yield idle
+    for page in idle:
+        page.context.close()
+
+
 @pytest.fixture
-def visit(browser):
+def visit(browser, idle_pages):
     """Open pages from disk; assert that they log nothing and request nothing from elsewhere."""
-    contexts, messages, requests = [], [], []
+    opened, messages, requests = [], [], []
+    listeners = {
+        "console": lambda message: messages.append(f"{message.type}: {message.text}"),
+        "pageerror": lambda error: messages.append(f"error: {error}"),
+        "request": lambda request: requests.append(request.url),
+    }
 
     def open_(path, theme="light", width=1280, height=900):
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, offline=True
-        )
-        contexts.append(context)
-        page = context.new_page()
+        page = idle_pages.pop() if idle_pages else browser.new_context(offline=True).new_page()
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme, media="null")
         page.set_default_timeout(20_000)
-        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
-        page.on("request", lambda request: requests.append(request.url))
+        for event, listener in listeners.items():
+            page.on(event, listener)
         page.goto(Path(path).as_uri())
         page.wait_for_selector("body[data-ready=yes]")
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
+    for page in opened:
+        page.goto("about:blank")
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        idle_pages.append(page)
     assert messages == []
-    outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
+    outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
     assert outside == []

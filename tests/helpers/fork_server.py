@@ -21,6 +21,14 @@ from functools import cache
 from pathlib import Path
 from subprocess import PIPE
 
+LIBRARIES = (
+    "jinja2", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf",
+    "matplotlib.figure", "pyarrow.parquet", "rich.progress", "rich.table", "saddleback.plots",
+    "saddleback.report.page", "saddleback.sweep", "saddleback.theory", "scipy.linalg",
+    "scipy.optimize", "scipy.stats",
+)  # fmt: skip
+"""What commands import as they need it."""
+
 
 class ForkedCommand:
     """A running command, with the part of the interface of `subprocess.Popen` that tests use.
@@ -125,11 +133,12 @@ def prepare():
     import saddleback as sb
     from saddleback.cli.group import COMMANDS
 
-    for name in COMMANDS:
-        importlib.import_module(f"saddleback.cli.cmd_{name}")
+    for name in (*(f"saddleback.cli.cmd_{command}" for command in COMMANDS), *LIBRARIES):
+        importlib.import_module(name)
     problem = sb.problems.mountain_car()
     log = sb.collect(problem, episodes=5, rng=0, limit=50)
     sb.evaluate(log, {"new": "pump:0.8"}, features=problem.features, gamma=0.99)
+    sb.report.page.bundle()
     gc.freeze()
 
 
