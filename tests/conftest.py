@@ -14,11 +14,26 @@ MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
 INSTALL = "Debian and Ubuntu: apt-get install chromium; then pip install playwright, or make test"
 
 
-def pytest_collection_modifyitems(items):
-    """Mark tests that open pages in a browser, or start a cluster."""
+FIRST = (
+    "docs/test_site.py", "sweep/test_crash_safety.py", "cli/test_paper_and_analyse.py",
+    "cli/test_terminal.py", "docs/test_docs.py", "theory/test_step_size_advice.py",
+    "ope/test_verdict_accuracy.py", "sweep/test_executors.py", "ope/test_importance_sampling.py",
+)  # fmt: skip
+"""Files with the longest tests."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark tests that open pages in a browser, or start a cluster; order them for workers.
+
+    Workers start with the longest tests, so that none is still busy with one when the other ends.
+    """
     for item in items:
         for name in MARKS.keys() & getattr(item, "fixturenames", ()):
             item.add_marker(MARKS[name])
+    if hasattr(config, "workerinput"):
+        places = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
+        assert all(map(Path.exists, places)), "FIRST in tests/conftest.py names a missing file"
+        items.sort(key=lambda item: places.get(item.path, len(FIRST)))
 
 
 def missing(requirement):
