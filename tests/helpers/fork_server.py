@@ -29,12 +29,15 @@ LIBRARIES = (
 )  # fmt: skip
 """What commands import as they need it."""
 
+DIGITS = 20
+"""Length of a number in the answer of the server, so that two can be told apart."""
+
 
 class ForkedCommand:
     """A running command, with the part of the interface of `subprocess.Popen` that tests use.
 
-    Each stream is PIPE or an open descriptor. The command has its own session, and a terminal
-    that it reads is its controlling one, for Ctrl-C.
+    Streams are open descriptors; those of output may be PIPE. The command has its own session, and
+    a terminal that it reads is its controlling one, for Ctrl-C.
     """
 
     def __init__(self, words, *, stdin, stdout, stderr, cwd=None, env=None):
@@ -50,8 +53,8 @@ class ForkedCommand:
             os.close(descriptor)
         with open(writer, "w") as file:
             json.dump([[*map(str, words)], str(cwd or Path.cwd()), dict(env or os.environ)], file)
-        self.pid, self.returncode = int(os.read(self._status, 20)), None
-        self.stdout, self.stderr = (read and os.fdopen(read) for read in near[1:])
+        self.pid, self.returncode = int(os.read(self._status, DIGITS)), None
+        self.stdout, self.stderr = (None if end is None else os.fdopen(end) for end in near[1:])
 
     def poll(self):
         """Return the exit status, or None while the command runs."""
@@ -64,7 +67,7 @@ class ForkedCommand:
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("saddleback", timeout)
-            self.returncode = int(os.read(self._status, 20))
+            self.returncode = int(os.read(self._status, DIGITS))
             os.close(self._status)
         return self.returncode
 
@@ -176,10 +179,10 @@ def supervise(requests, descriptors):
         exit_at_once(0)
     for descriptor in streams:
         os.close(descriptor)
-    os.write(status, f"{process}\n".encode())
+    os.write(status, f"{process:{DIGITS}}".encode())
     ended = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with contextlib.suppress(BrokenPipeError):
-        os.write(status, f"{ended}\n".encode())
+        os.write(status, f"{ended:{DIGITS}}".encode())
     os._exit(0)
 
 
