@@ -1,6 +1,9 @@
 # One thread for linear algebra: the matrices are small and the tests already run in parallel.
 export OPENBLAS_NUM_THREADS ?= 1
 
+# Tests start many processes; without bytecode on disk each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Everything runs in .venv, created on first use; only Python >= 3.11 is needed. $(RUN) marks an
 # environment that can run the package, $(DEV) one that has the tools for tests and documentation, too.
 PYTHON ?= python3
@@ -28,7 +31,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -36,12 +39,12 @@ paper: $(RUN)
 	$(BIN)/saddleback paper all --out results
 
 # Linters, types, import layers, the complete suite (which builds the documentation), and the kernel
-# tests again with the compiler off. Steps that use one core run in parallel; the examples run before
-# the suite, so that its workers can load most compiled kernels from disk.
+# tests again with the compiler off. The examples run before the suite, so that its workers can load
+# most compiled kernels from disk; the kernel tests run whenever the suite leaves a core idle.
 test: $(DEV)
 	@rm -f $(DURATIONS)
-	@$(MAKE) --no-print-directory -j2 examples kernels
-	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
+	@$(MAKE) --no-print-directory -j2 lint examples
+	@$(MAKE) --no-print-directory -j2 suite kernels
 	@cat $(DURATIONS)
 
 # The same without slow tests, and without the second run of the kernel tests.
@@ -55,11 +58,14 @@ lint: $(DEV)
 	$(call step,mypy,$(BIN)/mypy)
 	$(call step,import layers,$(BIN)/lint-imports)
 
-examples: lint
+examples: $(DEV)
 	$(call step,examples in docstrings,$(BIN)/pytest -q src)
 
+suite: $(DEV)
+	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
+
 kernels: $(DEV)
-	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m kernel tests)
+	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 nice -n 5 $(BIN)/coverage run -m pytest -q -m kernel $$(grep -rl mark.kernel tests --include=*.py))
 	$(BIN)/coverage report --fail-under=100 --skip-covered
 
 quick-suite: $(DEV)

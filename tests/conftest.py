@@ -14,11 +14,26 @@ MARKS = {"browser": pytest.mark.browser, "dask": pytest.mark.cluster}
 INSTALL = "Debian and Ubuntu: apt-get install chromium; then pip install playwright, or make test"
 
 
-def pytest_collection_modifyitems(items):
-    """Mark tests that open pages in a browser, or start a cluster."""
+FIRST = (
+    "docs/test_site.py", "sweep/test_crash_safety.py", "cli/test_paper_and_analyse.py",
+    "cli/test_terminal.py", "docs/test_docs.py", "theory/test_step_size_advice.py",
+    "ope/test_verdict_accuracy.py", "sweep/test_executors.py", "ope/test_importance_sampling.py",
+)  # fmt: skip
+"""Files with the longest tests."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark tests that open pages in a browser, or start a cluster; order them for workers.
+
+    Workers start with the longest tests, so that none is still busy with one when the other ends.
+    """
     for item in items:
         for name in MARKS.keys() & getattr(item, "fixturenames", ()):
             item.add_marker(MARKS[name])
+    if hasattr(config, "workerinput"):
+        places = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
+        assert all(map(Path.exists, places)), "FIRST in tests/conftest.py names a missing file"
+        items.sort(key=lambda item: places.get(item.path, len(FIRST)))
 
 
 def missing(requirement):
@@ -47,28 +62,43 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def idle_pages(browser):
+    """Pages that no test uses: opening a window takes longer than loading a page into one."""
+    idle = []
+    yield idle
+    for page in idle:
+        page.context.close()
+
+
 @pytest.fixture
-def visit(browser):
+def visit(browser, idle_pages):
     """Open pages from disk; assert that they log nothing and request nothing from elsewhere."""
-    contexts, messages, requests = [], [], []
+    opened, messages, requests = [], [], []
+    listeners = {
+        "console": lambda message: messages.append(f"{message.type}: {message.text}"),
+        "pageerror": lambda error: messages.append(f"error: {error}"),
+        "request": lambda request: requests.append(request.url),
+    }
 
     def open_(path, theme="light", width=1280, height=900):
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme, offline=True
-        )
-        contexts.append(context)
-        page = context.new_page()
+        page = idle_pages.pop() if idle_pages else browser.new_context(offline=True).new_page()
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=theme, media="null")
         page.set_default_timeout(20_000)
-        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
-        page.on("request", lambda request: requests.append(request.url))
+        for event, listener in listeners.items():
+            page.on(event, listener)
         page.goto(Path(path).as_uri())
         page.wait_for_selector("body[data-ready=yes]")
         return page
 
     yield open_
-    for context in contexts:
-        context.close()
+    for page in opened:
+        page.goto("about:blank")
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        idle_pages.append(page)
     assert messages == []
-    outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
+    outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
     assert outside == []

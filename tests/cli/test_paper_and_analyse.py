@@ -18,6 +18,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import saddleback as sb
+from helpers.fork_server import run_forked
 from helpers.studies import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -130,8 +131,8 @@ def quick_run(tmp_path_factory):
 @pytest.mark.slow
 def test_experiments_are_bit_reproducible(quick_run, tmp_path):
     """With one thread and with two, figures and numbers are bit-identical."""
-    done = saddleback(
-        "paper", "two-state", "--quick", "--threads", "1", "--out", str(tmp_path / "again")
+    done = run_forked(
+        "paper", "two-state", "--quick", "--threads", "1", "--out", tmp_path / "again"
     )
     assert done.returncode == 0, done.stderr
     for printed in (quick_run[1].stdout, done.stdout):
@@ -177,7 +178,7 @@ def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
 @pytest.mark.slow
 def test_analyse(tmp_path):
     arguments = ("two_state", "--gamma", "0.999", "--lam", "0.9", "--rule", "GES")
-    done = saddleback("analyse", *arguments, "--out", str(tmp_path))
+    done = run_forked("analyse", *arguments, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     output = " ".join(done.stdout.split())
     assert "diverges for every α: A has an eigenvalue with real part 0.235134" in output

@@ -90,7 +90,7 @@ LONGEST = {40: 39, 80: 79, 160: 100}
 """Columns that text may fill, by the width of the terminal."""
 
 QUICK = ("check", "evaluate", "rank", "sweep")
-"""Cases that are part of the quick suite."""
+"""Cases that are part of the quick suite; they start a new interpreter."""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ QUICK = ("check", "evaluate", "rank", "sweep")
 )
 def test_a_command_succeeds_and_leaves_the_terminal_clean(folder, name):
     words, width, environment, statuses = CASES[name]
-    session = in_terminal(*words, folder=folder, width=width, **environment)
+    session = in_terminal(*words, folder=folder, width=width, fresh=name in QUICK, **environment)
     assert_clean(session, *statuses)
     assert session.flat
     if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
@@ -159,7 +159,7 @@ def test_ctrl_c_ends_a_command_with_130_and_a_line(folder, name):
     study = (folder / "study.toml").read_text(encoding="utf-8")
     longer = study.replace("runs = 1", "runs = 200").replace("steps = 1000", "steps = 200_000")
     (folder / "long.toml").write_text(longer, encoding="utf-8")
-    session = in_terminal(*words, folder=folder, interrupt=after)
+    session = in_terminal(*words, folder=folder, interrupt=after, fresh=name in QUICK)
     assert_clean(session, 130)
     assert message in session.flat
     assert "error" not in session.flat

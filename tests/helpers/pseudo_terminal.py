@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyte
 
+from helpers.fork_server import ForkedCommand
+
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
@@ -58,23 +60,28 @@ class Session:
         return bool(COLOUR.search(self.written))
 
 
-def in_terminal(
-    *words, folder, width=80, program=("-m", "saddleback"), interrupt=None, limit=120, **environment
-):
+def in_terminal(*words, folder, width=80, fresh=False, interrupt=None, limit=120, **environment):
     """Run a command in a pseudo-terminal; type Ctrl-C once ``interrupt`` has been written.
 
-    Environment variables that are None are unset.
+    In a new interpreter if ``fresh``, else in a fork of one that is ready. Environment variables
+    that are None are unset.
     """
     near, far = os.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     names = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
     variables = {k: v for k, v in os.environ.items() if k not in names}
     variables |= {"TERM": "xterm-256color"} | environment
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWN_TERMINAL, sys.executable, *program, *map(str, words)],
-        stdin=far, stdout=far, stderr=far, cwd=folder, start_new_session=True,
-        env={k: v for k, v in variables.items() if v is not None},
-    )  # fmt: skip
+    options = {
+        "stdin": far, "stdout": far, "stderr": far, "cwd": folder,
+        "env": {k: v for k, v in variables.items() if v is not None},
+    }  # fmt: skip
+    if fresh:
+        program = [sys.executable, "-m", "saddleback", *map(str, words)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", OWN_TERMINAL, *program], start_new_session=True, **options
+        )
+    else:
+        process = ForkedCommand(words, **options)
     os.close(far)
     written, typed, end = b"", interrupt is None, time.monotonic() + limit
     begun = time.monotonic()
@@ -103,7 +110,8 @@ def in_terminal(
     assert typed, f"{interrupt!r} was never written: {written.decode(errors='replace')}"
     screen = pyte.Screen(width, 5000)
     pyte.ByteStream(screen).feed(written)
-    lines = [line.rstrip() for line in screen.display[: screen.cursor.y + 1]]
+    rows = (screen.buffer[y] for y in range(screen.cursor.y + 1))
+    lines = ["".join(row[x].data for x in range(width)).rstrip() for row in rows]
     after = time.monotonic() - begun
     return Session(status, written.decode(), lines, screen.cursor.hidden, after)
 

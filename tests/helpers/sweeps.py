@@ -4,15 +4,12 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 
-from helpers.studies import (
-    command,
-    shards,
-)
+from helpers.fork_server import start_forked
+from helpers.studies import shards
 
 TOY = """\
 import os
@@ -60,17 +57,9 @@ lam = 0.5
 """
 
 
-def start_process(*arguments, nap=0.1, **options):
+def start_process(*arguments, nap=0.1):
     """Start `saddleback` in a separate process, whose tasks take ``nap`` seconds each."""
-    # A process that ignores Ctrl-C passes this on to its children.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return subprocess.Popen(
-            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"NAP": str(nap)}, **options,
-        )  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return start_forked(*arguments, NAP=str(nap))
 
 
 def stop_process(process):

@@ -459,6 +459,7 @@ def test_estimated_propensities_have_a_calibration_plot(visit, tmp_path):
         f"(n = {worst['pairs']:,})" in page.inner_text("#figure-calibration-0 figcaption")
     )
     page.click("#figure-calibration-0 summary")
+    page.wait_for_selector("#figure-calibration-0 tbody tr")
     assert page.locator("#figure-calibration-0 tbody tr").count() == len(bins)
 
 

@@ -29,7 +29,7 @@ def test_the_page_holds_these_problems_and_is_small():
 
 
 def redrawn(page):
-    page.wait_for_timeout(150)
+    page.wait_for_selector("body[data-ready=yes]")
 
 
 def test_the_tour_shows_the_three_legs(visit, path):
@@ -208,7 +208,7 @@ def test_the_code_shown_prints_the_numbers_shown(visit, path, capsys):
     for step in (1, 2, 3, 5):  # in the last one rule leaves all bounds
         page.locator(".step").nth(step).click()
         page.wait_for_function(f"document.querySelectorAll('.step')[{step}].ariaPressed === 'true'")
-        page.wait_for_timeout(300)
+        redrawn(page)
         exec(page.inner_text("#python"), {})
         printed = [line for line in capsys.readouterr().out.splitlines() if line[0] not in "[ "]
         for place, radius, mspbe in (("one", *printed[:2]), ("two", *printed[2:])):

@@ -23,7 +23,6 @@ def csv_rows(page, name):
 
 
 def redrawn(page):
-    page.wait_for_timeout(50)
     page.wait_for_selector("body[data-ready=yes]")
 
 

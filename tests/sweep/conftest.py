@@ -27,13 +27,20 @@ def out(folder, tmp_path, monkeypatch):
     return tmp_path / "out"
 
 
+@pytest.fixture(scope="module")
+def finished_store(tmp_path_factory):
+    """A finished store of a small study, which tests copy."""
+    folder = tmp_path_factory.mktemp("finished")
+    run_study_rows(write_study(folder), folder / "whole")
+    return folder / "whole"
+
+
 @pytest.fixture
-def store(tmp_path):
+def store(finished_store, tmp_path):
     """A finished store of a small study, and a copy of it."""
-    path = write_study(tmp_path)
-    run_study_rows(path, tmp_path / "whole")
-    shutil.copytree(tmp_path / "whole", tmp_path / "s")
-    return path, tmp_path / "whole", tmp_path / "s"
+    for name in ("whole", "s"):
+        shutil.copytree(finished_store, tmp_path / name)
+    return write_study(tmp_path), tmp_path / "whole", tmp_path / "s"
 
 
 @pytest.fixture(scope="module")

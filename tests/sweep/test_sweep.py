@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
 import threading
 import time
 from concurrent.futures import wait
@@ -14,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.studies import command, invoke
+from helpers.fork_server import start_forked
+from helpers.studies import invoke
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, parquet_bytes, run_tasks, threads
 from saddleback.sweep.task_runner import Watcher
@@ -116,16 +115,14 @@ def test_a_full_disk_keeps_finished_tasks(tmp_path, monkeypatch):
 def test_a_killed_run_resumes_to_bit_identical_results(tmp_path):
     words = ("paper", "step-size", "--quick", "--out")
     assert invoke(*words, tmp_path / "whole").exit_code == 0
-    process = subprocess.Popen(
-        command(*words, tmp_path / "killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = start_forked(*words, tmp_path / "killed")
     shards = tmp_path / "killed" / "step-size" / "shards"
     for _ in range(600):
         if shards.exists() and len(list(shards.glob("*.parquet"))) >= 3:
             break
         time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.communicate()
     assert not (tmp_path / "killed" / "step-size.png").exists()
     assert invoke(*words, tmp_path / "killed").exit_code == 0
     complete = tmp_path / "whole" / "step-size" / "shards"

@@ -251,6 +251,7 @@ async function refresh() {
     stale = true;
     return drawing;
   }
+  document.body.dataset.ready = "no";
   drawing = (async () => {
     do {
       stale = false;
@@ -261,6 +262,7 @@ async function refresh() {
       await showCharts();
     } while (stale);
     drawing = null;
+    document.body.dataset.ready = "yes";
   })();
   return drawing;
 }
@@ -308,9 +310,8 @@ async function start() {
   });
   listRules();
   applySetting(new URLSearchParams(pageData.tour[1].set)); // for what an address leaves out
-  if (showAddress()) await refresh();
-  else await showStep(1);
-  document.body.dataset.ready = "yes";
+  if (showAddress()) refresh();
+  else showStep(1);
 }
 
 start();
