@@ -136,7 +136,7 @@ def test_results_larger_than_the_disk_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
     with pytest.raises(InvalidParameter, match=r"has only 0\.005 GB\. Free some, or choose"):
         paper.check(["stability", "two-state"], Options(tmp_path))
-    with pytest.raises(InvalidParameter, match=r"--runs 9: .* Use at most 3\."):
+    with pytest.raises(InvalidParameter, match=r"9 runs: .* Use fewer: runs=3\."):
         paper.check(["mountain-car"], Options(tmp_path, runs=9))
     paper.check(["mountain-car"], Options(tmp_path, quick=True))
 

@@ -147,7 +147,7 @@ def files(out):
     ("schema", "message"),
     [
         (3, "has schema 3, written by a newer saddleback; this version reads 2. Update: pip"),
-        (1, "has schema 1; this version reads 2. Run the study again into another folder."),
+        (1, "has schema 1; this version reads 2. Run the study again into another folder: --out …"),
     ],
 )
 def test_stores_of_other_schema_versions_are_refused(store, schema, message):
@@ -199,7 +199,7 @@ def test_another_study_is_refused(store, old, new, difference):
     done = sweep(write_study(path.parent, SMALL.replace(old, new)), "--out", out)
     assert done.exit_code == 2
     assert f"error: {out} holds another study: {difference}" in done.stderr
-    assert done.stderr.endswith("Nothing was changed. Choose another folder with --out.\n")
+    assert done.stderr.endswith("Nothing was changed. Choose another folder: --out …\n")
     assert files(out) == before
 
 

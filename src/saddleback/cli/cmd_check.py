@@ -12,9 +12,10 @@ import click
 from saddleback._json import json_text
 from saddleback._progress import part_of
 from saddleback.cli.log_options import log_options, open_log
-from saddleback.cli.message_format import echo_message, with_options
+from saddleback.cli.messages import as_option, echo_message
 from saddleback.cli.progress import display
 from saddleback.cli.terminal import text_width
+from saddleback.errors import with_fix
 
 if TYPE_CHECKING:
     from saddleback.log import Finding
@@ -63,7 +64,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
         for line in summary.text.splitlines():
             click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
         for finding in summary.findings:
-            echo_message(str(finding))
+            echo_message(finding.text(as_option))
         errors, warnings = len(summary.errors), len(summary.findings) - len(summary.errors)
         counts = [_count(errors, "error")] * bool(errors)
         counts += [_count(warnings, "warning")] * bool(warnings)
@@ -85,7 +86,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _as_data(findings: Iterable[Finding]) -> list[dict[str, str]]:
-    """Return findings as JSON data, their messages with command-line options."""
+    """Return findings as JSON data, their fixes as options."""
     return [
-        {"code": finding.code, "message": with_options(finding.message)} for finding in findings
+        {"code": finding.code, "message": with_fix(finding.message, finding.fix, as_option)}
+        for finding in findings
     ]

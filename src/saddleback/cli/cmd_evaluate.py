@@ -167,11 +167,11 @@ STATISTICS_OPTIONS = (
 
 def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
     """Print and save the result; exit with the status of the worst verdict."""
-    from saddleback.cli.message_format import with_options
+    from saddleback.cli.messages import as_option
     from saddleback.ope.text_report import result_lines
 
     result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
-    result["warnings"] = list(dict.fromkeys(map(with_options, result["warnings"])))
+    result["warnings"] = [finding.text(as_option) for finding in evaluation.warnings]
     if as_json:
         click.echo(json_text(result))
     else:

@@ -88,8 +88,11 @@ def command(
         click.echo(json_text(ranking.as_dict()))
     else:
         echo_lines(ranking.lines(text_width()))
-    sys.exit(ranking.status)
+    sys.exit(STATUS[ranking.outcome])
 
+
+STATUS = {"better": 0, "inconclusive": 5, "doubtful": 4, "refused": 3}
+"""Exit status by outcome."""
 
 STATISTICS_OPTIONS = (
     "files", "rule", "ridge", "baseline", "alpha", "lower_is_better", "quiet", "as_json",

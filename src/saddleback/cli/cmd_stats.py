@@ -20,7 +20,7 @@ from saddleback.cli.executor_options import (
     resumable,
 )
 from saddleback.cli.log_options import default_threads, log_options, open_log
-from saddleback.cli.message_format import echo_message
+from saddleback.cli.messages import as_option, echo_message
 from saddleback.cli.output_checks import check_outputs
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import (
@@ -144,7 +144,7 @@ def command(
                 )  # fmt: skip
     findings = list(dict.fromkeys((*findings, *statistics.findings)))
     for finding in findings[:MAX_WARNINGS]:
-        echo_message(str(finding), err=True)
+        echo_message(finding.text(as_option), err=True)
     if len(findings) > MAX_WARNINGS:
         echo_message(f"and {len(findings) - MAX_WARNINGS:,} more warnings.", err=True)
     if hasattr(chosen_features, "low") and low is None:

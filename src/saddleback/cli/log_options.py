@@ -30,10 +30,11 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for add in reversed(
         [
             click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path()),
-            click.option("--obs", help="Observation columns: hr,bp,lactate."),
+            click.option("--obs", "observations", help="Observation columns: hr,bp,lactate."),
             click.option("--actions", help="Action names, in order: none,low,high."),
             click.option(
                 "--column",
+                "columns",
                 multiple=True,
                 metavar="ROLE=NAME",
                 help="Map a standard column to yours: reward=cost (repeatable).",
@@ -74,9 +75,9 @@ def announce(verb: str, files: Sequence[str]) -> None:
 
 LOG_OPTIONS = (
     "files",
-    "obs",
+    "observations",
     "actions",
-    "column",
+    "columns",
     "min_prob",
     "drop_bad",
     "drop_autoreset",
@@ -96,14 +97,14 @@ def open_log(options: dict[str, Any]) -> Log:
     from saddleback.log import Log, estimate_behaviour
 
     columns = {}
-    for mapping in values["column"]:
+    for mapping in values["columns"]:
         role, separator, name = mapping.partition("=")
         if not separator:
             raise click.UsageError(f"--column {mapping}: write ROLE=NAME, such as reward=cost.")
         columns[role] = name
     log = Log(
         list(values["files"]),
-        observations=values["obs"].split(",") if values["obs"] else None,
+        observations=values["observations"].split(",") if values["observations"] else None,
         columns=columns or None,
         actions=values["actions"].split(",") if values["actions"] else None,
         min_prob=values["min_prob"],

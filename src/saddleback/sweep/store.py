@@ -19,6 +19,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.sweep.file_lock import FileLock
 
 SUMS = "SHA256SUMS"
@@ -38,7 +39,7 @@ SCHEMA = 2
 MANIFEST_FIELDS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
 """Required fields of a manifest, besides its schema."""
 
-ANOTHER_FOLDER = "Choose another output folder."
+ANOTHER_FOLDER = Fix("Choose another folder", "out")
 
 
 class Store:
@@ -68,8 +69,8 @@ class Store:
             raise InvalidParameter(
                 f"{folder / SUMS} is missing or damaged, so the {len(shards):,} shards cannot be "
                 "verified. If you trust them, recreate it: cd "
-                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}; otherwise choose "
-                "another folder."
+                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}.",
+                replace(ANOTHER_FOLDER, advice="Otherwise choose another folder"),
             )
 
     @classmethod
@@ -79,7 +80,7 @@ class Store:
         study: Mapping[str, Any],
         command: str,
         suffix: str = ".parquet",
-        fix: str = ANOTHER_FOLDER,
+        fix: Fix = ANOTHER_FOLDER,
     ) -> Self:
         """Open the store of a study for writing; create it if it does not exist.
 
@@ -96,13 +97,13 @@ class Store:
                 raise
         except OSError as error:
             raise InvalidParameter(
-                f"cannot write into {folder}: {error.strerror}. {ANOTHER_FOLDER}"
+                f"cannot write into {folder}: {error.strerror}.", ANOTHER_FOLDER
             ) from None
         return cls(folder, manifest, lock)
 
     @classmethod
     def _open_manifest(
-        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: str
+        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: Fix
     ) -> dict[str, Any]:
         """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
@@ -262,17 +263,17 @@ def read_manifest(path: Path) -> dict[str, Any]:
         intact = False
     if not intact:
         raise InvalidParameter(
-            f"{path} is damaged, or not the manifest of a store. Choose another folder."
+            f"{path} is damaged, or not the manifest of a store.", ANOTHER_FOLDER
         )
     if schema > SCHEMA:
         raise InvalidParameter(
             f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-            f"{SCHEMA}. Update: pip install --upgrade saddleback."
+            f"{SCHEMA}. Update: pip install -U saddleback."
         )
     if schema < SCHEMA:
         raise InvalidParameter(
-            f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
-            "into another folder."
+            f"{path} has schema {schema}; this version reads {SCHEMA}.",
+            replace(ANOTHER_FOLDER, advice="Run the study again into another folder"),
         )
     return manifest
 
@@ -287,7 +288,7 @@ def check_same_study(
     folder: Path,
     stored: Mapping[str, Any],
     study: Mapping[str, Any],
-    fix: str = ANOTHER_FOLDER,
+    fix: Fix = ANOTHER_FOLDER,
 ) -> None:
     """Refuse to mix studies, naming the first setting in which they differ."""
     no_title = {"title": None}
@@ -296,7 +297,8 @@ def check_same_study(
         name, old, new = difference
         raise InvalidParameter(
             f"{folder} holds another study: {name} is {old} there and {new} here. Nothing was "
-            f"changed. {fix}"
+            "changed.",
+            fix,
         )
 
 
