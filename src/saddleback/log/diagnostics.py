@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from saddleback._typing import BoolArray
 from saddleback.errors import Fix, SaddlebackError, with_fix
+
+if TYPE_CHECKING:
+    from saddleback.log.arrow_decode import DecodedRows
 
 MAX_LOCATIONS = 3
 """Number of rows that a message names."""
@@ -82,26 +89,46 @@ class ProblemCounter:
         return {kind[0].split()[0] for kind in self._problems}
 
     def add(
-        self, key: str, count: int, locations: Iterable[Location], *values: str, **details: Any
+        self,
+        key: str,
+        rows: DecodedRows,
+        wrong: BoolArray,
+        *values: str,
+        describe: Callable[[int], dict[str, Any]] = lambda i: {},
+        by_number: bool = False,
     ) -> None:
-        """Count rows with a problem, in the order of the log."""
-        if count:
-            kind = (key, *values)
-            before, first, first_details = self._problems.get(kind, (0, [], details))
-            first = [*first, *locations][:MAX_LOCATIONS]
-            self._problems[kind] = (before + count, first, first_details)
+        """Count the rows of a mask, in the order of the log.
 
-    def findings(self, messages: Mapping[str, tuple[str, Fix | None]]) -> list[Finding]:
+        ``describe`` returns the details of a row; rows are named by their number if
+        ``by_number``, otherwise by episode and step.
+        """
+        where = np.flatnonzero(wrong)
+        if len(where):
+            kind = (key, *values)
+            count, first, details = self._problems.get(kind) or (0, [], describe(int(where[0])))
+            numbers = [(None, rows.first + int(i)) for i in where[:MAX_LOCATIONS]]
+            first = [*first, *(numbers if by_number else rows.locations(where))][:MAX_LOCATIONS]
+            self._problems[kind] = (count + len(where), first, details)
+
+    def findings(
+        self,
+        messages: Mapping[str, tuple[str, Fix | None]],
+        renamed: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> list[Finding]:
         """Return a finding for each kind of problem, in the order of the codes.
 
         A message may name ``{rows}``, ``{more}`` (number of such rows after the first),
-        ``{episodes}`` (the same of episodes), values by position and details by name.
+        ``{episodes}`` (the same of episodes), values by position and details by name. ``renamed``
+        are other keys for some problems; None if they are none after all.
         """
         findings = []
-        for kind, (count, locations, details) in sorted(
+        for (name, *values), (count, locations, details) in sorted(
             self._problems.items(), key=lambda item: (item[0][0][1:4], item[0][1:], item[0])
         ):
-            (key, *values), (message, fix) = kind, messages[kind[0]]
+            key = renamed.get(name, name)
+            if key is None:
+                continue
+            message, fix = messages[key]
             rows = f"{format_rows(count)} ({_format_locations(count, locations)})"
             more, episodes = (
                 f" (and {count - 1:,} more such {noun}{'s' * (count > 2)})" if count > 1 else ""

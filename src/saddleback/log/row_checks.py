@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
-from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, ProblemCounter, format_rows
+from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
 
 TOLERANCE = 1e-6
@@ -145,14 +144,13 @@ class RowChecks:
             rows.invalid["episode_id"] = rows.ids.is_null().to_numpy(zero_copy_only=False)
         for role, repair in MISSING_VALUES.items():
             if role in rows.invalid:
-                missing = np.flatnonzero(rows.invalid[role])
-                locations = [(None, rows.first + int(i)) for i in missing[:MAX_LOCATIONS]]
-                self.problems.add("E121", len(missing), locations, self._names[role], repair)
+                missing, name = rows.invalid[role], self._names[role]
+                self.problems.add("E121", rows, missing, name, repair, by_number=True)
 
     def _check_actions(self, rows: DecodedRows) -> None:
         """Count unknown actions, and suggest the name that was probably meant."""
-        unknown = np.flatnonzero(rows.actions < 0)
-        if not len(unknown):
+        unknown = rows.actions < 0
+        if not unknown.any():
             return
         names, (value,) = list(self._actions), rows.invalid["action"]
         numbered = names == list(map(str, range(len(names))))
@@ -160,11 +158,13 @@ class RowChecks:
         close = []
         if not numbered and value is not None:
             close = difflib.get_close_matches(str(value), names, n=1)
+        details = {
+            "value": "empty" if value is None else repr(value),
+            "suggestion": f" Did you mean {close[0]!r}?" if close else "",
+        }
         self.problems.add(
-            "E145", len(unknown), rows.locations(unknown), self._names["action"], expected,
-            value="empty" if value is None else repr(value),
-            suggestion=f" Did you mean {close[0]!r}?" if close else "",
-        )  # fmt: skip
+            "E145", rows, unknown, self._names["action"], expected, describe=lambda i: details
+        )
 
     def _check_numbers(self, rows: DecodedRows) -> None:
         if not len(self.low):
@@ -189,9 +189,8 @@ class RowChecks:
         low, high = float(column.min()), float(column.max())
         if np.isfinite(low) and np.isfinite(high):
             return low, high
-        for kind, wrong in (("NaN", np.isnan(column)), ("infinite", np.isinf(column))):
-            where = np.flatnonzero(wrong)
-            self.problems.add("E120", len(where), rows.locations(where), name, kind)
+        self.problems.add("E120", rows, np.isnan(column), name, "NaN")
+        self.problems.add("E120", rows, np.isinf(column), name, "infinite")
         finite = column[np.isfinite(column)]
         return float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
 
@@ -242,22 +241,19 @@ class RowChecks:
             missing = rows.invalid.get("episode_id", ~all_rows)
             begins &= ~missing & ~np.append(self._last_id_missing, missing[:-1])
             self._last_id_missing = bool(missing[-1])
-        late = np.flatnonzero(begins & (rows.step != 0))
-        for i in late[:1]:
-            self.problems.add(
-                "E134", len(late), rows.locations(late),
-                episode=rows.ids[int(i)].as_py(), step=rows.step[i],
-            )  # fmt: skip
-        before = np.append(self._last_step, rows.step[:-1])
+        step, before = rows.step, np.append(self._last_step, rows.step[:-1])
+        self.problems.add(
+            "E134", rows, begins & (step != 0),
+            describe=lambda i: {"episode": rows.ids[i].as_py(), "step": step[i]},
+        )  # fmt: skip
         both = numbered & np.append(True, numbered[:-1]) & (before >= 0)
-        jumps = np.flatnonzero(~rows.starts & both & (rows.step != before + 1))
-        for i in jumps[:1]:
-            problem, repair = _describe_jump(int(before[i]), int(rows.step[i]))
-            self.problems.add(
-                "E130", len(jumps), rows.locations(jumps),
-                episode=rows.ids[int(i)].as_py(), problem=problem, repair=repair,
-            )  # fmt: skip
-        self._last_step = int(rows.step[-1]) if numbered[-1] else -1
+        self.problems.add(
+            "E130", rows, ~rows.starts & both & (step != before + 1),
+            describe=lambda i: (
+                {"episode": rows.ids[i].as_py()} | _describe_jump(int(before[i]), int(step[i]))
+            ),
+        )  # fmt: skip
+        self._last_step = int(step[-1]) if numbered[-1] else -1
 
     def _check_table(self, rows: DecodedRows, name: str, table: FloatArray) -> None:
         total = table @ np.ones(table.shape[1])
@@ -266,25 +262,22 @@ class RowChecks:
         wrong = ~(np.abs(total - 1.0) <= TOLERANCE) | (table < 0).any(axis=1)
         if name.startswith("next_"):
             wrong &= ~np.isnan(table).all(axis=1)
-        where = np.flatnonzero(wrong)
-        for i in where[:1]:
-            problem = (
-                "is NaN" if np.isnan(total[i])
-                else f"contains {table[i].min():.6g}" if table[i].min() < 0
-                else f"sums to {total[i]:.6g}"
-            )  # fmt: skip
-            self.problems.add("E104", len(where), rows.locations(where), name, problem=problem)
+
+        def describe(i: int) -> dict[str, str]:
+            if np.isnan(total[i]):
+                return {"problem": "is NaN"}
+            low = table[i].min()
+            return {"problem": f"contains {low:.6g}" if low < 0 else f"sums to {total[i]:.6g}"}
+
+        self.problems.add("E104", rows, wrong, name, describe=describe)
 
     def failed(self, tolerated: set[str]) -> bool:
         """Whether there is an error already, so that nothing more needs to be computed."""
-        if self.propensities.failed("E101" in tolerated):
-            return True
         return bool(self.problems.codes - tolerated)
 
     def findings(self, min_prob: float | None, n_dropped: int) -> list[Finding]:
         """Return all findings, after the last row."""
-        self.propensities.finalise(min_prob)
-        findings = self.problems.findings(MESSAGES)
+        findings = self.problems.findings(MESSAGES, self.propensities.renamed(min_prob))
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
             plural = "" if n_dropped == 1 else "s"
@@ -308,28 +301,21 @@ class PropensityChecks:
         }.get(source, source)
         self.low, self.high = np.inf, -np.inf
         self.histogram = np.zeros(BINS + 1, dtype=np.int64)
-        self._negative: list[Any] = []
-        self._zero: list[Any] = []
         self._agree, self._compared = np.zeros(3), 0
 
     def add(self, rows: DecodedRows, propensity: FloatArray) -> None:
         """Check the propensities of the next rows."""
         low, high = float(np.min(propensity)), float(np.max(propensity))
         if np.isnan(low):
-            where = np.flatnonzero(np.isnan(propensity))
-            self._problems.add("E102 NaN", len(where), rows.locations(where), self._name)
+            self._problems.add("E102 NaN", rows, np.isnan(propensity), self._name)
             low = float(np.nanmin(propensity, initial=np.inf))
             high = float(np.nanmax(propensity, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
         if high > 1.0 + TOLERANCE:
-            where = np.flatnonzero(propensity > 1.0 + TOLERANCE)
-            self._problems.add("E102 > 1", len(where), rows.locations(where), self._name)
-        if low < 0.0:
-            where = np.flatnonzero(propensity < 0)
-            self._negative.append((len(where), rows.locations(where)))
+            self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self._name)
         if low <= 0.0:
-            where = np.flatnonzero(propensity == 0)
-            self._zero.append((len(where), rows.locations(where)))
+            self._problems.add("E102 < 0", rows, propensity < 0, self._name)
+            self._problems.add("E101", rows, propensity == 0, self._name)
         valid = propensity[(propensity > 0) & (propensity <= 1)]
         self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
         mu = rows.tables.get("mu")
@@ -347,19 +333,11 @@ class PropensityChecks:
                 differences = np.abs(logged - expected)[same_episode]
                 self._agree[k] += int((differences <= AGREE).sum())
 
-    def failed(self, allow_zero: bool) -> bool:
-        """Whether there is an error that is counted only at the end."""
-        return bool(self._negative or (self._zero and not allow_zero))
-
-    def finalise(self, min_prob: float | None) -> None:
-        """Count the problems whose kind depends on all rows."""
-        if self._negative:
-            key = "E102 log" if self.high <= 0.0 else "E102 < 0"
-            for count, locations in self._negative:
-                self._problems.add(key, count, locations, self._name)
-        if self._zero and min_prob is None and not (self._negative and self.high <= 0.0):
-            for count, locations in self._zero:
-                self._problems.add("E101", count, locations, self._name)
+    def renamed(self, min_prob: float | None) -> dict[str, str | None]:
+        """Return other keys of the problems whose kind depends on all rows."""
+        if self.low < 0.0 and self.high <= 0.0:
+            return {"E102 < 0": "E102 log", "E101": None}
+        return {} if min_prob is None else {"E101": None}
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
         """Return the warnings that concern the propensities of the log as a whole."""
@@ -412,10 +390,12 @@ def finite_rows(rows: DecodedRows) -> BoolArray:
     return finite
 
 
-def _describe_jump(before: int, after: int) -> tuple[str, str]:
+def _describe_jump(before: int, after: int) -> dict[str, str]:
     """Return what is wrong with two consecutive steps, and how to repair it."""
     if before == after:
-        return f"step {before} is repeated", "Remove the duplicates"
-    if after < before:
-        return f"step goes back from {before} to {after}", "Sort by (episode_id, step)"
-    return f"step jumps from {before} to {after}", "Add the missing rows"
+        return {"problem": f"step {before} is repeated", "repair": "Remove the duplicates"}
+    backwards = after < before
+    return {
+        "problem": f"step {'goes back' if backwards else 'jumps'} from {before} to {after}",
+        "repair": "Sort by (episode_id, step)" if backwards else "Add the missing rows",
+    }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -198,16 +199,16 @@ class Segmenter:
         autoreset_like = last[following] & (rows.rewards[following] == 0.0)
         self._early_flags += len(early)
         self._autoreset_like += int(autoreset_like.sum())
-        i = int(early[0])
-        ends = np.flatnonzero(last)
-        end = int(ends[ends >= i][0]) if (ends >= i).any() else len(rows) - 1
-        flag = "terminated" if rows.terminated[i] else "truncated"
-        length = int(rows.position[end]) + 1
-        episode, step = rows.location(i)
-        self.problems.add(
-            "E132", len(early), rows.locations(early),
-            flag=flag, step=step, length=length, episode=episode,
-        )  # fmt: skip
+
+        def describe(i: int) -> dict[str, Any]:
+            ends = np.flatnonzero(last[i:])
+            end = i + int(ends[0]) if len(ends) else len(rows) - 1
+            flag = "terminated" if rows.terminated[i] else "truncated"
+            episode, step = rows.location(i)
+            length = int(rows.position[end]) + 1
+            return {"flag": flag, "step": step, "length": length, "episode": episode}
+
+        self.problems.add("E132", rows, ended & ~last, describe=describe)
 
     def _drop_bad_episodes(self, rows: DecodedRows) -> DecodedRows:
         finite = finite_rows(rows)
