@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from saddleback._json import json_text
 from saddleback._progress import part_of
-from saddleback.cli.log_options import log_options, open_log
+from saddleback.cli.log_options import LogFiles, log_options
 from saddleback.cli.messages import as_option, echo_message
+from saddleback.cli.options import json_option, quiet_option
 from saddleback.cli.progress import display
 from saddleback.cli.terminal import text_width
 from saddleback.errors import with_fix
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 @click.command()
 @log_options
 @click.option("--gamma", type=float, help="Discount to validate the log against.")
-@click.option("--quiet", is_flag=True, help="Do not show progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> None:
+@quiet_option
+@json_option
+def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> None:
     """Summarise a log and list every problem with row numbers and a fix.
 
     FILE is Parquet with one row per decision: episode_id, step, obs_0 …, action, reward,
@@ -47,7 +48,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     try:
         with display(quiet or as_json) as progress:
             progress(0.0, "reading")
-            summary = open_log(options).summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
+            summary = log.open().summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise

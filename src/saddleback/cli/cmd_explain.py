@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from saddleback.cli.file_kinds import file_kind
+from saddleback.cli.files import file_kind
 from saddleback.cli.log_options import announce
 from saddleback.cli.terminal import echo_lines, text_width
 from saddleback.errors import InvalidParameter
