@@ -147,7 +147,7 @@ def files(out):
     ("schema", "message"),
     [
         (3, "has schema 3, written by a newer saddleback; this version reads 2. Update: pip"),
-        (1, "has schema 1; this version reads 2. Run the study again into another folder: --out …"),
+        (1, "has schema 1; this version reads 2. Run the study again into another folder."),
     ],
 )
 def test_stores_of_other_schema_versions_are_refused(store, schema, message):

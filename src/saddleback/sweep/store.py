@@ -19,7 +19,6 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -69,8 +68,8 @@ class Store:
             raise InvalidParameter(
                 f"{folder / SUMS} is missing or damaged, so the {len(shards):,} shards cannot be "
                 "verified. If you trust them, recreate it: cd "
-                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}.",
-                replace(ANOTHER_FOLDER, advice="Otherwise choose another folder"),
+                f"{shlex.quote(str(folder))} && sha256sum shards/* > {SUMS}; otherwise choose "
+                "another folder."
             )
 
     @classmethod
@@ -263,7 +262,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         intact = False
     if not intact:
         raise InvalidParameter(
-            f"{path} is damaged, or not the manifest of a store.", ANOTHER_FOLDER
+            f"{path} is damaged, or not the manifest of a store. Choose another folder."
         )
     if schema > SCHEMA:
         raise InvalidParameter(
@@ -272,8 +271,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     if schema < SCHEMA:
         raise InvalidParameter(
-            f"{path} has schema {schema}; this version reads {SCHEMA}.",
-            replace(ANOTHER_FOLDER, advice="Run the study again into another folder"),
+            f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
+            "into another folder."
         )
     return manifest
 
