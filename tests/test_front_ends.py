@@ -88,7 +88,7 @@ def test_a_fix_is_worded_by_each_front_end(name, fix, python, option):
     with click.Context(group.get_command(click.Context(group), name), info_name=name):
         assert as_option(fix) == option
     error = InvalidParameter("no.", fix)
-    assert (str(error), error.text(as_option)) == (f"no. {python}", f"no. {as_option(fix)}")
+    assert (str(error), error.render(as_option)) == (f"no. {python}", f"no. {as_option(fix)}")
 
 
 def test_the_parameter_of_every_fix_is_an_option_or_has_code():

@@ -68,9 +68,9 @@ ESTIMATE_PROPENSITIES = Fix(
 """Fix of a log without propensities."""
 
 
-def with_fix(message: str, fix: Fix | None, render: Callable[[Fix], str] = str) -> str:
-    """Return a message and its fix, as ``render`` words it."""
-    return message if fix is None else f"{message} {render(fix)}"
+def with_fix(message: str, fix: Fix | None, wording: Callable[[Fix], str] = str) -> str:
+    """Return a message and its fix, as ``wording`` words it."""
+    return message if fix is None else f"{message} {wording(fix)}"
 
 
 class SaddlebackError(ValueError):
@@ -98,11 +98,11 @@ class SaddlebackError(ValueError):
         self.message, self.fix = message, fix
 
     def __str__(self) -> str:
-        return self.text()
+        return self.render()
 
-    def text(self, render: Callable[[Fix], str] = str) -> str:
-        """Return the message and the fix, as ``render`` words it."""
-        return with_fix(self.message, self.fix, render)
+    def render(self, wording: Callable[[Fix], str] = str) -> str:
+        """Return the message and the fix, as ``wording`` words it."""
+        return with_fix(self.message, self.fix, wording)
 
 
 class InvalidParameter(SaddlebackError):

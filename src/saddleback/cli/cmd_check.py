@@ -65,7 +65,7 @@ def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> N
         for line in summary.text.splitlines():
             click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
         for finding in summary.findings:
-            echo_message(finding.text(as_option))
+            echo_message(finding.render(as_option))
         errors, warnings = len(summary.errors), len(summary.findings) - len(summary.errors)
         counts = [_count(errors, "error")] * bool(errors)
         counts += [_count(warnings, "warning")] * bool(warnings)

@@ -132,7 +132,7 @@ def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_j
     from saddleback.ope.text_report import result_lines
 
     result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
-    result["warnings"] = [finding.text(as_option) for finding in evaluation.warnings]
+    result["warnings"] = [finding.render(as_option) for finding in evaluation.warnings]
     if as_json:
         click.echo(json_text(result))
     else:

@@ -142,7 +142,7 @@ def command(
                 )  # fmt: skip
     findings = list(dict.fromkeys((*findings, *statistics.findings)))
     for finding in findings[:MAX_WARNINGS]:
-        echo_message(finding.text(as_option), err=True)
+        echo_message(finding.render(as_option), err=True)
     if len(findings) > MAX_WARNINGS:
         echo_message(f"and {len(findings) - MAX_WARNINGS:,} more warnings.", err=True)
     if hasattr(chosen_features, "low") and low is None:

@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
             message = wrap_message(error.format_message(), first=len("Error: "))
             raise click.UsageError(message, error.ctx) from None
         except SaddlebackError as error:
-            echo_message(f"error: {error.text(as_option)}", err=True)
+            echo_message(f"error: {error.render(as_option)}", err=True)
             sys.exit(2)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of the pipe has gone: click handles it

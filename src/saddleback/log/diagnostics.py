@@ -43,11 +43,11 @@ class Finding:
         return self.code.startswith("E")
 
     def __str__(self) -> str:
-        return self.text()
+        return self.render()
 
-    def text(self, render: Callable[[Fix], str] = str) -> str:
-        """Return code, message and fix, as ``render`` words it."""
-        return f"{self.code} {with_fix(self.message, self.fix, render)}"
+    def render(self, wording: Callable[[Fix], str] = str) -> str:
+        """Return code, message and fix, as ``wording`` words it."""
+        return f"{self.code} {with_fix(self.message, self.fix, wording)}"
 
 
 class LogError(SaddlebackError):
@@ -57,9 +57,9 @@ class LogError(SaddlebackError):
         super().__init__("\n".join(finding.message for finding in findings))
         self.args = self.findings = findings
 
-    def text(self, render: Callable[[Fix], str] = str) -> str:
-        """Return one line for each problem, its fix as ``render`` words it."""
-        return "\n".join(finding.text(render) for finding in self.findings)
+    def render(self, wording: Callable[[Fix], str] = str) -> str:
+        """Return one line for each problem, its fix as ``wording`` words it."""
+        return "\n".join(finding.render(wording) for finding in self.findings)
 
 
 def raise_errors(findings: Iterable[Finding]) -> None:
