@@ -103,7 +103,7 @@ def test_rules_on_the_command_line(tmp_path):
         ("--rule applies to the comparisons", ("all", "--rule", "GES")),
         ("--json prints the claims; it applies to reproduction and all", ("baird", "--json")),
         ("ETD(0.99) learns state values", ("mountain-car", "--rule", "ETD")),
-        ("--runs 10000000: the results of baird need", ("baird", "--runs", "10000000")),
+        ("10000000 runs: the results of baird need", ("baird", "--runs", "10000000")),
         ("memory has only", ("all", "--runs", str(10**30))),
         ("'--runs': 0 is not in the range", ("baird", "--runs", "0")),
         ("'--episodes': 0 is not in the range", ("mountain-car", "--episodes", "0")),
