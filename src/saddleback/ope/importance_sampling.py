@@ -27,7 +27,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray, OffsetArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import ESTIMATE_PROPENSITIES, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Segment, Target, as_target
 from saddleback.log.diagnostics import raise_errors
@@ -124,9 +124,9 @@ def check_weighting(log: Log, gamma: float) -> None:
     _validate.unit("importance sampling", "gamma", gamma)
     if not log.propensity:
         raise InvalidParameter(
-            "importance sampling needs propensities, and the log has none: add behavior_prob, or "
-            "estimate them: estimate_behaviour(log). Rules without importance ratios, such as "
-            "GES(0) or GTB, need no propensities."
+            "importance sampling needs propensities, and the log has none. Rules without "
+            "importance ratios, such as GES(0) or GTB, need none.",
+            ESTIMATE_PROPENSITIES,
         )
 
 

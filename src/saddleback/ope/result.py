@@ -151,10 +151,15 @@ class Evaluation(Tabular):
                 columns.setdefault(name, []).append(value)
         return columns
 
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The warnings about the log, then those about the estimates."""
+        checked = () if self.log_summary is None else self.log_summary.findings
+        return tuple(dict.fromkeys((*checked, *self.findings)))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data for JSON; numbers that are not finite become None."""
         sums = self.statistics
-        checked = () if self.log_summary is None else self.log_summary.findings
         plain: dict[str, Any] = {
             "kind": "saddleback evaluation",
             "schema": 1,
@@ -175,7 +180,7 @@ class Evaluation(Tabular):
             },
             "estimates": [asdict(estimate) for estimate in self.estimates],
             "paths": self.paths,
-            "warnings": list(dict.fromkeys(map(str, (*checked, *self.findings)))),
+            "warnings": list(map(str, self.warnings)),
         }
         if self.log_summary is not None:
             plain["card"] = self.log_summary.as_dict()

@@ -208,7 +208,7 @@ def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
 
 
 def rule_names() -> list[str]:
-    """Return the names of rules that ``--rule`` accepts."""
+    """Return the names of rules that can be compared."""
     return list(dict.fromkeys([*family(0.0, 0.0), *regularised(0.0, 0.0), *NAMED]))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
 
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 
 
 @dataclass
@@ -46,8 +46,8 @@ class FileLock:
             owner = file.read().strip() or "another process"
             file.close()
             raise InvalidParameter(
-                f"{folder} is being written by {owner}. Wait for it to finish, or choose another "
-                "output folder."
+                f"{folder} is being written by {owner}.",
+                Fix("Wait for it to finish, or choose another folder", "out"),
             ) from None
         owner = f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}"
         file.truncate(0)

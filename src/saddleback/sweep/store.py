@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.sweep.file_lock import FileLock
 
 SUMS = "SHA256SUMS"
@@ -38,7 +38,7 @@ SCHEMA = 2
 MANIFEST_FIELDS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
 """Required fields of a manifest, besides its schema."""
 
-ANOTHER_FOLDER = "Choose another output folder."
+ANOTHER_FOLDER = Fix("Choose another folder", "out")
 
 
 class Store:
@@ -79,7 +79,7 @@ class Store:
         study: Mapping[str, Any],
         command: str,
         suffix: str = ".parquet",
-        fix: str = ANOTHER_FOLDER,
+        fix: Fix = ANOTHER_FOLDER,
     ) -> Self:
         """Open the store of a study for writing; create it if it does not exist.
 
@@ -96,13 +96,13 @@ class Store:
                 raise
         except OSError as error:
             raise InvalidParameter(
-                f"cannot write into {folder}: {error.strerror}. {ANOTHER_FOLDER}"
+                f"cannot write into {folder}: {error.strerror}.", ANOTHER_FOLDER
             ) from None
         return cls(folder, manifest, lock)
 
     @classmethod
     def _open_manifest(
-        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: str
+        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: Fix
     ) -> dict[str, Any]:
         """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
@@ -267,7 +267,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if schema > SCHEMA:
         raise InvalidParameter(
             f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-            f"{SCHEMA}. Update: pip install --upgrade saddleback."
+            f"{SCHEMA}. Update: pip install -U saddleback."
         )
     if schema < SCHEMA:
         raise InvalidParameter(
@@ -287,7 +287,7 @@ def check_same_study(
     folder: Path,
     stored: Mapping[str, Any],
     study: Mapping[str, Any],
-    fix: str = ANOTHER_FOLDER,
+    fix: Fix = ANOTHER_FOLDER,
 ) -> None:
     """Refuse to mix studies, naming the first setting in which they differ."""
     no_title = {"title": None}
@@ -296,7 +296,8 @@ def check_same_study(
         name, old, new = difference
         raise InvalidParameter(
             f"{folder} holds another study: {name} is {old} there and {new} here. Nothing was "
-            f"changed. {fix}"
+            "changed.",
+            fix,
         )
 
 
