@@ -24,7 +24,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, ComplexArray, FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape, Undefined
+from saddleback.errors import InvalidParameter, Undefined
 from saddleback.system import System, linear_stability
 
 LARGEST = 400
@@ -148,17 +148,11 @@ class MeanStability:
 
         Below 1 the update converges, asymptotically by this factor per step.
         """
-        sizes = [_validate.floats(name, s) for name, s in (("alpha", alpha), ("beta", beta))]
-        for name, size in zip(("alpha", "beta"), sizes, strict=True):
+        sizes = {n: _validate.floats(n, s) for n, s in (("alpha", alpha), ("beta", beta))}
+        for name, size in sizes.items():
             for value in size[~((size > 0) & np.isfinite(size))][:1]:
                 raise InvalidParameter(f"{name}: step sizes must be > 0, got {value:g}.")
-        try:
-            a, b = np.broadcast_arrays(*sizes)
-        except ValueError:
-            raise InvalidShape(
-                f"alpha of shape {list(sizes[0].shape)} and beta of shape {list(sizes[1].shape)} "
-                "do not broadcast together."
-            ) from None
+        a, b = _validate.broadcast(**sizes)
         ratio, index = np.unique((b / a).ravel(), return_inverse=True)
         g = self._eigenvalues(ratio if self._dual else np.ones(1))
         rows = g[index] if self._dual else g
