@@ -26,7 +26,7 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, as_rules, require_rule, terms
 from saddleback.system import linear_stability
-from saddleback.system.discounted_sums import average, backward, resolvent
+from saddleback.system.operators import average, backward, resolvent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
