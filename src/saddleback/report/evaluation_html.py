@@ -110,8 +110,12 @@ def _target(
             for gate in verdict["gates"]
         ]  # fmt: skip
         target["policy"] = describe_policy(verdict["policy"])
-    figures = [make(k, name, result, verdict, table) for make in CHARTS]
-    target["figures"] = [figure for figure in figures if figure is not None]
+    figures = [make(name, result, verdict) for make in CHARTS]
+    target["figures"] = [
+        figure | {"id": f"{figure['kind']}-{k}", "file": f"{figure['kind']}-{k}.csv"}
+        for figure in figures
+        if figure is not None
+    ]
     return target
 
 

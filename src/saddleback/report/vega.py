@@ -23,13 +23,12 @@ def chart(description: str, height: int, **parts: Any) -> Record:
 
 
 def figure(
-    k: int, kind: str, title: str, caption: str, spec: Record, rows: list[Record], **options: Any
+    kind: str, title: str, caption: str, spec: Record, rows: list[Record], **options: Any
 ) -> Record:
-    """Return the data that template and script need for a figure of the k-th policy."""
+    """Return the data that template and script need for a figure; the page gives it an id."""
     return {
-        "id": f"{kind}-{k}", "kind": kind, "title": title, "caption": caption, "spec": spec,
-        "rows": rows, "file": f"{kind}-{k}.csv", "columns": (), "column": "", "axis": "",
-        "scales": {}, **options,
+        "kind": kind, "title": title, "caption": caption, "spec": spec, "rows": rows,
+        "columns": (), "column": "", "axis": "", "scales": {}, **options,
     }  # fmt: skip
 
 
