@@ -66,7 +66,7 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     names = list(dict.fromkeys(estimate["target"] for estimate in result["estimates"]))
     targets = [_target(k, name, result, verdicts.get(name)) for k, name in enumerate(names)]
     figures = {
-        figure["id"]: {part: figure[part] for part in ("spec", "rows", "file")}
+        figure["id"]: {part: figure[part] for part in ("spec", "rows")}
         for target in targets
         for figure in target["figures"]
     }
@@ -112,9 +112,7 @@ def _target(
         target["policy"] = describe_policy(verdict["policy"])
     figures = [make(name, result, verdict) for make in CHARTS]
     target["figures"] = [
-        figure | {"id": f"{figure['kind']}-{k}", "file": f"{figure['kind']}-{k}.csv"}
-        for figure in figures
-        if figure is not None
+        figure | {"id": f"{figure['kind']}-{k}"} for figure in figures if figure is not None
     ]
     return target
 

@@ -55,15 +55,7 @@ async function start() {
       views[list.dataset.chart].signal(list.dataset.signal, list.value).runAsync(),
     );
   }
-  for (const table of document.querySelectorAll("table[data-rows]")) {
-    table.closest("details").addEventListener("toggle", () => {
-      if (!table.tBodies.length) fillTable(table, pageData.figures[table.dataset.rows].rows);
-    });
-  }
-  for (const button of document.querySelectorAll("button[data-csv]")) {
-    const { file, rows } = pageData.figures[button.dataset.csv];
-    button.addEventListener("click", () => download(file, toCsv(rows)));
-  }
+  offerRows((id) => pageData.figures[id].rows);
   document.body.dataset.ready = "yes";
 }
 

@@ -252,17 +252,7 @@ function start() {
     byId(id).addEventListener("input", refresh);
   for (const id of ["selected-rule", "selected-alpha", "selected-omega"])
     byId(id).addEventListener("input", selectFromLists);
-  for (const details of document.querySelectorAll("details")) {
-    const table = details.querySelector("table[data-rows]");
-    if (table)
-      details.addEventListener("toggle", () => {
-        if (details.open) fillTable(table, tables[table.dataset.rows]);
-      });
-  }
-  for (const button of document.querySelectorAll("[data-csv]"))
-    button.addEventListener("click", () =>
-      download(`${button.dataset.csv}.csv`, toCsv(tables[button.dataset.csv])),
-    );
+  offerRows((name) => tables[name]);
   refresh();
 }
 
