@@ -10,7 +10,7 @@ from saddleback.ope.text_report import NOT_USED, USED, has_ceiling, trusted
 from saddleback.ope.text_report import rows as table_rows
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED, PAPER
-from saddleback.report.vega import Record, axis, chart, figure, log_axis, with_minus
+from saddleback.report.vega import Record, axis, chart, figure, with_minus
 
 KINDS = {
     "used": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
@@ -226,9 +226,8 @@ def weight_tail(name: str, result: Record, verdict: Record | None) -> Record | N
     spec = chart(
         "Fraction of episodes with at least a given importance weight, on logarithmic axes", 220,
         encoding={
-            "x": axis("weight", "episode weight ÷ mean", scale=log, axis=log_axis(rows, "weight")),
-            "y": axis("share", "fraction of episodes ≥ x", scale=log | {"domain": domain},
-                      axis=log_axis(rows, "share")),
+            "x": axis("weight", "episode weight ÷ mean", scale=log),
+            "y": axis("share", "fraction of episodes ≥ x", scale=log | {"domain": domain}),
             "tooltip": [{"field": "weight", "title": "weight ÷ mean", "format": ".4g"},
                         {"field": "share", "title": "fraction", "format": ".4g"}],
         },
