@@ -206,15 +206,11 @@ class MeanStability:
         K_theta, K_omega = (np.linalg.norm(K) for K in self._factors)
         middle = np.log(K_theta / K_omega) if K_theta > 0 < K_omega else 0.0
         logs = middle + np.linspace(-16.0, 16.0, 129) * np.log(10.0) / 2
-        radii = self._best_steps(np.exp(logs))[1]
-        at = int(np.argmin(radii))
-        low, high = logs[max(at - 1, 0)], logs[min(at + 1, len(logs) - 1)]
-        for _ in range(3):
-            logs = np.linspace(low, high, 33)
-            radii = self._best_steps(np.exp(logs))[1]
-            at = int(np.argmin(radii))
-            low, high = logs[max(at - 1, 0)], logs[min(at + 1, 32)]
-        return self._best_at(np.exp(logs[at : at + 1]))
+        for _ in range(4):
+            at = int(np.argmin(self._best_steps(np.exp(logs))[1]))
+            best = logs[at : at + 1]
+            logs = np.linspace(logs[max(at - 1, 0)], logs[min(at + 1, len(logs) - 1)], 33)
+        return self._best_at(np.exp(best))
 
     def _best_steps(self, ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
         g = self._eigenvalues(ratios)
