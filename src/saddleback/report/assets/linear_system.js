@@ -218,22 +218,18 @@ const BOUND = 1e60;
 
 // The expected iterates; they stop once θ leaves the bound.
 function iterate(linear, form, { alpha, beta, steps, theta0, inverse }) {
-  const { A, b, M, C } = linear,
-    p = b.length,
-    T = matrix(p, p, (i, j) => form.saddle * A[j][i] + form.correction * C[i][j]),
-    W = matrix(p, p, (i, j) => form.gram * M[i][j] + (i === j ? form.shrink : 0)),
+  const G = generator(linear, form),
+    p = theta0.length,
+    constant = G.map((_, i) => (i < p ? form.td : form.dual) * linear.b[i % p]),
     isRecorded = recorder(steps),
     recorded = [];
-  let theta = [...theta0],
-    omega = new Array(p).fill(0);
+  let both = [...theta0, ...new Array(G.length - p).fill(0)]; // θ and ω
   for (let t = 0; t <= steps; t++) {
+    const theta = both.slice(0, p);
     if (isRecorded(t)) recorded.push({ step: t, mspbe: mspbe(linear, inverse, theta), theta });
     if (t === steps || theta.some((x) => !(Math.abs(x) < BOUND))) break;
-    const residual = times(A, theta).map((x, i) => x + b[i]),
-      pull = times(T, omega),
-      drag = times(W, omega);
-    theta = theta.map((x, i) => x + alpha * (form.td * residual[i] - pull[i]));
-    omega = omega.map((x, i) => x + beta * (form.dual * residual[i] - drag[i]));
+    const change = times(G, both);
+    both = both.map((x, i) => x + (i < p ? alpha : beta) * (change[i] + constant[i]));
   }
   return recorded;
 }
