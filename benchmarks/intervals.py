@@ -26,7 +26,7 @@ import saddleback as sb
 from saddleback.features import Custom, Identity, OneHot
 from saddleback.ope import default_rule, doubly_robust, importance_sampling
 from saddleback.ope.sandwich import interval_from_blocks, sandwich
-from saddleback.problems.mountain_car_rollouts import returns
+from saddleback.problems.mountain_car import returns
 
 RULE = default_rule()
 METHODS = ("sandwich", "blocks", "IS", "PDIS", "WIS", "PDWIS", "DR", "WDR")

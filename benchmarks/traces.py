@@ -23,7 +23,7 @@ import saddleback as sb
 from saddleback.features import Custom, OneHot
 from saddleback.ope.lstd_solve import FeatureSpan
 from saddleback.paper import mountain_car_reference as truth_of_car
-from saddleback.problems.mountain_car_rollouts import returns
+from saddleback.problems.mountain_car import returns
 
 BELOW = 0.95
 """λ of the importance trace ÷ the λ ceiling."""

@@ -12,7 +12,7 @@ import numpy as np
 
 import saddleback as sb
 from saddleback.features import OneHot
-from saddleback.problems.mountain_car_rollouts import returns
+from saddleback.problems.mountain_car import returns
 
 SIMULATED = 200_000
 """Episodes behind the truths of MountainCar."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 import saddleback as sb
-from saddleback.problems.mountain_car_rollouts import returns
+from saddleback.problems.mountain_car import returns
 
 from .builder import Situation, build_situation, choose_logged_mu, log_of
 from .good import any_setup, long_table, long_walk

@@ -108,6 +108,25 @@ def finite(name: str, array: FloatArray) -> None:
         )
 
 
+def broadcast(**arrays: FloatArray) -> tuple[FloatArray, ...]:
+    """Return named arrays in their common shape; refuse shapes that do not broadcast together."""
+    try:
+        return np.broadcast_arrays(*arrays.values())
+    except ValueError:
+        shapes = [f"{name} of shape {list(array.shape)}" for name, array in arrays.items()]
+        raise InvalidShape(f"{' and '.join(shapes)} do not broadcast together.") from None
+
+
+def weights(name: str, values: ArrayLike, p: int) -> FloatArray:
+    """Return p finite weights, given as an array or as one number for all."""
+    array = floats(name, values)
+    finite(name, array)
+    if array.shape not in ((), (p,)):
+        got = list(array.shape)
+        raise InvalidShape(f"{name} must be a number or have shape [{p}], got {got}.")
+    return np.asarray(np.broadcast_to(array, p))
+
+
 def stochastic(name: str, rows: FloatArray, used: BoolArray | None = None) -> None:
     """Refuse rows (last axis) that are not probability distributions.
 

@@ -76,7 +76,7 @@ def test_every_public_name_exists_and_is_documented():
 
 
 def test_type_checkers_see_exactly_the_public_names():
-    source = (ROOT / "src/saddleback/__init__.py").read_text()
+    source = (ROOT / "src/saddleback/__init__.pyi").read_text()
     seen = set(re.findall(r"import (\w+) as \1", source))
     assert seen == set(sb.__all__) - {"__version__"}
 

@@ -11,7 +11,7 @@ import saddleback as sb
 from saddleback.features import OneHot, Tiles
 from saddleback.ope.lstd_solve import FeatureSpan
 from saddleback.paper import mountain_car_reference as truth_of_car
-from saddleback.problems.mountain_car_rollouts import returns
+from saddleback.problems.mountain_car import returns
 
 CAR = sb.problems.mountain_car()
 

@@ -10,9 +10,8 @@ import pytest
 
 import saddleback as sb
 from helpers import browser as checks
-from helpers.explorer import MAKE, applicable_rules, named_rule
+from helpers.explorer import MAKE, applicable_rules, interpolated, named_rule
 from saddleback.report import explorer_html, explorer_page, write
-from saddleback.report.explorer_html import interpolated
 from saddleback.theory import MeanStability
 
 

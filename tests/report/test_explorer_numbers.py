@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import saddleback as sb
-from helpers.explorer import MAKE, applicable_rules, named_rule
+from helpers.explorer import MAKE, applicable_rules, interpolated, named_rule
 from saddleback.report import explorer_page, write
-from saddleback.report.explorer_html import interpolated
 from saddleback.theory import MeanStability
 
 SYSTEM = """([problem, rule, x, y, gamma, lam]) => {

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from saddleback._typing import FloatArray
 from saddleback.engine import ForwardMoments, Simulation
 from saddleback.paper.comparison import Metrics
-from saddleback.problems.mountain_car_rollouts import returns, rollouts
+from saddleback.problems.mountain_car import returns, rollouts
 from saddleback.rules import GES, Expected, Importance, Rule, Saddle, Trace
 from saddleback.system import System, linear_stability
 from saddleback.theory import trace_radius

@@ -1,8 +1,7 @@
 """Figures: functions that take and return Axes, in one colour-blind-safe style."""
 
 from saddleback.plots.analysis_plots import overview
-from saddleback.plots.curves import BAND, curve, label, quartiles
-from saddleback.plots.labels import End, label_ends, spread
+from saddleback.plots.curves import BAND, End, curve, label, label_ends, quartiles, spread
 from saddleback.plots.style import (
     COLOURS,
     COLUMN,

@@ -19,54 +19,37 @@ ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
 
 def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
     """Draw the estimates of all targets, from the dictionary of an evaluation."""
-    verdicts = {verdict["target"]: verdict for verdict in result["verdicts"]}
     targets = list(dict.fromkeys(estimate["target"] for estimate in result["estimates"]))
-    rows = [(name, e) for name in targets for e in result["estimates"] if e["target"] == name]
+    several = len(targets) > 1
+    rows: list[str | dict[str, Any]] = []  # the name of a target, then its estimates
+    for name in targets:
+        rows += [name] * several
+        rows += [estimate for estimate in result["estimates"] if estimate["target"] == name]
+    estimates = [(y, row) for y, row in enumerate(rows) if not isinstance(row, str)]
+    verdicts = {verdict["target"]: verdict for verdict in result["verdicts"]}
     with centred_titles():
         if ax is None:
-            size = (WIDTH, HEAD + ROW * (len(rows) + len(targets) * (len(targets) > 1)))
-            ax = plt.subplots(figsize=size, layout="constrained")[1]
-        heights, labels, drawn = [], [], []
-        y, low, high = 0.0, [], []
-        for k, (name, estimate) in enumerate(rows):
-            first = k == 0 or rows[k - 1][0] != name
-            if first and len(targets) > 1:
-                heights.append(y)
-                labels.append(name)
-                y += 1
-            verdict = verdicts.get(name) if first else None
-            extent = _draw(ax, y, estimate, verdict, result)
-            if extent is not None:
-                low.append(extent[0])
-                high.append(extent[1])
-            drawn.append((y, estimate))
-            heights.append(y)
-            labels.append(estimate["method"])
-            y += 1
+            ax = plt.subplots(figsize=(WIDTH, HEAD + ROW * len(rows)), layout="constrained")[1]
+        extents: list[float] = []
+        for y, estimate in estimates:  # the verdict is on the first estimate of a target
+            extents += _draw(ax, y, estimate, verdicts.pop(estimate["target"], None), result)
+        ends = [value for _, estimate in estimates for value in _known(estimate)]
+        extents = extents or [e["value"] for _, e in estimates if e["value"] is not None]
         logged = result.get("logged")
         if logged is not None:
             ax.axvline(logged["value"], color=COLOURS["orange"], ls="--", lw=1.2)
-            ends = _ends(logged["value"], logged["low"], logged["high"])
-            low.append(ends[0])
-            high.append(ends[1])
-            ax.axvspan(*ends, color=COLOURS["orange"], alpha=0.15, lw=0)
-        if len(low) <= (logged is not None):  # nothing is reliable: fit the axis to all values
-            values = [e["value"] for _, e in rows if e["value"] is not None]
-            low, high = [*low, *values], [*high, *values]
-        if low:
-            others = [
-                estimate[part]
-                for _, estimate in drawn
-                for part in ("value", "low", "high")
-                if estimate[part] is not None
-            ]
-            ax.set_xlim(*axis_range([*low, *high], others))
-        _mark_outside(ax, drawn)
-        ax.set_yticks(heights, labels)
-        if len(targets) > 1:
+            span = _ends(logged["value"], logged["low"], logged["high"])
+            ax.axvspan(*span, color=COLOURS["orange"], alpha=0.15, lw=0)
+            extents += span
+        if extents:
+            ax.set_xlim(*axis_range(extents, ends))
+        _mark_outside(ax, estimates)
+        labels = [row if isinstance(row, str) else row["method"] for row in rows]
+        ax.set_yticks(range(len(rows)), labels)
+        if several:
             for text in ax.get_yticklabels():
                 text.set_fontweight("bold" if text.get_text() in targets else "normal")
-        ax.set_ylim(y - 0.4, -0.6)
+        ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.grid(False, axis="y")
         title = "Estimated value" + (f" of {targets[0]}" if len(targets) == 1 else "")
         caption = f"{result['episodes']:,} episodes; bars are 95% confidence intervals"
@@ -81,11 +64,16 @@ def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
     return ax
 
 
-def _mark_outside(ax: Axes, drawn: list[tuple[float, dict[str, Any]]]) -> None:
+def _known(estimate: dict[str, Any]) -> list[float]:
+    """Return the value and the ends of the interval, as far as they are known."""
+    return [estimate[part] for part in ("value", "low", "high") if estimate[part] is not None]
+
+
+def _mark_outside(ax: Axes, estimates: list[tuple[int, dict[str, Any]]]) -> None:
     """Draw arrows for estimates and intervals outside the axis."""
     low, high = ax.get_xlim()
-    for y, estimate in drawn:
-        ends = [estimate[part] for part in ("value", "low", "high") if estimate[part] is not None]
+    for y, estimate in estimates:
+        ends = _known(estimate)
         for outside, edge, mark in ((min(ends, default=low) < low, low, "<"),
                                    (max(ends, default=high) > high, high, ">")):  # fmt: skip
             if outside:
@@ -98,12 +86,12 @@ def _draw(
     estimate: dict[str, Any],
     verdict: dict[str, Any] | None,
     result: dict[str, Any],
-) -> tuple[float, float] | None:
-    """Draw one estimate; return its extent, or None if the axis need not include it."""
+) -> tuple[float, ...]:
+    """Draw one estimate; return its extent, empty if the axis need not include it."""
     value, low, high = (estimate[part] for part in ("value", "low", "high"))
     if value is None:
         ax.text(0.5, y, "undefined", transform=ax.get_yaxis_transform(), fontsize=7, va="center")
-        return None
+        return ()
     refused = verdict is not None and verdict["trust"] == "refused"
     unreliable = refused or (estimate["ess"] is not None and not trusted(estimate, result))
     colour = GREY if unreliable else COLOURS["blue"]
@@ -113,7 +101,7 @@ def _draw(
     mark, fill = "X" if refused else "o", "white" if unreliable else colour
     ax.plot(value, y, mark, ms=5.5, color=colour, mfc=fill)
     if verdict is None or refused:
-        return None if unreliable else _ends(value, low, high)
+        return () if unreliable else _ends(value, low, high)
     adjusted = verdict["interval_with_gap"]  # includes the estimated bias
     if adjusted[0] is not None and adjusted[1] is not None:
         ax.plot(adjusted, [y] * 2, color=colour, lw=0.8)

@@ -6,6 +6,9 @@ Position x in [−1.2, 0.6] and velocity v in [−0.07, 0.07]; actions push left
 
 The reward is −1 per step; an episode begins at rest, x uniform in [−0.6, −0.4], and ends at x ≥ 0.5
 with v ≥ 0. There is no time limit.
+
+Monte Carlo rollouts start from any state and first action. Every rollout has its own generator,
+seeded by one number, so it can be run twice: once to count its steps, once to record them.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._jit import compiled, subroutine
-from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from saddleback._typing import RNG, ArrayLike, BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.engine import Simulation, Trajectory
 from saddleback.features import Features, Tiles
 from saddleback.policies import check_coverage, table
@@ -81,8 +84,7 @@ class MountainCar:
 
     def __init__(self, policy: FloatArray, gamma: float, rng: np.random.Generator) -> None:
         self._rng, self._gamma = rng, gamma
-        self._cumulative = np.cumsum(policy, axis=1)
-        self._cumulative /= self._cumulative[:, -1:]
+        self._cumulative = _cumulative(policy)
         position, choice = rng.random(2)
         x = START[0] + (START[1] - START[0]) * position
         action = int(np.searchsorted(self._cumulative[0], choice, side="right"))
@@ -90,18 +92,7 @@ class MountainCar:
 
     def take(self, steps: int) -> Trajectory:
         """Return the next ``steps`` steps."""
-        integers = np.empty((4, steps), dtype=np.int64)
-        trajectory = Trajectory(
-            observations=np.empty((steps, 2)),
-            next_observations=np.empty((steps, 2)),
-            kinds=integers[0],
-            next_kinds=integers[1],
-            actions=integers[2],
-            next_actions=integers[3],
-            rewards=np.full(steps, -1.0),
-            discounts=np.empty(steps),
-            starts=np.empty(steps, dtype=np.bool_),
-        )
+        trajectory = _blank(steps)
         _drive(
             self._rng.random((steps, 2)),
             self._cumulative,
@@ -110,6 +101,27 @@ class MountainCar:
             *trajectory[:9],
         )
         return trajectory
+
+
+def _cumulative(policy: FloatArray) -> FloatArray:
+    sums = np.cumsum(policy, axis=1)
+    return np.asarray(sums / sums[:, -1:])
+
+
+def _blank(steps: int) -> Trajectory:
+    """Return a trajectory to be filled in; every reward is −1."""
+    integers = np.empty((4, steps), dtype=np.int64)
+    return Trajectory(
+        observations=np.empty((steps, 2)),
+        next_observations=np.empty((steps, 2)),
+        kinds=integers[0],
+        next_kinds=integers[1],
+        actions=integers[2],
+        next_actions=integers[3],
+        rewards=np.full(steps, -1.0),
+        discounts=np.empty(steps),
+        starts=np.empty(steps, dtype=np.bool_),
+    )
 
 
 @subroutine
@@ -122,6 +134,15 @@ def move(x: float, v: float, action: int) -> tuple[float, float]:
     if x == -1.2 and v < 0:
         v = 0.0
     return x, v
+
+
+@subroutine
+def _choose(cumulative: FloatArray, v: float, u: float) -> int:
+    kind = 1 if v > 0 else 0
+    a = 0
+    while cumulative[kind, a] <= u:
+        a += 1
+    return a
 
 
 @compiled
@@ -152,10 +173,114 @@ def _drive(
         discounts[t] = 0.0 if over else gamma
         if over:
             x, v = START[0] + (START[1] - START[0]) * uniforms[t, 0], 0.0
-        kind = 1 if v > 0 else 0
-        a = 0
-        while cumulative[kind, a] <= uniforms[t, 1]:
-            a += 1
+        a = _choose(cumulative, v, uniforms[t, 1])
         next_actions[t] = a
         first = 1.0 if over else 0.0
     state[0], state[1], state[2], state[3] = x, v, a, first
+
+
+def rollouts(
+    policy: FloatArray, states: FloatArray, actions: IntArray, gamma: float, rng: RNG
+) -> Trajectory:
+    """Return complete episodes of a policy from given states [n, 2] and first actions [n]."""
+    cumulative, seeds, lengths, _ = _play(policy, states, actions, gamma, rng)
+    trajectory = _blank(int(lengths.sum()))
+    _follow(states, actions, cumulative, gamma, seeds, *trajectory[:9])
+    return trajectory
+
+
+def returns(
+    policy: FloatArray, states: FloatArray, actions: IntArray, gamma: float, rng: RNG
+) -> FloatArray:
+    """Return the discounted return of one rollout from each state [n, 2] and first action [n].
+
+    Examples
+    --------
+    >>> policy = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    >>> returns(policy, np.array([[0.49, 0.07]]), np.array([2]), 0.99, rng=0)
+    array([-1.])
+    """
+    return _play(policy, states, actions, gamma, rng)[3]
+
+
+def _play(
+    policy: FloatArray, states: FloatArray, actions: IntArray, gamma: float, rng: RNG
+) -> tuple[FloatArray, OffsetArray, IntArray, FloatArray]:
+    """Run one rollout from each state; return what repeats them, their lengths and returns."""
+    cumulative = _cumulative(policy)
+    seeds = _validate.generator(rng)[0].integers(1, 2**63, size=len(states), dtype=np.uint64)
+    lengths, gains = np.zeros(len(states), dtype=np.int64), np.zeros(len(states))
+    _returns(states, actions, cumulative, gamma, seeds, lengths, gains)
+    return cumulative, seeds, lengths, gains
+
+
+@subroutine
+def _uniform(state: np.uint64) -> tuple[np.uint64, float]:
+    """Next state of a xorshift64* generator (Vigna 2016), and a number in [0, 1)."""
+    state ^= state >> np.uint64(12)
+    state ^= state << np.uint64(25)
+    state ^= state >> np.uint64(27)
+    mixed = (state * np.uint64(2685821657736338717)) >> np.uint64(11)
+    return state, mixed * (1.0 / 9007199254740992.0)
+
+
+@compiled
+def _returns(
+    states: FloatArray,
+    actions: IntArray,
+    cumulative: FloatArray,
+    gamma: float,
+    seeds: OffsetArray,
+    lengths: IntArray,
+    gains: FloatArray,
+) -> None:
+    for i in range(len(states)):
+        x, v, a, state = states[i, 0], states[i, 1], actions[i], seeds[i]
+        weight = 1.0
+        while True:
+            gains[i] -= weight
+            lengths[i] += 1
+            x, v = move(x, v, a)
+            if x >= GOAL and v >= 0:
+                break
+            weight *= gamma
+            state, u = _uniform(state)
+            a = _choose(cumulative, v, u)
+
+
+@compiled
+def _follow(
+    states: FloatArray,
+    actions: IntArray,
+    cumulative: FloatArray,
+    gamma: float,
+    seeds: OffsetArray,
+    observations: FloatArray,
+    next_observations: FloatArray,
+    kinds: IntArray,
+    next_kinds: IntArray,
+    taken: IntArray,
+    next_actions: IntArray,
+    rewards: FloatArray,
+    discounts: FloatArray,
+    starts: BoolArray,
+) -> None:
+    t = 0
+    for i in range(len(states)):
+        x, v, a, state = states[i, 0], states[i, 1], actions[i], seeds[i]
+        first = True
+        while True:
+            observations[t, 0], observations[t, 1] = x, v
+            kinds[t], taken[t], starts[t] = 1 if v > 0 else 0, a, first
+            x, v = move(x, v, a)
+            next_observations[t, 0], next_observations[t, 1] = x, v
+            next_kinds[t] = 1 if v > 0 else 0
+            over = x >= GOAL and v >= 0
+            state, u = _uniform(state)
+            a = _choose(cumulative, v, u)
+            next_actions[t] = a
+            discounts[t] = 0.0 if over else gamma
+            first = False
+            t += 1
+            if over:
+                break

@@ -6,10 +6,11 @@ import math
 
 from saddleback._display import axis_range
 from saddleback.ope.estimate import format_distinct
-from saddleback.ope.text_report import NOT_USED, USED, Row, has_ceiling, trusted
+from saddleback.ope.text_report import NOT_USED, USED, has_ceiling, trusted
+from saddleback.ope.text_report import rows as table_rows
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED, PAPER
-from saddleback.report.vega import Record, axis, chart, figure, log_axis, with_minus
+from saddleback.report.vega import Record, axis, chart, figure, with_minus
 
 KINDS = {
     "used": COLOURS[0], "refused": MUTED, "of V^π": COLOURS[0], "other": COLOURS[5],
@@ -38,45 +39,35 @@ CROWDED = 0.02
 """Eigenvalues are crowded if half of them are this close to 0, relative to the largest."""
 
 
-def forest(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def forest(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw all estimates below each other, with the logged policy as reference."""
-    refused = verdict is not None and verdict["trust"] == "refused"
-    rows = _rows(name, result, verdict, table)
+    rows = _rows(name, result, verdict)
     if not rows:
         return None
-    reliable, unreliable = (
-        [
-            row[part]
-            for row in rows
-            if (row["kind"] == "unreliable") is which
-            for part in ("value", "low", "high")
-            if row[part] is not None
-        ]
-        for which in (False, True)
-    )
-    low, high = axis_range(reliable or [rows[0]["value"]], unreliable)
-    sentences = []
-    if refused:
-        sentences.append("The estimate is refused: grey numbers must not be used.")
-    if any(row["low"] is not None for row in rows):
-        sentences.append("Bars are 95% confidence intervals.")
-    if result.get("logged") is not None:
-        sentences.append("Dashed line: the logged policy.")
-    if any(row["kind"] == "unreliable" for row in rows):
-        sentences.append("Hollow: unreliable, since the importance weights are heavy-tailed.")
-    every = [row[part] for row in rows for part in ("value", "low", "high")]
-    if any(not low <= end <= high for end in every if end is not None):
-        sentences.append("An arrow marks an interval that leaves the axis.")
-    caption = " ".join(sentences)
-    return figure(k, "forest", "All estimates", caption, _spec(low, high, len(rows)), rows)
+
+    def ends(reliable: bool) -> list[float]:
+        chosen = [row for row in rows if (row["kind"] != "unreliable") is reliable]
+        values = [row[part] for row in chosen for part in ("value", "low", "high")]
+        return [value for value in values if value is not None]
+
+    low, high = axis_range(ends(True) or [rows[0]["value"]], ends(False))
+    sentences = {
+        "The estimate is refused: grey numbers must not be used.": _is_refused(verdict),
+        "Bars are 95% confidence intervals.": any(row["low"] is not None for row in rows),
+        "Dashed line: the logged policy.": result.get("logged") is not None,
+        "Hollow: unreliable, since the importance weights are heavy-tailed.": bool(ends(False)),
+        "An arrow marks an interval that leaves the axis.": any(
+            not low <= end <= high for end in [*ends(True), *ends(False)]
+        ),
+    }
+    caption = " ".join(sentence for sentence, applies in sentences.items() if applies)
+    return figure("forest", "All estimates", caption, _spec(low, high, len(rows)), rows)
 
 
-def _rows(name: str, result: Record, verdict: Record | None, table: list[Row]) -> list[Record]:
+def _rows(name: str, result: Record, verdict: Record | None) -> list[Record]:
     """The logged policy, the estimates of a target, and its value with the bias."""
-    logged = result.get("logged")
-    refused = verdict is not None and verdict["trust"] == "refused"
+    logged, refused = result.get("logged"), _is_refused(verdict)
+    table, _ = table_rows(result, name, verdict)
     estimates: list[tuple[str, Record]] = []
     if logged is not None:
         estimates.append(("logged", logged | {"method": "logged policy"}))
@@ -108,6 +99,10 @@ def _rows(name: str, result: Record, verdict: Record | None, table: list[Row]) -
         for position, row in enumerate(rows)
         if row["value"] is not None
     ]
+
+
+def _is_refused(verdict: Record | None) -> bool:
+    return verdict is not None and bool(verdict["trust"] == "refused")
 
 
 def _mark(notes: str) -> str:
@@ -162,9 +157,7 @@ def _spec(low: float, high: float, count: int) -> Record:
     )  # fmt: skip
 
 
-def effective_sample_size(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def effective_sample_size(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw the effective sample size step by step."""
     steps = result.get("ess_by_step", {}).get(name)
     if not steps:
@@ -198,14 +191,12 @@ def effective_sample_size(
         ],
     )  # fmt: skip
     return figure(
-        k, "ess", "Effective sample size by step", caption, spec, rows, axis="y",
+        "ess", "Effective sample size by step", caption, spec, rows, axis="y",
         scales={"linear": "linear", "log": "logarithmic"},
     )  # fmt: skip
 
 
-def weight_tail(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def weight_tail(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw the tail of the importance weights."""
     pairs = result.get("tails", {}).get(name)
     shape = next(
@@ -235,9 +226,8 @@ def weight_tail(
     spec = chart(
         "Fraction of episodes with at least a given importance weight, on logarithmic axes", 220,
         encoding={
-            "x": axis("weight", "episode weight ÷ mean", scale=log, axis=log_axis(rows, "weight")),
-            "y": axis("share", "fraction of episodes ≥ x", scale=log | {"domain": domain},
-                      axis=log_axis(rows, "share")),
+            "x": axis("weight", "episode weight ÷ mean", scale=log),
+            "y": axis("share", "fraction of episodes ≥ x", scale=log | {"domain": domain}),
             "tooltip": [{"field": "weight", "title": "weight ÷ mean", "format": ".4g"},
                         {"field": "share", "title": "fraction", "format": ".4g"}],
         },
@@ -249,7 +239,7 @@ def weight_tail(
                       "aria": False}},
         ],
     )  # fmt: skip
-    return figure(k, "tail", "Tail of the importance weights", caption, spec, rows)
+    return figure("tail", "Tail of the importance weights", caption, spec, rows)
 
 
 def limiting_tail(rows: list[Record], shape: float, n: int) -> list[Record]:
@@ -263,9 +253,7 @@ def limiting_tail(rows: list[Record], shape: float, n: int) -> list[Record]:
     return [start, {"weight": largest, "share": start["share"] * factor}]
 
 
-def coverage(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def coverage(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw the fraction of the target's decisions that the data cover, along a column."""
     support = None if verdict is None else verdict["support"]
     parts = (support or {}).get("parts")
@@ -310,13 +298,11 @@ def coverage(
         ],
     )  # fmt: skip
     return figure(
-        k, "coverage", "Coverage", caption, spec, rows, columns=columns, column=worst["column"]
+        "coverage", "Coverage", caption, spec, rows, columns=columns, column=worst["column"]
     )
 
 
-def spectrum(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def spectrum(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw the eigenvalues of Â, and of its resamples."""
     cloud = None if verdict is None else verdict["spectrum"]
     if cloud is None:
@@ -369,12 +355,10 @@ def spectrum(
     near_zero = sum(abs(re) < CROWDED * width for re, _ in cloud["values"])
     if near_zero > len(cloud["values"]) / 2:
         scales = dict(reversed(scales.items()))
-    return figure(k, "spectrum", "Spectrum of Â", caption, spec, rows, axis="x", scales=scales)
+    return figure("spectrum", "Spectrum of Â", caption, spec, rows, axis="x", scales=scales)
 
 
-def lambda_path(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def lambda_path(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw the value over λ, on an axis that includes the interval of the main estimate."""
     path = result["paths"].get(name, {}).get("lambda", ())
     rows = [{"λ": lam, "value": value} for lam, value in path if value is not None]
@@ -383,8 +367,7 @@ def lambda_path(
     values = [row["value"] for row in rows]
     change = max(values) - min(values)
     caption = f"From λ = {rows[0]['λ']:g} to {rows[-1]['λ']:g} the estimate changes by {change:.3g}"
-    refused = verdict is not None and verdict["trust"] == "refused"
-    colour = MUTED if refused else COLOURS[0]
+    colour = MUTED if _is_refused(verdict) else COLOURS[0]
     layers: list[Record] = []
     if verdict is not None and verdict["high"] is not None and math.isfinite(verdict["high"]):
         low, high = verdict["low"], verdict["high"]
@@ -418,12 +401,10 @@ def lambda_path(
             "tooltip": [{"field": "λ"}, {"field": "value", "format": ".5g"}],
         },
     )  # fmt: skip
-    return figure(k, "path", "Sensitivity to λ", caption, spec, rows)
+    return figure("path", "Sensitivity to λ", caption, spec, rows)
 
 
-def calibration(
-    k: int, name: str, result: Record, verdict: Record | None, table: list[Row]
-) -> Record | None:
+def calibration(name: str, result: Record, verdict: Record | None) -> Record | None:
     """Draw how often actions were taken against their estimated propensity."""
     rows = [
         {"predicted": row["estimated"], "observed": row["taken"], "n": row["pairs"]}
@@ -454,4 +435,4 @@ def calibration(
                              {"field": "n", "format": ","}]}},
         ],
     )  # fmt: skip
-    return figure(k, "calibration", "Calibration of the propensities", caption, spec, rows)
+    return figure("calibration", "Calibration of the propensities", caption, spec, rows)

@@ -66,7 +66,7 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     names = list(dict.fromkeys(estimate["target"] for estimate in result["estimates"]))
     targets = [_target(k, name, result, verdicts.get(name)) for k, name in enumerate(names)]
     figures = {
-        figure["id"]: {part: figure[part] for part in ("spec", "rows", "file")}
+        figure["id"]: {part: figure[part] for part in ("spec", "rows")}
         for target in targets
         for figure in target["figures"]
     }
@@ -110,8 +110,10 @@ def _target(
             for gate in verdict["gates"]
         ]  # fmt: skip
         target["policy"] = describe_policy(verdict["policy"])
-    figures = [make(k, name, result, verdict, table) for make in CHARTS]
-    target["figures"] = [figure for figure in figures if figure is not None]
+    figures = [make(name, result, verdict) for make in CHARTS]
+    target["figures"] = [
+        figure | {"id": f"{figure['kind']}-{k}"} for figure in figures if figure is not None
+    ]
     return target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback.report.theme import COLOURS, INK
-from saddleback.report.vega import Record, chart
+from saddleback.report.vega import Record, axis, chart
 
 RULE_COLOUR = {"domain": ["one", "two"], "range": [COLOURS[1], COLOURS[0]]}
 RULE_SHAPE = {"domain": ["one", "two"], "range": ["diamond", "circle"]}
@@ -32,17 +32,18 @@ def charts() -> Record:
     return {"errors": _errors(), "path": _path(), "spectrum": _spectrum(), "map": _map()}
 
 
+def _between(field: str, title: str, low: str, high: str) -> Record:
+    """Encode a number on an axis with limits given by expressions."""
+    limits = {"domainMin": {"expr": low}, "domainMax": {"expr": high}}
+    scale = limits | {"nice": False, "zero": False}
+    return axis(field, title, axis={"tickCount": 6}, scale=scale)
+
+
 def _plane(title: str, left: str, right: str, height: str) -> Record:
-    """Encode a complex number, on axes with limits given by expressions."""
-
-    def axis(field: str, title: str, low: str, high: str) -> Record:
-        scale = {"domainMin": {"expr": low}, "domainMax": {"expr": high}}
-        return {"field": field, "type": "quantitative", "title": title, "axis": {"tickCount": 6},
-                "scale": scale | {"nice": False, "zero": False}}  # fmt: skip
-
+    """Encode a complex number."""
     return {
-        "x": axis("re", f"real part {title}", left, right),
-        "y": axis("im", "imaginary part", f"-{height}", height),
+        "x": _between("re", f"real part {title}", left, right),
+        "y": _between("im", "imaginary part", f"-{height}", height),
     }
 
 
@@ -73,7 +74,7 @@ POINT = {"type": "point", "filled": True, "clip": True, "opacity": 1, "stroke": 
 
 def _spectrum() -> Record:
     plane = _plane("(left of 0: stable)", "left", "right", "height_")
-    axis = {"type": "rule", "color": INK, "strokeWidth": 1.5, "aria": False}
+    line = {"type": "rule", "color": INK, "strokeWidth": 1.5, "aria": False}
     return chart(
         "Eigenvalues of A in the complex plane, with the imaginary axis", HEIGHT,
         params=[{"name": name, "value": value}
@@ -83,7 +84,7 @@ def _spectrum() -> Record:
              "mark": {"type": "rect", "color": "var(--shade)", "aria": False},
              "encoding": {"x": {"field": "from", "type": "quantitative"},
                           "x2": {"value": {"expr": "width"}}}},
-            {"data": {"values": [{}]}, "mark": axis,
+            {"data": {"values": [{}]}, "mark": line,
              "encoding": {"x": {"datum": 0, "type": "quantitative"}}},
             {"data": _placeholder("locus"), "mark": {"type": "point", "filled": True, "size": 5,
              "clip": True, "opacity": 1, "aria": False},
@@ -118,12 +119,12 @@ def _errors() -> Record:
         params=[{"name": "low", "value": 1e-6}, {"name": "high", "value": 1}],
         data=_placeholder("iterates"), mark={"type": "line", "clip": True},
         encoding={
-            "x": {"field": "step", "type": "quantitative", "title": "iteration",
-                  "scale": {"nice": False}, "axis": {"tickCount": 5, "format": ",d"}},
-            "y": {"field": "mspbe", "type": "quantitative", "title": "MSPBE",
-                  "scale": {"type": "log", "nice": False, "domainMin": {"expr": "low"},
-                            "domainMax": {"expr": "high"}},
-                  "axis": {"tickCount": 5, "labelExpr": "powerOfTen(datum.value)"}},
+            "x": axis("step", "iteration", scale={"nice": False},
+                      axis={"tickCount": 5, "format": ",d"}),
+            "y": axis("mspbe", "MSPBE",
+                      scale={"type": "log", "nice": False, "domainMin": {"expr": "low"},
+                             "domainMax": {"expr": "high"}},
+                      axis={"tickCount": 5, "labelExpr": "powerOfTen(datum.value)"}),
             **_line_by_rule(),
             "tooltip": [{"field": "name", "title": "rule"}, {"field": "run"}, {"field": "step"},
                         {"field": "mspbe", "title": "MSPBE", "format": ".4g"}],
@@ -132,12 +133,10 @@ def _errors() -> Record:
 
 
 def _path() -> Record:
-    def axis(field: str, title: str) -> Record:
-        limits = {"domainMin": {"expr": f"{field}0"}, "domainMax": {"expr": f"{field}1"}}
-        return {"field": field, "type": "quantitative", "axis": {"tickCount": 6}, "title": title,
-                "scale": limits | {"nice": False, "zero": False}}  # fmt: skip
-
-    xy = {"x": axis("x", "first weight"), "y": axis("y", "second weight")}
+    xy = {
+        "x": _between("x", "first weight", "x0", "x1"),
+        "y": _between("y", "second weight", "y0", "y1"),
+    }
     return chart(
         "The path of two weights, from their initial values to the fixed point", HEIGHT,
         params=[{"name": n, "value": v} for n, v in (("x0", -1), ("x1", 1), ("y0", -1), ("y1", 1))],

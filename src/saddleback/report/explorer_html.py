@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from saddleback.problem import Problem
 from saddleback.problems import baird, random_mdp, random_walk, two_state
 from saddleback.report.explorer_charts import charts
@@ -65,43 +63,6 @@ RULES = (
 """Rules on the page, those for action values first."""
 
 TITLES = {"ExpectedSarsa": "Expected Sarsa"}
-
-
-def interpolated(problem: Problem, off_policy: float = 1.0, shared: float = 1.0) -> Problem:
-    """Return a problem between on-policy and off-policy, and between tabular and its features.
-
-    With x = ``off_policy`` and y = ``shared`` in [0, 1],
-
-        μ_x = (1 − x) π + x μ        Φ_y = (1 − y) [I 0] + y [Φ 0].
-
-    I has a column for each row of Φ in whose state actions are taken (a one-hot encoding), and the
-    narrower of the two matrices is padded with columns of zeros. x = y = 1 is the problem itself.
-
-    Examples
-    --------
-    >>> problem = two_state()
-    >>> interpolated(problem, off_policy=0.0).on_policy
-    True
-    >>> interpolated(problem, shared=0.0).features.reshape(4, 4)
-    array([[1., 0., 0., 0.],
-           [0., 1., 0., 0.],
-           [0., 0., 1., 0.],
-           [0., 0., 0., 1.]])
-    """
-    behaviour = (1 - off_policy) * problem.target + off_policy * problem.behaviour
-    if shared == 1.0:
-        return Problem(problem.mdp, problem.features, problem.target, behaviour)
-    per_state = 1 if problem.values == "state" else problem.mdp.n_actions
-    tabular = np.eye(len(problem.Phi))[:, np.repeat(problem.mdp.acting, per_state)]
-    columns = max(tabular.shape[1], problem.p)
-    one_hot, own = (
-        np.pad(matrix, ((0, 0), (0, columns - matrix.shape[1])))
-        for matrix in (tabular, problem.Phi)
-    )
-    features = ((1 - shared) * one_hot + shared * own).reshape(
-        *problem.features.shape[:-1], columns
-    )
-    return Problem(problem.mdp, features, problem.target, behaviour)
 
 
 def rule_table(name: str) -> dict[str, Any]:

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from saddleback.report.theme import BAD, INK, PAPER
 from saddleback.report.vega import Record, axis, chart
-
-BY_RULE: Record = {
-    "color": {"field": "rule", "type": "nominal", "scale": {"domain": [], "range": []},
-              "legend": None},
-    "strokeDash": {"field": "rule", "type": "nominal", "scale": {"domain": [], "range": []},
-                   "legend": None},
-    "size": {"field": "width", "type": "quantitative", "scale": None, "legend": None},
-}  # fmt: skip
-"""Colour, dashes and width; the page sets the rules. Of lines that coincide, the lower is wider."""
 
 IS_HIGHLIGHTED = "highlighted === '' || datum.rule === highlighted"
 HIGHLIGHT = {"condition": {"test": IS_HIGHLIGHTED, "value": 1}, "value": 0.35}
 HIGHLIGHTED = [{"name": "highlighted", "value": ""}]
 
 
-def charts() -> Record:
-    """Specifications by name; ``map`` is drawn once for each rule."""
-    return {"curves": _curves(), "map": _map(), "distribution": _distribution()}
+def charts(styles: Mapping[str, Record]) -> Record:
+    """Specifications by name, given colour and dash of each rule; ``map`` is drawn for each rule.
+
+    Of lines that coincide, the lower is wider.
+    """
+    width = {"field": "width", "type": "quantitative", "scale": None, "legend": None}
+    by_rule: Record = {"size": width}
+    for channel, part in (("color", "colour"), ("strokeDash", "dash")):
+        scale = {"domain": list(styles), "range": [style[part] for style in styles.values()]}
+        by_rule[channel] = {"field": "rule", "type": "nominal", "scale": scale, "legend": None}
+    return {"curves": _curves(by_rule), "map": _map(), "distribution": _distribution(by_rule)}
 
 
 def _number(field: str, **scale: Any) -> Record:
     return axis(field, "", scale=scale)
 
 
-def _curves() -> Record:
+def _curves(by_rule: Record) -> Record:
     y, x = _number("median", nice=False), _number("point", nice=False)
     tooltip = [{"field": "rule"}, {"field": "point"}, {"field": "median", "format": ".4g"},
                {"field": "lower", "title": "lower quartile", "format": ".4g"},
@@ -43,10 +43,10 @@ def _curves() -> Record:
             {"mark": {"type": "area", "clip": True, "aria": False},
              "encoding": {
                  "x": x, "y": y | {"field": "lower"}, "y2": {"field": "upper"},
-                 "color": BY_RULE["color"],
+                 "color": by_rule["color"],
                  "opacity": {"condition": {"test": IS_HIGHLIGHTED, "value": 0.18}, "value": 0.04}}},
             {"mark": {"type": "line", "clip": True},
-             "encoding": {"x": x, "y": y, **BY_RULE, "opacity": HIGHLIGHT, "tooltip": tooltip}},
+             "encoding": {"x": x, "y": y, **by_rule, "opacity": HIGHLIGHT, "tooltip": tooltip}},
             {"data": {"name": "selected", "values": []},
              "mark": {"type": "line", "clip": True, "strokeWidth": 3, "color": INK,
                       "aria": False,
@@ -91,7 +91,7 @@ def _map() -> Record:
     )  # fmt: skip
 
 
-def _distribution() -> Record:
+def _distribution(by_rule: Record) -> Record:
     return chart(
         "Fraction of the settings of each rule that end at or below a value", 300,
         params=HIGHLIGHTED,
@@ -101,7 +101,7 @@ def _distribution() -> Record:
             "x": _number("value", type="log", nice=False),
             "y": axis("share", "fraction of settings ≤ x", scale={"domain": [0, 1]},
                       axis={"format": ".0%", "tickCount": 5}),
-            **BY_RULE, "opacity": HIGHLIGHT,
+            **by_rule, "opacity": HIGHLIGHT,
             "tooltip": [{"field": "rule"}, {"field": "value", "format": ".4g"},
                         {"field": "count", "title": "settings ≤ value"},
                         {"field": "of", "title": "of"}],

@@ -66,12 +66,13 @@ def study_page(study: StudyResults, name: str = "") -> str:
         name: case_title(plan, name) for name in dict.fromkeys(r.problem for r in study.rules)
     }
     metrics = metric_titles(study.metrics, several=len(names) > 1)
+    styles = line_styles(names)
     data = {
         "config": CONFIG,
-        "charts": charts(),
+        "charts": charts(styles),
         "metrics": metrics,
         "units": {name: unit(plan, name) for name in problems},
-        "rules": line_styles(names),
+        "rules": styles,
         "results": [rule_data(result, study.metrics, stride) for result in study.rules],
     }
     sections = [

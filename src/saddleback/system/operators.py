@@ -4,7 +4,14 @@
     B_λ q = q + E_μ[Σ_k (γλ)^k ρ_1…ρ_k δ_k] = q + (I − γλP^π)⁻¹ (B^π q − q)
     Π = Φ (ΦᵀΞΦ)⁺ ΦᵀΞ                                            (projection)
 
-The λ-operator is defined for any trace, with κ in place of λρ.
+The λ-operator is defined for any trace, with κ in place of λρ: the discounted kernel of a trace is
+P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a'). Exact systems, too, need z = (I − γP_κ)⁻¹ y for
+functions y of pairs. Since P_κ factors through the next state,
+
+    z = y + Γ n,        n(s') = Σ_a μ(a|s') κ(s',a) z(s',a),
+
+this takes one solve with one unknown per state instead of per pair. Γ is γP without the transitions
+that end an episode, so episodic problems need no special case.
 """
 
 from __future__ import annotations
@@ -13,11 +20,10 @@ from typing import Literal
 
 import numpy as np
 
-from saddleback import _registry, _validate
-from saddleback._typing import ArrayLike, FloatArray
+from saddleback import _registry, _validate, markov_chain
+from saddleback._typing import ArrayLike, BoolArray, FloatArray
 from saddleback.problem import Problem
 from saddleback.rules import Rule, terms
-from saddleback.system.discounted_sums import average, backward, resolvent
 from saddleback.system.linear_stability import pseudo_inverse
 
 
@@ -115,3 +121,30 @@ def _series(problem: Problem, kappa: FloatArray, delta: FloatArray) -> FloatArra
         term = backward(problem, average(flow, term))
         total += term
     return total
+
+
+def average(weights: FloatArray, pairs: FloatArray) -> FloatArray:
+    """Σ_a weights(s,a) pairs(s,a): from pairs [S·A, k] to states [S, k]."""
+    return np.asarray(np.einsum("sa,sak->sk", weights, pairs.reshape(*weights.shape, -1)))
+
+
+def backward(problem: Problem, states: FloatArray) -> FloatArray:
+    """Γ applied to a function of the next state: from states [S, k] to pairs [S·A, k]."""
+    mdp = problem.mdp
+    return (mdp.discounted.reshape(-1, mdp.n_states)) @ states
+
+
+def resolvent(
+    problem: Problem, kappa: FloatArray, y: FloatArray, states: BoolArray | None = None
+) -> FloatArray:
+    """(I − γP_κ)⁻¹ y for columns y [S·A, k] and trace coefficients κ [S·A].
+
+    ``states`` restricts the sum to a set of states that μ does not leave; z is valid only there.
+    """
+    mdp = problem.mdp
+    flow = problem.behaviour * kappa.reshape(mdp.n_states, mdp.n_actions)
+    inside = slice(None) if states is None else states
+    K = np.einsum("sa,sat->st", flow, mdp.discounted)[inside][:, inside]
+    n = np.zeros((mdp.n_states, y.shape[1]))
+    n[inside] = markov_chain.total(K, average(flow, y)[inside], "the expected trace")
+    return y + backward(problem, n)

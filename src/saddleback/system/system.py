@@ -22,11 +22,11 @@ from saddleback import _validate, markov_chain
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, ForwardMoments, Moments, Source, as_source
-from saddleback.errors import InvalidParameter, InvalidShape, Undefined
+from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, as_rules, require_rule, terms
 from saddleback.system import linear_stability
-from saddleback.system.discounted_sums import average, backward, resolvent
+from saddleback.system.operators import average, backward, resolvent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -367,13 +367,8 @@ class System(Tabular):
     def saddle(self, theta: ArrayLike, omega: ArrayLike) -> FloatArray:
         """Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω; its maximum over ω is the MSPBE of θ."""
         g, w = self.residual(theta), self._weights("omega", omega)
-        try:
-            return np.asarray((g * w).sum(axis=-1) - 0.5 * ((w @ self.M) * w).sum(axis=-1))
-        except ValueError:
-            raise InvalidShape(
-                f"theta of shape {list(g.shape)} and omega of shape {list(w.shape)} do not "
-                "broadcast together."
-            ) from None
+        _validate.broadcast(theta=g, omega=w)
+        return np.asarray((g * w).sum(axis=-1) - 0.5 * ((w @ self.M) * w).sum(axis=-1))
 
     def best_dual(self, theta: ArrayLike) -> FloatArray:
         """ω(θ) = M⁻¹(Aθ+b), the maximiser of Ψ(θ, ·)."""

@@ -1,8 +1,7 @@
 """Theory as computation: stability, rates of convergence and error floors."""
 
 from saddleback.theory.analyse import Analysis, analyse
-from saddleback.theory.covariance import newey_west, noise_covariance
-from saddleback.theory.error_floor import small_step_floor
+from saddleback.theory.covariance import newey_west, noise_covariance, small_step_floor
 from saddleback.theory.mean_square import MeanSquare, mean_square
 from saddleback.theory.mean_stability import MeanStability, Pair
 from saddleback.theory.moment_model import StepModel

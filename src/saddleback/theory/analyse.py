@@ -16,7 +16,7 @@ from saddleback.rules import Rule
 from saddleback.system import System
 from saddleback.system.system import as_system
 from saddleback.theory import moment_model
-from saddleback.theory.error_floor import small_step_floor
+from saddleback.theory.covariance import small_step_floor
 from saddleback.theory.mean_square import largest_stable
 from saddleback.theory.mean_stability import MeanStability, Pair
 from saddleback.theory.noise_chain import Noise

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape, Undefined
+from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.theory.mean_stability import MeanStability
@@ -199,10 +199,10 @@ class MeanSquare:
         if counts.dtype.kind not in "iu" or (counts < 0).any():
             raise InvalidParameter(f"curve: steps must be whole numbers >= 0, got {steps!r}.")
         p = self.noise.system.p
-        initial = [_initial(name, w, p) for name, w in (("theta0", theta0), ("omega0", omega0))]
-        gap = initial[0] - self.noise.system.fixed_point
+        gap = _validate.weights("theta0", theta0, p) - self.noise.system.fixed_point
+        omega = _validate.weights("omega0", omega0, p)
         k, n, basis = self.noise.k, self.noise.n, self.noise.basis
-        z = np.append(np.concatenate([gap @ basis, initial[1] @ basis])[:n], 1.0)
+        z = np.append(np.concatenate([gap @ basis, omega @ basis])[:n], 1.0)
         # The part of the error outside the basis is constant.
         fixed = float(gap @ gap - (gap @ basis) @ (gap @ basis))
         S = np.einsum("i,a,b->iab", self.noise.start, z, z)
@@ -247,14 +247,6 @@ def largest_stable(stable: Callable[[float], bool], high: float, accuracy: float
         middle = (low * high) ** 0.5
         low, high = (middle, high) if stable(middle) else (low, middle)
     return low
-
-
-def _initial(name: str, values: ArrayLike, p: int) -> FloatArray:
-    weights = _validate.floats(name, values)
-    _validate.finite(name, weights)
-    if weights.shape not in ((), (p,)):
-        raise InvalidShape(f"{name} must be a number or have shape [{p}], got {weights.shape}.")
-    return np.asarray(np.broadcast_to(weights, p))
 
 
 def mean_square(

@@ -24,7 +24,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, ComplexArray, FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape, Undefined
+from saddleback.errors import InvalidParameter, Undefined
 from saddleback.system import System, linear_stability
 
 LARGEST = 400
@@ -148,17 +148,11 @@ class MeanStability:
 
         Below 1 the update converges, asymptotically by this factor per step.
         """
-        sizes = [_validate.floats(name, s) for name, s in (("alpha", alpha), ("beta", beta))]
-        for name, size in zip(("alpha", "beta"), sizes, strict=True):
+        sizes = {n: _validate.floats(n, s) for n, s in (("alpha", alpha), ("beta", beta))}
+        for name, size in sizes.items():
             for value in size[~((size > 0) & np.isfinite(size))][:1]:
                 raise InvalidParameter(f"{name}: step sizes must be > 0, got {value:g}.")
-        try:
-            a, b = np.broadcast_arrays(*sizes)
-        except ValueError:
-            raise InvalidShape(
-                f"alpha of shape {list(sizes[0].shape)} and beta of shape {list(sizes[1].shape)} "
-                "do not broadcast together."
-            ) from None
+        a, b = _validate.broadcast(**sizes)
         ratio, index = np.unique((b / a).ravel(), return_inverse=True)
         g = self._eigenvalues(ratio if self._dual else np.ones(1))
         rows = g[index] if self._dual else g
@@ -212,15 +206,11 @@ class MeanStability:
         K_theta, K_omega = (np.linalg.norm(K) for K in self._factors)
         middle = np.log(K_theta / K_omega) if K_theta > 0 < K_omega else 0.0
         logs = middle + np.linspace(-16.0, 16.0, 129) * np.log(10.0) / 2
-        radii = self._best_steps(np.exp(logs))[1]
-        at = int(np.argmin(radii))
-        low, high = logs[max(at - 1, 0)], logs[min(at + 1, len(logs) - 1)]
-        for _ in range(3):
-            logs = np.linspace(low, high, 33)
-            radii = self._best_steps(np.exp(logs))[1]
-            at = int(np.argmin(radii))
-            low, high = logs[max(at - 1, 0)], logs[min(at + 1, 32)]
-        return self._best_at(np.exp(logs[at : at + 1]))
+        for _ in range(4):
+            at = int(np.argmin(self._best_steps(np.exp(logs))[1]))
+            best = logs[at : at + 1]
+            logs = np.linspace(logs[max(at - 1, 0)], logs[min(at + 1, len(logs) - 1)], 33)
+        return self._best_at(np.exp(best))
 
     def _best_steps(self, ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
         g = self._eigenvalues(ratios)

@@ -173,15 +173,9 @@ def noise_chain(problem: Problem, rule: Rule, nodes: int = 400) -> Noise:
     visited = problem.Phi[problem.weights > 0]
     _check_size(rule, int((problem.visits > 0).sum()), int(np.linalg.matrix_rank(visited)))
     explored = Exploration(problem, t, _validate.count("noise_chain", "nodes", nodes))
-    source, target, pair, next_pair = (
-        np.array([getattr(event, name) for event in explored.events])
-        for name in ("source", "target", "pair", "next_pair")
+    source, target, q, pair, next_pair, reward, gamma, e, missed, carried = map(
+        np.array, zip(*explored.events, strict=True)
     )
-    q, reward, gamma, missed, carried = (
-        np.array([getattr(event, name) for event in explored.events])
-        for name in ("probability", "reward", "discount", "missed", "carried")
-    )
-    e = np.array([event.e for event in explored.events])
     phi = t.phi[pair]
     d = gamma[:, None] * t.bootstrap[next_pair] - phi
     y = c.saddle * d + c.correction * gamma[:, None] * t.correction[next_pair]
@@ -311,11 +305,8 @@ class Exploration:
                     j = self._node_index(successor, mass * part)
                     missed = self._distance(successor, self.nodes[j])
                     carried = self._distance(successor, Node(s, a1, np.zeros_like(trace), 0.0))
-                    self.events.append(
-                        Event(
-                            n, j, part, pair, next_pair + a1, reward, mdp.gamma, e, missed, carried
-                        )
-                    )
+                    following = (part, pair, next_pair + a1, reward, mdp.gamma, e, missed, carried)
+                    self.events.append(Event(n, j, *following))
 
 
 def _support(probabilities: FloatArray) -> list[tuple[int, float]]:

@@ -21,7 +21,7 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._typing import RNG, ArrayLike, FloatArray, IntArray
 from saddleback.engine import record_points
-from saddleback.errors import InvalidShape, RuleMismatch
+from saddleback.errors import RuleMismatch
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Saddle, require_rule
 from saddleback.system import System
@@ -53,16 +53,10 @@ def primal_dual_gap(
     0.1625
     """
     _validate.instance("primal_dual_gap", "system", system, System)
-    pair = [_validate.floats("theta", theta), _validate.floats("omega", omega)]
-    for name, weights in zip(("theta", "omega"), pair, strict=True):
+    pair = {n: _validate.floats(n, x) for n, x in (("theta", theta), ("omega", omega))}
+    for name, weights in pair.items():
         _validate.finite(name, weights)
-    try:
-        x, w = np.broadcast_arrays(*pair)
-    except ValueError:
-        raise InvalidShape(
-            f"theta of shape {list(pair[0].shape)} and omega of shape {list(pair[1].shape)} do "
-            "not broadcast together."
-        ) from None
+    x, w = _validate.broadcast(**pair)
     g, pull = system.residual(x), w @ system.A
     minimum = w @ system.b - 0.5 * ((w @ system.M) * w).sum(axis=-1)
     size = np.linalg.norm(pull, axis=-1)

@@ -21,7 +21,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike, FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch, Undefined
+from saddleback.errors import InvalidParameter, RuleMismatch, Undefined
 from saddleback.rules import Saddle
 from saddleback.system import System
 
@@ -85,14 +85,10 @@ class Theorem2:
         s/(mν) = 1/(2κ(A)²κ(M)) is less than 1.
         """
         target = _validate.positive("iterations", "error", error)
-        p = self.system.p
-        weights = []
-        for name, values in (("theta0", theta0), ("omega0", omega0)):
-            array = _validate.floats(name, values)
-            if array.shape not in ((), (p,)):
-                raise InvalidShape(f"{name} must be a number or have shape [{p}].")
-            weights.append(np.broadcast_to(array, p))
-        distance = self.distance(*weights)
+        distance = self.distance(
+            _validate.weights("theta0", theta0, self.system.p),
+            _validate.weights("omega0", omega0, self.system.p),
+        )
         excess = float(distance) * max(1.0 / self.nu, 1.0) / target
         return max(0, math.ceil(math.log(excess) / -math.log1p(-self.rate))) if excess > 0 else 0
 

@@ -132,6 +132,21 @@ function fillTable(table, rows) {
   table.replaceChildren(caption, head, body);
 }
 
+// Fill a table when it is opened, and download its rows as CSV, given a function from the names of
+// rows to the rows.
+function offerRows(rowsOf) {
+  for (const table of document.querySelectorAll("table[data-rows]")) {
+    const details = table.closest("details");
+    details.addEventListener("toggle", () => {
+      if (details.open) fillTable(table, rowsOf(table.dataset.rows));
+    });
+  }
+  for (const button of document.querySelectorAll("button[data-csv]")) {
+    const name = button.dataset.csv;
+    button.addEventListener("click", () => download(`${name}.csv`, toCsv(rowsOf(name))));
+  }
+}
+
 function range(count) {
   return Array.from({ length: count }, (_, k) => k);
 }

@@ -1,20 +1,23 @@
 // Draw each figure, fill its table when it is opened, and offer its rows as CSV.
 async function drawFigure(id, change = (spec) => spec) {
-  const { spec, rows } = pageData.figures[id];
-  return draw(
-    id,
-    change({ ...structuredClone(spec), data: { name: "rows", values: structuredClone(rows) } }),
-  );
+  const { spec, rows } = structuredClone(pageData.figures[id]);
+  for (const encoding of Object.values(spec.encoding ?? {}))
+    if (encoding.scale?.type === "log") setLogTicks(encoding, rows);
+  return draw(id, change({ ...spec, data: { name: "rows", values: rows } }));
+}
+
+function setLogTicks(encoding, rows) {
+  const values = rows.map((row) => row[encoding.field]).filter((x) => x > 0);
+  if (values.length) encoding.axis = logAxis([Math.min(...values), Math.max(...values)]);
 }
 
 // Change the scale of an axis. 0 has no logarithm: such rows are omitted.
 function setScale(spec, axis, type, rows) {
   const encoding = spec.layer[0].encoding[axis];
   if (type === "log") {
-    const values = rows.map((row) => row[encoding.field]).filter((x) => x > 0);
     spec.layer[0].transform = [{ filter: `datum['${encoding.field}'] > 0` }];
     encoding.scale = { type, nice: false };
-    if (values.length) encoding.axis = logAxis([Math.min(...values), Math.max(...values)]);
+    setLogTicks(encoding, rows);
   } else if (type === "symlog") {
     const { constant } = spec.usermeta,
       right = Math.max(...rows.map((row) => row[encoding.field]));
@@ -55,15 +58,7 @@ async function start() {
       views[list.dataset.chart].signal(list.dataset.signal, list.value).runAsync(),
     );
   }
-  for (const table of document.querySelectorAll("table[data-rows]")) {
-    table.closest("details").addEventListener("toggle", () => {
-      if (!table.tBodies.length) fillTable(table, pageData.figures[table.dataset.rows].rows);
-    });
-  }
-  for (const button of document.querySelectorAll("button[data-csv]")) {
-    const { file, rows } = pageData.figures[button.dataset.csv];
-    button.addEventListener("click", () => download(file, toCsv(rows)));
-  }
+  offerRows((id) => pageData.figures[id].rows);
   document.body.dataset.ready = "yes";
 }
 

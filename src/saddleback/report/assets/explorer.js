@@ -34,12 +34,7 @@ function listRules() {
     const list = byId(place),
       before = list.value;
     list.replaceChildren(
-      ...fitting.map((rule) => {
-        const option = document.createElement("option");
-        option.value = rule.name;
-        option.textContent = `${rule.title}(${rule.traced ? "λ" : "0"})`;
-        return option;
-      }),
+      ...fitting.map((rule) => new Option(`${rule.title}(${rule.traced ? "λ" : "0"})`, rule.name)),
     );
     list.value = fitting.some((rule) => rule.name === before) ? before : fitting[k].name;
   }
@@ -301,10 +296,7 @@ async function start() {
         pressStep(-1, "Your own setting. The buttons show the steps of the tour.");
       refresh();
     });
-  for (const button of document.querySelectorAll("[data-csv]")) {
-    const name = button.dataset.csv;
-    button.addEventListener("click", () => download(`${name}.csv`, toCsv(tables[name]())));
-  }
+  offerRows((name) => tables[name]());
   window.addEventListener("hashchange", () => {
     if (showAddress()) refresh();
   });

@@ -74,8 +74,11 @@ function complexColumns([re, im]) {
   return { "real part": re, "imaginary part": im, modulus: Math.hypot(re, im) };
 }
 
-function weightColumns(theta) {
-  return Object.fromEntries(theta.map((x, k) => [`θ_${k + 1}`, x]));
+function runRows(points, weightsOf) {
+  return points.map(({ step, mspbe, theta }) => {
+    const weights = weightsOf(theta).map((x, k) => [`θ_${k + 1}`, x]);
+    return { step, mspbe, ...Object.fromEntries(weights) };
+  });
 }
 
 // Rows of the charts, by the name of a CSV file.
@@ -90,21 +93,10 @@ const tables = {
       result.locus.map(({ gamma, re, im }) => ({ γ: gamma, ...complexColumns([re, im]) })),
     ),
   iterates: () =>
-    rowsByRule((result) =>
-      result.iterates.map(({ step, mspbe, theta }) => ({
-        step,
-        mspbe,
-        ...weightColumns(fullWeights(state.problem, theta)),
-      })),
-    ),
+    rowsByRule(({ iterates }) => runRows(iterates, (theta) => fullWeights(state.problem, theta))),
   "sampled-run": () =>
-    rowsByRule((result) =>
-      (result.sampled ?? []).map(({ step, mspbe, theta }) => ({
-        seed: state.seed,
-        step,
-        mspbe,
-        ...weightColumns(theta),
-      })),
+    rowsByRule(({ sampled }) =>
+      runRows(sampled ?? [], (theta) => theta).map((row) => ({ seed: state.seed, ...row })),
     ),
 };
 

@@ -28,53 +28,15 @@ function overActions(weights, pairs, actions) {
   });
 }
 
-// Stationary distribution of an irreducible chain, by elimination without subtractions (GTH).
-function stationary(P) {
-  const Q = P.map((row) => [...row]),
-    n = Q.length;
-  for (let k = n - 1; k > 0; k--) {
-    const leaving = Q[k].slice(0, k).reduce((sum, x) => sum + x, 0);
-    for (let i = 0; i < k; i++) {
-      Q[i][k] /= leaving;
-      for (let j = 0; j < k; j++) Q[i][j] += Q[i][k] * Q[k][j];
-    }
-  }
-  const d = [1];
-  for (let k = 1; k < n; k++) d.push(d.reduce((sum, x, i) => sum + x * Q[i][k], 0));
-  const total = d.reduce((sum, x) => sum + x, 0);
-  return d.map((x) => x / total);
-}
-
-// Whether each state can be reached from each other state.
-function reachability(P) {
+// Long-run distribution of the state: visits per episode, or the stationary distribution, which is
+// unique here. States that have no share in it, to rounding, get exactly 0.
+function longRun(P, { start, episodic }) {
   const n = P.length,
-    reach = matrix(n, n, (i, j) => i === j || P[i][j] > 0);
-  for (let k = 0; k < n; k++)
-    for (let i = 0; i < n; i++)
-      for (let j = 0; j < n; j++) reach[i][j] ||= reach[i][k] && reach[k][j];
-  return reach;
-}
-
-// Long-run distribution of the state: visits per episode, or the stationary distribution of the
-// closed class of states.
-function longRun(P, { start, acting, episodic }) {
-  const states = range(P.length),
-    reach = reachability(P),
-    inside = episodic
-      ? states.filter((s) => states.some((first) => start[first] > 0 && reach[first][s]))
-      : states.filter((s) => acting[s] && states.every((t) => !reach[s][t] || reach[t][s]));
-  const at = (i, j) => P[inside[i]][inside[j]],
-    n = inside.length;
-  const visits = episodic
-    ? solve(
-        matrix(n, n, (i, j) => (i === j) - at(j, i)),
-        inside.map((s) => [start[s]]),
-      ).map((row) => row[0])
-    : stationary(matrix(n, n, at));
-  const total = visits.reduce((sum, x) => sum + x, 0),
-    d = new Array(P.length).fill(0);
-  for (const [k, s] of inside.entries()) d[s] = visits[k] / total;
-  return d;
+    balance = matrix(n, n, (i, j) => (i === j) - P[j][i] + !episodic),
+    given = start.map((probability) => [episodic ? probability : 1]),
+    visits = solve(balance, given).map((row) => row[0]),
+    total = visits.reduce((sum, x) => sum + x, 0);
+  return visits.map((x) => (x > 1e-12 * total ? x / total : 0));
 }
 
 // Features (1 − y)·[I 0] + y·[Φ 0]: one-hot encoded rows, and the problem's own, padded with zeros.
@@ -256,22 +218,18 @@ const BOUND = 1e60;
 
 // The expected iterates; they stop once θ leaves the bound.
 function iterate(linear, form, { alpha, beta, steps, theta0, inverse }) {
-  const { A, b, M, C } = linear,
-    p = b.length,
-    T = matrix(p, p, (i, j) => form.saddle * A[j][i] + form.correction * C[i][j]),
-    W = matrix(p, p, (i, j) => form.gram * M[i][j] + (i === j ? form.shrink : 0)),
+  const G = generator(linear, form),
+    p = theta0.length,
+    constant = G.map((_, i) => (i < p ? form.td : form.dual) * linear.b[i % p]),
     isRecorded = recorder(steps),
     recorded = [];
-  let theta = [...theta0],
-    omega = new Array(p).fill(0);
+  let both = [...theta0, ...new Array(G.length - p).fill(0)]; // θ and ω
   for (let t = 0; t <= steps; t++) {
+    const theta = both.slice(0, p);
     if (isRecorded(t)) recorded.push({ step: t, mspbe: mspbe(linear, inverse, theta), theta });
     if (t === steps || theta.some((x) => !(Math.abs(x) < BOUND))) break;
-    const residual = times(A, theta).map((x, i) => x + b[i]),
-      pull = times(T, omega),
-      drag = times(W, omega);
-    theta = theta.map((x, i) => x + alpha * (form.td * residual[i] - pull[i]));
-    omega = omega.map((x, i) => x + beta * (form.dual * residual[i] - drag[i]));
+    const change = times(G, both);
+    both = both.map((x, i) => x + (i < p ? alpha : beta) * (change[i] + constant[i]));
   }
   return recorded;
 }

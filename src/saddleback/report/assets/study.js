@@ -4,23 +4,6 @@ const maps = [];
 let selected = null,
   highlighted = "";
 
-// Set colours and dashes of the rules in a specification.
-function withRules(spec) {
-  const names = Object.keys(pageData.rules);
-  const walk = (node) => {
-    if (!node || typeof node !== "object") return;
-    for (const [key, part] of Object.entries(node)) {
-      if (key === "color" && part.field === "rule")
-        part.scale = { domain: names, range: names.map((name) => pageData.rules[name].colour) };
-      else if (key === "strokeDash" && part.field === "rule")
-        part.scale = { domain: names, range: names.map((name) => pageData.rules[name].dash) };
-      else walk(part);
-    }
-  };
-  walk(spec);
-  return spec;
-}
-
 function axis(type, domain, title, options = {}) {
   const ticks = type === "log" ? logAxis(domain) : { tickCount: 6, ...options };
   return { title, scale: { type, nice: false, domain }, axis: ticks };
@@ -60,7 +43,7 @@ async function drawCurves() {
   const metric = byId("metric").value,
     type = byId("y-axis").value,
     log = type === "log";
-  const spec = withRules(structuredClone(pageData.charts.curves));
+  const spec = structuredClone(pageData.charts.curves);
   tables.curves = curveRows(metric);
   const domain = metricDomain(tables.curves, log);
   let groups = [];
@@ -175,7 +158,7 @@ async function drawMaps() {
 
 async function drawDistribution() {
   const metric = byId("metric").value,
-    spec = withRules(structuredClone(pageData.charts.distribution));
+    spec = structuredClone(pageData.charts.distribution);
   tables.distribution = distributionRows(metric);
   const ends = tables.distribution
     .map((row) => row.value)
@@ -252,17 +235,7 @@ function start() {
     byId(id).addEventListener("input", refresh);
   for (const id of ["selected-rule", "selected-alpha", "selected-omega"])
     byId(id).addEventListener("input", selectFromLists);
-  for (const details of document.querySelectorAll("details")) {
-    const table = details.querySelector("table[data-rows]");
-    if (table)
-      details.addEventListener("toggle", () => {
-        if (details.open) fillTable(table, tables[table.dataset.rows]);
-      });
-  }
-  for (const button of document.querySelectorAll("[data-csv]"))
-    button.addEventListener("click", () =>
-      download(`${button.dataset.csv}.csv`, toCsv(tables[button.dataset.csv])),
-    );
+  offerRows((name) => tables[name]);
   refresh();
 }
 

@@ -9,14 +9,8 @@ function listLambdas() {
     .filter((result) => result.problem === problem && result.lam !== null)
     .map((result) => result.lam);
   const values = [...new Set(lambdas)].sort((x, y) => x - y).map(String);
-  list.replaceChildren(
-    ...["", ...values].map((lam) => {
-      const option = document.createElement("option");
-      option.value = lam;
-      option.textContent = lam === "" ? "all" : formatNumber(Number(lam), 12);
-      return option;
-    }),
-  );
+  const options = values.map((lam) => new Option(formatNumber(Number(lam), 12), lam));
+  list.replaceChildren(new Option("all", ""), ...options);
   list.value = values.includes(before) ? before : "";
 }
 
@@ -41,14 +35,7 @@ function listSettings() {
 }
 
 function fillList(list, labels, index) {
-  list.replaceChildren(
-    ...labels.map((label, k) => {
-      const option = document.createElement("option");
-      option.value = String(k);
-      option.textContent = label;
-      return option;
-    }),
-  );
+  list.replaceChildren(...labels.map((label, k) => new Option(label, String(k))));
   list.value = String(Math.max(0, index));
   list.disabled = !labels.length;
 }
