@@ -127,7 +127,7 @@ NO_EQUATION = {
     "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
     "checks.typical_problem", "ope.default_rule", "features.Active", "features.Custom",
     "features.Features", "features.Identity", "features.OneHot", "learning.Best", "log.Behaviour",
-    "log.BehaviourTarget", "log.Finding", "log.LogSummary", "log.Segment", "log.Target",
+    "log.BehaviourTarget", "log.Finding", "log.LogSample", "log.LogSummary", "log.Segment", "log.Target",
     "log.from_minari",
     "log.to_minari", "policies.check_coverage", "policies.named_columns", "policies.pump",
     "policies.table",

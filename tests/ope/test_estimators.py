@@ -321,7 +321,9 @@ def test_fqe_takes_no_rule(car_log):
 def test_too_many_features_for_matrices_leave_only_svrg():
     log = sb.collect(CAR, episodes=5, rng=0)
     tiles = Tiles((-1.2, -0.07), (0.6, 0.07), bins=8, tilings=8, table=1_000_000)
-    with pytest.raises(sb.errors.InvalidParameter, match="solve without matrices: method 'svrg'"):
+    with pytest.raises(
+        sb.errors.InvalidParameter, match=r'solve without matrices: methods=\["svrg"\]'
+    ):
         sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9)
     result = sb.evaluate(log, "pump:0.8", features=tiles, gamma=0.9, methods=["svrg"], ridge=0.1)
     assert result.statistics.p == 3_000_000

@@ -28,7 +28,7 @@ from saddleback.engine import BackwardMoments, LoggedStreamer, copies_of
 from saddleback.features import Active
 from saddleback.log import Target
 from saddleback.ope.fqe import ONE_STEP
-from saddleback.ope.log_pass import Batch, EncodeOnce
+from saddleback.ope.log_pass import EncodeOnce, SegmentBatch
 from saddleback.ope.lstd_solve import FeatureSpan
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_pass import add_start, first_of_episodes
@@ -123,7 +123,7 @@ class ResidualProblem:
         self._streamer = LoggedStreamer(cells, [ONE_STEP], self._copies, gamma)
         self._sums = BackwardMoments(self._A, self._b, self._M)
 
-    def add(self, batch: Batch, deltas: FloatArray) -> None:
+    def add(self, batch: SegmentBatch, deltas: FloatArray) -> None:
         """Add the next segment, with the TD errors of its transitions."""
         segment, pi = batch.segment, batch.pi(self._policy)
         stream = self._streamer(segment, pi, None, None)[0]._replace(reward=deltas)

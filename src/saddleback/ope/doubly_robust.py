@@ -36,7 +36,7 @@ from saddleback.ope.importance_sampling import (
     resolve_targets,
     weigh_episodes,
 )
-from saddleback.ope.log_pass import Batch
+from saddleback.ope.log_pass import SegmentBatch
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule, require_rule
 
@@ -141,7 +141,7 @@ class QFit(Protocol):
     remark: str
     folds: int
 
-    def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
+    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
 
 
@@ -196,7 +196,7 @@ class CrossFitted:
         self.theta = theta
         return self
 
-    def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
+    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
         index, value = batch.active
         out = np.empty((len(fold), len(self._copies)))
@@ -215,7 +215,7 @@ class _UserQ:
     def __init__(self, function: QFunction, name: str, n_actions: int) -> None:
         self._function, self._name, self._n_actions = function, name, n_actions
 
-    def __call__(self, batch: Batch, states: Any, fold: IntArray) -> FloatArray:
+    def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment."""
         observations = batch.segment.observations[states]
         values = np.asarray(self._function(observations), dtype=np.float64)
@@ -251,7 +251,7 @@ class QValues:
         self.remark, self.bootstrap_truncated = fit.remark, bootstrap_truncated
         self._target, self._fit, self._gamma = target, fit, gamma
 
-    def values(self, batch: Batch, pi: FloatArray) -> RowValues:
+    def values(self, batch: SegmentBatch, pi: FloatArray) -> RowValues:
         """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next segment."""
         segment, rows = batch.segment, batch.segment.rows
         fold = batch.blocks(self._fit.folds)[segment.row_episode]

@@ -14,7 +14,7 @@ from saddleback.ope.coverage import measure_coverage
 from saddleback.ope.diagnosis import Measurements
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.log_counts import PolicyCounts
-from saddleback.ope.log_pass import Batch, EncodeOnce, Job
+from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch
 from saddleback.ope.partition import Cells, Column
 from saddleback.ope.policy_summary import ActionCounts
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
@@ -53,7 +53,7 @@ class EvidenceReducer:
             _TargetEvidence(sums, policy, features, cells, rule, ridge, K) for policy in policies
         ]
 
-    def add(self, batch: Batch) -> Iterable[Job]:
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment."""
         self._actions.add(batch.segment)
         for target in self._targets:
@@ -108,7 +108,7 @@ class _TargetEvidence:
         self.counts, self.sample = PolicyCounts.empty(n_actions, cells.size), StridedSample()
         self._cells = cells
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: SegmentBatch) -> None:
         segment, pi = batch.segment, batch.pi(self.scores.policy)
         cell = self._cells.encode(segment.observations).indices[segment.states, 0]
         self.counts.add(segment, pi, cell.astype(np.int64))

@@ -35,7 +35,7 @@ from saddleback.ope import confidence_bounds
 from saddleback.ope.cumulative_weights import LOG, MASS, PEAK, RETURN, TOTAL, CumulativeWeights
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.log_counts import ActionSupport
-from saddleback.ope.log_pass import Batch, EncodeOnce, Job, read_log
+from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 
 
 class RowValues(NamedTuple):
@@ -52,7 +52,7 @@ class ControlVariate(Protocol):
     remark: str
     bootstrap_truncated: bool
 
-    def values(self, batch: Batch, pi: FloatArray) -> RowValues:
+    def values(self, batch: SegmentBatch, pi: FloatArray) -> RowValues:
         """Return Q and V in the rows of the next segment, given π there, [n, K]."""
 
 
@@ -159,7 +159,7 @@ class WeightReducer:
         self._ids: list[OffsetArray] = []
         self._truncated, self._rewards = 0, (np.inf, -np.inf)
 
-    def add(self, batch: Batch) -> Iterable[Job]:
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment."""
         segment, rows = batch.segment, batch.segment.rows
         if not len(rows):

@@ -1,7 +1,7 @@
 """One pass over a log for any number of reducers, which share the work on each segment.
 
 A reducer accumulates one kind of result: moments, counts, weights, influence. It receives each
-segment as a `Batch`, which holds what several of them need: encoded features, the probabilities of
+segment as a `SegmentBatch`, which holds what several of them need: encoded features, the probabilities of
 each target policy, the ids of the episodes. `evaluate` reads a log twice: what needs θ̂ comes
 second.
 """
@@ -30,7 +30,7 @@ Job = Callable[[], object]
 class Reducer(Protocol):
     """Accumulates a result over the segments of a log."""
 
-    def add(self, batch: Batch) -> Iterable[Job]:
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment; return work that can be done later, in any order."""
 
 
@@ -50,7 +50,7 @@ class EncodeOnce:
         return self._active
 
 
-class Batch:
+class SegmentBatch:
     """A segment of a log, and what its reducers share.
 
     Attributes
@@ -118,7 +118,7 @@ def read_log(
     for segment in reader.segments(progress):
         numbers = ids.begin(segment)
         numbers[1:, 0] = segment.ids
-        batch = Batch(segment, numbers[:, 0], features, log.n_actions)
+        batch = SegmentBatch(segment, numbers[:, 0], features, log.n_actions)
         ids.end(segment, numbers)
         jobs = [job for reducer in reducers for job in reducer.add(batch)]
         for future in pending:  # a segment is prepared while the previous one is added

@@ -11,7 +11,7 @@ from saddleback._typing import FloatArray
 from saddleback.engine import InfluenceScores, LoggedStreamer, copies_of
 from saddleback.features import Features
 from saddleback.log import Log, Target
-from saddleback.ope.log_pass import Batch, EncodeOnce, Job, read_log
+from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import Rule
 
@@ -68,7 +68,7 @@ class ScoreReducer:
         features: EncodeOnce,
         rule: Rule,
         ridge: float,
-        on_deltas: Callable[[Batch, FloatArray], object] | None = None,
+        on_deltas: Callable[[SegmentBatch, FloatArray], object] | None = None,
     ) -> None:
         setting = sums.setting
         self.policy, self._on_deltas = policy, on_deltas
@@ -80,7 +80,7 @@ class ScoreReducer:
         self._scores = InfluenceScores(self._theta, u, ridge)
         self._first: list[FloatArray] = [np.zeros(0)]
 
-    def add(self, batch: Batch) -> Iterable[Job]:
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment."""
         segment, pi = batch.segment, batch.pi(self.policy)
         stream = self._streamer(segment, pi, *self.policy.behaviour(segment))[0]
@@ -113,7 +113,7 @@ def score_episodes(
     features: Features,
     rule: Rule,
     ridge: float,
-    on_deltas: Callable[[Batch, FloatArray], object] | None = None,
+    on_deltas: Callable[[SegmentBatch, FloatArray], object] | None = None,
 ) -> list[EpisodeScores]:
     """Read a log once more, and score its episodes for the solution of each target."""
     once = EncodeOnce(features)

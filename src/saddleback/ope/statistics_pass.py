@@ -30,7 +30,7 @@ from saddleback.log.fingerprints import Fingerprints
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
 from saddleback.ope.log_counts import ActionSupport, LogCounts, PolicyCounts
-from saddleback.ope.log_pass import Batch, EncodeOnce, Job, read_log
+from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.rules import Rule
 from saddleback.rules.requirements import check_log_requirements
@@ -126,7 +126,7 @@ class StatisticsReducer:
                 _TargetSums(log, policy, setting, features, rules, moments, visits, sink)
             )
 
-    def add(self, batch: Batch) -> Iterable[Job]:
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment; return the remaining work, one job per rule and target."""
         segment = batch.segment
         self._returns.add(segment)
@@ -235,7 +235,7 @@ class _TargetSums:
         self.support = ActionSupport(policy.name, log.action_names)
         self.counts = PolicyCounts.empty(log.n_actions)
 
-    def add(self, batch: Batch) -> list[Job]:
+    def add(self, batch: SegmentBatch) -> list[Job]:
         """Add a segment; return the remaining work, one job per rule."""
         segment, pi = batch.segment, batch.pi(self._policy)
         propensity, mu = self._policy.behaviour(segment)
