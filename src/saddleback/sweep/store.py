@@ -4,7 +4,7 @@
     store/shards/NAME.parquet  the rows of one task
     store/SHA256SUMS           the hash of every shard, in the format of ``sha256sum -c``
     store/damaged/             shards that do not match their hash, if any
-    store/.lock                held by the process that writes here, for as long as it lives
+    store/.lock, .owner        held by the process that writes here, for as long as it lives
 
 A shard is written to a temporary file, flushed to disk and renamed, so it exists complete or not at
 all; a second run computes only the missing tasks. A shard that does not match its hash is moved to
@@ -18,17 +18,20 @@ import hashlib
 import json
 import os
 import shlex
+import socket
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
-from saddleback.sweep.file_lock import FileLock
 
 SUMS = "SHA256SUMS"
 
@@ -88,11 +91,11 @@ class Store:
         study = json.loads(json.dumps(study))
         try:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
-            lock = FileLock.acquire(folder)
+            lock = _lock_folder(folder)
             try:
                 manifest = cls._open_manifest(folder, study, command, suffix, fix)
             except BaseException:
-                lock.release()
+                _release(lock, folder)
                 raise
         except OSError as error:
             raise InvalidParameter(
@@ -135,7 +138,7 @@ class Store:
     def close(self) -> None:
         """Release the lock."""
         if self._lock is not None:
-            self._lock.release()
+            _release(self._lock, self.folder)
 
     @property
     def version_mismatches(self) -> dict[str, tuple[str, str]]:
@@ -325,6 +328,35 @@ def _by_label(value: Any) -> Any:
 def _format_value(value: Any) -> str:
     text = repr(value)
     return "missing" if value is None else text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _lock_folder(folder: Path) -> FileLock:
+    """Acquire the lock of a folder, which ends with its process; or name the owner in an error."""
+    # Its file stays empty: acquiring may truncate it, and Windows forbids others to read it.
+    lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        owner = "another process"
+        with suppress(OSError):
+            owner = (folder / ".owner").read_text(encoding="utf-8").strip() or owner
+        raise InvalidParameter(
+            f"{folder} is being written by {owner}. Wait for it to finish, or choose another "
+            "output folder."
+        ) from None
+    with suppress(OSError):  # on a full disk the lock is held without a name
+        (folder / ".owner").write_text(
+            f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}",
+            encoding="utf-8",
+        )
+    return lock
+
+
+def _release(lock: FileLock, folder: Path) -> None:
+    """Release the lock of a folder, unless it is released already."""
+    if lock.is_locked:
+        (folder / ".owner").unlink(missing_ok=True)
+        lock.release()
 
 
 def _why_no_store(folder: Path) -> str:
