@@ -14,6 +14,7 @@ from helpers.studies import (
     bits,
     edit_good_study,
     run_study_rows,
+    shard_metadata,
     sort_rows,
     sweep,
     write_study,
@@ -30,7 +31,6 @@ from saddleback.sweep import (
     tasks_of,
     threads,
 )
-from saddleback.sweep.store import shard_metadata
 from saddleback.sweep.study import Case
 
 RULES = st.lists(

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
+from saddleback.sweep import Store, Task, run_tasks, threads
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of ``--quick``."""
@@ -151,7 +151,7 @@ def execute(
             future.result()
             if preparing is not None:
                 preparing(done / len(needed))
-        run_tasks(tasks, store, handle, TaskProgress(name, tasks, store, running))
+        run_tasks(tasks, store, handle, running, name=name)
     return store
 
 

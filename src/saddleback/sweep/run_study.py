@@ -11,7 +11,6 @@ from saddleback.sweep.executors import cluster, threads
 from saddleback.sweep.store import Store
 from saddleback.sweep.study_file import read_study
 from saddleback.sweep.task import tasks_of
-from saddleback.sweep.task_progress import TaskProgress
 from saddleback.sweep.task_runner import run_tasks
 
 logger = logging.getLogger(__name__)
@@ -78,7 +77,6 @@ def run_study(
         logger.info(
             "%s: %s task%s on %s", settings.title, f"{len(tasks):,}", plural, executor.description
         )
-        watcher = TaskProgress("sweep", tasks, store, progress, "learner-steps", executor.note)
-        if not run_tasks(tasks, store, executor, watcher):
+        if not run_tasks(tasks, store, executor, progress, name="sweep", unit="learner-steps"):
             logger.info("all tasks are already complete in %s.", folder)
     return store

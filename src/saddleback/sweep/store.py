@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shlex
 import socket
@@ -32,6 +33,8 @@ from filelock import FileLock, Timeout
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
+
+logger = logging.getLogger(__name__)
 
 SUMS = "SHA256SUMS"
 
@@ -62,7 +65,6 @@ class Store:
         self, folder: Path, manifest: Mapping[str, Any], lock: FileLock | None = None
     ) -> None:
         self.folder, self.manifest = folder, manifest
-        self.damaged: list[str] = []
         # Shards are listed before hashes are read: another process may be adding both.
         shards = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
         self._lock, self._sums = lock, _read_sums(folder / SUMS)
@@ -176,7 +178,7 @@ class Store:
             count += 1
             aside = aside.with_name(f"{path.name}-{count}")
         path.replace(aside)
-        self.damaged.append(path.name)
+        logger.warning("%s was damaged; moved to damaged/ and recomputed.", path.name)
         return False
 
     def put(self, name: str, content: bytes) -> None:
@@ -225,12 +227,6 @@ def parquet_bytes(rows: pa.Table, metadata: Mapping[str, Any] | None = None) -> 
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="zstd")
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def shard_metadata(path: Path) -> dict[str, Any]:
-    """Return the metadata in the schema of a shard."""
-    metadata: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"saddleback"])
-    return metadata
 
 
 def check_versions(required: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.sweep.store import check_versions, parquet_bytes, study_hash
 from saddleback.sweep.study import Metrics, Study, TaskSpec, study_metrics
-from saddleback.sweep.task_runner import Task
+from saddleback.sweep.task_runner import Shard, Task
 
 
 def tasks_of(study: Study, folder: Path) -> list[Task]:
@@ -35,8 +35,8 @@ def tasks_of(study: Study, folder: Path) -> list[Task]:
 
 def compute(
     data: str, spec: TaskSpec, folder: str, required: Mapping[str, str], progress: Progress | None
-) -> bytes:
-    """Run one task of a study given as JSON; return the content of its shard."""
+) -> Shard:
+    """Run one task of a study given as JSON; return its shard."""
     check_versions(required)
     study = _study(data)
     with _LOCK:  # files are imported, and systems solved, once
@@ -54,7 +54,7 @@ def run_task(
     problem: Problem | Source,
     metrics: Mapping[Rule, Metrics],
     progress: Progress | None = None,
-) -> bytes:
+) -> Shard:
     """Run one task of a study, given its problem and the metrics of each of its rules."""
     case = study.cases[spec.case]
     alpha, beta = study.step_sizes(spec)
@@ -86,7 +86,7 @@ def run_task(
         "spawn_keys": [[spec.case, run] for run in range(spec.run_start, spec.run_stop)],
         "learners": learners, "learner_steps": steps, "diverged": diverged,
     }  # fmt: skip
-    return parquet_bytes(pa.concat_tables(tables), metadata)
+    return Shard(parquet_bytes(pa.concat_tables(tables), metadata), diverged)
 
 
 def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
