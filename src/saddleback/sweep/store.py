@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
@@ -41,10 +42,23 @@ SUMS = "SHA256SUMS"
 SCHEMA = 2
 """Version of the layout of a store."""
 
-MANIFEST_FIELDS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
-"""Required fields of a manifest, besides its schema."""
-
 ANOTHER_FOLDER = "Choose another output folder."
+
+
+class Header(msgspec.Struct):
+    """What the manifests of all schema versions have in common."""
+
+    schema: int
+
+
+class Manifest(Header):
+    """How the results of a store came about; ``suffix`` is that of the shards."""
+
+    study: dict[str, Any]
+    hash: str
+    suffix: str
+    command: str
+    versions: dict[str, str]
 
 
 class Store:
@@ -90,12 +104,12 @@ class Store:
 
         Refuses the store of a different study, and one that another process is writing to.
         """
-        study = json.loads(json.dumps(study))
+        plain = json.loads(json.dumps(study, allow_nan=False))
         try:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
             lock = _lock_folder(folder)
             try:
-                manifest = cls._open_manifest(folder, study, command, suffix, fix)
+                manifest = cls._open_manifest(folder, plain, command, suffix, fix)
             except BaseException:
                 _release(lock, folder)
                 raise
@@ -107,7 +121,7 @@ class Store:
 
     @classmethod
     def _open_manifest(
-        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: str
+        cls, folder: Path, study: dict[str, Any], command: str, suffix: str, fix: str
     ) -> dict[str, Any]:
         """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
@@ -115,7 +129,9 @@ class Store:
             manifest = read_manifest(path)
             check_same_study(folder, manifest["study"], study, fix)
         else:
-            manifest = new_manifest(study, command, suffix)
+            manifest = msgspec.structs.asdict(
+                Manifest(SCHEMA, study, study_hash(study), suffix, command, versions())
+            )
             atomic_write(path, (json.dumps(manifest, indent=1) + "\n").encode())
         for leftover in (folder / "shards").glob(".*.part"):  # of a process that was killed
             leftover.unlink()
@@ -163,13 +179,9 @@ class Store:
     def has(self, name: str) -> bool:
         """Whether a task is finished; a damaged shard is moved aside and counts as missing."""
         path = self.path(name)
-        try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        except FileNotFoundError:
+        if not path.exists():
             return False
-        except OSError as error:
-            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-        if digest == self._sums.get(path.name):
+        if self._read(path)[1]:
             return True
         aside = self.folder / "damaged" / path.name
         aside.parent.mkdir(exist_ok=True)
@@ -204,16 +216,21 @@ class Store:
     def shard(self, name: str) -> pa.Table:
         """Return the rows of one finished task; refuse a shard that does not match its hash."""
         path = self.path(name)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-        if hashlib.sha256(content).hexdigest() != self._sums.get(path.name):
+        content, intact = self._read(path)
+        if not intact:
             raise InvalidParameter(
                 f"{path} is damaged. Run the study again: intact shards are kept, and this one is "
                 "recomputed."
             )
         return pq.read_table(pa.BufferReader(content), use_threads=False)
+
+    def _read(self, path: Path) -> tuple[bytes, bool]:
+        """Return the content of a shard, and whether it matches its hash."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
+        return content, hashlib.sha256(content).hexdigest() == self._sums.get(path.name)
 
     def table(self) -> pa.Table:
         """Return the rows of all finished tasks, in the order of their names."""
@@ -240,40 +257,30 @@ def check_versions(required: Mapping[str, str]) -> None:
             )
 
 
-def new_manifest(study: Mapping[str, Any], command: str, suffix: str) -> dict[str, Any]:
-    """Return the manifest of a new store."""
-    return {
-        "schema": SCHEMA, "study": study, "hash": study_hash(study), "suffix": suffix,
-        "command": command, "versions": versions(),
-    }  # fmt: skip
-
-
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest; refuse one that is damaged or of another schema version."""
+    content = path.read_bytes()
+    damaged = InvalidParameter(
+        f"{path} is damaged, or not the manifest of a store. Choose another folder."
+    )
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        schema = int(manifest["schema"])
-        intact = schema != SCHEMA or (
-            all(isinstance(manifest[name], kind) for name, kind in MANIFEST_FIELDS.items())
-            and manifest["hash"] == study_hash(manifest["study"])
-        )
-    except (ValueError, KeyError, TypeError):
-        intact = False
-    if not intact:
-        raise InvalidParameter(
-            f"{path} is damaged, or not the manifest of a store. Choose another folder."
-        )
-    if schema > SCHEMA:
-        raise InvalidParameter(
-            f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-            f"{SCHEMA}. Update: pip install --upgrade saddleback."
-        )
-    if schema < SCHEMA:
-        raise InvalidParameter(
-            f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
-            "into another folder."
-        )
-    return manifest
+        schema = msgspec.json.decode(content, type=Header).schema
+        if schema > SCHEMA:
+            raise InvalidParameter(
+                f"{path} has schema {schema}, written by a newer saddleback; this version reads "
+                f"{SCHEMA}. Update: pip install --upgrade saddleback."
+            )
+        if schema < SCHEMA:
+            raise InvalidParameter(
+                f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
+                "into another folder."
+            )
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, RecursionError):
+        raise damaged from None
+    if manifest.hash != study_hash(manifest.study):
+        raise damaged
+    return msgspec.structs.asdict(manifest)
 
 
 def study_hash(study: Mapping[str, Any]) -> str:
