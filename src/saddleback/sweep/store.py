@@ -82,6 +82,7 @@ class Store:
         # Shards are listed before hashes are read: another process may be adding both.
         shards = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
         self._lock, self._sums = lock, _read_sums(folder / SUMS)
+        self._verified: set[str] = set()  # names whose shards matched their hashes
         if shards and not any(name in self._sums for name in shards):
             self.close()
             raise InvalidParameter(
@@ -181,7 +182,8 @@ class Store:
         path = self.path(name)
         if not path.exists():
             return False
-        if self._read(path)[1]:
+        if name in self._verified or self._read(path)[1]:
+            self._verified.add(name)
             return True
         aside = self.folder / "damaged" / path.name
         aside.parent.mkdir(exist_ok=True)
