@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from saddleback import _registry, problems
@@ -151,7 +152,7 @@ class Study:
     seed: int
     runs: int
     cases: tuple[Case, ...]
-    rules: tuple[tuple[str, Mapping[str, float]], ...]
+    rules: tuple[tuple[str, Mapping[str, Any]], ...]
     alphas: tuple[float, ...]
     betas: tuple[float, ...]
     ratio: bool
@@ -173,12 +174,7 @@ class Study:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Return the study that `as_dict` describes."""
-        lists: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
-        cases = tuple(_case_from_dict(case) for case in data["cases"])
-        rules = tuple((name, parameters) for name, parameters in data["rules"])
-        return cls(**({"title": ""} | lists | {"cases": cases, "rules": rules}))
+        return msgspec.convert({"title": "", **data}, cls)
 
     def rule(self, index: int, case: int = 0) -> Rule:
         """Return the rule at an index, for a problem."""
@@ -426,14 +422,6 @@ def _without_defaults(record: Study | Case) -> dict[str, Any]:
         if default is not MISSING and values[one.name] == default:
             del values[one.name]
     return values
-
-
-def _case_from_dict(data: Mapping[str, Any]) -> Case:
-    grid = data.get("grid")
-    if grid is not None:
-        alphas, betas = tuple(grid["alphas"]), tuple(grid["betas"])
-        grid = Grid(alphas, betas, grid["ratio"], grid["schedule"])
-    return Case(**{**data, "points": tuple(data["points"]), "grid": grid})
 
 
 EXAMPLE = Study(
