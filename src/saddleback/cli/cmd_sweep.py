@@ -68,8 +68,9 @@ def command(
     folder = out or Path("results") / study.stem
     with resumable(), display(quiet) as progress:
         store = run_study(
-            study, folder, workers=threads, dask=dask, command=command_line(), progress=progress
-        )
+            chosen, folder, folder=study.parent, workers=threads, dask=dask,
+            command=command_line(), progress=progress,
+        )  # fmt: skip
     rows = summary(store.table(), chosen.metrics)
     if as_json:
         head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}

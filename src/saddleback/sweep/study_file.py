@@ -405,12 +405,12 @@ class _StudyReader(ValidationErrors):
     def _build(self, case: Case) -> tuple[Case, Any]:
         """Build a problem; return its case with hash, checkpoints and length, and the problem."""
         folder = self._path.parent
-        mark = None
         if case.make is not None:
             path = str(case.make).rpartition(":")[0]
             if not path:
                 raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
-            mark = None if path.startswith("saddleback.") else file_hash(folder / path)
+            if not path.startswith("saddleback."):
+                case = replace(case, mark=file_hash(folder / path))
         problem = case.build(folder)
         if case.name is not None:
             takes = inspect.signature(PROBLEMS[case.name]).parameters
@@ -433,7 +433,7 @@ class _StudyReader(ValidationErrors):
         if case.unit == "episodes" and continuing:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
         length = mean_length(problem) if case.unit == "episodes" else 1.0
-        return replace(case, mark=mark, points=self._points(case), length=length), problem
+        return replace(case, points=self._points(case), length=length), problem
 
     def _points(self, case: Case) -> tuple[int, ...]:
         """Return the checkpoints: as listed, or of the given number, denser at the beginning.

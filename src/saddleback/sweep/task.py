@@ -139,20 +139,15 @@ def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
 
 
 class StudyContext:
-    """A study with its problems and metrics, each computed once, when first needed."""
+    """A study with its metrics, each computed once, when first needed."""
 
     def __init__(self, study: Study, folder: Path) -> None:
         self.study, self._folder = study, folder
-        self._problems = ThreadSafeCache[int, Problem | Source](self._build)
         self.metrics = ThreadSafeCache[tuple[int, int], Metrics](self._metrics)
 
     def problem(self, index: int) -> Problem | Source:
         """Return the problem of a case; cases with equal parameters share it."""
-        descriptions = [(case.name, case.make, case.parameters) for case in self.study.cases]
-        return self._problems(descriptions.index(descriptions[index]))
-
-    def _build(self, index: int) -> Problem | Source:
-        with _LOCK:  # a file is imported once
+        with _LOCK:  # it is built once
             return self.study.cases[index].build(self._folder)
 
     def _metrics(self, key: tuple[int, int]) -> Metrics:
