@@ -255,8 +255,9 @@ class _StudyReader(ValidationErrors):
         smaller = self._table("quick")
         self.check_keys(("quick",), smaller, KEYS, " in [quick]")
         if quick:
+            parameters = smaller.pop("problem", {})
             for table in self._tables("problem"):
-                table.update(smaller.pop("problem", {}))
+                table.update(parameters)
             top.update(smaller)
         metrics = self._metrics()
         seed = self.integer(("seed",), top.get("seed", 0), 0)
