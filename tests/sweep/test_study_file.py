@@ -455,7 +455,7 @@ def test_common_random_numbers_give_all_problems_the_same_experience(grids):
 
 def test_a_quick_study_is_recorded_as_such(grids):
     study, quick = read_study(grids), read_study(grids, quick=True)
-    assert (quick.runs, quick.cases[0].count, quick.cases[0].parameters["gamma"]) == (1, 20, 0.5)
+    assert (quick.runs, quick.cases[0].count, quick.cases[1].parameters["gamma"]) == (1, 20, 0.5)
     assert (study.runs, study.cases[0].count, study.cases[0].parameters["gamma"]) == (2, 100, 0.9)
     assert quick.as_dict()["quick"] is True
     assert "quick" not in study.as_dict()

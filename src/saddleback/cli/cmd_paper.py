@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from saddleback._registry import check_name
+from saddleback.cli.executor_options import command_line
 from saddleback.cli.output_checks import prepare_folder
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
@@ -126,7 +127,9 @@ def command(
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
         check_name("rule", rule, rule_names())
-    options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
+    options = Options(
+        folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line()
+    )
     prepare_folder(folder)
     check(chosen, options)
     from rich.console import Console

@@ -13,10 +13,9 @@ from matplotlib.axes import Axes
 from rich.table import Table
 
 from saddleback import plots
-from saddleback._typing import ArrayLike
-from saddleback.paper import Options, small_comparison
+from saddleback.paper import Options, comparison, comparison_figures
+from saddleback.paper.comparison_figures import SMALL_METRICS, small_titles
 from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
-from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
 
@@ -37,11 +36,6 @@ class TwoStateConfig:
     runs: int = 10
 
 
-COMPARISON = small_comparison.SmallComparisonConfig(
-    below_ceiling=0.5, rewards=TwoStateConfig().rewards
-)
-"""The λ ceiling of importance traces is 0.714 at γ = 0.99."""
-
 TITLES = {
     "no reward": "No reward: GES(0) converges to the solution",
     "rewards": "Rewards: sampled GES(0) stops at a floor set by α",
@@ -49,14 +43,9 @@ TITLES = {
 """Titles of the panels."""
 
 
-def make(rewards: ArrayLike | None) -> Problem:
-    """Return the problem of the comparison."""
-    return two_state(0.99, rewards)
-
-
 def check(options: Options) -> int:
     """Reject options that cannot be run; return the size of the results in bytes."""
-    return small_comparison.check("two-state", make, COMPARISON, options)
+    return comparison.check("two-state", options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
@@ -103,7 +92,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         plots.label(axes[1], 1.2e3, 5, "GES(0), sampled", colour=ges.colour)
         plots.label(axes[1], 1.5e3, 1e-6, "GES(0), expected", colour=ges.colour, ha="right")
         paths = options.save(figure, "two-state")
-    tables, more = small_comparison.compare("two-state", make, COMPARISON, options)
+    tables, more = comparison_figures.compare(
+        "two-state", options, SMALL_METRICS, small_titles("two-state")
+    )
     return [table, *tables], paths + more
 
 

@@ -313,7 +313,8 @@ def study_metrics(
     """Return the metrics of a rule on a problem, by name.
 
     A function of the user is called with problem and rule, and with what it asks for by the name
-    of an argument: ``seed``, ``sample``, ``theta0``, ``lam``, or a number in [parameters].
+    of an argument: ``seed``, ``sample``, ``theta0``, ``lam``, or a number in [parameters]; with
+    ``**settings`` it gets all of them.
     """
     available = {
         "seed": study.seed, "sample": study.sample, "theta0": study.initial_weights(case),
@@ -327,8 +328,9 @@ def study_metrics(
         else:
             path = name.rpartition(":")[0]
             function = load_function(name, folder, study.marks.get(path))
-            takes = set(inspect.signature(function).parameters)
-            chosen = {key: value for key, value in available.items() if key in takes}
+            takes = inspect.signature(function).parameters
+            everything = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+            chosen = {key: value for key, value in available.items() if everything or key in takes}
             metrics[metric_name(name)] = function(problem, rule, **chosen)
     return metrics
 
