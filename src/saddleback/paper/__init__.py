@@ -15,7 +15,7 @@ from rich.table import Table
 
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
+from saddleback.sweep import Store, Task, run_tasks, threads
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of ``--quick``."""
@@ -131,7 +131,7 @@ def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Op
         threads(options.workers) as handle,
         Store.open(options.out / name, study, options.command) as store,
     ):
-        run_tasks(tasks, store, handle, TaskProgress(name, tasks, store, options.progress))
+        run_tasks(tasks, store, handle, options.progress, name=name)
     return store
 
 

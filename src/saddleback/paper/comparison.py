@@ -148,7 +148,7 @@ def check(name: str, options: Options) -> int:
 def run(name: str, options: Options) -> list[Comparison]:
     """Run what is missing of a study; return its results, case by case."""
     run_study(
-        study_of(name, options), options.out / name, workers=options.workers,
+        study_of(name, options), options.out / name, name=name, workers=options.workers,
         progress=options.progress, command=options.command,
     )  # fmt: skip
     return comparisons(name, options)

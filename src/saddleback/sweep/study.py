@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from saddleback import _registry, problems
@@ -98,11 +100,34 @@ class Case:
     grid: Grid | None = None
 
     def build(self, folder: Path) -> Problem | Source:
-        """Return the problem; the path in ``make`` is relative to the folder."""
+        """Return the problem; the path in ``make`` is relative to the folder.
+
+        A process builds it once: the reader of the study, its cost estimate and its tasks share it.
+        """
+        if self.make is not None:
+            check_file(self.make, folder, self.mark)
+        description = [self.name, self.make, self.mark, self.parameters]
+        return _built(_Construction(json.dumps(description, default=repr), folder.resolve(), self))
+
+    def _construct(self, folder: Path) -> Problem | Source:
         if self.make is None:
             assert self.name is not None
             return _registry.build("problem", self.name, PROBLEMS, self.parameters)
         return load_function(self.make, folder, self.mark)(**self.parameters)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class _Construction:
+    """The case to build, identified by its description and the folder."""
+
+    description: str
+    folder: Path
+    case: Case = field(compare=False)
+
+
+@lru_cache(64)
+def _built(construction: _Construction) -> Problem | Source:
+    return construction.case._construct(construction.folder)
 
 
 @dataclass(frozen=True)
@@ -151,7 +176,7 @@ class Study:
     seed: int
     runs: int
     cases: tuple[Case, ...]
-    rules: tuple[tuple[str, Mapping[str, float]], ...]
+    rules: tuple[tuple[str, Mapping[str, Any]], ...]
     alphas: tuple[float, ...]
     betas: tuple[float, ...]
     ratio: bool
@@ -173,12 +198,7 @@ class Study:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Return the study that `as_dict` describes."""
-        lists: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
-        cases = tuple(_case_from_dict(case) for case in data["cases"])
-        rules = tuple((name, parameters) for name, parameters in data["rules"])
-        return cls(**({"title": ""} | lists | {"cases": cases, "rules": rules}))
+        return msgspec.convert({"title": "", **data}, cls)
 
     def rule(self, index: int, case: int = 0) -> Rule:
         """Return the rule at an index, for a problem."""
@@ -388,10 +408,15 @@ def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[
     path, _, attribute = spec.rpartition(":")
     if path.startswith("saddleback."):
         return getattr(importlib.import_module(path), attribute)  # type: ignore[no-any-return]
-    file = folder / path
+    check_file(spec, folder, mark)
+    return load(f"{folder / path}:{attribute}")  # type: ignore[no-any-return]
+
+
+def check_file(spec: str, folder: Path, mark: str | None) -> None:
+    """Refuse ``module.py:name`` if the file has changed since its hash was taken."""
+    file = folder / spec.rpartition(":")[0]
     if mark is not None and file_hash(file) != mark:
         raise InvalidParameter(f"{file} has changed since the study was read.")
-    return load(f"{file}:{attribute}")  # type: ignore[no-any-return]
 
 
 def checkpoints(count: int, number: int) -> tuple[int, ...]:
@@ -428,14 +453,6 @@ def _without_defaults(record: Study | Case) -> dict[str, Any]:
         if default is not MISSING and values[one.name] == default:
             del values[one.name]
     return values
-
-
-def _case_from_dict(data: Mapping[str, Any]) -> Case:
-    grid = data.get("grid")
-    if grid is not None:
-        alphas, betas = tuple(grid["alphas"]), tuple(grid["betas"])
-        grid = Grid(alphas, betas, grid["ratio"], grid["schedule"])
-    return Case(**{**data, "points": tuple(data["points"]), "grid": grid})
 
 
 EXAMPLE = Study(
