@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.table import Table
 
@@ -19,6 +19,8 @@ from saddleback.sweep import Store, Task, run_tasks, threads
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of ``--quick``."""
+
+Config = TypeVar("Config")
 
 PACKED = 0.35
 """Size on disk of the shards ÷ size of their results in memory."""
@@ -68,6 +70,25 @@ class Options:
             parts += [f"--{name}", f"{value:g}"] if value is not None else []
         parts += ["--seed", str(self.seed)] if self.seed else []
         return " ".join([*parts, *["--quick"] * self.quick])
+
+    def apply(self, config: Config, *names: str, **quick: Any) -> Config:
+        """Return a configuration with the values for a quick run, and the named options if given.
+
+        Examples
+        --------
+        >>> @dataclass(frozen=True)
+        ... class Sizes:
+        ...     runs: int = 10
+        ...     steps: int = 50_000
+        >>> Options(Path(), quick=True).apply(Sizes(), "runs", runs=2, steps=2000)
+        Sizes(runs=2, steps=2000)
+        >>> Options(Path(), runs=7).apply(Sizes(), "runs", runs=2, steps=2000)
+        Sizes(runs=7, steps=50000)
+        """
+        chosen = quick if self.quick else {}
+        options = {name: getattr(self, name) for name in names}
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(config, **chosen | given)  # type: ignore[type-var]
 
     def save(self, figure: Any, name: str) -> list[Path]:
         """Write a figure as PNG and PDF; in a quick run, as a coarse PNG only."""

@@ -8,7 +8,7 @@ with γ = 0.9 it falls.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +51,8 @@ def check(options: Options) -> int:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
-    config = BairdConfig()
-    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
-    config = replace(config, steps=config.steps // 10) if options.quick else config
+    config = options.apply(BairdConfig(), "runs", runs=2, steps=BairdConfig.steps // 10)
+    runs, seed = config.runs, options.seed
     learners = [
         Learner(TD(0.0), config.alpha, 0.0, plots.COLOURS["orange"]),
         Learner(GTD2(0.0), config.alpha, config.beta, plots.COLOURS["green"]),

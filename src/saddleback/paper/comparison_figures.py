@@ -83,8 +83,8 @@ def compare(
 
 def case_title(title: str, results: Comparison) -> str:
     """Return the title of a case, with its λ and, unless it is the paper's, its grid."""
-    wide = max(results.grid.betas) > 1
-    return f"{title}, λ = {results.case.lam:g}" + ", β/α from 2⁻⁵ to 2⁵" * wide
+    above_one = max(results.grid.betas) > 1
+    return f"{title}, λ = {results.case.lam:g}" + ", β/α from 2⁻⁵ to 2⁵" * above_one
 
 
 def tabulate(results: Comparison, title: str, metrics: dict[str, str]) -> Table:

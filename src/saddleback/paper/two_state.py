@@ -6,7 +6,7 @@ Expected Sarsa grows without bound, and so does the sampled one. GES descends th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -50,9 +50,8 @@ def check(options: Options) -> int:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the final values."""
-    config = TwoStateConfig()
-    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
-    config = replace(config, steps=config.steps // 10) if options.quick else config
+    config = options.apply(TwoStateConfig(), "runs", runs=2, steps=TwoStateConfig.steps // 10)
+    runs, seed = config.runs, options.seed
     sarsa = Learner(ExpectedSarsa(config.lam), config.alpha, 0.0, plots.COLOURS["orange"])
     ges = Learner(GES(config.lam), config.alpha, config.beta, plots.COLOURS["blue"])
     settings = {

@@ -229,11 +229,11 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     summaries = []
     for result in _split(rows, [metric]):
         best, runs = result.best(metric), len(result.runs)
-        found: dict[str, float | None] = dict.fromkeys(("best", "error", "alpha", "beta"))
+        setting: dict[str, float | None] = dict.fromkeys(("best", "error", "alpha", "beta"))
         if best is not None:
             ends = result.final(metric)[:, *best]
             beta = float(result.betas[best])
-            found = {
+            setting = {
                 "best": float(ends.mean()),
                 "error": float(ends.std(ddof=1) / np.sqrt(runs)) if runs > 1 else None,
                 "alpha": float(result.alphas[best[0]]),
@@ -243,7 +243,7 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
             {
                 "problem": result.problem, "rule": result.rule,
                 "settings": int((result.diverged_at > NOT_RUN).any(axis=0).sum()),
-                "diverged": int((result.diverged > 0).sum()), "metric": metric, **found,
+                "diverged": int((result.diverged > 0).sum()), "metric": metric, **setting,
             }
         )  # fmt: skip
     return summaries
