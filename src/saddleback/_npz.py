@@ -108,7 +108,7 @@ def read(
         raise InvalidParameter(
             f"{path} is not {content} saved by saddleback, or is damaged{reason}."
         ) from None
-    by, fix = ("a newer", "Update: pip install --upgrade saddleback.")
+    by, fix = ("a newer", "Update: pip install -U saddleback.")
     if version < schema:
         by, fix = ("an older", "Create the file again.")
     raise InvalidParameter(

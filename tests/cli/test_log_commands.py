@@ -165,7 +165,7 @@ def test_statistics_of_parts_merge_to_those_of_all(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata: pass one, --gamma 0.99"),
+        (["evaluate", "{a}", "--target", "{p}:probs"], "metadata. Pass one: --gamma 0.99."),
         (["evaluate", "{a}", "--gamma", "0.9"], "Missing --target: the policy to evaluate"),
         (["evaluate", "{a}", "--gamma", "1.5", "--target", "uniform"], "gamma must be a number in"),
         (["evaluate", "{a}", "--gamma", "0.9", "--target", "{p}:prob"], "Did you mean 'probs'?"),
@@ -253,7 +253,9 @@ def test_estimated_propensities_are_reported(folder, tmp_path):
     pq.write_table(bare, tmp_path / "bare.parquet")
     words = [tmp_path / "bare.parquet", "--gamma", 0.99, "--target", "pump:0.8", *BOX]
     refused = run("evaluate", *words, status=2)
-    assert "the log has none: add behavior_prob, or estimate them" in flat(refused.stderr)
+    assert "the log has none. Rules without ratios, such as GES(0) or GTB, need none." in flat(
+        refused.stderr
+    )
     assert "--estimate-behaviour counts" in flat(refused.stderr)
     assert "W106 the log has no propensities" in flat(run("check", words[0]).stdout)
     output = run("evaluate", *words, "--estimate-behaviour", "counts").stdout

@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     done = invoke("paper", "stability", "--out", str(blocker / "results"))
     assert done.exit_code == 2
     assert "cannot write into" in flat(done.stderr)
-    assert "Choose another folder with --out" in flat(done.stderr)
+    assert "Choose another folder: --out …" in flat(done.stderr)
 
 
 @pytest.fixture(scope="module")

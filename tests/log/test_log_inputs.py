@@ -172,7 +172,7 @@ def test_propensities_are_taken_from_mu():
     nothing = {k: v for k, v in mixed(mu=False).items() if k != "behavior_prob"}
     assert Log(nothing).propensity == ""
     assert "propensity" not in content(Log(nothing))
-    assert "unknown: estimate_behaviour(log) can estimate it" in Log(nothing).summary().text
+    assert "behavior_prob  unknown; it can be estimated" in Log(nothing).summary().text
 
 
 def test_a_behaviour_function_fills_in_mu():

@@ -103,10 +103,10 @@ def test_uncovered_actions_are_an_error_unless_allowed():
     never = Log(data, actions=["none", "low", "high"])
     message = (
         "E110 target 'uniform' takes actions that the logged policy never takes: 33.3% of its "
-        "probability (action 'high' in 12 rows). Importance-weighted estimates are biased. Restrict the target "
-        "to logged actions, or pass allow_uncovered=True."
+        "probability (action 'high' in 12 rows). Importance-weighted estimates are biased."
     )
-    with error_matching(LogError, message):
+    fix = " Restrict the target to logged actions, or accept the bias: allow_uncovered=True."
+    with error_matching(LogError, message + fix):
         Statistics.of(never, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9)
     result = Statistics.of(
         never, GES(0.5), "uniform", features=POLYNOMIAL, gamma=0.9, allow_uncovered=True

@@ -25,23 +25,23 @@ FILL = (
 ROWS = {
     "prob 0": (
         with_value("behavior_prob", [0, 2, 5], 0.0),
-        "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
+        "E101 behavior_prob is 0 on 3 rows (episode 10 steps 0, 2; episode 11 step 1). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
     ),
     "prob 0, many": (
         with_value("behavior_prob", [3, 4, 5, 6], 0.0),
-        "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
+        "E101 behavior_prob is 0 on 4 rows (first: episode 10 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
     ),
     "mu 0": (
         without("behavior_prob") | {"mu_0": np.full(12, 0.0), "mu_1": np.full(12, 0.5), "mu_2": np.full(12, 0.5), "action": np.array([1] * 11 + [0])},
-        "E101 mu of the logged action is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
+        "E101 mu of the logged action is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
     ),
     "logp -inf": (
         without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.log(np.append(np.full(11, 0.5), 1e-300)) + np.append(np.zeros(11), -np.inf)},
-        "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or pass min_prob=…",
+        "E101 exp(behavior_logp) is 0 on 1 row (episode 12 step 3). A logged action cannot have probability 0. Fix the log, or clip propensities from below: min_prob=…",
     ),
     "log-probabilities": (
         good() | {"behavior_prob": np.log(good()["behavior_prob"])},
-        "E102 behavior_prob is negative on 12 rows (first: episode 10 step 0) and never positive: these look like log-probabilities. Name the column behavior_logp, or map it: columns={'behavior_logp': …}.",
+        "E102 behavior_prob is negative on 12 rows (first: episode 10 step 0) and never positive: these look like log-probabilities. Name the column behavior_logp, or map it: columns={\"behavior_logp\": …}.",
     ),
     "negative": (
         with_value("behavior_prob", [7], -0.5),

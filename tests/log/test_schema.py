@@ -15,23 +15,27 @@ from saddleback.log import Log, LogError
 COLUMNS = {
     "missing": (
         without("reward", "truncated"), {},
-        "E100 column 'reward' is missing. Add it (the reward after the action), or map it: columns={'reward': …}. Available columns: episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, ….\n"
-        "E100 column 'truncated' is missing. Add it (True on the last row of an episode that was cut short, False elsewhere), or map",
+        "E100 column 'reward' is missing. The log has episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
+        'Add it (the reward after the action), or map it: columns={"reward": …}.\n'
+        "E100 column 'truncated' is missing. The log has episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
+        'Add it (True on the last row of an episode that was cut short, False elsewhere), or map it: columns={"truncated": …}.',
     ),
-    "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. Add it, or map it: columns={'step': …}."),
-    "no observation": (without("obs_0"), {}, "E100 no observation columns found: name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them: observations=[…]. Available columns: episode_id, "),
+    "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. The log has episode_id, step, obs_0, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
+        'Add it, or map it: columns={"step": …}.'),
+    "no observation": (without("obs_0"), {}, "E100 no observation columns found. The log has episode_id, step, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
+        "Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them: observations=[…]."),
     "other observation": (good(), dict(observations=["obs_0", "obs1"]), "E100 observation column 'obs1' is missing. Did you mean 'obs_1'?"),
-    "far observation": (good(), dict(observations=["lactate"]), "E100 observation column 'lactate' is missing. Available columns: episode_id, step,"),
+    "far observation": (good(), dict(observations=["lactate"]), "E100 observation column 'lactate' is missing. The log has episode_id, step,"),
     "next in part": (without("next_obs_1"), {}, "E100 column 'next_obs_1' is missing, but 'next_obs_0' exists. Add it, or remove all columns of the next observation."),
     "gap in observations": (good() | {"obs_3": np.ones(12)}, {}, "E100 column 'obs_2' is missing, but 'obs_3' exists. Number the columns from 0 without gaps."),
     "gap in mu": (without("mu_1"), {}, "E100 column 'mu_1' is missing, but 'mu_2' exists. Number the columns from 0 without gaps."),
-    "no first": (without("obs_0", "next_obs_0"), {}, "E100 no observation columns found:"),
+    "no first": (without("obs_0", "next_obs_0"), {}, "E100 no observation columns found."),
     "short next_mu": (without("next_mu_2"), {}, "E141 next_mu_* has 2 columns, but mu_* has 3: both need one per action."),
     "both propensities": (good() | {"behavior_logp": np.full(12, -1.0)}, {}, "E102 the log has both behavior_prob and behavior_logp: remove one of them."),
     "too many mu": (good(), dict(actions=["none", "low"]), "E141 mu_* has 3 columns, but 2 actions are named (none, low)."),
     "text observation": (
         good() | {"obs_1": np.array(["a"] * 12)}, {},
-        "E142 observation column 'obs_1' contains text, not numbers. Encode it (one column per category), or leave it out of observations=[…].",
+        "E142 observation column 'obs_1' contains text, not numbers. Encode it (one column per category), or list the observations without it: observations=[…].",
     ),
     "text by name": (without("next_obs_0") | {"sex": np.array(["f"] * 12)}, dict(observations=["obs_0", "sex"]), "E142 observation column 'sex' contains text, not numbers."),
     "time observation": (good() | {"obs_1": np.full(12, "2026-11-15", dtype="datetime64[s]")}, {}, "E142 observation column 'obs_1' contains timestamp[s], not numbers."),

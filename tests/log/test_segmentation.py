@@ -157,10 +157,12 @@ def test_autoreset_rows_are_reported():
     _, more = with_autoreset_rows([3, 1, 4, 2], True)
     assert [str(f) for f in Log(more).summary().findings] == [
         "W133 a zero-reward row follows every episode end. This looks like Gymnasium's NEXT_STEP "
-        "autoreset: pass drop_autoreset=True."
+        "autoreset; drop its rows: drop_autoreset=True."
     ]
     _, more = with_autoreset_rows([3, 1, 4, 2], False)
-    with pytest.raises(LogError, match="NEXT_STEP autoreset: pass drop_autoreset=True") as caught:
+    with pytest.raises(
+        LogError, match="NEXT_STEP autoreset; drop its rows: drop_autoreset=True"
+    ) as caught:
         content(Log(more))
     assert [finding.code for finding in caught.value.findings] == ["E132"]
 

@@ -111,8 +111,8 @@ def test_the_logged_policy_is_mu(log):
     function = as_target("logged", Log(bare, behaviour=probs))
     np.testing.assert_array_equal(function.at(OBSERVATIONS, 3), probs(OBSERVATIONS))
     with error_matching(
-        errors.InvalidParameter, "target 'logged' needs mu for all actions: columns mu_0, …, "
-        "or Log(…, behaviour=function), or estimate_behaviour(log)."
+        errors.InvalidParameter, "target 'logged' needs mu for all actions. Add columns mu_0, "
+        "mu_1, …, declare behaviour=function, or estimate it: estimate_behaviour(log)."
     ):  # fmt: skip
         as_target("logged", Log(bare))
 

@@ -80,8 +80,8 @@ def test_too_few_draws_are_refused():
 def test_weighted_methods_need_propensities_and_the_error_names_an_alternative(method):
     with pytest.raises(
         sb.errors.InvalidParameter,
-        match=rf"method '{method}' needs propensities.*add behavior_prob, or estimate them.*"
-        r"closed form with GES\(0\) or GTB needs no propensities",
+        match=rf"method '{method}' needs propensities.*closed form with GES\(0\) or GTB "
+        r"needs none\. Add behavior_prob, or estimate it: estimate_behaviour\(log\)\.",
     ):
         sb.evaluate(
             without_propensities(), TARGET, features=OneHot(5), gamma=0.95, rule=sb.GES(0.0),

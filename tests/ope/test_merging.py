@@ -194,7 +194,7 @@ def test_an_episode_split_between_files_does_not_merge(step):
     refused(
         one, other,
         "merge: 1 episode without an end flag in one continues in the other: split between files? "
-        "Compute the statistics of both files together: saddleback stats ONE OTHER. If they are "
+        "Compute the statistics of both files together. If they are "
         "different episodes, give them different ids.",
     )  # fmt: skip
     together = split(data, 4)

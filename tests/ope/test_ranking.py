@@ -54,7 +54,7 @@ def test_the_best_candidate_ranks_first_and_others_do_not_beat():
         "a little",
     ]
     assert ranking.best.name == "better"
-    assert ranking.status == 0
+    assert ranking.outcome == "better"
     bounds = [candidate.bound for candidate in ranking.candidates]
     assert bounds == sorted(bounds, reverse=True)
     for candidate in ranking.candidates:
@@ -94,13 +94,16 @@ def test_more_candidates_make_bounds_wider():
 
 
 @pytest.mark.parametrize(
-    ("trusts", "bounds", "status"),
+    ("trusts", "bounds", "outcome", "status"),
     [
-        (["usable", "refused"], [0.1, 1.0], 0), (["usable", "doubtful"], [-0.1, 1.0], 5),
-        (["doubtful", "refused"], [1.0, 1.0], 4), (["refused", "refused"], [1.0, 1.0], 3),
+        (["usable", "refused"], [0.1, 1.0], "better", 0),
+        (["usable", "doubtful"], [-0.1, 1.0], "inconclusive", 5),
+        (["doubtful", "refused"], [1.0, 1.0], "doubtful", 4),
+        (["refused", "refused"], [1.0, 1.0], "refused", 3),
     ],
-)  # fmt: skip
-def test_the_exit_status_reflects_the_outcome(trusts, bounds, status):
+)
+def test_the_exit_status_reflects_the_outcome(trusts, bounds, outcome, status):
+    from saddleback.cli.cmd_rank import STATUS
     from saddleback.ope.ranking import Candidate, Ranking
 
     candidates = [
@@ -108,7 +111,8 @@ def test_the_exit_status_reflects_the_outcome(trusts, bounds, status):
         for k, (trust, bound) in enumerate(zip(trusts, bounds, strict=True))
     ]
     ranking = Ranking(0.5, "logged policy", 0.05, False, tuple(candidates))
-    assert ranking.status == status
+    assert ranking.outcome == outcome
+    assert STATUS[ranking.outcome] == status
     assert max(map(len, ranking.text.splitlines())) <= 80
     refused = [line for line in ranking.text.splitlines() if line.endswith("refused")]
     assert all("+1" not in line for line in refused)  # no number that nobody should use

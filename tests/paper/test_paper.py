@@ -148,7 +148,7 @@ def test_rules_on_the_command_line(tmp_path):
         ("--rule applies to the comparisons", ("all", "--rule", "GES")),
         ("--json prints the claims; it applies to reproduction and all", ("baird", "--json")),
         ("ETD(0.99) learns state values", ("mountain-car", "--rule", "ETD")),
-        ("--runs 10000000: the results of baird need", ("baird", "--runs", "10000000")),
+        ("10000000 runs: the results of baird need", ("baird", "--runs", "10000000")),
         ("memory has only", ("all", "--runs", str(10**30))),
         ("'--runs': 0 is not in the range", ("baird", "--runs", "0")),
         ("'--episodes': 0 is not in the range", ("mountain-car", "--episodes", "0")),
@@ -181,7 +181,7 @@ def test_results_larger_than_the_disk_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
     with pytest.raises(InvalidParameter, match=r"has only 0\.005 GB\. Free some, or choose"):
         paper.check(["stability", "two-state"], Options(tmp_path))
-    with pytest.raises(InvalidParameter, match=r"--runs 9: .* Use at most 2\."):
+    with pytest.raises(InvalidParameter, match=r"9 runs: .* Use fewer: runs=2\."):
         paper.check(["mountain-car"], Options(tmp_path, runs=9))
     paper.check(["mountain-car"], Options(tmp_path, quick=True))
 

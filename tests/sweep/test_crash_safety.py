@@ -167,7 +167,7 @@ def test_a_second_writer_is_refused_until_the_first_ends(folder, out):
     assert second.exit_code == 2
     assert re.fullmatch(
         rf"reading study.toml …\nerror: {re.escape(str(out))} is being written by process {first.pid} on \S+, since .+\. "
-        r"Wait for it to finish, or choose another folder with --out\.\n",
+        r"Wait for it to finish, or choose another folder: --out …\n",
         second.stderr,
     )
     assert (out / ".owner").read_text().startswith(f"process {first.pid} ")
@@ -263,8 +263,7 @@ def test_a_disk_that_is_full_at_the_start_is_reported(folder, monkeypatch, disk)
     done = sweep("study.toml", "--out", out)
     assert done.exit_code == 2
     assert done.stderr.endswith(
-        f"error: cannot write into {out}: No space left on device. Choose another folder with "
-        "--out.\n"
+        f"error: cannot write into {out}: No space left on device. Choose another folder: --out …\n"
     )
     filler.unlink()
     enlarge()
@@ -278,8 +277,8 @@ def test_unwritable_folders_are_refused(folder, out):
         done = sweep("study.toml", "--out", where)
         assert done.exit_code == 2
         assert re.search(
-            rf"error: cannot write into {re.escape(str(where))}: ({why})\. Choose another folder "
-            r"with --out\.\n\Z",
+            rf"error: cannot write into {re.escape(str(where))}: ({why})\. Choose another folder: "
+            r"--out …\n\Z",
             done.stderr,
         )
     assert out.read_text() == "a file"

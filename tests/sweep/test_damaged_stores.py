@@ -199,7 +199,7 @@ def test_another_study_is_refused(store, old, new, difference):
     done = sweep(write_study(path.parent, SMALL.replace(old, new)), "--out", out)
     assert done.exit_code == 2
     assert f"error: {out} holds another study: {difference}" in done.stderr
-    assert done.stderr.endswith("Nothing was changed. Choose another folder with --out.\n")
+    assert done.stderr.endswith("Nothing was changed. Choose another folder: --out …\n")
     assert files(out) == before
 
 

@@ -9,7 +9,7 @@ import click
 
 from saddleback._json import json_text
 from saddleback.cli.completion import PROBLEMS
-from saddleback.cli.output_checks import prepare_folder
+from saddleback.cli.files import prepare_folder
 from saddleback.errors import InvalidParameter
 
 KIND = "saddleback analysis"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from saddleback._json import json_text
 from saddleback._progress import part_of
-from saddleback.cli.log_options import log_options, open_log
-from saddleback.cli.message_format import echo_message, with_options
+from saddleback.cli.log_options import LogFiles, log_options
+from saddleback.cli.messages import as_option, echo_message
+from saddleback.cli.options import json_option, quiet_option
 from saddleback.cli.progress import display
 from saddleback.cli.terminal import text_width
+from saddleback.errors import with_fix
 
 if TYPE_CHECKING:
     from saddleback.log import Finding
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 @click.command()
 @log_options
 @click.option("--gamma", type=float, help="Discount to validate the log against.")
-@click.option("--quiet", is_flag=True, help="Do not show progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> None:
+@quiet_option
+@json_option
+def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> None:
     """Summarise a log and list every problem with row numbers and a fix.
 
     FILE is Parquet with one row per decision: episode_id, step, obs_0 …, action, reward,
@@ -46,7 +48,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
     try:
         with display(quiet or as_json) as progress:
             progress(0.0, "reading")
-            summary = open_log(options).summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
+            summary = log.open().summary(gamma, part_of(progress, 0.0, 1.0, "reading"))
     except LogError as error:
         if not as_json:
             raise
@@ -63,7 +65,7 @@ def command(gamma: float | None, quiet: bool, as_json: bool, **options: Any) -> 
         for line in summary.text.splitlines():
             click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
         for finding in summary.findings:
-            echo_message(str(finding))
+            echo_message(finding.render(as_option))
         errors, warnings = len(summary.errors), len(summary.findings) - len(summary.errors)
         counts = [_count(errors, "error")] * bool(errors)
         counts += [_count(warnings, "warning")] * bool(warnings)
@@ -85,7 +87,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _as_data(findings: Iterable[Finding]) -> list[dict[str, str]]:
-    """Return findings as JSON data, their messages with command-line options."""
+    """Return findings as JSON data, their fixes as options."""
     return [
-        {"code": finding.code, "message": with_options(finding.message)} for finding in findings
+        {"code": finding.code, "message": with_fix(finding.message, finding.fix, as_option)}
+        for finding in findings
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from saddleback.cli.file_kinds import file_kind
+from saddleback.cli.files import file_kind
 from saddleback.cli.log_options import announce
 from saddleback.cli.terminal import echo_lines, text_width
 from saddleback.errors import InvalidParameter
@@ -57,7 +57,7 @@ def read_result(path: Path) -> dict[str, Any]:
     if type(schema) is int and schema > SCHEMA:
         raise InvalidParameter(
             f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-            f"{SCHEMA}. Update: pip install --upgrade saddleback."
+            f"{SCHEMA}. Update: pip install -U saddleback."
         )
     readable = type(schema) is int and schema == SCHEMA
     reason = find_damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from saddleback.cli.output_checks import check_outputs
+from saddleback.cli.files import check_outputs
 
 
 @click.command()

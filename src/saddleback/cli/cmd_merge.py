@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback._json import json_text
+from saddleback.cli.files import check_outputs
 from saddleback.cli.log_options import announce
-from saddleback.cli.output_checks import check_outputs
+from saddleback.cli.options import json_option
 
 if TYPE_CHECKING:
     from saddleback.ope import Statistics
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Combine statistics from several logs.
 

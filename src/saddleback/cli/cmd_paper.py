@@ -10,7 +10,7 @@ import click
 
 from saddleback._registry import check_name
 from saddleback.cli.executor_options import command_line
-from saddleback.cli.output_checks import prepare_folder
+from saddleback.cli.files import prepare_folder
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
 

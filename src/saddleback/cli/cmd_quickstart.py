@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from saddleback._paths import output_file
-from saddleback.cli.output_checks import prepare_folder
+from saddleback.cli.files import prepare_folder
 from saddleback.cli.terminal import text_width
 from saddleback.errors import InvalidParameter
 

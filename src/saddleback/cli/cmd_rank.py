@@ -9,21 +9,27 @@ from typing import Any
 import click
 
 from saddleback._json import json_text
-from saddleback.cli.cmd_evaluate import evaluate_log, refuse_log_options
-from saddleback.cli.file_kinds import statistics_files
-from saddleback.cli.log_options import log_options
-from saddleback.cli.target_options import parse_rule, target_options
+from saddleback.cli.cmd_evaluate import evaluate_files
+from saddleback.cli.log_options import LogFiles, log_options
+from saddleback.cli.options import (
+    costs_option,
+    json_option,
+    quiet_option,
+    ridge_option,
+    rule_option,
+)
+from saddleback.cli.target_options import target_options
 from saddleback.cli.terminal import echo_lines, text_width
+
+STATUS = {"better": 0, "inconclusive": 5, "doubtful": 4, "refused": 3}
+"""Exit status by outcome."""
 
 
 @click.command()
 @log_options
 @target_options
-@click.option(
-    "--rule", metavar="NAME[:λ]",
-    help="Rule whose TD fixed point LSTD solves for.  [default: GRetrace:0.5]",
-)  # fmt: skip
-@click.option("--ridge", default=0.0, help="Ridge, relative to the scale of each feature.")
+@rule_option
+@ridge_option
 @click.option(
     "--baseline", default="logged", show_default=True, metavar="logged|NUMBER",
     help="Value that a candidate must beat.",
@@ -32,18 +38,11 @@ from saddleback.cli.terminal import echo_lines, text_width
     "--lower", "alpha", default=0.05, show_default=True, metavar="ALPHA",
     help="Family-wise error rate of the lower bounds.",
 )  # fmt: skip
-@click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
-@click.option("--quiet", is_flag=True, help="Do not show progress.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@costs_option
+@quiet_option
+@json_option
 def command(
-    rule: str | None,
-    ridge: float,
-    baseline: str,
-    alpha: float,
-    lower_is_better: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    log: LogFiles, baseline: str, alpha: float, quiet: bool, as_json: bool, **options: Any
 ) -> None:
     """Rank candidate policies by a lower bound on their improvement over the logged policy.
 
@@ -56,9 +55,6 @@ def command(
       saddleback rank week.stats --lower 0.05 --json
       saddleback rank visits.parquet --target a=new.py:a --target b=new.py:b
     """
-    from saddleback.ope import evaluate_statistics, load_statistics
-    from saddleback.ope.ranking import rank
-
     if not 0 < alpha < 1:
         raise click.UsageError(
             f"--lower {alpha:g}: write an error rate between 0 and 1, such as 0.05."
@@ -71,27 +67,12 @@ def command(
             number = math.nan
         if not math.isfinite(number):
             raise click.UsageError(f"--baseline {baseline}: write logged, or a number.")
-    chosen = None if rule is None else parse_rule(rule)
-    saved = statistics_files(options["files"])
-    if saved:
-        refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
-        evaluation = evaluate_statistics(
-            load_statistics(saved[0]), chosen, ridge, lower_is_better=lower_is_better
-        )
-    else:
-        evaluation = evaluate_log(
-            options, quiet=quiet or as_json, rule=chosen, ridge=ridge,
-            lower_is_better=lower_is_better,
-        )  # fmt: skip
+    evaluation = evaluate_files(log, quiet or as_json, **options)
+    from saddleback.ope.ranking import rank
+
     ranking = rank(evaluation, alpha=alpha, baseline=number)
     if as_json:
         click.echo(json_text(ranking.as_dict()))
     else:
         echo_lines(ranking.lines(text_width()))
-    sys.exit(ranking.status)
-
-
-STATISTICS_OPTIONS = (
-    "files", "rule", "ridge", "baseline", "alpha", "lower_is_better", "quiet", "as_json",
-)  # fmt: skip
-"""Options allowed with a statistics file."""
+    sys.exit(STATUS[ranking.outcome])

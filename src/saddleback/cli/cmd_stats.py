@@ -13,21 +13,21 @@ import click
 from saddleback._json import json_text
 from saddleback._progress import split_progress
 from saddleback.cli.cmd_merge import statistics_summary
-from saddleback.cli.executor_options import (
+from saddleback.cli.files import check_outputs
+from saddleback.cli.log_options import LogFiles, default_threads, log_options
+from saddleback.cli.messages import as_option, echo_message
+from saddleback.cli.options import (
     check_executor_options,
     command_line,
     executor_options,
+    json_option,
     resumable,
 )
-from saddleback.cli.log_options import default_threads, log_options, open_log
-from saddleback.cli.message_format import echo_message
-from saddleback.cli.output_checks import check_outputs
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import (
     absolute_spec,
-    parse_corner,
+    check_targets,
     parse_rule,
-    parse_targets,
     target_options,
 )
 
@@ -50,13 +50,14 @@ logger = logging.getLogger(__name__)
 )  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @executor_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(
-    targets: tuple[str, ...],
+    log: LogFiles,
+    targets: dict[str, str],
     gamma: float | None,
     features: str | None,
-    low: str | None,
-    high: str | None,
+    low: tuple[float, ...] | None,
+    high: tuple[float, ...] | None,
     shared: bool,
     allow_uncovered: bool,
     rules: tuple[str, ...],
@@ -66,7 +67,6 @@ def command(
     dask: str | None,
     quiet: bool,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Compute mergeable statistics of a log in one pass, to merge and evaluate later.
 
@@ -89,41 +89,39 @@ def command(
     from saddleback.ope import default_rule, save_statistics
     from saddleback.ope.approximation_gap import without_trace
     from saddleback.ope.evaluate import discount
-    from saddleback.ope.feature_spec import box_known, parse_features
+    from saddleback.ope.feature_spec import as_features, box_known
     from saddleback.sweep import ChunkedStatistics, cluster, run_chunks, threads
 
-    if not targets:
-        raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
-    check_name_not_reserved(parse_targets(targets))
+    check_targets(targets)
+    check_name_not_reserved(targets)
     check_executor_options(workers, dask)
-    check_outputs(out, inputs=options["files"], specs=(*targets, features))
-    log = open_log(options)
-    rate = discount(log, gamma)
+    check_outputs(out, inputs=log.files, specs=(*targets.values(), features))
+    data = log.open()
+    rate = discount(data, gamma)
     chosen = [parse_rule(rule) for rule in rules] or [default_rule()]
     chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
-    corners = parse_corner(low, log, "low"), parse_corner(high, log, "high")
     findings: list[Any] = []
-    several = len(log.sources) > 1 or dask is not None
+    several = len(data.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, computing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])
-        if features is not None and box_known(features, *corners) and len(log.sources) > 1:
-            chosen_features, computing = parse_features(features, log, None, *corners), progress
+        if features is not None and box_known(features, low, high) and len(data.sources) > 1:
+            chosen_features, computing = as_features(features, data, None, low, high), progress
         else:
-            summary = log.summary(rate, reading)
+            summary = data.summary(rate, reading)
             raise_errors(summary.findings)
             findings += summary.findings
-            chosen_features = parse_features(features, log, summary, *corners)
+            chosen_features = as_features(features, data, summary, low, high)
         custom = features if features is not None and ".py:" in features else chosen_features
         job = ChunkedStatistics(
-            log, tuple(chosen),
-            {name: absolute_spec(spec) for name, spec in parse_targets(targets).items()},
+            data, tuple(chosen),
+            {name: absolute_spec(spec) for name, spec in targets.items()},
             absolute_spec(custom) if isinstance(custom, str) else custom, rate, shared, blocks,
             allow_uncovered,
         )  # fmt: skip
         tasks = job.tasks()
         count = workers or default_threads()
         if len(tasks) == 1 and dask is None:
-            statistics = job.compute(log, count, computing)
+            statistics = job.compute(data, count, computing)
             save_statistics(statistics, out)
         else:
             chunks = out.with_name(f"{out.name}.parts")
@@ -140,7 +138,7 @@ def command(
                 )
     findings = list(dict.fromkeys((*findings, *statistics.findings)))
     for finding in findings[:MAX_WARNINGS]:
-        echo_message(str(finding), err=True)
+        echo_message(finding.render(as_option), err=True)
     if len(findings) > MAX_WARNINGS:
         echo_message(f"and {len(findings) - MAX_WARNINGS:,} more warnings.", err=True)
     if hasattr(chosen_features, "low") and low is None:

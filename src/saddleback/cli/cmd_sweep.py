@@ -10,10 +10,11 @@ import click
 
 from saddleback._json import json_text
 from saddleback._progress import si_number
-from saddleback.cli.executor_options import (
+from saddleback.cli.options import (
     check_executor_options,
     command_line,
     executor_options,
+    json_option,
     resumable,
 )
 from saddleback.cli.progress import display, format_duration
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "--plan", "only_plan", is_flag=True, help="Estimate time, memory and disk; run nothing."
 )
 @executor_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(
     study: Path,
     out: Path | None,

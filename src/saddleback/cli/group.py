@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; bad input prints one sentence and exits with 2, Ctrl-C with 130."""
-        from saddleback.cli.message_format import echo_message, wrap_message
+        from saddleback.cli.messages import as_option, echo_message, wrap_message
 
         try:
             with messages_shown():
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
             message = wrap_message(error.format_message(), first=len("Error: "))
             raise click.UsageError(message, error.ctx) from None
         except SaddlebackError as error:
-            echo_message(f"error: {error}", err=True)
+            echo_message(f"error: {error.render(as_option)}", err=True)
             sys.exit(2)
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of the pipe has gone: click handles it

@@ -1,64 +1,141 @@
-"""Options shared by the commands that read logs."""
+"""Options of the commands that read logs, and the log that they describe."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from saddleback.cli.file_kinds import file_kind
+from saddleback.cli.files import file_kind, statistics_files
 from saddleback.cli.progress import write_line
 from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from saddleback.log import Behaviour, Log
 
+SETTINGS = (
+    "observations", "actions", "columns", "min_prob", "drop_bad", "drop_autoreset", "time_limit",
+)  # fmt: skip
+"""Options that are parameters of `saddleback.Log`."""
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """The files of a command, and how to read them as a log."""
+
+    files: tuple[str, ...]
+    settings: dict[str, Any]
+    estimate_behaviour: Literal["counts", "logistic"] | None
+
+    def open(self) -> Log:
+        """Open the log; estimate its propensities if that was requested."""
+        for name in self.files:
+            if file_kind(name) == "statistics":
+                raise InvalidParameter(
+                    f"{name} holds statistics, not a log: use saddleback evaluate, rank or merge."
+                )
+        from saddleback.log import Log, estimate_behaviour
+
+        log = Log(list(self.files), **self.settings)
+        if self.estimate_behaviour is None:
+            return log
+        behaviour = estimate_behaviour(log, self.estimate_behaviour)
+        _print_calibration(behaviour)
+        return behaviour.log
+
+    def statistics_file(self, allowed: Container[str]) -> str | None:
+        """Return the file if it holds statistics; refuse several, and options for logs.
+
+        ``allowed`` are the parameters that do not depend on the log.
+        """
+        files = statistics_files(self.files)
+        if not files:
+            return None
+        if len(self.files) > 1:
+            raise click.UsageError(
+                "Only one statistics file can be evaluated: merge them first with saddleback merge."
+            )
+        context = click.get_current_context()
+        for parameter in context.command.params:
+            name = str(parameter.name)
+            source = context.get_parameter_source(name)
+            if source == click.core.ParameterSource.COMMANDLINE and name not in allowed:
+                raise click.UsageError(
+                    f"{parameter.opts[-1]} applies to logs only; it is fixed in a statistics file."
+                )
+        return files[0]
+
+
+def _parse_names(context: Any, parameter: Any, text: str | None) -> list[str] | None:
+    """Return names from a text with commas between them."""
+    return text.split(",") if text else None
+
+
+def _parse_columns(
+    context: Any, parameter: Any, mappings: tuple[str, ...]
+) -> dict[str, str] | None:
+    """Return names of columns by role."""
+    columns = {}
+    for mapping in mappings:
+        role, separator, name = mapping.partition("=")
+        if not separator:
+            raise click.UsageError(f"--column {mapping}: write ROLE=NAME, such as reward=cost.")
+        columns[role] = name
+    return columns or None
+
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for reading a log, and announce the files before they are read."""
+    """Add the options for reading a log; pass them on as one argument, ``log``.
+
+    Announces the files before anything heavy is loaded.
+    """
 
     @functools.wraps(command)
-    def announced(**options: Any) -> Any:
+    def with_log(files: tuple[str, ...], estimate_behaviour: Any, **options: Any) -> Any:
         if not options.get("quiet"):
-            announce("reading", options["files"])
-        return command(**options)
+            announce("reading", files)
+        settings = {name: options.pop(name) for name in SETTINGS}
+        return command(log=LogFiles(files, settings, estimate_behaviour), **options)
 
     for add in reversed(
         [
             click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path()),
-            click.option("--obs", help="Observation columns: hr,bp,lactate."),
-            click.option("--actions", help="Action names, in order: none,low,high."),
             click.option(
-                "--column",
-                multiple=True,
-                metavar="ROLE=NAME",
+                "--obs", "observations", callback=_parse_names,
+                help="Observation columns: hr,bp,lactate.",
+            ),
+            click.option(
+                "--actions", callback=_parse_names, help="Action names, in order: none,low,high."
+            ),
+            click.option(
+                "--column", "columns", multiple=True, metavar="ROLE=NAME", callback=_parse_columns,
                 help="Map a standard column to yours: reward=cost (repeatable).",
             ),
             click.option("--min-prob", type=float, help="Clip propensities from below at this."),
-            click.option("--drop-bad", is_flag=True, help="Drop episodes with NaN or infinities."),
+            click.option(
+                "--drop-bad", flag_value="episode", help="Drop episodes with NaN or infinities."
+            ),
             click.option(
                 "--drop-autoreset", is_flag=True, help="Drop rows left by automatic resets."
             ),
             click.option(
-                "--time-limit",
-                type=click.Choice(["artifact", "task"]),
-                default="artifact",
+                "--time-limit", type=click.Choice(["artifact", "task"]), default="artifact",
                 show_default=True,
                 help="Whether truncation is an artifact of logging or part of the task.",
             ),
             click.option(
-                "--estimate-behaviour",
-                type=click.Choice(["counts", "logistic"]),
+                "--estimate-behaviour", type=click.Choice(["counts", "logistic"]),
                 help="Estimate propensities with this model, instead of any logged ones.",
             ),
         ]
-    ):
-        announced = add(announced)
-    return announced
+    ):  # fmt: skip
+        with_log = add(with_log)
+    return with_log
 
 
 def announce(verb: str, files: Sequence[str]) -> None:
@@ -70,52 +147,6 @@ def announce(verb: str, files: Sequence[str]) -> None:
         return
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     click.echo(f"{verb} {files[0]}{more} …", err=True)
-
-
-LOG_OPTIONS = (
-    "files",
-    "obs",
-    "actions",
-    "column",
-    "min_prob",
-    "drop_bad",
-    "drop_autoreset",
-    "time_limit",
-    "estimate_behaviour",
-)
-
-
-def open_log(options: dict[str, Any]) -> Log:
-    """Open the log that the options describe, removing them from ``options``."""
-    values = {name: options.pop(name) for name in LOG_OPTIONS}
-    for name in values["files"]:
-        if file_kind(name) == "statistics":
-            raise InvalidParameter(
-                f"{name} holds statistics, not a log: use saddleback evaluate, rank or merge."
-            )
-    from saddleback.log import Log, estimate_behaviour
-
-    columns = {}
-    for mapping in values["column"]:
-        role, separator, name = mapping.partition("=")
-        if not separator:
-            raise click.UsageError(f"--column {mapping}: write ROLE=NAME, such as reward=cost.")
-        columns[role] = name
-    log = Log(
-        list(values["files"]),
-        observations=values["obs"].split(",") if values["obs"] else None,
-        columns=columns or None,
-        actions=values["actions"].split(",") if values["actions"] else None,
-        min_prob=values["min_prob"],
-        drop_bad="episode" if values["drop_bad"] else None,
-        drop_autoreset=values["drop_autoreset"],
-        time_limit=values["time_limit"],
-    )
-    if values["estimate_behaviour"]:
-        behaviour = estimate_behaviour(log, values["estimate_behaviour"])
-        _print_calibration(behaviour)
-        return behaviour.log
-    return log
 
 
 def _print_calibration(behaviour: Behaviour) -> None:

@@ -5,58 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from saddleback.log import Log
+
+def _parse_corner(context: Any, parameter: Any, text: str | None) -> tuple[float, ...] | None:
+    """Return a corner of the features' box."""
+    try:
+        return None if text is None else tuple(map(float, text.split(",")))
+    except ValueError:
+        raise click.UsageError(
+            f"{parameter.opts[0]} {text}: write comma-separated numbers, -1.2,-0.07."
+        ) from None
 
 
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for target policies and features."""
-    for add in reversed(
-        [
-            click.option(
-                "--target",
-                "targets",
-                multiple=True,
-                metavar="[NAME=]POLICY",
-                help="Target policy (repeatable): module.py:function, columns[:PREFIX], uniform, "
-                "always:ACTION, pump:PROBABILITY, logged.",
-            ),
-            click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
-            click.option(
-                "--features",
-                help="Features: tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
-                "states, given, module.py:name.  [default: chosen from the columns]",
-            ),
-            click.option("--low", help="Lower corner of the features' box: -1.2,-0.07."),
-            click.option("--high", help="Upper corner.  [default: the range of the log]"),
-            click.option("--shared", is_flag=True, help="Add features shared by all actions."),
-            click.option(
-                "--allow-uncovered",
-                is_flag=True,
-                help="Warn, rather than fail, on actions never logged.",
-            ),
-        ]
-    ):
-        command = add(command)
-    return command
-
-
-TARGET_OPTIONS = (
-    "targets",
-    "gamma",
-    "features",
-    "low",
-    "high",
-    "shared",
-    "allow_uncovered",
-)
-
-
-def parse_targets(specs: tuple[str, ...]) -> dict[str, str]:
+def _parse_targets(context: Any, parameter: Any, specs: tuple[str, ...]) -> dict[str, str]:
     """Return target policies by name, from [NAME=]POLICY."""
     targets: dict[str, str] = {}
     for spec in specs:
@@ -69,24 +33,45 @@ def parse_targets(specs: tuple[str, ...]) -> dict[str, str]:
     return targets
 
 
-def parse_corner(text: str | None, log: Log, name: str) -> Any:
-    """Return a corner of the features' box from comma-separated numbers."""
-    if text is None:
-        return None
-    import numpy as np
+def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for target policies and features."""
+    for add in reversed(
+        [
+            click.option(
+                "--target", "targets", multiple=True, metavar="[NAME=]POLICY",
+                callback=_parse_targets,
+                help="Target policy (repeatable): module.py:function, columns[:PREFIX], uniform, "
+                "always:ACTION, pump:PROBABILITY, logged.",
+            ),
+            click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
+            click.option(
+                "--features",
+                help="Features: tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
+                "states, given, module.py:name.  [default: chosen from the columns]",
+            ),
+            click.option(
+                "--low", callback=_parse_corner,
+                help="Lower corner of the features' box: -1.2,-0.07.",
+            ),
+            click.option(
+                "--high", callback=_parse_corner,
+                help="Upper corner.  [default: the range of the log]",
+            ),
+            click.option("--shared", is_flag=True, help="Add features shared by all actions."),
+            click.option(
+                "--allow-uncovered", is_flag=True,
+                help="Warn, rather than fail, on actions never logged.",
+            ),
+        ]
+    ):  # fmt: skip
+        command = add(command)
+    return command
 
-    try:
-        corner = np.array([float(number) for number in text.split(",")])
-    except ValueError:
-        raise click.UsageError(
-            f"--{name} {text}: write comma-separated numbers, -1.2,-0.07."
-        ) from None
-    if len(corner) != log.dimensions:
-        raise click.UsageError(
-            f"--{name} {text}: {len(corner)} numbers, but observations have {log.dimensions} "
-            "entries."
-        )
-    return corner
+
+def check_targets(targets: dict[str, str]) -> None:
+    """Refuse a command without a target policy."""
+    if not targets:
+        raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
 
 
 def parse_rule(text: str) -> Any:

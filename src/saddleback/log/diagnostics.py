@@ -6,11 +6,18 @@ it can. All problems are collected before an error is raised, so one round of re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from saddleback.errors import SaddlebackError
+import numpy as np
+
+from saddleback._typing import BoolArray
+from saddleback.errors import Fix, SaddlebackError, with_fix
+
+if TYPE_CHECKING:
+    from saddleback.log.arrow_decode import DecodedRows
 
 MAX_LOCATIONS = 3
 """Number of rows that a message names."""
@@ -18,7 +25,7 @@ MAX_LOCATIONS = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem in a log.
+    """One problem in a log, and the argument that repairs it.
 
     Examples
     --------
@@ -28,6 +35,7 @@ class Finding:
 
     code: str
     message: str
+    fix: Fix | None = None
 
     @property
     def is_error(self) -> bool:
@@ -35,22 +43,30 @@ class Finding:
         return self.code.startswith("E")
 
     def __str__(self) -> str:
-        return f"{self.code} {self.message}"
+        return self.render()
+
+    def render(self, wording: Callable[[Fix], str] = str) -> str:
+        """Return code, message and fix, as ``wording`` words it."""
+        return f"{self.code} {with_fix(self.message, self.fix, wording)}"
 
 
 class LogError(SaddlebackError):
     """A log that cannot be used; ``findings`` lists every problem."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
-        self.findings = list(findings)
-        super().__init__("\n".join(map(str, self.findings)))
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__("\n".join(finding.message for finding in findings))
+        self.args = self.findings = findings
+
+    def render(self, wording: Callable[[Fix], str] = str) -> str:
+        """Return one line for each problem, its fix as ``wording`` words it."""
+        return "\n".join(finding.render(wording) for finding in self.findings)
 
 
 def raise_errors(findings: Iterable[Finding]) -> None:
     """Raise all errors among the findings at once, if there are any."""
     errors = [finding for finding in findings if finding.is_error]
     if errors:
-        raise LogError(errors)
+        raise LogError(*errors)
 
 
 Location = tuple[Any, int]
@@ -60,42 +76,67 @@ Location = tuple[Any, int]
 class ProblemCounter:
     """Number of rows with each kind of problem, and the first of them.
 
-    A kind is (code, arguments of the message…); details are those of the first row. The messages
-    are in `saddleback.log.row_checks`.
+    A kind is the key of a message, such as "E102 NaN", and values of its fields; details are those
+    of the first row.
     """
 
     def __init__(self) -> None:
-        self._problems: dict[tuple[str, ...], tuple[int, list[Location], tuple[str, ...]]] = {}
+        self._problems: dict[tuple[str, ...], tuple[int, list[Location], dict[str, Any]]] = {}
 
-    def __contains__(self, code: str) -> bool:
-        return any(kind[0] == code for kind in self._problems)
+    @property
+    def codes(self) -> set[str]:
+        """Codes of the problems so far."""
+        return {kind[0].split()[0] for kind in self._problems}
 
     def add(
         self,
-        kind: tuple[str, ...],
-        count: int,
-        locations: Iterable[Location],
-        details: tuple[str, ...] = (),
+        key: str,
+        rows: DecodedRows,
+        wrong: BoolArray,
+        *values: str,
+        describe: Callable[[int], dict[str, Any]] = lambda i: {},
+        by_number: bool = False,
     ) -> None:
-        """Count rows with a problem, in the order of the log."""
-        if count:
-            before, first, first_details = self._problems.get(kind, (0, [], details))
-            first = [*first, *locations][:MAX_LOCATIONS]
-            self._problems[kind] = (before + count, first, first_details)
+        """Count the rows of a mask, in the order of the log.
 
-    def findings(self, messages: dict[str, Callable[..., str]]) -> list[Finding]:
-        """Return a finding for each kind of problem, in the order of the codes."""
-        return [
-            Finding(
-                kind[0],
-                messages[kind[0]](
-                    *kind[1:], *details, count=count, where=_format_locations(count, locations)
-                ),
+        ``describe`` returns the details of a row; rows are named by their number if
+        ``by_number``, otherwise by episode and step.
+        """
+        where = np.flatnonzero(wrong)
+        if len(where):
+            kind = (key, *values)
+            count, first, details = self._problems.get(kind) or (0, [], describe(int(where[0])))
+            numbers = [(None, rows.first + int(i)) for i in where[:MAX_LOCATIONS]]
+            first = [*first, *(numbers if by_number else rows.locations(where))][:MAX_LOCATIONS]
+            self._problems[kind] = (count + len(where), first, details)
+
+    def findings(
+        self,
+        messages: Mapping[str, tuple[str, Fix | None]],
+        renamed: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> list[Finding]:
+        """Return a finding for each kind of problem, in the order of the codes.
+
+        A message may name ``{rows}``, ``{more}`` (number of such rows after the first),
+        ``{episodes}`` (the same of episodes), values by position and details by name. ``renamed``
+        are other keys for some problems; None if they are none after all.
+        """
+        findings = []
+        for (name, *values), (count, locations, details) in sorted(
+            self._problems.items(), key=lambda item: (item[0][0][1:4], item[0][1:], item[0])
+        ):
+            key = renamed.get(name, name)
+            if key is None:
+                continue
+            message, fix = messages[key]
+            rows = f"{format_rows(count)} ({_format_locations(count, locations)})"
+            more, episodes = (
+                f" (and {count - 1:,} more such {noun}{'s' * (count > 2)})" if count > 1 else ""
+                for noun in ("row", "episode")
             )
-            for kind, (count, locations, details) in sorted(
-                self._problems.items(), key=lambda item: (item[0][0][1:], item[0])
-            )
-        ]
+            text = message.format(*values, rows=rows, more=more, episodes=episodes, **details)
+            findings.append(Finding(key.split()[0], text, fix))
+        return findings
 
 
 def _format_locations(count: int, locations: list[Location]) -> str:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.arrow_decode import DecodedRows, Decoder, decode_dictionary
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.reader import LogReader, MeanReturn
@@ -148,8 +148,8 @@ class Log:
             return [
                 Finding(
                     "E147",
-                    f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered. "
-                    "List the actions in that order: actions=[…].",
+                    f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered.",
+                    Fix("List the actions in that order", "actions", ["…"]),
                 )
             ]
         return []
@@ -205,7 +205,7 @@ class Log:
                 f"with K at most {MAX_NUMBERED_ACTIONS:,}. Renumber them without gaps, or convert "
                 "them to text."
             )
-            raise LogError([Finding("E145", message)])
+            raise LogError(Finding("E145", message))
         return tuple(map(str, range(n_actions)))
 
     @property

@@ -106,7 +106,7 @@ def from_minari(
     ]
     episodes = [episode for episode in episodes if len(episode.rewards)]
     if not episodes:
-        raise LogError([Finding("E193", f"the log is empty: {loaded.id} has no steps.")])
+        raise LogError(Finding("E193", f"the log is empty: {loaded.id} has no steps."))
     keys = {key for episode in episodes for key in episode.propensities}
     table = {name: np.concatenate(parts) for name, parts in _columns(episodes).items()}
     if keys:
@@ -236,14 +236,12 @@ def _alignment(
     share = agree / steps
     if share.max() < 0.99:
         raise LogError(
-            [
-                Finding(
-                    "E151",
-                    f"infos {key!r} agrees with the behaviour policy neither in row t "
-                    f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
-                    'and the key, or set prob_align="t" or "t+1".',
-                )
-            ]
+            Finding(
+                "E151",
+                f"infos {key!r} agrees with the behaviour policy neither in row t "
+                f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
+                'and the key, or set prob_align="t" or "t+1".',
+            )
         )
     return int(share.argmax())
 

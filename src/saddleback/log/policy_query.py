@@ -19,21 +19,17 @@ def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: in
         probabilities = np.asarray(policy(observations), dtype=np.float64)
     except Exception as error:
         message = f"{name} policy failed: {type(error).__name__}: {error}"
-        raise LogError([Finding("E144", message)]) from error
+        raise LogError(Finding("E144", message)) from error
     if probabilities.shape != (len(observations), n_actions):
         sizes = [str(size) for size in probabilities.shape]
         if probabilities.shape[:1] == (len(observations),):
             sizes[0] = "n"
         shape = ", ".join(sizes) + ("," if len(sizes) == 1 else "")
-        raise LogError(
-            [
-                Finding(
-                    "E141",
-                    f"{name} policy returned shape ({shape}); expected (n, {n_actions}), one "
-                    "probability per row and action of the log.",
-                )
-            ]
+        message = (
+            f"{name} policy returned shape ({shape}); expected (n, {n_actions}), one probability "
+            "per row and action of the log."
         )
+        raise LogError(Finding("E141", message))
     return check_distribution(f"{name} policy", probabilities, observations)
 
 
@@ -46,34 +42,20 @@ def check_distribution(
         probabilities.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE
     ):
         return probabilities
-    for problem, wrong in (
-        ("NaN", np.isnan(probabilities).any(axis=1)),
-        ("a negative probability", (probabilities < 0).any(axis=1)),
+    requirement = " Every observation needs one probability per action."
+    for code, wrong, problem, hint in (
+        ("E144", np.isnan(probabilities).any(axis=1), " gives NaN", requirement),
+        ("E144", (probabilities < 0).any(axis=1), " gives a negative probability", requirement),
+        ("E104", np.abs(total - 1.0) > TOLERANCE, ": probabilities sum to {:.6g}, not 1,", ""),
     ):
         for i in np.flatnonzero(wrong)[:1]:
-            raise LogError(
-                [
-                    Finding(
-                        "E144",
-                        f"{name} gives {problem} for {int(wrong.sum()):,} of "
-                        f"{len(probabilities):,} observations (first: "
-                        f"{_format_observation(observations[i])}). Every observation needs one "
-                        "probability per action.",
-                    )
-                ]
+            message = (
+                f"{name}{problem.format(total[i])} for {int(wrong.sum()):,} of "
+                f"{len(observations):,} observations (first: "
+                f"{_format_observation(observations[i])}).{hint}"
             )
-    wrong = ~(np.abs(total - 1.0) <= TOLERANCE)
-    i = int(wrong.argmax())
-    raise LogError(
-        [
-            Finding(
-                "E104",
-                f"{name}: probabilities sum to {total[i]:.6g}, not 1, for {int(wrong.sum()):,} of "
-                f"{len(probabilities):,} observations (first: "
-                f"{_format_observation(observations[i])}).",
-            )
-        ]
-    )
+            raise LogError(Finding(code, message))
+    return probabilities
 
 
 def _format_observation(observation: FloatArray) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
@@ -68,7 +69,7 @@ class LogReader:
         if self._log.min_prob is not None:
             tolerated.add("E101")
         for segment in segments:
-            if not self.checks.failed(tolerated) and "E132" not in self.segmenter.problems:
+            if not self.checks.failed(tolerated) and "E132" not in self.segmenter.problems.codes:
                 if self._used is not None:
                     self._used.add(segment.rows)
                 yield segment
@@ -128,8 +129,8 @@ class LogReader:
                 Finding(
                     "W106",
                     "the log has no propensities: only rules without importance ratios, such as "
-                    "GES(0) or GTB, can be used. Add behavior_prob, or estimate it: "
-                    "estimate_behaviour(log).",
+                    "GES(0) or GTB, can be used.",
+                    ESTIMATE_PROPENSITIES,
                 )
             )
         findings += self._action_findings()
@@ -149,7 +150,8 @@ class LogReader:
                 Finding(
                     "W148",
                     f"actions are sorted as text: {listed}{', …' * (len(names) > 9)}. Policies "
-                    "must return probabilities in this order; choose another with actions=[…].",
+                    "must return probabilities in this order.",
+                    Fix("Choose another order", "actions", ["…"]),
                 )
             )
         counts = zip(names, self.checks.action_counts, strict=True)

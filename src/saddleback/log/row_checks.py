@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray
+from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
-from saddleback.log.diagnostics import MAX_LOCATIONS, Finding, ProblemCounter, format_rows
+from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
 
 TOLERANCE = 1e-6
@@ -21,6 +22,65 @@ BINS = 10_000
 
 AGREE = 1e-6
 """Largest difference at which a propensity agrees with μ of the action."""
+
+MESSAGES: dict[str, tuple[str, Fix | None]] = {
+    "E101": (
+        "{0} is 0 on {rows}. A logged action cannot have probability 0.",
+        Fix("Fix the log, or clip propensities from below", "min_prob"),
+    ),
+    "E102 NaN": (
+        "{0} is NaN on {rows}: every logged action needs a propensity.",
+        replace(ESTIMATE_PROPENSITIES, advice="Fill them in, or replace all of them by estimates"),
+    ),
+    "E102 > 1": (
+        "{0} is > 1 on {rows}: probabilities must lie in (0, 1]. Densities of continuous actions "
+        "are not supported.", None,
+    ),
+    "E102 < 0": ("{0} is < 0 on {rows}: probabilities must lie in (0, 1].", None),
+    "E102 log": (
+        "{0} is negative on {rows} and never positive: these look like log-probabilities.",
+        Fix("Name the column behavior_logp, or map it", "columns", {"behavior_logp": "…"}),
+    ),
+    "E104": (
+        "{0}_* {problem} on {rows}. Each row must be a probability distribution, within 1e-6: "
+        "divide it by its sum if it was rounded.", None,
+    ),
+    "E120": (
+        "{0} is {1} in {rows}.",
+        Fix(
+            "Fill in the value (rewards known only at the end: 0 before it), or drop the episode",
+            "drop_bad", "episode",
+        ),
+    ),
+    "E121": ("{0} has no value in {rows}. {1}.", None),
+    "E130": ("episode {episode}: {problem}{more}. {repair}, or renumber the episode.", None),
+    "E132": (
+        "{flag}=True at step {step} of {length} in episode {episode}{more}. Only the last row of "
+        "an episode may have this flag: split the episode, or clear the flag.", None,
+    ),
+    "E134": (
+        "episode {episode} starts at step {step}{episodes}. If its first rows are in another file, "
+        "pass all files of the log together, in order; otherwise number its steps from 0.", None,
+    ),
+    "E145": (
+        "{0} is {value}, not one of {1}, in {rows}.{suggestion}",
+        Fix("Fix the log, or list all actions", "actions", ["…"]),
+    ),
+}  # fmt: skip
+"""Message and fix of each kind of problem; see `ProblemCounter.findings` for the fields."""
+
+DROP_AUTORESET = Fix(
+    "This looks like Gymnasium's NEXT_STEP autoreset; drop its rows", "drop_autoreset", True
+)
+"""Fix of rows that resets of an environment left in the log."""
+
+MISSING_VALUES = {
+    "episode_id": "Every row needs the id of its episode",
+    "step": "Number the steps 0 … T−1, or remove the column if the rows are in order",
+    "terminated": "Use True on the last row of an episode that ended this way, False elsewhere",
+    "truncated": "Use True on the last row of an episode that ended this way, False elsewhere",
+}
+"""How to repair missing values, by role of the column."""
 
 
 class RowChecks:
@@ -82,16 +142,15 @@ class RowChecks:
         """Count missing values of columns that must be complete."""
         if rows.ids.null_count:
             rows.invalid["episode_id"] = rows.ids.is_null().to_numpy(zero_copy_only=False)
-        for role in ("episode_id", "step", "terminated", "truncated"):
+        for role, repair in MISSING_VALUES.items():
             if role in rows.invalid:
-                missing = np.flatnonzero(rows.invalid[role])
-                locations = [(None, rows.first + int(i)) for i in missing[:MAX_LOCATIONS]]
-                self.problems.add(("E121", self._names[role], role), len(missing), locations)
+                missing, name = rows.invalid[role], self._names[role]
+                self.problems.add("E121", rows, missing, name, repair, by_number=True)
 
     def _check_actions(self, rows: DecodedRows) -> None:
         """Count unknown actions, and suggest the name that was probably meant."""
-        unknown = np.flatnonzero(rows.actions < 0)
-        if not len(unknown):
+        unknown = rows.actions < 0
+        if not unknown.any():
             return
         names, (value,) = list(self._actions), rows.invalid["action"]
         numbered = names == list(map(str, range(len(names))))
@@ -99,11 +158,13 @@ class RowChecks:
         close = []
         if not numbered and value is not None:
             close = difflib.get_close_matches(str(value), names, n=1)
-        shown = "empty" if value is None else repr(value)
+        details = {
+            "value": "empty" if value is None else repr(value),
+            "suggestion": f" Did you mean {close[0]!r}?" if close else "",
+        }
         self.problems.add(
-            ("E145", self._names["action"], expected), len(unknown), rows.locations(unknown),
-            (shown, *(close or [""])),
-        )  # fmt: skip
+            "E145", rows, unknown, self._names["action"], expected, describe=lambda i: details
+        )
 
     def _check_numbers(self, rows: DecodedRows) -> None:
         if not len(self.low):
@@ -128,9 +189,8 @@ class RowChecks:
         low, high = float(column.min()), float(column.max())
         if np.isfinite(low) and np.isfinite(high):
             return low, high
-        for kind, wrong in (("NaN", np.isnan(column)), ("infinite", np.isinf(column))):
-            where = np.flatnonzero(wrong)
-            self.problems.add(("E120", name, kind), len(where), rows.locations(where))
+        self.problems.add("E120", rows, np.isnan(column), name, "NaN")
+        self.problems.add("E120", rows, np.isinf(column), name, "infinite")
         finite = column[np.isfinite(column)]
         return float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
 
@@ -181,18 +241,19 @@ class RowChecks:
             missing = rows.invalid.get("episode_id", ~all_rows)
             begins &= ~missing & ~np.append(self._last_id_missing, missing[:-1])
             self._last_id_missing = bool(missing[-1])
-        late = np.flatnonzero(begins & (rows.step != 0))
-        for i in late[:1]:
-            begin = (str(rows.ids[int(i)].as_py()), str(int(rows.step[i])))
-            self.problems.add(("E134",), len(late), rows.locations(late), begin)
-        before = np.append(self._last_step, rows.step[:-1])
+        step, before = rows.step, np.append(self._last_step, rows.step[:-1])
+        self.problems.add(
+            "E134", rows, begins & (step != 0),
+            describe=lambda i: {"episode": rows.ids[i].as_py(), "step": step[i]},
+        )  # fmt: skip
         both = numbered & np.append(True, numbered[:-1]) & (before >= 0)
-        jumps = np.flatnonzero(~rows.starts & both & (rows.step != before + 1))
-        for i in jumps[:1]:
-            episode = rows.ids[int(i)].as_py()
-            details = (str(episode), str(before[i]), str(rows.step[i]))
-            self.problems.add(("E130",), len(jumps), rows.locations(jumps), details)
-        self._last_step = int(rows.step[-1]) if numbered[-1] else -1
+        self.problems.add(
+            "E130", rows, ~rows.starts & both & (step != before + 1),
+            describe=lambda i: (
+                {"episode": rows.ids[i].as_py()} | _describe_jump(int(before[i]), int(step[i]))
+            ),
+        )  # fmt: skip
+        self._last_step = int(step[-1]) if numbered[-1] else -1
 
     def _check_table(self, rows: DecodedRows, name: str, table: FloatArray) -> None:
         total = table @ np.ones(table.shape[1])
@@ -201,25 +262,22 @@ class RowChecks:
         wrong = ~(np.abs(total - 1.0) <= TOLERANCE) | (table < 0).any(axis=1)
         if name.startswith("next_"):
             wrong &= ~np.isnan(table).all(axis=1)
-        where = np.flatnonzero(wrong)
-        for i in where[:1]:
-            problem = (
-                "is NaN" if np.isnan(total[i])
-                else f"contains {table[i].min():.6g}" if table[i].min() < 0
-                else f"sums to {total[i]:.6g}"
-            )  # fmt: skip
-            self.problems.add(("E104", name), len(where), rows.locations(where), (problem,))
+
+        def describe(i: int) -> dict[str, str]:
+            if np.isnan(total[i]):
+                return {"problem": "is NaN"}
+            low = table[i].min()
+            return {"problem": f"contains {low:.6g}" if low < 0 else f"sums to {total[i]:.6g}"}
+
+        self.problems.add("E104", rows, wrong, name, describe=describe)
 
     def failed(self, tolerated: set[str]) -> bool:
         """Whether there is an error already, so that nothing more needs to be computed."""
-        if self.propensities.failed("E101" in tolerated):
-            return True
-        return any(code in self.problems for code in MESSAGES if code not in tolerated)
+        return bool(self.problems.codes - tolerated)
 
     def findings(self, min_prob: float | None, n_dropped: int) -> list[Finding]:
         """Return all findings, after the last row."""
-        self.propensities.finalise(min_prob)
-        findings = self.problems.findings(MESSAGES)
+        findings = self.problems.findings(MESSAGES, self.propensities.renamed(min_prob))
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
             plural = "" if n_dropped == 1 else "s"
@@ -227,7 +285,8 @@ class RowChecks:
             findings.append(Finding("W121", message))
         findings += self._ids.find_split_episodes(self.n_rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:
-            findings.append(autoreset_finding())
+            message = "a zero-reward row follows every episode end."
+            findings.append(Finding("W133", message, DROP_AUTORESET))
         return findings + self.propensities.findings(self.n_rows, len(self._actions))
 
 
@@ -242,28 +301,21 @@ class PropensityChecks:
         }.get(source, source)
         self.low, self.high = np.inf, -np.inf
         self.histogram = np.zeros(BINS + 1, dtype=np.int64)
-        self._negative: list[Any] = []
-        self._zero: list[Any] = []
         self._agree, self._compared = np.zeros(3), 0
 
     def add(self, rows: DecodedRows, propensity: FloatArray) -> None:
         """Check the propensities of the next rows."""
         low, high = float(np.min(propensity)), float(np.max(propensity))
         if np.isnan(low):
-            where = np.flatnonzero(np.isnan(propensity))
-            self._problems.add(("E102", self._name, "NaN"), len(where), rows.locations(where))
+            self._problems.add("E102 NaN", rows, np.isnan(propensity), self._name)
             low = float(np.nanmin(propensity, initial=np.inf))
             high = float(np.nanmax(propensity, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
         if high > 1.0 + TOLERANCE:
-            where = np.flatnonzero(propensity > 1.0 + TOLERANCE)
-            self._problems.add(("E102", self._name, "> 1"), len(where), rows.locations(where))
-        if low < 0.0:
-            where = np.flatnonzero(propensity < 0)
-            self._negative.append((len(where), rows.locations(where)))
+            self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self._name)
         if low <= 0.0:
-            where = np.flatnonzero(propensity == 0)
-            self._zero.append((len(where), rows.locations(where)))
+            self._problems.add("E102 < 0", rows, propensity < 0, self._name)
+            self._problems.add("E101", rows, propensity == 0, self._name)
         valid = propensity[(propensity > 0) & (propensity <= 1)]
         self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
         mu = rows.tables.get("mu")
@@ -281,19 +333,11 @@ class PropensityChecks:
                 differences = np.abs(logged - expected)[same_episode]
                 self._agree[k] += int((differences <= AGREE).sum())
 
-    def failed(self, allow_zero: bool) -> bool:
-        """Whether there is an error that is counted only at the end."""
-        return bool(self._negative or (self._zero and not allow_zero))
-
-    def finalise(self, min_prob: float | None) -> None:
-        """Count the problems whose kind depends on all rows."""
-        if self._negative:
-            kind = "log" if self.high <= 0.0 else "< 0"
-            for count, locations in self._negative:
-                self._problems.add(("E102", self._name, kind), count, locations)
-        if self._zero and min_prob is None and not (self._negative and self.high <= 0.0):
-            for count, locations in self._zero:
-                self._problems.add(("E101", self._name), count, locations)
+    def renamed(self, min_prob: float | None) -> dict[str, str | None]:
+        """Return other keys of the problems whose kind depends on all rows."""
+        if self.low < 0.0 and self.high <= 0.0:
+            return {"E102 < 0": "E102 log", "E101": None}
+        return {} if min_prob is None else {"E101": None}
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
         """Return the warnings that concern the propensities of the log as a whole."""
@@ -335,15 +379,6 @@ class PropensityChecks:
         ]
 
 
-def autoreset_finding() -> Finding:
-    """Return the warning that resets of an environment were logged as steps."""
-    return Finding(
-        "W133",
-        "a zero-reward row follows every episode end. This looks like Gymnasium's NEXT_STEP "
-        "autoreset: pass drop_autoreset=True.",
-    )
-
-
 def finite_rows(rows: DecodedRows) -> BoolArray:
     """Return which rows are finite and have a complete next observation or none."""
     finite = np.isfinite(rows.rewards) & np.isfinite(rows.observations).all(axis=1)
@@ -355,102 +390,12 @@ def finite_rows(rows: DecodedRows) -> BoolArray:
     return finite
 
 
-def _zero_propensity(name: str, count: int, where: str) -> str:
-    return (
-        f"{name} is 0 on {format_rows(count)} ({where}). A logged action cannot have probability "
-        "0. Fix the log, or pass min_prob=…"
-    )
-
-
-def _invalid_propensity(name: str, kind: str, count: int, where: str) -> str:
-    place = f"on {format_rows(count)} ({where})"
-    if kind == "log":
-        return (
-            f"{name} is negative {place} and never positive: these look like log-probabilities. "
-            "Name the column behavior_logp, or map it: columns={'behavior_logp': …}."
-        )
-    fix = {
-        "NaN": "every logged action needs a propensity. Fill them in, or replace all of them by "
-        "estimates: estimate_behaviour(log).",
-        "> 1": "probabilities must lie in (0, 1]. Densities of continuous actions are not "
-        "supported.",
-        "< 0": "probabilities must lie in (0, 1].",
-    }[kind]
-    return f"{name} is {kind} {place}: {fix}"
-
-
-def _not_finite(name: str, kind: str, count: int, where: str) -> str:
-    return (
-        f"{name} is {kind} in {format_rows(count)} ({where}). Fill in the value (rewards known "
-        'only at the end: 0 before it), or drop the episode: drop_bad="episode".'
-    )
-
-
-def _unknown_action(
-    name: str, expected: str, value: str, suggestion: str, count: int, where: str
-) -> str:
-    hint = f" Did you mean {suggestion!r}?" if suggestion else ""
-    return (
-        f"{name} is {value}, not one of {expected}, in {format_rows(count)} ({where}).{hint} Fix "
-        "the log, or list all actions: actions=[…]."
-    )
-
-
-def _step_jump(episode: str, before: str, after: str, count: int, where: str) -> str:
+def _describe_jump(before: int, after: int) -> dict[str, str]:
+    """Return what is wrong with two consecutive steps, and how to repair it."""
     if before == after:
-        problem, fix = f"step {before} is repeated", "Remove the duplicates"
-    elif int(after) < int(before):
-        problem, fix = f"step goes back from {before} to {after}", "Sort by (episode_id, step)"
-    else:
-        problem, fix = f"step jumps from {before} to {after}", "Add the missing rows"
-    return f"episode {episode}: {problem}{_more(count, 'row')}. {fix}, or renumber the episode."
-
-
-def _early_flag(flag: str, step: str, length: str, episode: str, count: int, where: str) -> str:
-    return (
-        f"{flag}=True at step {step} of {length} in episode {episode}{_more(count, 'row')}. Only "
-        "the last row of an episode may have this flag: split the episode, or clear the flag."
-    )
-
-
-def _late_start(episode: str, step: str, count: int, where: str) -> str:
-    return (
-        f"episode {episode} starts at step {step}{_more(count, 'episode')}. If its first rows are "
-        "in another file, pass all files of the log together, in order; otherwise number its "
-        "steps from 0."
-    )
-
-
-def _not_a_distribution(name: str, problem: str, count: int, where: str) -> str:
-    return (
-        f"{name}_* {problem} on {format_rows(count)} ({where}). Each row must be a probability "
-        "distribution, within 1e-6: divide it by its sum if it was rounded."
-    )
-
-
-def _missing_value(name: str, role: str, count: int, where: str) -> str:
-    fix = {
-        "episode_id": "Every row needs the id of its episode",
-        "step": "Number the steps 0 … T−1, or remove the column if the rows are in order",
-    }.get(role, "Use True on the last row of an episode that ended this way, False elsewhere")
-    return f"{name} has no value in {format_rows(count)} ({where}). {fix}."
-
-
-def _more(count: int, noun: str) -> str:
-    if count == 1:
-        return ""
-    return f" (and {count - 1:,} more such {noun}{'s' if count > 2 else ''})"
-
-
-MESSAGES: dict[str, Callable[..., str]] = {
-    "E101": _zero_propensity,
-    "E102": _invalid_propensity,
-    "E104": _not_a_distribution,
-    "E120": _not_finite,
-    "E121": _missing_value,
-    "E130": _step_jump,
-    "E132": _early_flag,
-    "E134": _late_start,
-    "E145": _unknown_action,
-}
-"""Functions that return the messages, by code."""
+        return {"problem": f"step {before} is repeated", "repair": "Remove the duplicates"}
+    backwards = after < before
+    return {
+        "problem": f"step {'goes back' if backwards else 'jumps'} from {before} to {after}",
+        "repair": "Sort by (episode_id, step)" if backwards else "Add the missing rows",
+    }

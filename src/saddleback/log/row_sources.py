@@ -48,7 +48,7 @@ class RowSource:
             with pq.ParquetFile(self.name, pre_buffer=False) as file:
                 yield from file.iter_batches(batch_size=BATCH, columns=list(columns))
         except READ_ERRORS as error:
-            raise LogError([_unreadable(self.name, error)]) from None
+            raise LogError(_unreadable(self.name, error)) from None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
         except READ_ERRORS as error:
             errors.append(_unreadable(path, error))
     if errors:
-        raise LogError(errors)
+        raise LogError(*errors)
     return sources
 
 
@@ -166,10 +166,10 @@ def common_roles(
     first = sources[0]
     if not sum(source.rows for source in sources):
         named = f"{first.name} has" if len(sources) == 1 else f"all {len(sources)} files have"
-        raise LogError([Finding("E193", f"the log is empty: {named} no rows.")])
+        raise LogError(Finding("E193", f"the log is empty: {named} no rows."))
     roles, errors = resolve(first.schema, observations, columns)
     if roles is None:
-        raise LogError(errors)
+        raise LogError(*errors)
     for source in sources[1:]:
         other, _ = resolve(source.schema, observations, columns)
         read = [*roles.all_columns, *(other.all_columns if other is not None else ())]
@@ -199,7 +199,7 @@ def common_roles(
                     )
                 )
     if errors:
-        raise LogError(errors)
+        raise LogError(*errors)
     return roles
 
 

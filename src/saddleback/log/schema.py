@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from saddleback._registry import check_name
+from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
@@ -124,15 +125,10 @@ def _standard_columns(
         if name in available:
             names[role] = name
         elif role in REQUIRED or role in columns:
-            listed = ", ".join(available[:12]) + (", …" if len(available) > 12 else "")
-            fix = f"Add it ({HINTS[role]}), or" if role in HINTS else "Add it, or"
-            errors.append(
-                Finding(
-                    "E100",
-                    f"column {name!r} is missing. {fix} map it: columns={{{role!r}: …}}. Available "
-                    f"columns: {listed}.",
-                )
-            )
+            content = f" ({HINTS[role]})" if role in HINTS else ""
+            fix = Fix(f"Add it{content}, or map it", "columns", {role: "…"})
+            message = f"column {name!r} is missing. {_listed(available)}"
+            errors.append(Finding("E100", message, fix))
     if {"behavior_prob", "behavior_logp"} <= set(names):
         errors.append(
             Finding("E102", "the log has both behavior_prob and behavior_logp: remove one of them.")
@@ -167,8 +163,12 @@ def _check_observation_types(
             errors.append(
                 Finding(
                     "E142",
-                    f"observation column {name!r} contains {_content(kind)}, not numbers. Encode "
-                    "it (one column per category), or leave it out of observations=[…].",
+                    f"observation column {name!r} contains {_content(kind)}, not numbers.",
+                    Fix(
+                        "Encode it (one column per category), or list the observations without it",
+                        "observations",
+                        ["…"],
+                    ),
                 )
             )
 
@@ -229,9 +229,12 @@ def _observation_columns(
     errors.append(
         Finding(
             "E100",
-            "no observation columns found: name them obs_0, obs_1, … (phi_0, phi_1, … for "
-            "features), or list them: observations=[…]. Available columns: "
-            f"{', '.join(available)}.",
+            f"no observation columns found. {_listed(available)}",
+            Fix(
+                "Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them",
+                "observations",
+                ["…"],
+            ),
         )
     )
     return (), (), False, False
@@ -271,7 +274,12 @@ def _next_columns(
 
 def _suggestion(name: str, available: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, available, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"Available columns: {', '.join(available)}."
+    return f"Did you mean {close[0]!r}?" if close else _listed(available)
+
+
+def _listed(available: Sequence[str]) -> str:
+    """Return which columns the log has, at most thirty."""
+    return f"The log has {', '.join(available[:30])}{', …' if len(available) > 30 else '.'}"
 
 
 def _is_number(kind: Any) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +20,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.log.arrow_decode import DecodedRows, join
 from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.episode_ids import hash_ids
-from saddleback.log.row_checks import MESSAGES, finite_rows
-
-AUTORESET_HINT = "This looks like Gymnasium's NEXT_STEP autoreset: pass drop_autoreset=True."
-"""Added to E132 if a zero-reward row follows every flag inside an episode."""
+from saddleback.log.row_checks import DROP_AUTORESET, MESSAGES, finite_rows
 
 SEGMENT = 1 << 16
 """Number of steps after which a long episode is split."""
@@ -132,7 +130,7 @@ class Segmenter:
         """Return findings about the ends of episodes."""
         findings = self.problems.findings(MESSAGES)
         if self._early_flags and self._early_flags == self._autoreset_like:
-            return [Finding("E132", f"{item.message} {AUTORESET_HINT}") for item in findings]
+            return [replace(finding, fix=DROP_AUTORESET) for finding in findings]
         return findings
 
     @property
@@ -201,14 +199,16 @@ class Segmenter:
         autoreset_like = last[following] & (rows.rewards[following] == 0.0)
         self._early_flags += len(early)
         self._autoreset_like += int(autoreset_like.sum())
-        i = int(early[0])
-        ends = np.flatnonzero(last)
-        end = int(ends[ends >= i][0]) if (ends >= i).any() else len(rows) - 1
-        flag = "terminated" if rows.terminated[i] else "truncated"
-        length = int(rows.position[end]) + 1
-        episode, step = rows.location(i)
-        details = (flag, str(step), str(length), str(episode))
-        self.problems.add(("E132",), len(early), rows.locations(early), details)
+
+        def describe(i: int) -> dict[str, Any]:
+            ends = np.flatnonzero(last[i:])
+            end = i + int(ends[0]) if len(ends) else len(rows) - 1
+            flag = "terminated" if rows.terminated[i] else "truncated"
+            episode, step = rows.location(i)
+            length = int(rows.position[end]) + 1
+            return {"flag": flag, "step": step, "length": length, "episode": episode}
+
+        self.problems.add("E132", rows, ended & ~last, describe=describe)
 
     def _drop_bad_episodes(self, rows: DecodedRows) -> DecodedRows:
         finite = finite_rows(rows)

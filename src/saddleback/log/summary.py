@@ -173,7 +173,7 @@ class LogSummary(Tabular):
             stamp = " (estimated)" if self.estimated else ""
             lines.append(f"behavior_prob{stamp}  min {low:.4g}  median {median:.4g}")
         else:
-            lines.append("behavior_prob  unknown: estimate_behaviour(log) can estimate it")
+            lines.append("behavior_prob  unknown; it can be estimated")
         if not self.errors:
             lines[-1] += "   OK: order, flags, no NaN"
         if self.estimated:

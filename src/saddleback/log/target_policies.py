@@ -21,7 +21,7 @@ import numpy as np
 from saddleback import _registry, policies
 from saddleback._plugins import load
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter, InvalidShape
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
@@ -79,14 +79,12 @@ class Target:
         for t in np.flatnonzero(unknown)[:1]:
             episode, step = segment.rows.location(int(segment.index[t]))
             raise LogError(
-                [
-                    Finding(
-                        "E146",
-                        f"{self.table}_* does not cover the observation after truncated rows "
-                        f"(first: episode {episode} step {step}): add next_{self.table}_0, … on "
-                        "those rows, or pass the target as a function.",
-                    )
-                ]
+                Finding(
+                    "E146",
+                    f"{self.table}_* does not cover the observation after truncated rows "
+                    f"(first: episode {episode} step {step}): add next_{self.table}_0, … on "
+                    "those rows, or pass the target as a function.",
+                )
             )
         return pi
 
@@ -167,8 +165,11 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
             return Target(name, "logged " + fingerprint(log.behaviour), policy)
         if "mu" not in log.roles.tables:
             raise InvalidParameter(
-                "target 'logged' needs mu for all actions: columns mu_0, …, or "
-                "Log(…, behaviour=function), or estimate_behaviour(log)."
+                "target 'logged' needs mu for all actions.",
+                replace(
+                    ESTIMATE_PROPENSITIES,
+                    advice="Add columns mu_0, mu_1, …, declare behaviour=function, or estimate it",
+                ),
             )
         return Target(name, "logged", table="mu")
     if kind == "columns":
@@ -180,15 +181,11 @@ def _parse_spec(spec: str, log: Log, name: str) -> Target:
                 f"probabilities are: {available}."
             )
         if len(log.roles.tables[prefix]) != log.n_actions:
-            raise LogError(
-                [
-                    Finding(
-                        "E141",
-                        f"{prefix}_* has {len(log.roles.tables[prefix])} columns, but the log has "
-                        f"{log.n_actions} actions.",
-                    )
-                ]
+            message = (
+                f"{prefix}_* has {len(log.roles.tables[prefix])} columns, but the log has "
+                f"{log.n_actions} actions."
             )
+            raise LogError(Finding("E141", message))
         return Target(name, f"columns {prefix}", table=prefix)
     if kind == "always":
         action = _registry.check_name("action", rest, log.action_names)
@@ -226,7 +223,8 @@ def _from_classifier(model: Any, log: Log, name: str) -> Target:
         if str(value) not in log.action_names:
             raise InvalidParameter(
                 f"target {name!r}: the classifier's class {value!r} is not an action of the log "
-                f"({', '.join(log.action_names)}). List the actions: actions=[…]."
+                f"({', '.join(log.action_names)}).",
+                Fix("List the actions", "actions", ["…"]),
             )
         indices.append(log.action_names.index(str(value)))
 
@@ -253,13 +251,12 @@ def _classifier_policy(model: Any, log: Log, name: str) -> Policy:
     if n_features != log.dimensions or (names and set(names) != set(columns)):
         expected = f"{n_features} columns" + (f" ({', '.join(names)})" if names else "")
         raise LogError(
-            [
-                Finding(
-                    "E140",
-                    f"obs has {log.dimensions} columns ({', '.join(columns)}), but target {name!r} "
-                    f"expects {expected}. Select columns: observations=[…].",
-                )
-            ]
+            Finding(
+                "E140",
+                f"obs has {log.dimensions} columns ({', '.join(columns)}), but target {name!r} "
+                f"expects {expected}.",
+                Fix("Select columns", "observations", ["…"]),
+            )
         )
     order = [columns.index(feature) for feature in names]
     return partial(_predict, model, names, order)

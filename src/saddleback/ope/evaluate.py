@@ -11,7 +11,7 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Finding, Log, LogSummary, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
@@ -239,7 +239,7 @@ def discount(log: Log, gamma: float | None) -> float:
     """Return the given discount, or the one in the log's metadata."""
     chosen = log.metadata.get("gamma") if gamma is None else gamma
     if chosen is None:
-        raise InvalidParameter("no discount in the log's metadata: pass one, gamma=0.99.")
+        raise InvalidParameter("no discount in the log's metadata.", Fix("Pass one", "gamma", 0.99))
     return _validate.unit("evaluate", "gamma", chosen)
 
 
@@ -265,9 +265,9 @@ def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, 
         _registry.check_name("method", method, METHODS)
         if method in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST) and not log.propensity:
             raise InvalidParameter(
-                f"method {method!r} needs propensities, and the log has none: add behavior_prob, "
-                "or estimate them: estimate_behaviour(log). The closed form with GES(0) or GTB "
-                "needs no propensities."
+                f"method {method!r} needs propensities, and the log has none. The closed form with "
+                "GES(0) or GTB needs none.",
+                ESTIMATE_PROPENSITIES,
             )
         if method in ("fqe", *DOUBLY_ROBUST) and rule.values == "state":
             raise InvalidParameter(

@@ -14,6 +14,7 @@ from saddleback.ope.estimate import Estimate
 from saddleback.ope.evidence_from_statistics import judge_statistics
 from saddleback.ope.result import Evaluation, Paths
 from saddleback.ope.statistics import Statistics
+from saddleback.ope.statistics_key import SEVERAL_BLOCKS
 from saddleback.rules import Rule
 
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -111,8 +112,8 @@ def evaluate_statistics(
     if int((sums.episodes > 0).sum()) < 2:
         one_block = Finding(
             "W173",
-            "the episodes are in one block: there is neither a confidence interval nor a verdict. "
-            "Use several blocks (blocks=20).",
+            "the episodes are in one block: there is neither a confidence interval nor a verdict.",
+            SEVERAL_BLOCKS,
         )
         return Evaluation(sums, chosen, tuple(estimates), paths, (*findings, one_block))
     diagnoses, logged = judge_statistics(

@@ -37,7 +37,7 @@ NOTES = {
     "SUPPORT": "the log has no propensities",
     "PROPENSITIES": "the log has no propensities",
     "CEILING": "the rule has no importance trace, or the log has no propensities",
-    "STABILITY": "skipped: too few blocks of episodes, or too many features (--bootstrap 20)",
+    "STABILITY": "skipped without a bootstrap: too few blocks of episodes, or too many features",
 }
 """Why a check is not applicable."""
 

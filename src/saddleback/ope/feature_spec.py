@@ -122,7 +122,7 @@ def _corner(name: str, given: ArrayLike | None, log: Log) -> FloatArray | None:
     return corner
 
 
-def box_known(spec: str, low: FloatArray | None, high: FloatArray | None) -> bool:
+def box_known(spec: str, low: ArrayLike | None, high: ArrayLike | None) -> bool:
     """Whether features can be built without the range of the log.
 
     Examples

@@ -29,7 +29,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import ESTIMATE_PROPENSITIES, InvalidParameter
 from saddleback.log import Log, Segment, Target, as_target
 from saddleback.log.diagnostics import raise_errors
 from saddleback.ope import confidence_bounds
@@ -140,9 +140,9 @@ def weigh_episodes(
     discount = _validate.unit("importance sampling", "gamma", gamma)
     if not log.propensity:
         raise InvalidParameter(
-            "importance sampling needs propensities, and the log has none: add behavior_prob, or "
-            "estimate them: estimate_behaviour(log). Rules without importance ratios, such as "
-            "GES(0) or GTB, need no propensities."
+            "importance sampling needs propensities, and the log has none. Rules without "
+            "importance ratios, such as GES(0) or GTB, need none.",
+            ESTIMATE_PROPENSITIES,
         )
     sums = [CumulativeWeights(discount) for _ in jobs]
     supports = [ActionSupport(job.target.name, log.action_names) for job in jobs]

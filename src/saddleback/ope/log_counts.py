@@ -9,6 +9,7 @@ import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine import count_calibration, count_policy, count_ratios
+from saddleback.errors import Fix
 from saddleback.log import Finding, Segment
 from saddleback.log.diagnostics import format_rows
 
@@ -237,6 +238,10 @@ class ActionSupport:
             "W110" if allowed else "E110",
             f"target {self._name!r} takes actions that the logged policy never takes: "
             f"{mass.sum() / self._rows:.1%} of its probability (action {self._actions[worst]!r} in "
-            f"{format_rows(int(self._where[worst]))}). Importance-weighted estimates are biased. "
-            "Restrict the target to logged actions, or pass allow_uncovered=True.",
+            f"{format_rows(int(self._where[worst]))}). Importance-weighted estimates are biased.",
+            None
+            if allowed
+            else Fix(
+                "Restrict the target to logged actions, or accept the bias", "allow_uncovered", True
+            ),
         )

@@ -15,10 +15,11 @@ from scipy.special import stdtrit
 
 from saddleback import _validate
 from saddleback._display import Tabular, card_html, html_table, shorten
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.ope.gates import DOUBTFUL, REFUSED, USABLE
 from saddleback.ope.number_format import number
 from saddleback.ope.result import Evaluation
+from saddleback.ope.statistics_key import SEVERAL_BLOCKS
 from saddleback.ope.text_report import WIDTH, Line, wrap
 from saddleback.ope.verdict import RANK
 
@@ -84,8 +85,8 @@ class Ranking(Tabular):
     >>> box = features.Polynomial((50, 50, 0), (150, 130, 12), degree=2)
     >>> result = evaluate(log, {"new": earlier}, features=box, gamma=0.97, methods=[])
     >>> ranking = rank(result)
-    >>> ranking.best.name, ranking.status
-    ('new', 0)
+    >>> ranking.best.name, ranking.outcome
+    ('new', 'better')
     """
 
     baseline: float
@@ -100,12 +101,12 @@ class Ranking(Tabular):
         return next((candidate for candidate in self.candidates if candidate.beats), None)
 
     @property
-    def status(self) -> int:
-        """0 if one beats the baseline, 5 if no usable one does, 4 if none is usable, else 3."""
+    def outcome(self) -> str:
+        """The outcome: better, inconclusive (for usable candidates), doubtful or refused."""
         levels = {candidate.trust for candidate in self.candidates}
         if self.best is not None:
-            return 0
-        return 5 if USABLE in levels else 4 if DOUBTFUL in levels else 3
+            return "better"
+        return "inconclusive" if USABLE in levels else DOUBTFUL if DOUBTFUL in levels else REFUSED
 
     def as_dict(self) -> dict[str, Any]:
         """Return the ranking as plain data for JSON."""
@@ -151,11 +152,6 @@ class Ranking(Tabular):
         count = len(self.candidates)
         none = "the estimate is not" if count == 1 else f"none of {count} estimates is"
         return f"No answer: {none} reliable."
-
-    @property
-    def outcome(self) -> str:
-        """The outcome: better, inconclusive, doubtful or refused."""
-        return {0: "better", 5: "inconclusive", 4: DOUBTFUL, 3: REFUSED}[self.status]
 
     @property
     def _places(self) -> int:
@@ -293,9 +289,7 @@ def rank(result: Evaluation, *, alpha: float = 0.05, baseline: float | None = No
     if not 0 < _validate.unit("rank", "alpha", alpha) < 1:
         raise InvalidParameter(f"rank: alpha must be in (0, 1), got {alpha!r}.")
     if not result.diagnoses:
-        raise InvalidParameter(
-            "rank: the evaluation has no verdicts: use several blocks of episodes (blocks=20)."
-        )
+        raise InvalidParameter("rank: the evaluation has no verdicts.", SEVERAL_BLOCKS)
     lower_is_better = result.lower_is_better
     sign = -1.0 if lower_is_better else 1.0
     share = 1.0 - alpha / len(result.diagnoses)
@@ -310,7 +304,8 @@ def rank(result: Evaluation, *, alpha: float = 0.05, baseline: float | None = No
         else:
             raise InvalidParameter(
                 "rank: no baseline: some episodes were truncated, and the statistics do not "
-                "include the logged policy. Set a value, baseline=…"
+                "include the logged policy.",
+                Fix("Set its value", "baseline"),
             )
         bound = sign * difference - float(stdtrit(n - 1, share)) * error - verdict.gap
         ranked.append(

@@ -160,13 +160,17 @@ class Evaluation(Tabular):
                 columns.setdefault(name, []).append(value)
         return columns
 
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The warnings about the log, then those about the estimates."""
+        checked = () if self.log_summary is None else self.log_summary.findings
+        return tuple(dict.fromkeys((*checked, *self.findings)))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data for JSON; numbers that are not finite become None."""
         sums = self.statistics
-        checked: tuple[Finding, ...] = ()
         summary = logged = None
         if self.log_summary is not None:
-            checked = self.log_summary.findings
             summary = SavedLogSummary(**self.log_summary.as_dict())
         if self.logged is not None:
             interval = self.logged.interval
@@ -193,7 +197,7 @@ class Evaluation(Tabular):
             },
             estimates=[SavedEstimate(**asdict(estimate)) for estimate in self.estimates],
             paths=self.paths,
-            warnings=list(dict.fromkeys(map(str, (*checked, *self.findings)))),
+            warnings=list(map(str, self.warnings)),
             card=summary,
             logged=logged,
             verdicts=[SavedVerdict(**diagnosis.as_dict()) for diagnosis in self.diagnoses],

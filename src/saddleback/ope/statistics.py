@@ -153,8 +153,8 @@ class Statistics:
                 raise InvalidParameter(
                     f"merge: {len(split):,} episode{'s' if several else ''} without an end flag in "
                     f"one continue{'' if several else 's'} in the other: split between files? "
-                    "Compute the statistics of both files together: saddleback stats ONE OTHER. If "
-                    "they are different episodes, give them different ids."
+                    "Compute the statistics of both files together. If they are "
+                    "different episodes, give them different ids."
                 )
         return Statistics(
             self.setting, self.A + other.A, self.b + other.b, self.M + other.M,

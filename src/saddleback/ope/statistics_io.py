@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from saddleback import _npz, _validate
+from saddleback.errors import Fix
 from saddleback.log import Finding
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.statistics import Statistics
@@ -80,7 +81,10 @@ def _as_arrays(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
         "schema": SCHEMA,
         "setting": asdict(sums.setting) | {"rules": [rule_to_dict(r) for r in sums.setting.rules]},
         "estimated": sums.estimated,
-        "findings": [(finding.code, finding.message) for finding in sums.findings],
+        "findings": [
+            (finding.code, finding.message, *(astuple(finding.fix) if finding.fix else ()))
+            for finding in sums.findings
+        ],
     }
     return header, arrays
 
@@ -123,7 +127,10 @@ def _build(arrays: dict[str, Any], header: dict[str, Any]) -> Statistics:
             visits, mass, **{name: arrays[name] for name in COUNT_ARRAYS}, by_target=by_target
         ),
         estimated=header["estimated"],
-        findings=tuple(Finding(code, message) for code, message in header["findings"]),
+        findings=tuple(
+            Finding(code, message, Fix(*fix) if fix else None)
+            for code, message, *fix in header["findings"]
+        ),
     )  # fmt: skip
 
 

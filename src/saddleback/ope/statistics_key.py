@@ -8,11 +8,14 @@ from typing import Any
 
 from saddleback import _validate
 from saddleback.engine import copies_of
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Custom, Features
 from saddleback.log import Finding, Log, LogError, Target
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.rules import Rule
+
+SEVERAL_BLOCKS = Fix("Use several blocks of episodes", "blocks", 20)
+"""Fix of statistics without confidence intervals."""
 
 
 @dataclass(frozen=True)
@@ -112,15 +115,9 @@ def check_features(log: Log, features: Features) -> None:
     expected = features.dimensions
     if expected not in (None, log.dimensions):
         listed = ", ".join(log.roles.observations)
-        raise LogError(
-            [
-                Finding(
-                    "E140",
-                    f"obs has {log.dimensions} columns ({listed}), features expect {expected}. "
-                    "Choose columns: observations=[…].",
-                )
-            ]
-        )
+        message = f"obs has {log.dimensions} columns ({listed}), features expect {expected}."
+        fix = Fix("Choose columns", "observations", ["…"])
+        raise LogError(Finding("E140", message, fix))
 
 
 def describe_features(features: Any) -> str:

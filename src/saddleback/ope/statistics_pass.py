@@ -21,7 +21,7 @@ from saddleback.engine import (
     count_mass,
     count_visits,
 )
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import Finding, Log, Segment, as_target
 from saddleback.log.diagnostics import raise_errors
@@ -227,8 +227,8 @@ def _check_memory(p: int, count: int, blocks: int) -> None:
     if p > LARGEST:
         raise InvalidParameter(
             f"Statistics: {p:,} features (one copy per action) exceed {LARGEST:,}, the largest "
-            "number for which matrices are computed. Use fewer features, or solve without "
-            "matrices: method 'svrg'."
+            "number for which matrices are computed.",
+            Fix("Use fewer features, or solve without matrices", "methods", ["svrg"]),
         )
     need = 8.0 * p * p * (count * blocks + 1)
     if need > MAX_BYTES:

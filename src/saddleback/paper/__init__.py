@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from rich.table import Table
 
 from saddleback._progress import Progress, part_of, split_progress
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.sweep import Store, Task, run_tasks, threads
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
-"""The warning that goes with the results of ``--quick``."""
+"""The warning that goes with the results of a quick run."""
 
 Config = TypeVar("Config")
 
@@ -108,12 +108,13 @@ def check(names: Sequence[str], options: Options) -> None:
         total += PACKED * size
         for needed, free, target in ((size, memory, "memory"), (total, disk, f"{options.out}")):
             if needed > free:
-                runs = "(default)" if options.runs is None else str(options.runs)
+                runs = "default" if options.runs is None else str(options.runs)
                 limit = int((options.runs or 0) * free / needed)
-                fix = f"Use at most {limit}." if limit else "Free some, or choose another --out."
+                fix = Fix("Use fewer", "runs", limit) if limit else None
                 raise InvalidParameter(
-                    f"--runs {runs}: the results of {name} need {needed / 1e9:.3g} GB, but "
-                    f"{target} has only {free / 1e9:.3g} GB. {fix}"
+                    f"{runs} runs: the results of {name} need {needed / 1e9:.3g} GB, but "
+                    f"{target} has only {free / 1e9:.3g} GB.",
+                    fix or Fix("Free some, or choose another folder", "out"),
                 )
 
 

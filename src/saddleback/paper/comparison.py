@@ -103,7 +103,7 @@ def _chosen_rules(defaults: tuple[RuleSpec, ...], options: Options) -> tuple[Rul
 
 
 def rule_names() -> list[str]:
-    """Return the names of rules that ``--rule`` accepts."""
+    """Return the names of rules that can be compared."""
     defaults = study_as_shipped("two-state", quick=True).rules
     labels = [str(parameters["label"]) for _, parameters in defaults]
     return list(dict.fromkeys([*labels, *REGULARISED, *NAMED]))

@@ -120,7 +120,7 @@ def _source(provenance: dict[str, Any] | None) -> str:
 
     Examples
     --------
-    >>> _source({"command": "saddleback evaluate 'my visits.parquet' b.parquet --gamma 0.9"})
+    >>> _source({"command": "saddleback evaluate 'my visits.parquet' b.parquet -h"})
     'my visits.parquet, b.parquet'
     """
     try:

@@ -52,8 +52,8 @@ def css_variables() -> str:
 
     Examples
     --------
-    >>> css_variables().splitlines()[0][:30]
-    ':root { --blue: #0072B2; --ora'
+    >>> css_variables().splitlines()[0][:24]
+    ':root { --blue: #0072B2;'
     """
     ramp = f"--ramp: linear-gradient(to right, {', '.join(SEQUENTIAL_STOPS)});"
     return (

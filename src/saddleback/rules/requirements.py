@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from saddleback.errors import InvalidParameter, RuleMismatch
+from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter, RuleMismatch
 from saddleback.rules.rule import Rule
 from saddleback.rules.traces import Importance, NoTrace
 
@@ -39,16 +39,22 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
         )
     if not propensity and needs_propensities(rule):
         raise InvalidParameter(
-            f"{rule} needs the probabilities of the logged actions, and the log has none: add "
-            "behavior_prob, or estimate them: estimate_behaviour(log); or use a rule without "
-            "ratios, such as GES(0) or GTB."
+            f"{rule} needs the probabilities of the logged actions, and the log has none. Rules "
+            "without ratios, such as GES(0) or GTB, need none.",
+            ESTIMATE_PROPENSITIES,
         )
     simple = isinstance(rule.trace, (Importance, NoTrace))
     corrects = rule.form.coefficients.correction and not simple
     if not behaviour and (corrects or not rule.trace.by_action):
         raise RuleMismatch(
             f"{rule} needs the full behaviour policy, and the log has only the probability of "
-            "the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function)."
+            "the action taken.",
+            Fix(
+                "Add mu_0, mu_1, …, or pass the policy",
+                "behaviour",
+                "…",
+                "Log(…, behaviour=function)",
+            ),
         )
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from saddleback._threads import thread_pool
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 
 TIMEOUT = 10.0
 """Seconds within which a scheduler must answer."""
@@ -139,6 +139,6 @@ def _check_worker_versions(client: Any) -> None:
 
 def _scheduler_lost(address: str) -> InvalidParameter:
     return InvalidParameter(
-        f"lost the Dask scheduler at {address}. Finished tasks are kept; run again when it is "
-        "back, or in threads of this machine."
+        f"lost the Dask scheduler at {address}. Finished tasks are kept.",
+        Fix("Run again when it is back, or in threads of this machine", "workers"),
     )

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from saddleback._progress import Progress
 from saddleback._provenance import versions
 from saddleback._typing import FloatArray, OffsetArray
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.arrow_decode import decode_dictionary
@@ -165,7 +165,7 @@ def run_chunks(
     chunks.
     """
     study = {"statistics": job.study()}
-    fix = f"Remove {folder}, or choose another output file."
+    fix = Fix(f"Remove {folder}, or choose another file", "out")
     with Store.open(folder, study, command, ".npz", fix) as store:
         run_tasks(tasks, store, executor, progress, name="stats", unit="rows")
         merged = _merge([store.path(task.name) for task in tasks])

@@ -33,7 +33,7 @@ from filelock import FileLock, Timeout
 
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.sweep.toml_lines import abbreviate
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ SUMS = "SHA256SUMS"
 SCHEMA = 2
 """Version of the layout of a store."""
 
-ANOTHER_FOLDER = "Choose another output folder."
+ANOTHER_FOLDER = Fix("Choose another folder", "out")
 
 
 class Header(msgspec.Struct):
@@ -100,7 +100,7 @@ class Store:
         study: Mapping[str, Any],
         command: str,
         suffix: str = ".parquet",
-        fix: str = ANOTHER_FOLDER,
+        fix: Fix = ANOTHER_FOLDER,
     ) -> Self:
         """Open the store of a study for writing; create it if it does not exist.
 
@@ -117,13 +117,13 @@ class Store:
                 raise
         except OSError as error:
             raise InvalidParameter(
-                f"cannot write into {folder}: {error.strerror}. {ANOTHER_FOLDER}"
+                f"cannot write into {folder}: {error.strerror}.", ANOTHER_FOLDER
             ) from None
         return cls(folder, manifest, lock)
 
     @classmethod
     def _open_manifest(
-        cls, folder: Path, study: dict[str, Any], command: str, suffix: str, fix: str
+        cls, folder: Path, study: dict[str, Any], command: str, suffix: str, fix: Fix
     ) -> dict[str, Any]:
         """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
@@ -267,7 +267,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         if schema > SCHEMA:
             raise InvalidParameter(
                 f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-                f"{SCHEMA}. Update: pip install --upgrade saddleback."
+                f"{SCHEMA}. Update: pip install -U saddleback."
             )
         if schema < SCHEMA:
             raise InvalidParameter(
@@ -292,7 +292,7 @@ def check_same_study(
     folder: Path,
     stored: Mapping[str, Any],
     study: Mapping[str, Any],
-    fix: str = ANOTHER_FOLDER,
+    fix: Fix = ANOTHER_FOLDER,
 ) -> None:
     """Refuse to mix studies, naming the first setting in which they differ."""
     no_title = {"title": None}
@@ -301,7 +301,8 @@ def check_same_study(
         name, old, new = difference
         raise InvalidParameter(
             f"{folder} holds another study: {name} is {old} there and {new} here. Nothing was "
-            f"changed. {fix}"
+            "changed.",
+            fix,
         )
 
 
@@ -342,8 +343,8 @@ def _lock_folder(folder: Path) -> FileLock:
         with suppress(OSError):
             owner = (folder / ".owner").read_text(encoding="utf-8").strip() or owner
         raise InvalidParameter(
-            f"{folder} is being written by {owner}. Wait for it to finish, or choose another "
-            "output folder."
+            f"{folder} is being written by {owner}.",
+            Fix("Wait for it to finish, or choose another folder", "out"),
         ) from None
     with suppress(OSError):  # on a full disk the lock is held without a name
         (folder / ".owner").write_text(

@@ -178,7 +178,7 @@ def read_results(folder: Path) -> StudyResults:
         missing = [name for name in REQUIRED if name not in every[0].column_names]
         raise InvalidParameter(
             f"{folder} holds results of another kind, without {', '.join(missing)}: a report needs "
-            "a sweep, or a comparison of saddleback paper (two-state, baird, mountain-car)."
+            "a sweep, or a comparison of the paper (two-state, baird, mountain-car)."
         )
     common = set.intersection(*(set(table.column_names) for table in tables))
     rows = pa.concat_tables(

@@ -1,14 +1,18 @@
-"""Checks of output files before any work: no input is overwritten, and every path is writable."""
+"""Files of a command: what the inputs hold, and whether the outputs can be written.
+
+Loads nothing heavy.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from saddleback._paths import check_writable, expand_pattern, parquet_files
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 
 PAGE_SUFFIXES = (".html", ".htm")
 
@@ -28,7 +32,7 @@ def check_outputs(
     inputs
         Input files; folders and patterns stand for the files of a log.
     specs
-        Policies and features; ``[NAME=]module.py:name`` names an input file, too.
+        Policies and features; ``module.py:name`` names an input file, too.
     """
     read = [
         file
@@ -36,7 +40,8 @@ def check_outputs(
         for path in expand_pattern(str(name))
         for file in parquet_files(path)
     ]
-    read += [file for spec in specs if spec is not None for file in _modules(spec)]
+    modules = [spec.rpartition(":")[0] for spec in specs if spec is not None]
+    read += [path for path in modules if path.endswith(".py")]
     outputs = [Path(file) for file in (*files, page) if file is not None]
     for out in outputs:
         if any(os.path.exists(file) and out.exists() and out.samefile(file) for file in read):
@@ -57,11 +62,31 @@ def prepare_folder(out: Path) -> None:
             pass
     except OSError as error:
         raise InvalidParameter(
-            f"cannot write into {out}: {error.strerror}. Choose another folder with --out."
+            f"cannot write into {out}: {error.strerror}.", Fix("Choose another folder", "out")
         ) from None
 
 
-def _modules(spec: str) -> list[str]:
-    """Return the Python file of a spec, with or without a name in front of it."""
-    path = spec.rpartition(":")[0]
-    return [file for file in (path, path.partition("=")[2]) if file.endswith(".py")]
+def file_kind(path: str | os.PathLike[str]) -> str | None:
+    """Return "a log" or "statistics", even for a truncated file; None for any other file."""
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(4)
+        if magic == b"PAR1":
+            return "a log"
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return "statistics" if "active.npy" in archive.namelist() else None
+    except zipfile.BadZipFile:
+        pass
+    except OSError:
+        return None
+    has_suffix = os.path.splitext(path)[1] == ".stats"
+    return "statistics" if has_suffix or magic == b"PK\3\4" else None
+
+
+def statistics_files(files: Sequence[str]) -> list[str]:
+    """Return the files that hold statistics; a missing file is judged by its suffix."""
+    return [
+        name for name in files
+        if file_kind(name) == "statistics" or (name.endswith(".stats") and not os.path.exists(name))
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Options for where tasks run, and resumption after Ctrl-C."""
+"""Options that several commands share, and resumption after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ from typing import Any
 
 import click
 
+quiet_option = click.option("--quiet", is_flag=True, help="Do not show progress.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+rule_option = click.option(
+    "--rule", metavar="NAME[:λ]",
+    help="Rule whose TD fixed point LSTD solves for.  [default: GRetrace:0.5]",
+)  # fmt: skip
+ridge_option = click.option(
+    "--ridge", default=0.0, help="Ridge, relative to the scale of each feature."
+)
+costs_option = click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
+
 
 def executor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --workers, --dask and --quiet."""
     for add in (
-        click.option("--quiet", is_flag=True, help="Do not show progress."),
+        quiet_option,
         click.option(
             "--dask", metavar="ADDRESS", help="Run on the cluster of this Dask scheduler."
         ),

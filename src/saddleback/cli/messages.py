@@ -1,0 +1,73 @@
+"""Messages of the library as the command line prints them: fixes as options, lines wrapped."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import click
+
+from saddleback.cli.terminal import text_width
+from saddleback.errors import Fix
+
+
+def as_option(fix: Fix) -> str:
+    """Return a fix with the option that has its parameter, in this command or another.
+
+    Examples
+    --------
+    >>> as_option(Fix("Map the column", "columns", {"reward": "…"}))
+    'Map the column: saddleback check --column reward=…'
+    >>> as_option(Fix("Pass it as a function", "behaviour"))
+    'Pass it as a function: behaviour=… in Python.'
+    """
+    from saddleback.cli.group import COMMANDS, group
+
+    context = click.get_current_context(silent=True) or click.Context(group)
+    current = context.invoked_subcommand or context.info_name
+    for name in sorted(COMMANDS, key=lambda name: name != current):
+        command = group.get_command(context, name)
+        for option in command.params if command is not None else ():
+            if option.name == fix.parameter and isinstance(option, click.Option):
+                caller = "" if name == current else f"saddleback {name} "
+                value = "" if option.is_flag else f" {_as_text(fix.value)}"
+                return fix.text(f"{caller}{option.opts[0]}{value}")
+    code = str(fix).removeprefix(f"{fix.advice}: ").removesuffix(".")
+    return fix.text(f"{code} in Python")
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as it is typed."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={text}" for name, text in value.items())
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def wrap_message(message: str, first: int = 0) -> str:
+    """Return a message with its lines wrapped to the width of the terminal.
+
+    ``first`` columns of the first line are already in use.
+
+    Examples
+    --------
+    >>> print(wrap_message("a log that is good\\n" + "word " * 20))
+    a log that is good
+    word word word word word word word word word word word word word word word word
+      word word word word
+    """
+    lines = (
+        textwrap.fill(
+            line,
+            text_width(),
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in (" " * first + message).split("\n")
+    )
+    return "\n".join(lines)[first:]
+
+
+def echo_message(message: str, err: bool = False) -> None:
+    """Print a message, wrapped to the width of the terminal."""
+    click.echo(wrap_message(message), err=err)
