@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from saddleback._registry import check_name
-from saddleback.cli.executor_options import command_line
 from saddleback.cli.files import prepare_folder
+from saddleback.cli.options import command_line
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
 
