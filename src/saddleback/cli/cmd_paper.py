@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from saddleback._registry import check_name
+from saddleback.cli.files import prepare_folder
+from saddleback.cli.options import command_line
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
 
@@ -117,7 +119,7 @@ def command(
     # One thread for linear algebra: runs already use threads, and results stay bit-identical.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
-    from saddleback.paper import QUICK, Options, check, prepare, run
+    from saddleback.paper import QUICK, Options, check, run
     from saddleback.paper.comparison import rule_names
 
     for name, value in (("lam", lam), ("zeta", zeta)):
@@ -125,8 +127,10 @@ def command(
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
         check_name("rule", rule, rule_names())
-    options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
-    prepare(folder)
+    options = Options(
+        folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line()
+    )
+    prepare_folder(folder)
     check(chosen, options)
     from rich.console import Console
 

@@ -89,7 +89,7 @@ def command(
     from saddleback.ope.approximation_gap import without_trace
     from saddleback.ope.evaluate import discount
     from saddleback.ope.feature_spec import as_features, box_known
-    from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
+    from saddleback.sweep import ChunkedStatistics, cluster, run_chunks, threads
 
     check_targets(targets)
     check_name_not_reserved(targets)
@@ -129,12 +129,8 @@ def command(
                 size = f"{len(tasks):,} chunk{'s' if len(tasks) > 1 else ''} of files"
                 logger.info("%s on %s", size, executor.description)
                 statistics = run_chunks(
-                    job, tasks, chunks, executor, command_line(),
-                    lambda store: TaskProgress(
-                        "stats", tasks, store, computing, "rows", executor.note
-                    ),
-                    finish,
-                )  # fmt: skip
+                    job, tasks, chunks, executor, command_line(), computing, finish
+                )
     findings = statistics.findings
     for finding in findings[:MAX_WARNINGS]:
         echo_message(finding.render(as_option), err=True)

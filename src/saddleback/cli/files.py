@@ -6,12 +6,13 @@ Loads nothing heavy.
 from __future__ import annotations
 
 import os
+import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from saddleback._paths import check_writable, expand_pattern, parquet_files
-from saddleback.errors import InvalidParameter
+from saddleback.errors import Fix, InvalidParameter
 
 PAGE_SUFFIXES = (".html", ".htm")
 
@@ -51,6 +52,18 @@ def check_outputs(
         raise InvalidParameter(f"{outputs[0]} is given for two outputs; choose different files.")
     for out in outputs:
         check_writable(out, ".html" if out == page else "")
+
+
+def prepare_folder(out: Path) -> None:
+    """Create the output folder and check that it is writable, before any computation."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InvalidParameter(
+            f"cannot write into {out}: {error.strerror}.", Fix("Choose another folder", "out")
+        ) from None
 
 
 def file_kind(path: str | os.PathLike[str]) -> str | None:

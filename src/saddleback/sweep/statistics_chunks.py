@@ -36,7 +36,7 @@ from saddleback.rules import Rule
 from saddleback.rules.serialization import rule_to_dict
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store, check_versions
-from saddleback.sweep.task_runner import Task, Watcher, run_tasks
+from saddleback.sweep.task_runner import Task, run_tasks
 
 MIN_ROWS = 2_000_000
 """Smallest number of rows in a chunk, if the log has that many."""
@@ -156,7 +156,7 @@ def run_chunks(
     folder: Path,
     executor: ExecutorHandle,
     command: str,
-    watcher: Callable[[Store], Watcher],
+    progress: Progress | None = None,
     finish: Callable[[Statistics], object] = lambda merged: None,
 ) -> Statistics:
     """Compute all chunks, keeping each in a folder; return the merged statistics.
@@ -167,7 +167,7 @@ def run_chunks(
     study = {"statistics": job.study()}
     fix = Fix(f"Remove {folder}, or choose another file", "out")
     with Store.open(folder, study, command, ".npz", fix) as store:
-        run_tasks(tasks, store, executor, watcher(store))
+        run_tasks(tasks, store, executor, progress, name="stats", unit="rows")
         merged = _merge([store.path(task.name) for task in tasks])
         _check_unique(merged.ids)
         finish(merged)

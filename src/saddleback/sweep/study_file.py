@@ -5,64 +5,129 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import re
-import sys
+import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Any
 
-import numpy as np
+from msgspec import Meta, Struct, field
 
 from saddleback import _registry
 from saddleback.engine import FiniteSource, as_source
-from saddleback.errors import InvalidParameter, SaddlebackError, UnknownName
-from saddleback.rules import NAMED, Rule, make
+from saddleback.errors import InvalidParameter, SaddlebackError
+from saddleback.rules import NAMED, Rule
 from saddleback.sweep.study import (
     METRICS,
     PROBLEMS,
+    RULE,
     SCHEDULES,
     Case,
+    Grid,
     Study,
     Unmeasurable,
+    build_rule,
+    checkpoints,
     file_hash,
+    load_function,
     mean_length,
     study_metrics,
 )
-from saddleback.sweep.toml_lines import KeyPath, key_lines
+from saddleback.sweep.toml_lines import KeyPath, ValidationErrors, abbreviate
 
 SHARE = 100_000_000
 """Learner-steps per task: a few seconds of work."""
 
-POINTS = 21
-"""Default number of checkpoints."""
+Count = Annotated[
+    int, Meta(ge=1, le=10**12, description="a whole number from 1 to 1,000,000,000,000")
+]
+Seed = Annotated[
+    int, Meta(ge=0, le=10**12, description="a whole number from 0 to 1,000,000,000,000")
+]
+Number = Annotated[float, Meta(ge=-1e100, le=1e100, description="a number up to 1e+100")]
+Flag = Annotated[bool, Meta(description="true or false")]
+Names = Annotated[list[Any], Meta(min_length=1, description="a list of names without duplicates")]
+Table = Annotated[dict[str, Any], Meta(description="a table")]
+Lists = Annotated[
+    dict[str, list[Any]], Meta(description="a table of lists, such as { gamma = [0.9, 0.99] }")
+]
+Checkpoints = Annotated[
+    Annotated[int, Meta(ge=2, le=100_000)] | Annotated[list[int], Meta(min_length=1)],
+    Meta(description="a whole number from 2 to 100,000, or a list of steps or episodes"),
+]
+Positive = Annotated[float, Meta(gt=0)]
+Power = Annotated[int, Meta(ge=-1000, le=1000)]
 
-MAX_POINTS = 10**5
-"""Largest number of checkpoints."""
 
-MAX_COUNT = 10**12
-"""Largest count accepted."""
+class Powers(Struct):
+    """Step sizes scale · 2^j, for j between two powers."""
 
-MAX_NUMBER = 1e100
-"""Largest number accepted; its square is finite."""
+    scale: Positive
+    powers: tuple[Power, Power]
 
-MAX_POWER = 1000
-"""Largest power of two in a grid."""
 
-KEYS = (
-    "title", "seed", "runs", "steps", "episodes", "checkpoints", "metrics", "sample", "theta0",
-    "grid", "problem", "rule",
-)  # fmt: skip
-GRID = ("alpha", "beta", "ratio", "schedule")
-PROBLEM = ("name", "make", "label", "steps", "episodes", "each")
-"""Keys at the top level, in [grid], and of a problem besides its parameters."""
+StepSizes = Annotated[
+    Powers | list[Positive] | Positive,
+    Meta(
+        description="a list of numbers above 0 without duplicates, or { scale = 0.1, powers = "
+        "[-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0"
+    ),
+]
+
+
+class StudyTable(Struct, kw_only=True):
+    """The top level of a study file."""
+
+    title: Any = None
+    seed: Seed = 0
+    runs: Count = 1
+    steps: Count = 1
+    episodes: Count = 1
+    checkpoints: Checkpoints = 21
+    metrics: Names = field(default_factory=lambda: ["mspbe"])
+    sample: Count = 100_000
+    theta0: Number = 0.0
+    common_random_numbers: Flag = False
+    parameters: Table = {}
+    grid: Any = {}
+    problem: Any = []
+    rule: Any = []
+    quick: Table = {}
+
+
+class GridTable(Struct):
+    """A [grid]; its step sizes are checked by `_StudyReader._step_sizes`."""
+
+    alpha: Any = None
+    beta: Any = None
+    ratio: Any = None
+    schedule: Any = "constant"
+    label: Any = ""
+    lam: Number | None = None
+
+
+class ProblemTable(Struct, rename={"lists": "each"}):
+    """A [[problem]], without the parameters of the problem itself."""
+
+    name: Any = None
+    make: Any = None
+    label: Any = None
+    steps: Count = 1
+    episodes: Count = 1
+    theta0: Number | None = None
+    lists: Lists | None = None
+
+
+EMPTY = Grid((), (), True, "constant")
+"""Step sizes of a study in which they are missing."""
 
 
 class StudyError(InvalidParameter):
     """All errors in a study file, one per line."""
 
 
-def read_study(path: Path, share: int = SHARE) -> Study:
+def read_study(path: Path, share: int = SHARE, quick: bool = False) -> Study:
     """Read and validate a study: names, numbers, and whether rules, problems and metrics match.
 
     Parameters
@@ -71,6 +136,8 @@ def read_study(path: Path, share: int = SHARE) -> Study:
         A TOML file; see docs/learn/studies.md.
     share
         Approximate number of learner-steps per task.
+    quick
+        Whether the settings in [quick] replace the others, for a smoke test.
 
     Examples
     --------
@@ -101,79 +168,151 @@ def read_study(path: Path, share: int = SHARE) -> Study:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: invalid TOML: {error}.") from None
-    return _StudyReader(path, text, data).study(share)
+    return _StudyReader(path, text, data).study(share, quick)
 
 
-class ValidationErrors:
-    """Checks values of a TOML file, and collects the errors with their lines."""
+class _StudyReader(ValidationErrors):
+    """Builds a study from parsed TOML, collecting errors on the way."""
 
-    def __init__(self, text: str) -> None:
-        self._lines = key_lines(text)
-        self._errors: list[tuple[int, str]] = []
+    def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
+        super().__init__(text)
+        self._path, self._data = path, data
+        self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
+        self._top = StudyTable()
 
-    @property
-    def errors(self) -> list[tuple[int, str]]:
-        """Line numbers and messages, in the order of the file, without duplicates."""
-        return sorted(set(self._errors))
+    def study(self, share: int, quick: bool) -> Study:
+        smaller = self._data.get("quick")
+        if isinstance(smaller, dict):
+            names = StudyTable.__struct_fields__
+            self.check_keys(("quick",), smaller, names, " in [quick]")
+            if quick:
+                own = self.value(("quick", "problem"), smaller.get("problem", {}), Table) or {}
+                for table in self._tables("problem"):
+                    table.update(own)
+                self._data |= {n: smaller[n] for n in names if n in smaller and n != "problem"}
+        top, self._misspelt = self.table((), self._data, StudyTable)
+        self._top = top
+        metrics = self._metrics(top.metrics)
+        tables = top.grid if isinstance(top.grid, list) else [top.grid]
+        lams = [table.get("lam") for table in tables if isinstance(table, dict)]
+        rules = self._rules(lams)
+        steps = [self._grid(table, k, rules) for k, table in enumerate(tables)]
+        grid = steps[0][2] if steps else EMPTY
+        problems = self._cases()
+        cases = [
+            (path, replace(case, lam=lam, label=", ".join(filter(None, (label, case.label))),
+                           grid=one if len(steps) > 1 else None), problem)
+            for (label, lam, one) in steps for path, case, problem in problems
+        ]  # fmt: skip
+        study = Study(
+            str(self._path.stem if top.title is None else top.title), top.seed, top.runs,
+            tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), grid.alphas,
+            grid.betas, grid.ratio, grid.schedule, metrics, top.sample, top.theta0, share,
+            top.parameters, self._marks(metrics), top.common_random_numbers, quick,
+        )  # fmt: skip
+        self._check_combinations(study, cases, [path for path, _ in rules])
+        if self.errors:
+            raise StudyError(
+                "\n".join(f"{self._path}:{line}: {message}" for line, message in self.errors)
+            )
+        return study
 
-    def add(self, path: KeyPath, message: str) -> None:
-        """Record an error at a key, or at the nearest enclosing key that has a line."""
-        while path and path not in self._lines:
-            path = path[:-1]
-        self._errors.append((self._lines.get(path, 1), message))
+    def _marks(self, metrics: tuple[str, ...]) -> dict[str, str]:
+        """Return the hashes of the files with metrics."""
+        files = {metric.rpartition(":")[0] for metric in metrics if metric not in METRICS}
+        own = sorted(file for file in files if file.endswith(".py"))
+        marks = {
+            file: self.attempt(("metrics",), file_hash, self._path.parent / file) for file in own
+        }
+        return {file: mark for file, mark in marks.items() if mark is not None}
 
-    def check_keys(
-        self, path: KeyPath, table: Mapping[str, Any], known: Iterable[str], where: str
-    ) -> set[str]:
-        """Record unknown keys; return the keys that were probably meant.
+    def _tables(self, name: str) -> list[dict[str, Any]]:
+        tables = self._data.get(name, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            self.add((name,), f"write each {name} as a separate table, [[{name}]].")
+            return []
+        if not tables and name not in self._misspelt:
+            self.add((), f"no {name} given: add at least one [[{name}]].")
+        return tables
 
-        A key that is missing because it is misspelt is not reported a second time.
-        """
-        known, meant = list(dict.fromkeys(known)), set()
-        for key in table:
-            if key not in known:
-                self.attempt((*path, key), _registry.check_name, "key", key, known, where)
-                meant.add(_registry.nearest(key, known) or key)
-        return meant
+    def _metrics(self, listed: list[Any]) -> tuple[str, ...]:
+        if len(set(map(str, listed))) < len(listed):
+            self.reject(("metrics",), listed, Names)
+            return ()
+        names = [
+            name if isinstance(name, str) and ":" in name
+            else self.attempt(("metrics",), _registry.check_name, "metric", name, METRICS)
+            for name in listed
+        ]  # fmt: skip
+        return tuple(filter(None, names))
 
-    def attempt(
-        self, path: KeyPath, function: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Call a function and return its result; record an error it raises and return None.
+    def _grid(
+        self, grid: Any, index: int, rules: list[tuple[KeyPath, Any]]
+    ) -> tuple[str, float | None, Grid]:
+        """Return the label, λ and step sizes of a grid."""
+        path: KeyPath = ("grid", index) if isinstance(self._data.get("grid"), list) else ("grid",)
+        grid = grid if isinstance(grid, dict) else {}
+        given, meant = self.table(path, grid, GridTable, " in [grid]")
+        if "alpha" not in grid:
+            if not {"alpha", "grid"} & (meant | self._misspelt):
+                self.add(path, "step sizes are missing: add [grid] with alpha = [0.1, …].")
+            return "", None, EMPTY
+        if "beta" in grid and "ratio" in grid:
+            self.add((*path, "beta"), "give beta or ratio (β/α), not both.")
+        dual_key = "beta" if "beta" in grid else "ratio"
+        has_dual = any(build_rule(name, own, given.lam).form.has_dual for _, (name, own) in rules)
+        if has_dual and dual_key not in grid and not meant & {"beta", "ratio"}:
+            self.add(path, "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
+        schedule = given.schedule
+        self.attempt((*path, "schedule"), _registry.check_name, "schedule", schedule, SCHEDULES)
+        betas = self._step_sizes((*path, dual_key), grid[dual_key]) if dual_key in grid else ()
+        alphas = self._step_sizes((*path, "alpha"), given.alpha)
+        return str(given.label), given.lam, Grid(alphas, betas, dual_key == "ratio", schedule)
 
-        The line is that of the key that the error message names, if it names one.
-        """
-        try:
-            return function(*args, **kwargs)
-        except SaddlebackError as error:
-            keys = [str(line_path[-1]) for line_path in self._lines if line_path[:-1] == path]
-            blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
-            blamed = ["name"] if isinstance(error, UnknownName) else blamed
-            self.add((*path, *blamed[:1]), str(error))
-        except Exception as error:  # raised by user code
-            self.add(path, f"{type(error).__name__}: {error}.")
-        return None
+    def _step_sizes(self, path: KeyPath, value: Any) -> tuple[float, ...]:
+        """Return step sizes given as a list, or as scale · 2^j for j between two powers."""
+        keys = Powers.__struct_fields__
+        if isinstance(value, dict) and self.check_keys(path, value, keys, f" in {path[-1]}"):
+            return ()
+        sizes = self.value(path, value, StepSizes)
+        if isinstance(sizes, Powers):
+            first, last = sizes.powers
+            sizes = [sizes.scale * 2.0**j for j in range(first, last + 1)]
+        elif isinstance(sizes, float):
+            sizes = [sizes]
+        if sizes is None:
+            return ()
+        if not sizes or len(set(sizes)) < len(sizes) or not 0 < min(sizes) <= max(sizes) < math.inf:
+            self.reject(path, value, StepSizes)
+            return ()
+        return tuple(sizes)
 
-    def integer(self, path: KeyPath, value: Any, smallest: int) -> int:
-        """Return a whole number that is at least ``smallest``."""
-        if is_integer(value) and smallest <= value <= MAX_COUNT:
-            return value
-        self.add(
-            path,
-            f"{path[-1]} must be a whole number from {smallest} to {MAX_COUNT:,}, got {value!r}.",
-        )
-        return smallest
+    def _rules(self, lams: list[Any]) -> list[tuple[KeyPath, tuple[str, dict[str, Any]]]]:
+        specs: list[tuple[KeyPath, tuple[str, dict[str, Any]]]] = []
+        rules: set[Rule] = set()
+        display_names: set[str] = set()
+        for k, table in enumerate(self._tables("rule")):
+            path: KeyPath = ("rule", k)
+            parameters = dict(table)
+            name = parameters.pop("name", None)
+            meant = self._check_parameters(path, table, name, NAMED, ("name", *RULE), "[[rule]]")
+            if name is None and "name" not in meant:
+                self.add(path, 'the rule has no name: add name = "GES".')
+            if name is None or meant:
+                continue
+            self.reject_empty_lists(path, parameters)
+            for choice in _combinations(parameters):
+                built = [self.attempt(path, build_rule, name, choice, lam) for lam in lams]
+                rule = built[0] if built else None
+                if all(isinstance(one, Rule) for one in built) and rule is not None:
+                    if rule in rules or rule.display_name in display_names:  # used in results
+                        self.add(path, f"duplicate rule {rule.display_name}.")
+                    rules.add(rule)
+                    display_names.add(rule.display_name)
+                    specs.append((path, (name, choice)))
+        return specs
 
-    def number(self, path: KeyPath, value: Any) -> float:
-        """Return a number whose square is finite."""
-        if is_number(value) and abs(value) <= MAX_NUMBER:
-            return float(value)
-        self.add(
-            path, f"{path[-1]} must be a number up to {MAX_NUMBER:g}, got {abbreviate(value)}."
-        )
-        return 0.0
-
-    def check_parameters(
+    def _check_parameters(
         self,
         path: KeyPath,
         table: Mapping[str, Any],
@@ -190,167 +329,28 @@ class ValidationErrors:
         location = f" in {where}" + ("" if name is None else f" {name}")
         return self.check_keys(path, table, [*keys, *takes], location)
 
-    def reject_empty_lists(self, path: KeyPath, lists: Mapping[str, Any]) -> None:
-        """Record empty lists."""
-        for key, value in lists.items():
-            if value == []:
-                self.add((*path, key), f"{key} is an empty list.")
-
-    def step_sizes(self, path: KeyPath, value: Any) -> tuple[float, ...]:
-        """Return step sizes given as a list, or as scale · 2^j for j between two powers."""
-        if isinstance(value, dict):
-            if self.check_keys(path, value, ("scale", "powers"), f" in {path[-1]}"):
-                return ()
-            scale, powers = value.get("scale"), value.get("powers")
-            if not (
-                is_number(scale)
-                and abs(scale) <= MAX_NUMBER
-                and isinstance(powers, list)
-                and len(powers) == 2
-                and all(map(is_integer, powers))
-            ):
-                example = "{ scale = 0.1, powers = [-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0"
-                self.add(path, f"{path[-1]} must be a list of numbers, or {example}.")
-                return ()
-            if not -MAX_POWER <= powers[0] <= powers[1] <= MAX_POWER:
-                bounds = f"ascend, between -{MAX_POWER} and {MAX_POWER}"
-                self.add(path, f"powers of {path[-1]} must {bounds}; got {abbreviate(powers)}.")
-                return ()
-            value = [scale * 2.0**j for j in range(powers[0], powers[1] + 1)]
-        sizes = value if isinstance(value, list) else [value]
-        if not sizes or not all(map(is_number, sizes)) or len(set(sizes)) < len(sizes):
-            self.add(
-                path,
-                f"{path[-1]} must be a list of numbers without duplicates, got "
-                f"{abbreviate(value)}.",
-            )
-            return ()
-        for size in sizes:
-            if not 0 < size <= sys.float_info.max:
-                self.add(path, f"{path[-1]} must be above 0 and finite, got {abbreviate(size)}.")
-                return ()
-        return tuple(map(float, sizes))
-
-
-class _StudyReader(ValidationErrors):
-    """Builds a study from parsed TOML, collecting errors on the way."""
-
-    def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
-        super().__init__(text)
-        self._path, self._data = path, data
-        self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
-
-    def study(self, share: int) -> Study:
-        top = self._data
-        self._misspelt = self.check_keys((), top, KEYS, "")
-        metrics = self._metrics()
-        seed = self.integer(("seed",), top.get("seed", 0), 0)
-        runs = self.integer(("runs",), top.get("runs", 1), 1)
-        sample = self.integer(("sample",), top.get("sample", 100_000), 1)
-        theta0 = self.number(("theta0",), top.get("theta0", 0.0))
-        rules = self._rules()
-        alphas, betas, ratio, schedule = self._grid(rules)
-        cases = self._cases()
-        self._check_combinations(cases, rules, metrics, sample, seed)
-        if self.errors:
-            raise StudyError(
-                "\n".join(f"{self._path}:{line}: {message}" for line, message in self.errors)
-            )
-        return Study(
-            str(top.get("title", self._path.stem)), seed, runs,
-            tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), alphas, betas,
-            ratio, schedule, metrics, sample, theta0, share,
-        )  # fmt: skip
-
-    def _tables(self, name: str) -> list[dict[str, Any]]:
-        tables = self._data.get(name, [])
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self.add((name,), f"write each {name} as a separate table, [[{name}]].")
-            return []
-        if not tables and name not in self._misspelt:
-            self.add((), f"no {name} given: add at least one [[{name}]].")
-        return tables
-
-    def _metrics(self) -> tuple[str, ...]:
-        listed = self._data.get("metrics", ["mspbe"])
-        if not isinstance(listed, list) or not listed or len(set(map(str, listed))) < len(listed):
-            self.add(
-                ("metrics",), f"metrics must be a list of names without duplicates, got {listed!r}."
-            )
-            return ()
-        names = [
-            self.attempt(("metrics",), _registry.check_name, "metric", name, METRICS)
-            for name in listed
-        ]
-        return tuple(filter(None, names))
-
-    def _grid(
-        self, rules: list[tuple[KeyPath, Any]]
-    ) -> tuple[tuple[float, ...], tuple[float, ...], bool, str]:
-        grid = self._data.get("grid", {})
-        is_table = isinstance(grid, dict)
-        meant = self.check_keys(("grid",), grid, GRID, " in [grid]") if is_table else set()
-        if not is_table or "alpha" not in grid:
-            if not {"alpha", "grid"} & (meant | self._misspelt):
-                self.add(("grid",), "step sizes are missing: add [grid] with alpha = [0.1, …].")
-            return (), (), True, "constant"
-        if "beta" in grid and "ratio" in grid:
-            self.add(("grid", "beta"), "give beta or ratio (β/α), not both.")
-        dual_key = "beta" if "beta" in grid else "ratio"
-        has_dual = any(make(*rule[:1], **rule[1]).form.has_dual for _, rule in rules)
-        if has_dual and dual_key not in grid and not meant & {"beta", "ratio"}:
-            self.add(("grid",), "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
-        schedule = grid.get("schedule", "constant")
-        self.attempt(("grid", "schedule"), _registry.check_name, "schedule", schedule, SCHEDULES)
-        betas = self.step_sizes(("grid", dual_key), grid[dual_key]) if dual_key in grid else ()
-        alphas = self.step_sizes(("grid", "alpha"), grid["alpha"])
-        return alphas, betas, dual_key == "ratio", schedule
-
-    def _rules(self) -> list[tuple[KeyPath, tuple[str, dict[str, float]]]]:
-        specs: list[tuple[KeyPath, tuple[str, dict[str, float]]]] = []
-        rules: set[Rule] = set()
-        display_names: set[str] = set()
-        for k, table in enumerate(self._tables("rule")):
-            path: KeyPath = ("rule", k)
-            parameters = dict(table)
-            name = parameters.pop("name", None)
-            meant = self.check_parameters(path, table, name, NAMED, ("name",), "[[rule]]")
-            if name is None and "name" not in meant:
-                self.add(path, 'the rule has no name: add name = "GES".')
-            if name is None or meant:
-                continue
-            self.reject_empty_lists(path, parameters)
-            for choice in _combinations(parameters):
-                rule = self.attempt(path, make, name, **choice)
-                if isinstance(rule, Rule):
-                    if rule in rules or rule.display_name in display_names:  # used in results
-                        self.add(path, f"duplicate rule {rule.display_name}.")
-                    rules.add(rule)
-                    display_names.add(rule.display_name)
-                    specs.append((path, (name, choice)))
-        return specs
-
     def _cases(self) -> list[tuple[KeyPath, Case, Any]]:
         cases: list[tuple[KeyPath, Case, Any]] = []
         for k, table in enumerate(self._tables("problem")):
             path: KeyPath = ("problem", k)
-            rest = dict(table)
-            name, maker, label = (rest.pop(key, None) for key in ("name", "make", "label"))
+            keys = ProblemTable.__struct_encode_fields__
+            rest = {key: value for key, value in table.items() if key not in keys}
+            given, _ = self.table(
+                path, {key: table[key] for key in keys if key in table}, ProblemTable
+            )
+            name, maker, label = given.name, given.make, given.label
             meant = set()
             if maker is None:
-                meant = self.check_parameters(path, table, name, PROBLEMS, PROBLEM, "[[problem]]")
+                meant = self._check_parameters(path, table, name, PROBLEMS, keys, "[[problem]]")
             if (name is None) == (maker is None) and not meant & {"name", "make"}:
                 self.add(path, 'give name = "two_state", or make = "module.py:function".')
             if (name is None) == (maker is None) or meant:
                 continue
-            length = {str(key): rest.pop(key) for key in ("steps", "episodes") if key in rest}
-            unit, count = self._length(path, length)
-            lists = rest.pop("each", {})
-            lists_path: KeyPath = (*path, "each")
-            if not isinstance(lists, dict) or not all(isinstance(v, list) for v in lists.values()):
-                self.add(lists_path, "each must hold lists: each = { gamma = [0.9, 0.99] }.")
+            unit, count = self._length(path, table, given)
+            lists, lists_path = given.lists or {}, (*path, "each")
+            if "each" in table and given.lists is None:
                 continue
-            if maker is None and self.check_parameters(
+            if maker is None and self._check_parameters(
                 lists_path, lists, name, PROBLEMS, (), "each of"
             ):
                 continue
@@ -358,7 +358,10 @@ class _StudyReader(ValidationErrors):
             for choice in _combinations(lists):
                 values = ", ".join(f"{key}={value}" for key, value in choice.items())
                 full_label = str(label or name or maker) + (f" {values}" if values else "")
-                case = Case(full_label, name, maker, rest | choice, None, unit, count, (), 1.0)
+                case = Case(
+                    full_label, name, maker, rest | choice, None, unit, count, (), 1.0,
+                    theta0=given.theta0,
+                )  # fmt: skip
                 built = self.attempt(path, self._build, case)
                 if built is None:
                     continue
@@ -370,12 +373,12 @@ class _StudyReader(ValidationErrors):
     def _build(self, case: Case) -> tuple[Case, Any]:
         """Build a problem; return its case with hash, checkpoints and length, and the problem."""
         folder = self._path.parent
-        mark = None
         if case.make is not None:
             path = str(case.make).rpartition(":")[0]
             if not path:
                 raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
-            mark = file_hash(folder / path)
+            if not path.startswith("saddleback."):
+                case = replace(case, mark=file_hash(folder / path))
         problem = case.build(folder)
         if case.name is not None:
             takes = inspect.signature(PROBLEMS[case.name]).parameters
@@ -398,63 +401,59 @@ class _StudyReader(ValidationErrors):
         if case.unit == "episodes" and continuing:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
         length = mean_length(problem) if case.unit == "episodes" else 1.0
-        complete = Case(
-            case.label, case.name, case.make, case.parameters, mark, case.unit, case.count,
-            self._points(case), length,
-        )  # fmt: skip
-        return complete, problem
+        return replace(case, points=self._points(case), length=length), problem
 
     def _points(self, case: Case) -> tuple[int, ...]:
         """Return the checkpoints: as listed, or of the given number, denser at the beginning.
 
         The end is always one of them.
         """
-        value = self._data.get("checkpoints", POINTS)
-        if is_integer(value) and 2 <= value <= MAX_POINTS:
-            spaced = case.count * np.linspace(0, 1, value) ** 2
-            return tuple(np.unique(np.round(spaced)).astype(int).tolist())
-        if not isinstance(value, list) or not value or not all(map(is_integer, value)):
-            self.add(
-                ("checkpoints",),
-                f"checkpoints must be a whole number from 2 to {MAX_POINTS:,}, or a list of "
-                f"{case.unit}; got {abbreviate(value)}.",
-            )
-            return ()
+        value = self._top.checkpoints
+        if isinstance(value, int):
+            return checkpoints(case.count, value)
         for point in value:
             if not 0 <= point <= case.count:
                 valid = f"{case.label} has {case.unit} 0 to {case.count}"
                 self.add(("checkpoints",), f"checkpoint {point} is out of range: {valid}.")
         return tuple(sorted({*value, case.count}))
 
-    def _length(self, path: KeyPath, own: Mapping[str, Any]) -> tuple[str, int]:
+    def _length(
+        self, path: KeyPath, table: Mapping[str, Any], own: ProblemTable
+    ) -> tuple[str, int]:
         """Return unit and length of learning: the problem's own, or else the common one."""
-        shared = {key: self._data[key] for key in ("steps", "episodes") if key in self._data}
-        lengths, where = (own, path) if own else (shared, ())
-        if len(lengths) != 1:
-            where = (*where, "episodes") if lengths else where
-            if lengths:
-                self.add(where, "give steps or episodes, not both.")
-            elif not self._misspelt & {"steps", "episodes"}:
-                self.add(where, "the length is missing: add steps = 50_000, or episodes = 500.")
-            return "steps", 1
-        unit, count = next(iter(lengths.items()))
-        return unit, self.integer((*where, unit), count, 1)
+        places: tuple[tuple[KeyPath, Mapping[str, Any], ProblemTable | StudyTable], ...] = (
+            (path, table, own), ((), self._data, self._top),
+        )  # fmt: skip
+        for where, data, record in places:
+            units = [unit for unit in ("steps", "episodes") if unit in data]
+            if len(units) == 1:
+                return units[0], getattr(record, units[0])
+            if units:
+                self.add((*where, "episodes"), "give steps or episodes, not both.")
+                return "steps", 1
+        if not self._misspelt & {"steps", "episodes"}:
+            self.add((), "the length is missing: add steps = 50_000, or episodes = 500.")
+        return "steps", 1
 
     def _check_combinations(
-        self,
-        cases: list[tuple[KeyPath, Case, Any]],
-        rules: list[tuple[KeyPath, Any]],
-        metrics: tuple[str, ...],
-        sample: int,
-        seed: int,
+        self, study: Study, cases: list[tuple[KeyPath, Case, Any]], paths: list[KeyPath]
     ) -> None:
         """Check that every rule applies to every problem, and that the metrics are available."""
-        for (_, case, problem), (path, (name, parameters)) in itertools.product(cases, rules):
-            rule = make(name, **parameters)
+        # A short sample suffices to see whether the metrics can be estimated.
+        names = tuple(metric for metric in study.metrics if metric in METRICS)
+        short = replace(study, metrics=names, sample=min(study.sample, 20))
+        folder = self._path.parent
+        for metric in study.metrics:
+            if metric not in METRICS:
+                mark = study.marks.get(metric.rpartition(":")[0])
+                self.attempt(("metrics",), load_function, metric, folder, mark)
+        for (c, (_, case, problem)), (r, path) in itertools.product(
+            enumerate(cases), enumerate(paths)
+        ):
+            rule = study.rule(r, c)
             try:
                 as_source("study", problem).streamer([rule])
-                # A short sample suffices to see whether the metrics can be estimated.
-                study_metrics(problem, rule, metrics, min(sample, 20), seed)
+                study_metrics(short, c, problem, rule, folder)
             except Unmeasurable as error:  # independent of the rule: reported once
                 self.add(("metrics",), f"{case.label}: {error}")
             except SaddlebackError as error:
@@ -465,19 +464,3 @@ def _combinations(lists: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return every choice of one value per list; a scalar counts as a list of one."""
     values = [value if isinstance(value, list) else [value] for value in lists.values()]
     return [dict(zip(lists, choice, strict=True)) for choice in itertools.product(*values)]
-
-
-def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a value is a whole number, excluding booleans."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value is a number, excluding booleans."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def abbreviate(value: Any) -> str:
-    """Return the repr of a value, cut to 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
