@@ -13,7 +13,7 @@ from saddleback.errors import SaddlebackError
 from saddleback.learning import learn
 from saddleback.problem import Problem
 from saddleback.problems import random_mdp
-from saddleback.rules import NAMED, Rule, terms
+from saddleback.rules import NAMED, Rule, make_with, terms
 from saddleback.system import System
 
 __all__ = ["CheckFailed", "check_rule", "named_rules", "typical_problem"]
@@ -51,8 +51,7 @@ def named_rules() -> list[Rule]:
     >>> [str(rule) for rule in named_rules()[:3]]
     ['GES(0.4)', 'GQ(0.4)', 'ABQ(0.4)']
     """
-    parameters = {"GTD": {}, "ABQ": {"zeta": 0.4}}
-    return [make(**parameters.get(name, {"lam": 0.4})) for name, make in NAMED.items()]
+    return [make_with(name, 0.4) for name in NAMED]
 
 
 def typical_problem(rule: Rule, seed: int = 7) -> Problem:

@@ -17,7 +17,7 @@ from saddleback.engine.simulation_stream import NO_CORRECTION, expand, spread
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.tabular_stream import fill_decay_and_weight
 from saddleback.features import Features
-from saddleback.rules import Expected, NoTrace, Rule
+from saddleback.rules import Expected, Rule
 
 
 class Transitions(Protocol):
@@ -145,9 +145,9 @@ def _taken_coefficients(
     at = (piece.states, piece.actions)
     target, mu = pi[at], behaviour[at]
     rho = np.divide(target, mu, out=np.zeros_like(target), where=mu > 0)
-    if isinstance(rule.trace, NoTrace):
+    if rule.trace.bound == 0.0:
         return np.zeros_like(rho), rho
-    if rule.trace.by_action:
+    if rule.trace.elementwise:
         kappa = rule.trace.kappa(target[:, None], mu[:, None])[:, 0]
     else:
         kappa = rule.trace.kappa(pi[piece.states], behaviour[piece.states])[

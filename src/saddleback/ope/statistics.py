@@ -97,7 +97,7 @@ class Statistics:
     def of(
         cls,
         log: Log,
-        rules: Rule | Sequence[Rule],
+        rules: Rule | str | Sequence[Rule],
         targets: Any,
         *,
         features: Features,
