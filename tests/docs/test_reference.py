@@ -135,7 +135,7 @@ NO_EQUATION = {
     "problems.from_gymnasium", "problems.make", "problems.random_mdp", "problems.random_walk",
     "report.RuleResults", "report.StudyResults", "report.evaluation_page", "report.explorer_page",
     "report.read_results", "report.study_page", "report.write", "rules.as_rules",
-    "rules.require_rule", "rules.make", "rules.tabulate",
+    "rules.as_rule", "rules.make", "rules.make_with", "rules.named_rule", "rules.tabulate",
     "sweep.Case", "sweep.Plan", "sweep.Store", "sweep.Study", "sweep.plan", "sweep.read_study",
     "sweep.run_study", "sweep.summary", "system.load", "system.save", "theory.Advice",
     "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "ope.Evaluation",
