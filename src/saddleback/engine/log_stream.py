@@ -77,6 +77,8 @@ class LoggedStreamer:
         self._features, self._rules, self._copies, self._gamma = features, rules, copies, gamma
         self._active = np.array([np.flatnonzero(row) for row in copies], dtype=np.uint32)
         self._carries = [np.zeros(3) for _ in rules]
+        self.kappa_squares = np.zeros(len(rules))
+        """Σκ² so far, of traces that may exceed 1."""
 
     def __call__(
         self,
@@ -105,8 +107,12 @@ class LoggedStreamer:
         behaviour = _behaviour(piece, pi, propensity, mu)
         rows = np.arange(steps)
         streams = []
-        for rule, carry in zip(self._rules, self._carries, strict=True):
+        for r, (rule, carry) in enumerate(zip(self._rules, self._carries, strict=True)):
             kappa, rho = _taken_coefficients(rule, piece, pi, behaviour)
+            if rule.trace.may_grow:
+                # One by one, so that the sum does not depend on how the log is divided.
+                sums = np.cumsum(np.append(self.kappa_squares[r], kappa * kappa))
+                self.kappa_squares[r] = sums[-1]
             decay, weight = np.empty(steps), np.empty(steps)
             share = 0.0 if rule.emphasis is None else rule.emphasis.share
             fill_decay_and_weight(

@@ -26,7 +26,15 @@ from saddleback.rules.parse import stored_rule
 SCHEMA = 6
 """Version of the file layout."""
 
-STATISTICS_ARRAYS = ("steps", "episodes", "squares", "ids", "fingerprints", "unfinished")
+STATISTICS_ARRAYS = (
+    "steps",
+    "episodes",
+    "squares",
+    "kappa_squares",
+    "ids",
+    "fingerprints",
+    "unfinished",
+)
 COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
 
@@ -147,6 +155,7 @@ def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[in
     return {
         "A": (T, R, B, p, p), "b": (T, R, B, p), "M": (p, p), "starts": (T, B, p),
         "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
+        "kappa_squares": (T, R),
         "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
         "truncated_weight": (1,), "lengths": ("n", 2), "action_mass": (T, K), "totals": (T, 3),
         "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),

@@ -67,6 +67,11 @@ class Trace(ABC):
         return None
 
     @property
+    def may_grow(self) -> bool:
+        """Whether κ may exceed 1, so that the second moment of the trace may be infinite."""
+        return self.bound is None or self.bound > 1.0
+
+    @property
     def parameter(self) -> float | None:
         """The number that results are listed by, λ or ζ: the first field, or None without one."""
         values = [getattr(self, f.name) for f in fields(self)[:1]]
@@ -124,8 +129,8 @@ class Importance(_Lambda):
 
     @property
     def bound(self) -> float | None:
-        """None unless λ = 0: ρ has no bound."""
-        return None if self.lam > 0 else 0.0
+        """None: ρ has no bound."""
+        return None
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return λ π/μ."""
