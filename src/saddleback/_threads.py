@@ -1,10 +1,12 @@
-"""Thread pools that do not wait for their threads after a failure or an interruption."""
+"""Thread pools that do not wait after a failure, and values that are computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 
 @contextmanager
@@ -24,3 +26,35 @@ def thread_pool(count: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class ThreadSafeCache(Generic[Key, Value]):
+    """A function that computes each value once, also when called from several threads.
+
+    Examples
+    --------
+    >>> calls = []
+    >>> square = ThreadSafeCache(lambda k: calls.append(k) or k * k)
+    >>> square(3), square(3), calls
+    (9, 9, [3])
+    """
+
+    def __init__(self, work: Callable[[Key], Value]) -> None:
+        self._work, self._guard = work, threading.Lock()
+        self._futures: dict[Key, Future[Value]] = {}
+
+    def __call__(self, key: Key) -> Value:
+        """Return the value, waiting if another thread is computing it."""
+        with self._guard:
+            first = key not in self._futures
+            future = self._futures.setdefault(key, Future())
+        if first:
+            try:
+                future.set_result(self._work(key))
+            except BaseException as error:
+                future.set_exception(error)
+        return future.result()

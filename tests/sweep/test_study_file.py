@@ -7,6 +7,7 @@ import pytest
 
 from helpers.studies import SMALL, bits, edit_good_study, run_study_rows, write_study
 from saddleback.errors import InvalidParameter
+from saddleback.rules import Correction, Expected, Rule, TreeBackup
 from saddleback.sweep import (
     Store,
     Study,
@@ -95,7 +96,7 @@ def errors_in(folder, text):
         ("seed = 1", "checkpoints = [[1], [2, 3]]", f"2: {POINTS}[[1], [2, 3]]."),
         ("seed = 1", "checkpoints = [5, 101]", "2: checkpoint 101 is out of range: two_state has steps 0 to 100."),
         ("seed = 1", "checkpoints = [-1]", "2: checkpoint -1 is out of range: two_state has steps 0 to 100."),
-        ("[grid]", "[[grid]]", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
+        ("[grid]\nalpha = [0.1, 0.2]", "[[grid]]", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "beta = [0.1]\nxyzzy = 1", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "alpha = []", "5: alpha must be a list of numbers without duplicates, got []."),
@@ -125,7 +126,7 @@ def errors_in(folder, text):
         ('name = "two_state"', 'name = "two_state"\nmake = "toy.py:good"', "7: " + TWO),
         ('name = "two_state"', 'name = "two_sate"', "8: unknown problem 'two_sate'. Did you mean 'two_state'?"),
         ('name = "two_state"', "name = 5", "8: problem must be a name, got 5."),
-        ('name = "two_state"', 'name = "two_state"\ngama = 0.5', "9: unknown key 'gama' in [[problem]] two_state. Did you mean 'gamma'? Known: name, make, label, steps, episodes, each, gamma, rewards."),
+        ('name = "two_state"', 'name = "two_state"\ngama = 0.5', "9: unknown key 'gama' in [[problem]] two_state. Did you mean 'gamma'? Known: name, make, label, steps, episodes, theta0, each, gamma, rewards."),
         ('name = "two_state"', 'name = "two_state"\ngamma = 2', "9: FiniteMDP: gamma must be a number in [0, 1], got 2."),
         ('name = "two_state"', 'name = "two_state"\nsteps = 5\nepisodes = 5', "10: give steps or episodes, not both."),
         ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
@@ -157,7 +158,7 @@ def errors_in(folder, text):
         ("lam = [0.0, 0.5]", "lam = []", "11: lam is an empty list."),
         ("lam = [0.0, 0.5]", "lam = 2", "11: Importance: lam must be a number in [0, 1], got 2."),
         ("lam = [0.0, 0.5]", "lam = 1" + 400 * "0", "11: Importance: lam must be a number in [0, 1], got 1000"),
-        ("lam = [0.0, 0.5]", "lamb = 0", "11: unknown key 'lamb' in [[rule]] GES. Did you mean 'lam'? Known: name, lam."),
+        ("lam = [0.0, 0.5]", "lamb = 0", "11: unknown key 'lamb' in [[rule]] GES. Did you mean 'lam'? Known: name, label, form, bootstrap, lam."),
         ("lam = [0.0, 0.5]", "lam = [0.5, 0.5]", "9: duplicate rule GES(0.5)."),
         ("lam = [0.0, 0.5]", "lam = 0\n[[rule]]\nname = 'GES'\nlam = 0.0", "12: duplicate rule GES(0)."),
         ('"GES"\nlam = [0.0, 0.5]', '"TDRC"\nlam = 0\n[[rule]]\nname = "TDRC"\nlam = 0\neta = 1.0', "12: duplicate rule TDRC(0)."),
@@ -172,7 +173,7 @@ def test_every_error_names_its_line(folder, old, new, message):
     [
         ("steps = 100", "stpes = 100", "1: unknown key 'stpes'. Did you mean 'steps'? Known: title, seed"),
         ("[grid]", "[gird]", "4: unknown key 'gird'. Did you mean 'grid'? Known: title, seed"),
-        ("alpha = [0.1, 0.2]", "alhpa = [0.1]", "5: unknown key 'alhpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta, ratio, schedule."),
+        ("alpha = [0.1, 0.2]", "alhpa = [0.1]", "5: unknown key 'alhpa' in [grid]. Did you mean 'alpha'? Known: alpha, beta, ratio, schedule, label, lam."),
         ("ratio = [1.0]", "ration = [1.0]", "6: unknown key 'ration' in [grid]. Did you mean 'ratio'?"),
         ("[[problem]]", "[[problm]]", "7: unknown key 'problm'. Did you mean 'problem'?"),
         ('name = "two_state"', 'nmae = "two_state"', "8: unknown key 'nmae' in [[problem]]. Did you mean 'name'?"),
@@ -355,3 +356,106 @@ def test_a_study_survives_a_round_trip_through_json(folder):
     (folder / "study.toml").write_text(SMALL)
     study = read_study(folder / "study.toml")
     assert Study.from_dict(json.loads(json.dumps(study.as_dict()))) == study
+
+
+GRIDS = """\
+seed = 3
+runs = 2
+steps = 100
+common_random_numbers = true
+metrics = ["mspbe", "toy.py:distance"]
+[parameters]
+origin = 1.0
+[quick]
+runs = 1
+steps = 20
+problem = { gamma = 0.5 }
+[[grid]]
+label = "short"
+lam = 0.9
+alpha = [0.1, 0.2]
+ratio = [0.5, 1.0]
+[[grid]]
+label = "wide"
+lam = 0.5
+alpha = [0.1]
+ratio = [1.0]
+schedule = "inverse_sqrt"
+[[problem]]
+name = "two_state"
+gamma = 0.9
+label = "zero"
+theta0 = 1.0
+[[problem]]
+name = "two_state"
+gamma = 0.9
+rewards = [[1, -1], [0.5, 2]]
+[[rule]]
+name = "GES"
+[[rule]]
+name = "GTB"
+form = "Correction"
+label = "GTB corr."
+"""
+
+DISTANCE = """\
+import numpy as np
+
+def distance(problem, rule, lam, theta0, origin):
+    return lambda theta: np.abs(theta - origin).sum(axis=-1) + 100 * lam + 1000 * theta0
+"""
+
+
+@pytest.fixture
+def grids(tmp_path):
+    (tmp_path / "toy.py").write_text(DISTANCE)
+    return write_study(tmp_path, GRIDS)
+
+
+def test_every_problem_is_run_with_every_grid_and_its_lambda(grids, tmp_path):
+    study = read_study(grids)
+    assert [(case.label, case.lam, case.theta0) for case in study.cases] == [
+        ("short, zero", 0.9, 1.0), ("short, two_state", 0.9, None),
+        ("wide, zero", 0.5, 1.0), ("wide, two_state", 0.5, None),
+    ]  # fmt: skip
+    assert study.rule(1, 2) == Rule(TreeBackup(0.5), Correction(), Expected())
+    assert study.grid(3).schedule == "inverse_sqrt"
+    rows = run_study_rows(grids, tmp_path / "s").to_pylist()
+    assert len(rows) == 2 * 2 * 2 * 20 * (4 + 1)
+    assert {(row["problem"], row["rule"], row["lam"]) for row in rows} == {
+        (case.label, rule, case.lam)
+        for case in study.cases
+        for rule in (f"GES({case.lam})", "GTB corr.")
+    }
+
+
+def test_metrics_may_be_functions_that_ask_for_settings(grids, tmp_path):
+    for row in run_study_rows(grids, tmp_path / "s").to_pylist():
+        if row["point"] == 0:  # θ is theta0 in both of its elements
+            start = 1.0 if "zero" in row["problem"] else 0.0
+            expected = 2 * abs(start - 1.0) + 100 * row["lam"] + 1000 * start
+            assert row["distance"] == expected
+    study = read_study(grids)
+    (tmp_path / "toy.py").write_text(DISTANCE + "\n")
+    with pytest.raises(InvalidParameter, match=r"holds another study: marks: toy\.py is"):
+        run_study_rows(grids, tmp_path / "s")
+    assert read_study(grids) != study
+    write_study(tmp_path, GRIDS.replace("toy.py:distance", "toy.py:distanc"))
+    assert "Did you mean 'distance'?" in errors_in(tmp_path, grids.read_text())[0]
+
+
+def test_common_random_numbers_give_all_problems_the_same_experience(grids):
+    study = read_study(grids)
+    assert [study.spawn_key(case, 1) for case in (0, 3)] == [(1,), (1,)]
+    write_study(grids.parent, GRIDS.replace("common_random_numbers = true\n", ""))
+    assert read_study(grids).spawn_key(3, 1) == (3, 1)
+
+
+def test_a_quick_study_is_recorded_as_such(grids):
+    study, quick = read_study(grids), read_study(grids, quick=True)
+    assert (quick.runs, quick.cases[0].count, quick.cases[0].parameters["gamma"]) == (1, 20, 0.5)
+    assert (study.runs, study.cases[0].count, study.cases[0].parameters["gamma"]) == (2, 100, 0.9)
+    assert quick.as_dict()["quick"] is True
+    assert "quick" not in study.as_dict()
+    for one in (study, quick):
+        assert Study.from_dict(json.loads(json.dumps(one.as_dict()))) == one

@@ -9,6 +9,7 @@ import click
 
 from saddleback._json import json_text
 from saddleback.cli.completion import PROBLEMS
+from saddleback.cli.output_checks import prepare_folder
 from saddleback.cli.target_options import RULE
 from saddleback.errors import InvalidParameter
 
@@ -53,7 +54,6 @@ def command(
       saddleback analyse random_mdp --rule GQ --steps 100000 --json
     """
     click.echo(f"analysing {source} …", err=True)
-    from saddleback.paper import prepare
     from saddleback.theory import analyse
 
     subject: tuple[Any, ...]
@@ -71,7 +71,7 @@ def command(
         problem, chosen = _make_problem(source, rule, lam, gamma, seed)
         title, subject = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
     if not as_json:
-        prepare(out)
+        prepare_folder(out)
     analysis = analyse(*subject, steps=steps)
     if as_json:
         click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | analysis.as_dict()))

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from saddleback._registry import check_name
+from saddleback.cli.output_checks import prepare_folder
 from saddleback.cli.progress import display
 from saddleback.errors import InvalidParameter
 
@@ -117,7 +118,7 @@ def command(
     # One thread for linear algebra: runs already use threads, and results stay bit-identical.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
-    from saddleback.paper import QUICK, Options, check, prepare, run
+    from saddleback.paper import QUICK, Options, check, run
     from saddleback.paper.comparison import rule_names
 
     for name, value in (("lam", lam), ("zeta", zeta)):
@@ -126,7 +127,7 @@ def command(
     for rule in rules:
         check_name("rule", rule, rule_names())
     options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
-    prepare(folder)
+    prepare_folder(folder)
     check(chosen, options)
     from rich.console import Console
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from saddleback._paths import output_file
+from saddleback.cli.output_checks import prepare_folder
 from saddleback.cli.terminal import text_width
 from saddleback.errors import InvalidParameter
 
@@ -40,10 +41,9 @@ def command(out: Path) -> None:
     click.echo("A synthetic clinic: 2,000 patients, given no, a low or a high dose every hour.")
     click.echo("The log records current practice. Would earlier treatment be better?\n")
     from saddleback.log import Log
-    from saddleback.paper import prepare
     from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
 
-    prepare(out)
+    prepare_folder(out)
     log, policy, result, page = (
         out / name for name in ("visits.parquet", "policy.py", "result.json", "report.html")
     )

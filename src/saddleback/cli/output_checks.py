@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def check_outputs(
         raise InvalidParameter(f"{outputs[0]} is given for two outputs; choose different files.")
     for out in outputs:
         check_writable(out, ".html" if out == page else "")
+
+
+def prepare_folder(out: Path) -> None:
+    """Create the output folder and check that it is writable, before any computation."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InvalidParameter(
+            f"cannot write into {out}: {error.strerror}. Choose another folder with --out."
+        ) from None
 
 
 def _modules(spec: str) -> list[str]:

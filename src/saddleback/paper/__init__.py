@@ -7,7 +7,6 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
@@ -76,18 +75,6 @@ class Options:
         if self.quick:
             return plots.save(figure, self.out, name, ("png",), dpi=100)
         return plots.save(figure, self.out, name)
-
-
-def prepare(out: Path) -> None:
-    """Create the output folder and check that it is writable, before any computation."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise InvalidParameter(
-            f"cannot write into {out}: {error.strerror}. Choose another folder with --out."
-        ) from None
 
 
 def check(names: Sequence[str], options: Options) -> None:

@@ -7,15 +7,12 @@ followed from there, has no importance ratios. Shorter or bounded traces can be 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from saddleback._threads import ThreadSafeCache
 from saddleback._typing import FloatArray
 from saddleback.engine import ForwardMoments, Simulation
 from saddleback.paper.comparison import Metrics
@@ -160,38 +157,6 @@ def _by_rollouts(
         A += sums.moments().A * len(first)
         b += sums.moments().b * len(first)
     return A / starts, b / starts
-
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-
-class ThreadSafeCache(Generic[Key, Value]):
-    """A function that computes each value once, also when called from several threads.
-
-    Examples
-    --------
-    >>> calls = []
-    >>> square = ThreadSafeCache(lambda k: calls.append(k) or k * k)
-    >>> square(3), square(3), calls
-    (9, 9, [3])
-    """
-
-    def __init__(self, work: Callable[[Key], Value]) -> None:
-        self._work, self._guard = work, threading.Lock()
-        self._futures: dict[Key, Future[Value]] = {}
-
-    def __call__(self, key: Key) -> Value:
-        """Return the value, waiting if another thread is computing it."""
-        with self._guard:
-            first = key not in self._futures
-            future = self._futures.setdefault(key, Future())
-        if first:
-            try:
-                future.set_result(self._work(key))
-            except BaseException as error:
-                future.set_exception(error)
-        return future.result()
 
 
 class MountainCarReference:

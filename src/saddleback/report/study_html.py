@@ -81,7 +81,7 @@ def study_page(study: StudyResults, name: str = "") -> str:
     ]  # fmt: skip
     title = _title(plan, name)
     return page(
-        "study.html", ("study_rows.js", "study_text.js", "study_controls.js", "study.js"), data,
+        "study.html", ("study_selection.js", "study_text.js", "study.js"), data,
         title=f"Study: {title}", kind="study", sections=sections, heading=title,
         problems=problems, case="case" if "experiment" in plan else "problem",
         metrics=metrics, rules=data["rules"],

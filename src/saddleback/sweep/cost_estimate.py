@@ -104,7 +104,7 @@ def plan(study: Study, folder: Path) -> Plan:
         per_step, per_run, empty_bytes, row_bytes = calibrations[kind]
         case, p = study.cases[spec.case], sizes[spec.case]
         runs = spec.run_stop - spec.run_start
-        betas = sum(study.beta_count(r) for r in range(spec.rule_start, spec.rule_stop))
+        betas = sum(study.beta_count(r, spec.case) for r in range(spec.rule_start, spec.rule_stop))
         settings = betas * (spec.alpha_stop - spec.alpha_start)
         rows = settings * len(case.points) * runs
         learners += settings * runs
@@ -135,11 +135,11 @@ def _calibrate(
 ) -> tuple[float, float, float, float]:
     """Return seconds per learner-step and per run, and bytes per empty shard and per row."""
     case = study.cases[spec.case]
-    problem, sample = case.build(folder), min(study.sample, SAMPLE)
-    metrics = {
-        rule: study_metrics(problem, rule, study.metrics, sample, study.seed)
-        for rule in map(study.rule, range(spec.rule_start, spec.rule_stop))
-    }
+    problem, short = case.build(folder), replace(study, sample=min(study.sample, SAMPLE))
+    metrics = [
+        study_metrics(short, spec.case, problem, study.rule(r, spec.case), folder)
+        for r in range(spec.rule_start, spec.rule_stop)
+    ]
     smallest = len(case.points)  # so that the metrics take the same time in every trial
     count = min(case.count, max(smallest, 1 if case.unit == "episodes" else 200))
     spec = replace(spec, case=0, run_start=0, run_stop=1)

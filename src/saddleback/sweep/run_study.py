@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+from concurrent.futures import as_completed
 from pathlib import Path
 
-from saddleback._progress import Progress
+from saddleback._progress import Progress, split_progress
 from saddleback.sweep.executors import cluster, threads
 from saddleback.sweep.store import Store
+from saddleback.sweep.study import Study
 from saddleback.sweep.study_file import read_study
-from saddleback.sweep.task import tasks_of
+from saddleback.sweep.task import metric_tasks, tasks_of
 from saddleback.sweep.task_progress import TaskProgress
 from saddleback.sweep.task_runner import run_tasks
 
@@ -18,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_study(
-    study: str | os.PathLike[str],
+    study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     workers: int = 1,
@@ -31,7 +33,8 @@ def run_study(
     Parameters
     ----------
     study
-        The TOML file; see docs/learn/studies.md.
+        The study, or its TOML file; see docs/learn/studies.md. Paths in a study that is not given
+        as a file are relative to the current folder.
     out
         Folder of the results. Results that exist already are kept, and missing ones added.
     workers, dask
@@ -62,9 +65,14 @@ def run_study(
     ...     print(store.table().num_rows, store.manifest["study"]["rules"])
     21 [['GES', {'lam': 0.5}]]
     """
-    path, folder = Path(study), Path(out)
-    settings = read_study(path)
-    tasks = tasks_of(settings, path.parent)
+    folder = Path(out)
+    settings, home = (
+        (study, Path())
+        if isinstance(study, Study)
+        else (read_study(Path(study)), Path(study).parent)
+    )
+    title = settings.title if settings is study else "sweep"
+    tasks = tasks_of(settings, home)
     with (
         threads(workers) if dask is None else cluster(dask) as executor,
         Store.open(folder, settings.as_dict(), command) as store,
@@ -78,7 +86,16 @@ def run_study(
         logger.info(
             "%s: %s task%s on %s", settings.title, f"{len(tasks):,}", plural, executor.description
         )
-        watcher = TaskProgress("sweep", tasks, store, progress, "learner-steps", executor.note)
+        missing = [task for task in tasks if not store.has(task.name)]
+        needed = metric_tasks(settings, home) if missing and executor.local else []
+        sizes = [float(sum(task.size for task in group)) for group in (needed, missing)]
+        phases = [(f"{title}, metrics", sizes[0]), (title, sizes[1])]
+        preparing, running = split_progress(progress, phases)
+        futures = [executor.executor.submit(task.work, None) for task in needed]
+        for done, _ in enumerate(as_completed(futures), 1):  # a failure is raised by its task
+            if preparing is not None:
+                preparing(done / len(futures))
+        watcher = TaskProgress(title, tasks, store, running, "learner-steps", executor.note)
         if not run_tasks(tasks, store, executor, watcher):
             logger.info("all tasks are already complete in %s.", folder)
     return store

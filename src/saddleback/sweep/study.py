@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Source, as_source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
 from saddleback.problem import Problem
-from saddleback.rules import Rule, make
+from saddleback.rules import NAMED, Expected, Rule, make
+from saddleback.rules.forms import Correction, Form, RegularisedCorrection, Saddle, SemiGradient
 from saddleback.system import System
 
 METRICS = ("mspbe", "mse", "norm")
@@ -33,8 +37,23 @@ PROBLEMS: dict[str, Callable[..., Problem | Source]] = {
 }
 """Problems by name."""
 
+FORMS: dict[str, type[Form]] = {
+    form.__name__: form for form in (Saddle, Correction, RegularisedCorrection, SemiGradient)
+}
+"""Forms by name, for a rule whose form is replaced."""
+
 PROBE = 5000
 """Steps sampled to estimate the mean episode length."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Step sizes: α, and β or, with ``ratio``, β/α; and the name of their schedule."""
+
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    ratio: bool
+    schedule: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +74,9 @@ class Case:
         "steps" or "episodes", their number, and the checkpoints at which metrics are recorded.
     length
         Mean number of steps per unit.
+    lam, theta0, grid
+        λ of the rules that have none of their own, initial weights and step sizes; None for those
+        of the study.
 
     Examples
     --------
@@ -71,17 +93,16 @@ class Case:
     count: int
     points: tuple[int, ...]
     length: float
+    lam: float | None = None
+    theta0: float | None = None
+    grid: Grid | None = None
 
     def build(self, folder: Path) -> Problem | Source:
         """Return the problem; the path in ``make`` is relative to the folder."""
         if self.make is None:
             assert self.name is not None
             return _registry.build("problem", self.name, PROBLEMS, self.parameters)
-        path, _, attribute = self.make.rpartition(":")
-        module = folder / path
-        if self.mark is not None and file_hash(module) != self.mark:
-            raise InvalidParameter(f"{module} has changed since the study was read.")
-        return load(f"{module}:{attribute}")(**self.parameters)  # type: ignore[no-any-return]
+        return load_function(self.make, folder, self.mark)(**self.parameters)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -93,21 +114,30 @@ class Study:
     title
         Title, for display.
     seed, runs
-        Root seed, and runs per setting; run r of problem c uses the spawn key (c, r).
+        Root seed, and runs per setting; run r of problem c uses the spawn key (c, r), or (r,) with
+        common random numbers.
     cases
         The problems.
     rules
-        Name and parameters of each rule.
+        Name and parameters of each rule. A parameter "form" replaces the form of the named rule,
+        "bootstrap" its bootstrap by the expected one, and "label" is its name in the results.
     alphas, betas, ratio
         Step sizes; ``betas`` are those of ω, or β/α with ``ratio``. Semi-gradient rules have no β.
     schedule
         Name of the step-size schedule.
     metrics, sample
-        Metrics to record; and steps under μ for an estimated MSPBE where there is no exact system.
+        Metrics to record, by name or as ``module.py:function``; and steps under μ for an estimated
+        MSPBE where there is no exact system.
     theta0
         Initial weights.
     share
         Approximate number of learner-steps per task.
+    parameters, marks
+        Numbers that functions of metrics may ask for, and the hashes of their files.
+    common_random_numbers
+        Whether run r has the same random numbers on all problems.
+    quick
+        Whether this is a smoke test, with the settings in [quick].
 
     Examples
     --------
@@ -130,10 +160,15 @@ class Study:
     sample: int
     theta0: float
     share: int
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    marks: Mapping[str, str] = field(default_factory=dict)
+    common_random_numbers: bool = False
+    quick: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the study as JSON data."""
-        return asdict(self)
+        """Return the study as JSON data; settings that are optional and not given are omitted."""
+        cases = [_without_defaults(case) for case in self.cases]
+        return _without_defaults(self) | {"cases": cases}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
@@ -141,18 +176,32 @@ class Study:
         lists: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        cases = tuple(Case(**(case | {"points": tuple(case["points"])})) for case in data["cases"])
+        cases = tuple(_case_from_dict(case) for case in data["cases"])
         rules = tuple((name, parameters) for name, parameters in data["rules"])
         return cls(**({"title": ""} | lists | {"cases": cases, "rules": rules}))
 
-    def rule(self, index: int) -> Rule:
-        """Return the rule at an index."""
+    def rule(self, index: int, case: int = 0) -> Rule:
+        """Return the rule at an index, for a problem."""
         name, parameters = self.rules[index]
-        return make(name, **parameters)
+        return build_rule(name, parameters, self.cases[case].lam)
 
-    def beta_count(self, index: int) -> int:
+    def grid(self, case: int = 0) -> Grid:
+        """Return the step sizes for a problem."""
+        common = Grid(self.alphas, self.betas, self.ratio, self.schedule)
+        return self.cases[case].grid or common
+
+    def initial_weights(self, case: int) -> float:
+        """Return θ_0 on a problem."""
+        own = self.cases[case].theta0
+        return self.theta0 if own is None else own
+
+    def spawn_key(self, case: int, run: int) -> tuple[int, ...]:
+        """Return the spawn key of a run."""
+        return (run,) if self.common_random_numbers else (case, run)
+
+    def beta_count(self, index: int, case: int = 0) -> int:
         """Return the number of β per α with which a rule is run."""
-        return len(self.betas) if self._has_dual(index) else 1
+        return len(self.grid(case).betas) if self._has_dual(index) else 1
 
     def _has_dual(self, index: int) -> bool:
         return self.rule(index).form.has_dual
@@ -160,8 +209,9 @@ class Study:
     def task_specs(self) -> Iterator[TaskSpec]:
         """Return the tasks, each of about the same size."""
         for c, case in enumerate(self.cases):
-            costs = [case.count * case.length * self.beta_count(r) for r in range(len(self.rules))]
-            for k, block in enumerate(self._grid_blocks(costs)):
+            per_beta = case.count * case.length
+            costs = [per_beta * self.beta_count(r, c) for r in range(len(self.rules))]
+            for k, block in enumerate(self._grid_blocks(costs, len(self.grid(c).alphas))):
                 size = sum(costs[r] for r in range(*block[:2])) * (block[3] - block[2])
                 runs = max(1, int(self.share // size))
                 for first in range(0, self.runs, runs):
@@ -169,12 +219,11 @@ class Study:
                     name = f"p{c:03d}-{k:04d}-run{first:05d}"
                     yield TaskSpec(name, c, first, last, *block, int(size) * (last - first))
 
-    def _grid_blocks(self, costs: list[float]) -> Iterator[tuple[int, int, int, int]]:
+    def _grid_blocks(self, costs: list[float], count: int) -> Iterator[tuple[int, int, int, int]]:
         """Return blocks of several rules with all α, or one rule with some α: r0, r1, a0, a1.
 
-        ``costs`` are the learner-steps of one α of each rule.
+        ``costs`` are the learner-steps of one α of each rule, and ``count`` the number of α.
         """
-        count = len(self.alphas)
         first = 0
         while first < len(costs):
             last, size = first + 1, costs[first] * count
@@ -195,11 +244,12 @@ class Study:
 
     def step_sizes(self, spec: TaskSpec) -> tuple[Any, Any]:
         """Return α and β of a task, [α, β]."""
-        schedule = SCHEDULES[self.schedule]
-        alpha = np.array(self.alphas)[spec.alpha_start : spec.alpha_stop, None]
+        grid = self.grid(spec.case)
+        schedule = SCHEDULES[grid.schedule]
+        alpha = np.array(grid.alphas)[spec.alpha_start : spec.alpha_stop, None]
         if not self._has_dual(spec.rule_start):
             return schedule(alpha), None
-        beta = np.array(self.betas)[None, :] * (alpha if self.ratio else np.ones_like(alpha))
+        beta = np.array(grid.betas)[None, :] * (alpha if grid.ratio else np.ones_like(alpha))
         return schedule(alpha), schedule(beta)
 
 
@@ -238,31 +288,120 @@ class Unmeasurable(InvalidParameter):
 
 
 def study_metrics(
-    problem: Problem | Source, rule: Rule, names: tuple[str, ...], sample: int, seed: int
+    study: Study, case: int, problem: Problem | Source, rule: Rule, folder: Path
 ) -> Metrics:
-    """Return the metrics of a rule on a problem, by name."""
-    metrics: dict[str, Callable[[FloatArray], ArrayLike]] = {
-        "norm": lambda theta: np.linalg.norm(theta, axis=-1)
-    }
-    if isinstance(problem, Problem) and {"mspbe", "mse"} & set(names):
-        objectives = System.exact(problem, rule).objectives
-        metrics |= {
-            "mse" if name == "mse_absolute" else name: objective
-            for name, objective in objectives.items()
-        }
-    elif "mspbe" in names:
-        rng = np.random.SeedSequence(seed, spawn_key=(SAMPLED,))
-        metrics["mspbe"] = System.estimate(problem, rule, steps=sample, rng=rng).mspbe
-    missing = [name for name in names if name not in metrics]
-    if missing:
-        raise Unmeasurable(
-            f"{missing[0]} is not available: the true values are unknown. Remove it."
-        )
-    return {name: metrics[name] for name in names}
+    """Return the metrics of a rule on a problem, by name.
 
+    A function of the user is called with problem and rule, and with what it asks for by the name
+    of an argument: ``seed``, ``sample``, ``theta0``, ``lam``, or a number in [parameters].
+    """
+    available = {
+        "seed": study.seed, "sample": study.sample, "theta0": study.initial_weights(case),
+        "lam": study.cases[case].lam, **study.parameters,
+    }  # fmt: skip
+    built_in = _BuiltInMetrics(problem, rule, study)
+    metrics: dict[str, Callable[[FloatArray], ArrayLike]] = {}
+    for name in study.metrics:
+        if name in METRICS:
+            metrics[name] = built_in(name)
+        else:
+            path = name.rpartition(":")[0]
+            function = load_function(name, folder, study.marks.get(path))
+            takes = set(inspect.signature(function).parameters)
+            chosen = {key: value for key, value in available.items() if key in takes}
+            metrics[metric_name(name)] = function(problem, rule, **chosen)
+    return metrics
+
+
+def metric_name(metric: str) -> str:
+    """Return the name of a metric in the results: that of its function.
+
+    Examples
+    --------
+    >>> metric_name("mspbe"), metric_name("mine.py:largest_error")
+    ('mspbe', 'largest_error')
+    """
+    return metric.rpartition(":")[2]
+
+
+class _BuiltInMetrics:
+    """The metrics that are known by name; the exact system is solved once for all of them."""
+
+    def __init__(self, problem: Problem | Source, rule: Rule, study: Study) -> None:
+        self._problem, self._rule, self._study = problem, rule, study
+
+    def __call__(self, name: str) -> Callable[[FloatArray], ArrayLike]:
+        if name == "norm":
+            return lambda theta: np.linalg.norm(theta, axis=-1)
+        if isinstance(self._problem, Problem):
+            return self._objectives["mse_absolute" if name == "mse" else name]
+        if name == "mspbe":
+            rng = np.random.SeedSequence(self._study.seed, spawn_key=(SAMPLED,))
+            steps = self._study.sample
+            return System.estimate(self._problem, self._rule, steps=steps, rng=rng).mspbe
+        raise Unmeasurable(f"{name} is not available: the true values are unknown. Remove it.")
+
+    @cached_property
+    def _objectives(self) -> Metrics:
+        assert isinstance(self._problem, Problem)
+        return System.exact(self._problem, self._rule).objectives
+
+
+def build_rule(name: str, parameters: Mapping[str, Any], lam: float | None = None) -> Rule:
+    """Return a rule by name, with λ filled in if it takes one and none is given.
+
+    Examples
+    --------
+    >>> build_rule("GES", {}, lam=0.5) == build_rule("GES", {"lam": 0.5})
+    True
+    >>> build_rule("GTB", {"lam": 0.9, "form": "Correction", "label": "GTB corr."}).display_name
+    'GTB corr.'
+    """
+    own = dict(parameters)
+    label, form, bootstrap = (own.pop(key, None) for key in RULE)
+    takes = inspect.signature(NAMED[name]).parameters if name in NAMED else ()
+    if lam is not None and "lam" in takes:
+        own.setdefault("lam", lam)
+    rule = make(name, **own)
+    if form is not None:
+        rule = replace(rule, form=FORMS[_registry.check_name("form", form, FORMS)]())
+    if bootstrap is not None:
+        _registry.check_name("bootstrap", bootstrap, ["Expected"])
+        rule = replace(rule, bootstrap=Expected())
+    return rule if label is None else replace(rule, label=label)
+
+
+RULE = ("label", "form", "bootstrap")
+"""Keys of a rule besides its name and the parameters of its constructor."""
 
 SAMPLED = 2**32 - 1
 """Spawn key of the sample for estimated metrics; no run uses it."""
+
+
+def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[..., Any]:
+    """Return the function that ``module.py:name`` or ``saddleback.module:name`` refers to.
+
+    The path is relative to the folder; a file whose hash is not ``mark`` is refused.
+    """
+    path, _, attribute = spec.rpartition(":")
+    if path.startswith("saddleback."):
+        return getattr(importlib.import_module(path), attribute)  # type: ignore[no-any-return]
+    file = folder / path
+    if mark is not None and file_hash(file) != mark:
+        raise InvalidParameter(f"{file} has changed since the study was read.")
+    return load(f"{file}:{attribute}")  # type: ignore[no-any-return]
+
+
+def checkpoints(count: int, number: int) -> tuple[int, ...]:
+    """Return checkpoints from 0 to ``count``, more densely at the start.
+
+    Examples
+    --------
+    >>> checkpoints(200, 4)
+    (0, 22, 89, 200)
+    """
+    spaced = count * np.linspace(0, 1, number) ** 2
+    return tuple(np.unique(np.round(spaced)).astype(int).tolist())
 
 
 def file_hash(path: Path) -> str:
@@ -277,6 +416,24 @@ def mean_length(problem: Problem | Source) -> float:
     """Return the approximate mean episode length; deterministic for a given problem."""
     sample = as_source("study", problem).sampler(np.random.default_rng(0)).take(PROBE)
     return PROBE / max(1, int(np.sum(sample.starts)))
+
+
+def _without_defaults(record: Study | Case) -> dict[str, Any]:
+    """Return the fields of a record, without those that have their default value."""
+    values = asdict(record)
+    for one in fields(record):
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        if default is not MISSING and values[one.name] == default:
+            del values[one.name]
+    return values
+
+
+def _case_from_dict(data: Mapping[str, Any]) -> Case:
+    grid = data.get("grid")
+    if grid is not None:
+        alphas, betas = tuple(grid["alphas"]), tuple(grid["betas"])
+        grid = Grid(alphas, betas, grid["ratio"], grid["schedule"])
+    return Case(**{**data, "points": tuple(data["points"]), "grid": grid})
 
 
 EXAMPLE = Study(

@@ -9,23 +9,27 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
-
-import numpy as np
 
 from saddleback import _registry
 from saddleback.engine import FiniteSource, as_source
 from saddleback.errors import InvalidParameter, SaddlebackError, UnknownName
-from saddleback.rules import NAMED, Rule, make
+from saddleback.rules import NAMED, Rule
 from saddleback.sweep.study import (
     METRICS,
     PROBLEMS,
+    RULE,
     SCHEDULES,
     Case,
+    Grid,
     Study,
     Unmeasurable,
+    build_rule,
+    checkpoints,
     file_hash,
+    load_function,
     mean_length,
     study_metrics,
 )
@@ -51,18 +55,21 @@ MAX_POWER = 1000
 
 KEYS = (
     "title", "seed", "runs", "steps", "episodes", "checkpoints", "metrics", "sample", "theta0",
-    "grid", "problem", "rule",
+    "common_random_numbers", "parameters", "grid", "problem", "rule", "quick",
 )  # fmt: skip
-GRID = ("alpha", "beta", "ratio", "schedule")
-PROBLEM = ("name", "make", "label", "steps", "episodes", "each")
+GRID = ("alpha", "beta", "ratio", "schedule", "label", "lam")
+PROBLEM = ("name", "make", "label", "steps", "episodes", "theta0", "each")
 """Keys at the top level, in [grid], and of a problem besides its parameters."""
+
+EMPTY = Grid((), (), True, "constant")
+"""Step sizes of a study in which they are missing."""
 
 
 class StudyError(InvalidParameter):
     """All errors in a study file, one per line."""
 
 
-def read_study(path: Path, share: int = SHARE) -> Study:
+def read_study(path: Path, share: int = SHARE, quick: bool = False) -> Study:
     """Read and validate a study: names, numbers, and whether rules, problems and metrics match.
 
     Parameters
@@ -71,6 +78,8 @@ def read_study(path: Path, share: int = SHARE) -> Study:
         A TOML file; see docs/learn/studies.md.
     share
         Approximate number of learner-steps per task.
+    quick
+        Whether the settings in [quick] replace the others, for a smoke test.
 
     Examples
     --------
@@ -101,7 +110,7 @@ def read_study(path: Path, share: int = SHARE) -> Study:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path}: invalid TOML: {error}.") from None
-    return _StudyReader(path, text, data).study(share)
+    return _StudyReader(path, text, data).study(share, quick)
 
 
 class ValidationErrors:
@@ -240,27 +249,63 @@ class _StudyReader(ValidationErrors):
         self._path, self._data = path, data
         self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
 
-    def study(self, share: int) -> Study:
+    def study(self, share: int, quick: bool) -> Study:
         top = self._data
         self._misspelt = self.check_keys((), top, KEYS, "")
+        smaller = self._table("quick")
+        self.check_keys(("quick",), smaller, KEYS, " in [quick]")
+        if quick:
+            for table in self._tables("problem"):
+                table.update(smaller.pop("problem", {}))
+            top.update(smaller)
         metrics = self._metrics()
         seed = self.integer(("seed",), top.get("seed", 0), 0)
         runs = self.integer(("runs",), top.get("runs", 1), 1)
         sample = self.integer(("sample",), top.get("sample", 100_000), 1)
         theta0 = self.number(("theta0",), top.get("theta0", 0.0))
-        rules = self._rules()
-        alphas, betas, ratio, schedule = self._grid(rules)
-        cases = self._cases()
-        self._check_combinations(cases, rules, metrics, sample, seed)
+        common = top.get("common_random_numbers", False)
+        if not isinstance(common, bool):
+            self.add(("common_random_numbers",), "common_random_numbers must be true or false.")
+        grids = self._data.get("grid", {})
+        tables = grids if isinstance(grids, list) else [grids]
+        lams = [table.get("lam") for table in tables if isinstance(table, dict)]
+        rules = self._rules(lams)
+        steps = [self._grid(table, k, rules) for k, table in enumerate(tables)]
+        grid = steps[0][2] if steps else EMPTY
+        problems = self._cases()
+        cases = [
+            (path, replace(case, lam=lam, label=", ".join(filter(None, (label, case.label))),
+                           grid=one if len(steps) > 1 else None), problem)
+            for (label, lam, one) in steps for path, case, problem in problems
+        ]  # fmt: skip
+        study = Study(
+            str(top.get("title", self._path.stem)), seed, runs, tuple(case for _, case, _ in cases),
+            tuple(rule for _, rule in rules), grid.alphas, grid.betas, grid.ratio, grid.schedule,
+            metrics, sample, theta0, share,
+            self._table("parameters"), self._marks(metrics), common, quick,
+        )  # fmt: skip
+        self._check_combinations(study, cases, [path for path, _ in rules])
         if self.errors:
             raise StudyError(
                 "\n".join(f"{self._path}:{line}: {message}" for line, message in self.errors)
             )
-        return Study(
-            str(top.get("title", self._path.stem)), seed, runs,
-            tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), alphas, betas,
-            ratio, schedule, metrics, sample, theta0, share,
-        )  # fmt: skip
+        return study
+
+    def _table(self, name: str) -> dict[str, Any]:
+        table = self._data.get(name, {})
+        if not isinstance(table, dict):
+            self.add((name,), f"write {name} as a table, [{name}].")
+            return {}
+        return table
+
+    def _marks(self, metrics: tuple[str, ...]) -> dict[str, str]:
+        """Return the hashes of the files with metrics."""
+        files = {metric.rpartition(":")[0] for metric in metrics if metric not in METRICS}
+        own = sorted(file for file in files if file.endswith(".py"))
+        marks = {
+            file: self.attempt(("metrics",), file_hash, self._path.parent / file) for file in own
+        }
+        return {file: mark for file, mark in marks.items() if mark is not None}
 
     def _tables(self, name: str) -> list[dict[str, Any]]:
         tables = self._data.get(name, [])
@@ -279,50 +324,54 @@ class _StudyReader(ValidationErrors):
             )
             return ()
         names = [
-            self.attempt(("metrics",), _registry.check_name, "metric", name, METRICS)
+            name if isinstance(name, str) and ":" in name
+            else self.attempt(("metrics",), _registry.check_name, "metric", name, METRICS)
             for name in listed
-        ]
+        ]  # fmt: skip
         return tuple(filter(None, names))
 
     def _grid(
-        self, rules: list[tuple[KeyPath, Any]]
-    ) -> tuple[tuple[float, ...], tuple[float, ...], bool, str]:
-        grid = self._data.get("grid", {})
+        self, grid: Any, index: int, rules: list[tuple[KeyPath, Any]]
+    ) -> tuple[str, float | None, Grid]:
+        """Return the label, λ and step sizes of a grid."""
         is_table = isinstance(grid, dict)
-        meant = self.check_keys(("grid",), grid, GRID, " in [grid]") if is_table else set()
+        path: KeyPath = ("grid", index) if isinstance(self._data.get("grid"), list) else ("grid",)
+        meant = self.check_keys(path, grid, GRID, " in [grid]") if is_table else set()
         if not is_table or "alpha" not in grid:
             if not {"alpha", "grid"} & (meant | self._misspelt):
-                self.add(("grid",), "step sizes are missing: add [grid] with alpha = [0.1, …].")
-            return (), (), True, "constant"
+                self.add(path, "step sizes are missing: add [grid] with alpha = [0.1, …].")
+            return "", None, EMPTY
         if "beta" in grid and "ratio" in grid:
-            self.add(("grid", "beta"), "give beta or ratio (β/α), not both.")
+            self.add((*path, "beta"), "give beta or ratio (β/α), not both.")
         dual_key = "beta" if "beta" in grid else "ratio"
-        has_dual = any(make(*rule[:1], **rule[1]).form.has_dual for _, rule in rules)
+        lam = self.number((*path, "lam"), grid["lam"]) if "lam" in grid else None
+        has_dual = any(build_rule(name, own, lam).form.has_dual for _, (name, own) in rules)
         if has_dual and dual_key not in grid and not meant & {"beta", "ratio"}:
-            self.add(("grid",), "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
+            self.add(path, "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
         schedule = grid.get("schedule", "constant")
-        self.attempt(("grid", "schedule"), _registry.check_name, "schedule", schedule, SCHEDULES)
-        betas = self.step_sizes(("grid", dual_key), grid[dual_key]) if dual_key in grid else ()
-        alphas = self.step_sizes(("grid", "alpha"), grid["alpha"])
-        return alphas, betas, dual_key == "ratio", schedule
+        self.attempt((*path, "schedule"), _registry.check_name, "schedule", schedule, SCHEDULES)
+        betas = self.step_sizes((*path, dual_key), grid[dual_key]) if dual_key in grid else ()
+        alphas = self.step_sizes((*path, "alpha"), grid["alpha"])
+        return str(grid.get("label", "")), lam, Grid(alphas, betas, dual_key == "ratio", schedule)
 
-    def _rules(self) -> list[tuple[KeyPath, tuple[str, dict[str, float]]]]:
-        specs: list[tuple[KeyPath, tuple[str, dict[str, float]]]] = []
+    def _rules(self, lams: list[Any]) -> list[tuple[KeyPath, tuple[str, dict[str, Any]]]]:
+        specs: list[tuple[KeyPath, tuple[str, dict[str, Any]]]] = []
         rules: set[Rule] = set()
         display_names: set[str] = set()
         for k, table in enumerate(self._tables("rule")):
             path: KeyPath = ("rule", k)
             parameters = dict(table)
             name = parameters.pop("name", None)
-            meant = self.check_parameters(path, table, name, NAMED, ("name",), "[[rule]]")
+            meant = self.check_parameters(path, table, name, NAMED, ("name", *RULE), "[[rule]]")
             if name is None and "name" not in meant:
                 self.add(path, 'the rule has no name: add name = "GES".')
             if name is None or meant:
                 continue
             self.reject_empty_lists(path, parameters)
             for choice in _combinations(parameters):
-                rule = self.attempt(path, make, name, **choice)
-                if isinstance(rule, Rule):
+                built = [self.attempt(path, build_rule, name, choice, lam) for lam in lams]
+                rule = built[0] if built else None
+                if all(isinstance(one, Rule) for one in built) and rule is not None:
                     if rule in rules or rule.display_name in display_names:  # used in results
                         self.add(path, f"duplicate rule {rule.display_name}.")
                     rules.add(rule)
@@ -343,6 +392,8 @@ class _StudyReader(ValidationErrors):
                 self.add(path, 'give name = "two_state", or make = "module.py:function".')
             if (name is None) == (maker is None) or meant:
                 continue
+            own = {"theta0": rest.pop("theta0")} if "theta0" in rest else {}
+            theta0 = self.number((*path, "theta0"), own["theta0"]) if own else None
             length = {str(key): rest.pop(key) for key in ("steps", "episodes") if key in rest}
             unit, count = self._length(path, length)
             lists = rest.pop("each", {})
@@ -358,7 +409,10 @@ class _StudyReader(ValidationErrors):
             for choice in _combinations(lists):
                 values = ", ".join(f"{key}={value}" for key, value in choice.items())
                 full_label = str(label or name or maker) + (f" {values}" if values else "")
-                case = Case(full_label, name, maker, rest | choice, None, unit, count, (), 1.0)
+                case = Case(
+                    full_label, name, maker, rest | choice, None, unit, count, (), 1.0,
+                    theta0=theta0,
+                )  # fmt: skip
                 built = self.attempt(path, self._build, case)
                 if built is None:
                     continue
@@ -375,7 +429,7 @@ class _StudyReader(ValidationErrors):
             path = str(case.make).rpartition(":")[0]
             if not path:
                 raise InvalidParameter(f"make = {case.make!r}: write path/to/module.py:function.")
-            mark = file_hash(folder / path)
+            mark = None if path.startswith("saddleback.") else file_hash(folder / path)
         problem = case.build(folder)
         if case.name is not None:
             takes = inspect.signature(PROBLEMS[case.name]).parameters
@@ -398,11 +452,7 @@ class _StudyReader(ValidationErrors):
         if case.unit == "episodes" and continuing:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
         length = mean_length(problem) if case.unit == "episodes" else 1.0
-        complete = Case(
-            case.label, case.name, case.make, case.parameters, mark, case.unit, case.count,
-            self._points(case), length,
-        )  # fmt: skip
-        return complete, problem
+        return replace(case, mark=mark, points=self._points(case), length=length), problem
 
     def _points(self, case: Case) -> tuple[int, ...]:
         """Return the checkpoints: as listed, or of the given number, denser at the beginning.
@@ -411,8 +461,7 @@ class _StudyReader(ValidationErrors):
         """
         value = self._data.get("checkpoints", POINTS)
         if is_integer(value) and 2 <= value <= MAX_POINTS:
-            spaced = case.count * np.linspace(0, 1, value) ** 2
-            return tuple(np.unique(np.round(spaced)).astype(int).tolist())
+            return checkpoints(case.count, value)
         if not isinstance(value, list) or not value or not all(map(is_integer, value)):
             self.add(
                 ("checkpoints",),
@@ -441,20 +490,24 @@ class _StudyReader(ValidationErrors):
         return unit, self.integer((*where, unit), count, 1)
 
     def _check_combinations(
-        self,
-        cases: list[tuple[KeyPath, Case, Any]],
-        rules: list[tuple[KeyPath, Any]],
-        metrics: tuple[str, ...],
-        sample: int,
-        seed: int,
+        self, study: Study, cases: list[tuple[KeyPath, Case, Any]], paths: list[KeyPath]
     ) -> None:
         """Check that every rule applies to every problem, and that the metrics are available."""
-        for (_, case, problem), (path, (name, parameters)) in itertools.product(cases, rules):
-            rule = make(name, **parameters)
+        # A short sample suffices to see whether the metrics can be estimated.
+        names = tuple(metric for metric in study.metrics if metric in METRICS)
+        short = replace(study, metrics=names, sample=min(study.sample, 20))
+        folder = self._path.parent
+        for metric in study.metrics:
+            if metric not in METRICS:
+                mark = study.marks.get(metric.rpartition(":")[0])
+                self.attempt(("metrics",), load_function, metric, folder, mark)
+        for (c, (_, case, problem)), (r, path) in itertools.product(
+            enumerate(cases), enumerate(paths)
+        ):
+            rule = study.rule(r, c)
             try:
                 as_source("study", problem).streamer([rule])
-                # A short sample suffices to see whether the metrics can be estimated.
-                study_metrics(problem, rule, metrics, min(sample, 20), seed)
+                study_metrics(short, c, problem, rule, folder)
             except Unmeasurable as error:  # independent of the rule: reported once
                 self.add(("metrics",), f"{case.label}: {error}")
             except SaddlebackError as error:

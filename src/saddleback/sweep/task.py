@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,16 @@ import pyarrow as pa
 
 from saddleback._progress import Progress, part_of
 from saddleback._provenance import versions
+from saddleback._threads import ThreadSafeCache
 from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
-from saddleback.rules import Rule
 from saddleback.sweep.store import check_versions, parquet_bytes, study_hash
-from saddleback.sweep.study import Metrics, Study, TaskSpec, study_metrics
+from saddleback.sweep.study import METRICS, Metrics, Study, TaskSpec, study_metrics
 from saddleback.sweep.task_runner import Task
+
+LEARNERS = 100
+"""Learner-steps that take as long as one step of experience in the estimate of a system."""
 
 
 def tasks_of(study: Study, folder: Path) -> list[Task]:
@@ -38,41 +41,63 @@ def compute(
 ) -> bytes:
     """Run one task of a study given as JSON; return the content of its shard."""
     check_versions(required)
-    study = _study(data)
-    with _LOCK:  # files are imported, and systems solved, once
-        problem = _problem(data, spec.case, folder)
-        metrics = {
-            study.rule(r): _metrics(data, spec.case, folder, r)
-            for r in range(spec.rule_start, spec.rule_stop)
-        }
-    return run_task(study, spec, problem, metrics, progress)
+    with _LOCK:
+        context = _context(data, folder)
+    rules = range(spec.rule_start, spec.rule_stop)
+    metrics = [context.metrics((spec.case, rule)) for rule in rules]
+    return run_task(context.study, spec, context.problem(spec.case), metrics, progress)
+
+
+def metric_tasks(study: Study, folder: Path) -> list[Task]:
+    """Return the computation of metrics by functions of the user, which several tasks share."""
+    if all(metric in METRICS for metric in study.metrics):
+        return []
+    data, directory = json.dumps(study.as_dict()), str(folder.resolve())
+    return [
+        Task(f"metrics-{case}-{rule}", partial(_prepare, data, directory, (case, rule)),
+             LEARNERS * study.sample)
+        for rule in range(len(study.rules))
+        for case in range(len(study.cases))
+    ]  # fmt: skip
+
+
+def _prepare(data: str, folder: str, key: tuple[int, int], progress: Progress | None) -> bytes:
+    """Compute the metrics of a rule on a problem, and keep them for the tasks."""
+    with _LOCK:
+        context = _context(data, folder)
+    context.metrics(key)
+    return b""
 
 
 def run_task(
     study: Study,
     spec: TaskSpec,
     problem: Problem | Source,
-    metrics: Mapping[Rule, Metrics],
+    metrics: Sequence[Metrics],
     progress: Progress | None = None,
 ) -> bytes:
     """Run one task of a study, given its problem and the metrics of each of its rules."""
     case = study.cases[spec.case]
     alpha, beta = study.step_sizes(spec)
+    rules = [study.rule(r, spec.case) for r in range(spec.rule_start, spec.rule_stop)]
+    by_rule = dict(zip(rules, metrics, strict=True))
     tables = []
     learners = steps = diverged = 0
     count = spec.run_stop - spec.run_start
     for done, run in enumerate(range(spec.run_start, spec.run_stop)):
         results = learn(
-            list(metrics), problem, alpha=alpha, beta=beta, **{case.unit: case.count},
-            rng=np.random.SeedSequence(study.seed, spawn_key=(spec.case, run)),
-            record=np.array(case.points), metrics=lambda rule: metrics[rule], theta0=study.theta0,
+            rules, problem, alpha=alpha, beta=beta, **{case.unit: case.count},
+            rng=np.random.SeedSequence(study.seed, spawn_key=study.spawn_key(spec.case, run)),
+            record=np.array(case.points), metrics=lambda rule: by_rule[rule],
+            theta0=study.initial_weights(spec.case),
             progress=part_of(progress, done / count, (done + 1) / count),
         )  # type: ignore[call-overload]  # fmt: skip
         for index, result in enumerate(results, spec.rule_start):
-            name, parameters = study.rules[index]
+            trace = result.rule.trace
             labels = {
-                "problem": case.label, "rule": result.rule.display_name, "name": name,
-                "lam": float(parameters.get("lam", parameters.get("zeta", np.nan))), "run": run,
+                "problem": case.label, "rule": result.rule.display_name,
+                "name": study.rules[index][0],
+                "lam": float(getattr(trace, "lam", getattr(trace, "zeta", np.nan))), "run": run,
             }  # fmt: skip
             no_beta = beta is None
             tables.append(
@@ -83,7 +108,9 @@ def run_task(
             diverged += int((~result.ok).sum())
     metadata = {
         "study": study_hash(study.as_dict()), "task": spec.name, "entropy": study.seed,
-        "spawn_keys": [[spec.case, run] for run in range(spec.run_start, spec.run_stop)],
+        "spawn_keys": [
+            list(study.spawn_key(spec.case, run)) for run in range(spec.run_start, spec.run_stop)
+        ],
         "learners": learners, "learner_steps": steps, "diverged": diverged,
     }  # fmt: skip
     return parquet_bytes(pa.concat_tables(tables), metadata)
@@ -111,21 +138,32 @@ def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
     return pa.table(table | {n: np.ravel(curve) for n, curve in run.curves.items()})
 
 
-_LOCK = Lock()
+class StudyContext:
+    """A study with its problems and metrics, each computed once, when first needed."""
+
+    def __init__(self, study: Study, folder: Path) -> None:
+        self.study, self._folder = study, folder
+        self._problems = ThreadSafeCache[int, Problem | Source](self._build)
+        self.metrics = ThreadSafeCache[tuple[int, int], Metrics](self._metrics)
+
+    def problem(self, index: int) -> Problem | Source:
+        """Return the problem of a case; cases with equal parameters share it."""
+        descriptions = [(case.name, case.make, case.parameters) for case in self.study.cases]
+        return self._problems(descriptions.index(descriptions[index]))
+
+    def _build(self, index: int) -> Problem | Source:
+        with _LOCK:  # a file is imported once
+            return self.study.cases[index].build(self._folder)
+
+    def _metrics(self, key: tuple[int, int]) -> Metrics:
+        case, rule = key
+        problem = self.problem(case)
+        return study_metrics(self.study, case, problem, self.study.rule(rule, case), self._folder)
+
+
+_LOCK = RLock()
 
 
 @lru_cache(8)
-def _study(data: str) -> Study:
-    return Study.from_dict(json.loads(data))
-
-
-@lru_cache(32)
-def _problem(data: str, case: int, folder: str) -> Problem | Source:
-    return _study(data).cases[case].build(Path(folder))
-
-
-@lru_cache(256)
-def _metrics(data: str, case: int, folder: str, index: int) -> Metrics:
-    study = _study(data)
-    problem = _problem(data, case, folder)
-    return study_metrics(problem, study.rule(index), study.metrics, study.sample, study.seed)
+def _context(data: str, folder: str) -> StudyContext:
+    return StudyContext(Study.from_dict(json.loads(data)), Path(folder))

@@ -22,7 +22,7 @@ from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, as_rule
 from saddleback.theory.mean_stability import MeanStability
-from saddleback.theory.moment_kernel import advance_moments, advance_moments_by
+from saddleback.theory.moment_model import advance_moments, advance_moments_by
 from saddleback.theory.noise_chain import Noise, noise_chain
 
 DENSE = 300

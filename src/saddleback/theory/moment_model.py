@@ -1,20 +1,22 @@
-"""A model of the expected error after n steps, cheap to evaluate for many step sizes.
+"""The map of the second moments: a cheap model for many step sizes, and a kernel for one step.
 
 One step is z ← (I + αP + βQ) z with random P, Q that do not depend on the step sizes. So the map of
 the second moments is a polynomial in α and β with six fixed matrices,
 
     S ← S + α⟨P⟩ + β⟨Q⟩ + α²⟨P, P⟩ + αβ⟨P, Q⟩ + β²⟨Q, Q⟩
 
-on the upper triangles of S at each node, and n steps take log₂ n squarings. The samples are the
-events of an exact chain; or the same events treated as independent, which is much smaller, with the
-long-run covariance as additive noise; or the batches of an estimate, scaled so that they have the
-long-run covariance of A, b and M.
+on the upper triangles of S at each node, and the expected error after n steps takes log₂ n
+squarings. The samples are the events of an exact chain; or the same events treated as independent,
+which is much smaller, with the long-run covariance as additive noise; or the batches of an
+estimate, scaled so that they have the long-run covariance of A, b and M. The kernel applies the map
+of a chain without forming it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.rules import Coefficients
@@ -224,3 +226,75 @@ def _kron(weight: FloatArray, X: FloatArray, Y: FloatArray) -> FloatArray:
     n = X.shape[1]
     flat = (weight[:, None] * X.reshape(len(X), -1)).T @ Y.reshape(len(Y), -1)
     return np.asarray(flat.reshape(n, n, n, n).transpose(0, 2, 1, 3).reshape(n * n, n * n))
+
+
+@compiled
+def advance_moments(
+    source: IntArray,
+    target: IntArray,
+    q: FloatArray,
+    U: FloatArray,
+    V: FloatArray,
+    B: FloatArray,
+    S: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Advance symmetric S [N, n, n] by one step over a noise chain, into ``out``.
+
+        S_j ← Σ q T S_i Tᵀ        over the events i → j, with S_j = E[z zᵀ·1{j}]
+
+    The last entry of z is a constant 1, so S_j contains the second moments, the means E[z·1{j}] and
+    the probability P{j} of the node, and T z + g is one product. With T = B + Σ_k U_k V_kᵀ and B
+    diagonal,
+
+        T S Tᵀ = BSB + Σ_k (U_k Z_kᵀ + Z_k U_kᵀ)        Z_k = B S V_k + ½ Σ_l (V_kᵀ S V_l) U_l
+
+    so no matrix is formed, and the cost of an event is a small multiple of the size of S.
+    """
+    out[:] = 0.0
+    events, rank, n = U.shape
+    Z, square = np.empty((rank, n)), np.empty((rank, rank))
+    for event in range(events):
+        i, j, probability = source[event], target[event], q[event]
+        u, v = U[event], V[event]
+        Z[:] = 0.0
+        for k in range(rank):
+            for b in range(n):
+                if v[k, b] != 0.0:
+                    for a in range(n):
+                        Z[k, a] += S[i, b, a] * v[k, b]
+        for k in range(rank):
+            for other in range(rank):
+                square[k, other] = 0.0
+                for a in range(n):
+                    square[k, other] += v[other, a] * Z[k, a]
+        for k in range(rank):
+            for a in range(n):
+                Z[k, a] *= B[a]
+            for other in range(rank):
+                for a in range(n):
+                    Z[k, a] += 0.5 * square[k, other] * u[other, a]
+        for a in range(n):
+            for b in range(n):
+                total = B[a] * S[i, a, b] * B[b]
+                for k in range(rank):
+                    total += u[k, a] * Z[k, b] + Z[k, a] * u[k, b]
+                out[j, a, b] += probability * total
+
+
+@compiled
+def advance_moments_by(
+    count: int,
+    source: IntArray,
+    target: IntArray,
+    q: FloatArray,
+    U: FloatArray,
+    V: FloatArray,
+    B: FloatArray,
+    S: FloatArray,
+) -> None:
+    """Advance S by ``count`` steps, in place."""
+    out = np.empty_like(S)
+    for _ in range(count):
+        advance_moments(source, target, q, U, V, B, S, out)
+        S[:] = out
