@@ -173,7 +173,9 @@ class _TargetSums:
         self._policy, self._features, self._sink = policy, features, sink
         self._n_actions = log.n_actions
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
-        self._streamer = LoggedStreamer(features, setting.rules, self._copies, setting.gamma)
+        self._streamer = LoggedStreamer(
+            features, setting.rules, self._copies, setting.gamma, corrections=False
+        )
         self._sums = [
             BackwardMoments(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
         ]

@@ -45,8 +45,7 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
             "behavior_prob, or estimate them: estimate_behaviour(log); or use a rule without "
             "ratios, such as GES(0) or GTB."
         )
-    corrects = rule.form.coefficients.correction and rule.trace.flow_uses_mu
-    if not behaviour and (corrects or not rule.trace.elementwise):
+    if not behaviour and (correction_uses_mu(rule) or not rule.trace.elementwise):
         raise RuleMismatch(
             f"{rule} needs the full behaviour policy, and the log has only the probability of "
             "the action taken: add mu_0, mu_1, …, or Log(…, behaviour=function)."
@@ -61,15 +60,20 @@ def wrong_declaration(trace: Trace) -> str:
     kappa, by_other = (np.asarray(trace.kappa(pi.copy(), m.copy())) for m in (mu, other))
     if trace.elementwise:
         columns = [trace.kappa(pi[:, [a]], mu[:, [a]]) for a in range(3)]
-        if not np.allclose(np.hstack(columns), kappa):
+        if not np.allclose(np.hstack(columns), kappa, equal_nan=True):
             return "elementwise is True, but κ of an action depends on the other actions"
-    if not trace.uses_mu and not np.allclose(kappa, by_other):
+    if not trace.uses_mu and not np.allclose(kappa, by_other, equal_nan=True):
         return "uses_mu is False, but κ depends on μ"
     if not trace.flow_uses_mu and not np.allclose(mu * kappa, other * by_other):
         return "flow_uses_mu is False, but μκ depends on μ"
     if trace.bound is not None and kappa.max() > trace.bound * (1 + 1e-9):
         return f"bound is {trace.bound:g}, but κ can be {kappa.max():.3g}"
     return ""
+
+
+def correction_uses_mu(rule: Rule) -> bool:
+    """Whether x depends on μ of every action."""
+    return bool(rule.form.coefficients.correction) and rule.trace.flow_uses_mu
 
 
 def needs_propensities(rule: Rule) -> bool:

@@ -124,8 +124,8 @@ class Importance(_Lambda):
 
     @property
     def flow_uses_mu(self) -> bool:
-        """Whether μκ depends on μ: no, it is λπ."""
-        return False
+        """Whether μκ depends on μ: no, it is λπ, unless a subclass has another κ."""
+        return type(self).kappa is not Importance.kappa
 
     @property
     def bound(self) -> float | None:
