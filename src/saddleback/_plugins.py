@@ -25,7 +25,7 @@ def load(spec: str) -> Any:
 
 def load_once(spec: str) -> Any:
     """Like `load`, but import a file again only if it has changed: its classes stay the same."""
-    return _object(spec, lambda path: _import_content(path, _content(path)))
+    return _object(spec, lambda path: _import_content(str(Path(path).resolve()), _digest(path)))
 
 
 def _object(spec: str, import_file: Callable[[str], ModuleType]) -> Any:
@@ -40,12 +40,12 @@ def _object(spec: str, import_file: Callable[[str], ModuleType]) -> Any:
     return getattr(module, _registry.check_name(f"name in {path}", attribute, names))
 
 
-def _content(path: str) -> str:
-    return f"{Path(path).resolve()} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @lru_cache(64)
-def _import_content(path: str, content: str) -> ModuleType:
+def _import_content(path: str, digest: str) -> ModuleType:
     return _import(path)
 
 

@@ -64,6 +64,10 @@ def test_any_rule_can_be_named_and_gets_its_parameters():
     assert rules["TDC"] == sb.GQ(0.3)
     assert rules["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
     assert rules["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
+    texts = ("Retrace:0.5+Correction", "TDRC(0.2, eta=2)")
+    corrected, regularised = chosen_rules(texts, 0.3, 0.4).values()
+    assert corrected == sb.Rule(sb.Retrace(0.5), sb.Correction(), Expected())
+    assert regularised == sb.Rule(sb.Importance(0.2), RegularisedCorrection(2.0), Expected())
     with pytest.raises(UnknownName, match=r"unknown rule 'GEZ'\. Did you mean 'GES'\?"):
         chosen_rules(("GES", "GEZ"), 0.3, 0.4)
 
@@ -90,7 +94,7 @@ def test_rules_on_the_command_line(tmp_path):
     done = invoke("paper", "two-state", "--rule", "GES", *out)
     assert done.exit_code == 2
     assert "holds another study" in done.stderr
-    assert "rules: TDRC is 'Rule(" in " ".join(done.stderr.split())
+    assert "rules: TDRC is 'Importance(" in " ".join(done.stderr.split())
     assert "missing here" in done.stderr
     assert {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")} == before
 

@@ -10,38 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import saddleback as sb
+from helpers.user_rules import MINE
 from saddleback import Rule, errors
 from saddleback.rules import NAMED, make, make_with, named_rule
 from saddleback.rules.parse import rule_files, stored_rule
-
-MINE = """
-from dataclasses import dataclass
-import numpy as np
-import saddleback as sb
-
-@dataclass(frozen=True)
-class Capped(sb.Trace):
-    lam: float
-    cap: float = 2.0
-
-    def kappa(self, pi, mu):
-        return self.lam * np.minimum(self.cap, sb.policies.ratio(pi, mu))
-
-@dataclass(frozen=True)
-class Half(sb.Form):
-    @property
-    def coefficients(self):
-        return sb.rules.Coefficients(td=1.0, correction=0.5, dual=1.0, gram=1.0)
-
-def composed(lam):
-    return sb.Rule(Capped(lam), Half(), sb.Expected())
-
-fixed = composed(0.25)
-number = 3
-
-def broken(lam):
-    return 1 / 0
-"""
 
 UNIT = st.floats(0.0, 1.0)
 TRACES = st.one_of(

@@ -6,7 +6,6 @@ of every setting are stored at every checkpoint.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +34,7 @@ from saddleback.rules import (
     Saddle,
     Trace,
     TreeBackup,
-    make,
+    make_with,
 )
 from saddleback.sweep import Store, Task, parquet_bytes, run_table
 
@@ -104,7 +103,7 @@ class Comparison:
     def study(self) -> dict[str, Any]:
         """Return the parameters of the comparison, for the manifest."""
         return {
-            "rules": {name: str(rule) for name, rule in self.rules.items()},
+            "rules": {name: rule.spec for name, rule in self.rules.items()},
             "alphas": list(self.grid.alphas),
             "ratios": list(self.grid.ratios),
             self.unit: self.count,
@@ -208,12 +207,12 @@ def scaled_points(count: int, number: int = 21) -> tuple[int, ...]:
 
 
 def rule_names() -> list[str]:
-    """Return the names of rules that ``--rule`` accepts."""
+    """Return the names of rules that ``--rule`` accepts, besides texts."""
     return list(dict.fromkeys([*family(0.0, 0.0), *regularised(0.0, 0.0), *NAMED]))
 
 
 def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rule]:
-    """Return rules by their names, with λ and ζ filled in; without names, `family`.
+    """Return rules by name, with λ and ζ filled in, or by text; without names, `family`.
 
     The problems have features of state-action pairs, so a rule for state values is replaced by its
     version for action values: the same trace and form, with the expected bootstrap.
@@ -222,12 +221,12 @@ def chosen_rules(names: Sequence[str], lam: float, zeta: float) -> dict[str, Rul
     predefined = defaults | regularised(lam, zeta)
     rules = {}
     for name in names or defaults:
-        check_name("rule", name, rule_names())
         if name in predefined:
             rule = predefined[name]
+        elif set(name) & set(":+("):
+            rule = Rule.parse(name)
         else:
-            parameters = inspect.signature(NAMED[name]).parameters
-            rule = make(name, **({"lam": lam} if "lam" in parameters else {}))
+            rule = make_with(check_name("rule", name, rule_names()), lam)
         for_states = rule.values == "state" and rule.emphasis is None
         rules[name] = replace(rule, bootstrap=Expected()) if for_states else rule
     return rules

@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
-from saddleback.checks import named_rules
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.learning.best_setting import argmin_finite, tail_length
+from saddleback.rules import Rule
+from saddleback.rules.parse import stored_rule
 from saddleback.sweep import Store, Study
 
 REQUIRED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
@@ -188,7 +189,7 @@ def study_progress(
     """
     if "cases" in study:
         plan = Study.from_dict(study)
-        rules = [plan.rule(k).display_name for k in range(len(plan.rules))]
+        rules = [plan.rule_label(k) for k in range(len(plan.rules))]
         tasks = sum(1 for _ in plan.task_specs())
         return len(shards), tasks, {case.label: rules for case in plan.cases}
     cases = {
@@ -215,30 +216,35 @@ def rule_description(study: Mapping[str, Any], problem: str, rule: str) -> str:
 
 
 def has_no_dual(description: str) -> bool:
-    """Whether a rule updates θ only, so that β has no effect.
+    """Whether a rule of the library updates θ only, so that β has no effect.
 
     Examples
     --------
-    >>> has_no_dual("ExpectedSarsa(0.5)"), has_no_dual("GES(0.5)")
-    (True, False)
-    >>> has_no_dual("Rule(form=SemiGradient(), …)")
-    True
+    >>> has_no_dual("ExpectedSarsa(0.5)"), has_no_dual("GES(0.5)"), has_no_dual("Mine(0.5)")
+    (True, False, False)
     """
-    name = description.partition("(")[0]
-    names = {str(rule).partition("(")[0] for rule in named_rules() if not rule.form.has_dual}
-    return name in names or "SemiGradient" in description
+    rule = _rule_of(description)
+    return rule is not None and not rule.form.has_dual
 
 
 def lambda_of(description: str) -> float | None:
-    """Return λ of a rule, or its ζ.
+    """Return λ of a rule of the library, or its ζ.
 
     Examples
     --------
-    >>> lambda_of("GES(0.5)"), lambda_of("GES"), lambda_of("Rule(trace=TreeBackup(lam=0.99), …)")
+    >>> lambda_of("GES(0.5)"), lambda_of("GTD()"), lambda_of("TreeBackup(0.99)+Correction")
     (0.5, None, 0.99)
     """
-    match = re.search(r"(?:lam=|zeta=|^\w[\w ]*\()([\d.]+(?:e-?\d+)?)", description)
-    return float(match.group(1)) if match else None
+    rule = _rule_of(description)
+    return None if rule is None else rule.trace.parameter
+
+
+def _rule_of(description: str) -> Rule | None:
+    """Return the rule of a text; None if it is not one of the library's."""
+    try:
+        return stored_rule(description)
+    except SaddlebackError:
+        return None
 
 
 def _missing(planned: Mapping[str, list[str]], results: tuple[RuleResults, ...]) -> tuple[str, ...]:
@@ -271,7 +277,11 @@ def _split(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Ite
             description = rule_description(study, problem, rules[j])
             if has_no_dual(description):
                 rows["beta"] = np.full_like(rows["beta"], np.nan)
-            yield _arrays(problem, rules[j], lambda_of(description), rows, metrics)
+            lam = lambda_of(description)
+            if "lam" in table.column_names:  # a sweep records it
+                first = float(table["lam"].to_numpy()[chosen][0])
+                lam = None if np.isnan(first) else first
+            yield _arrays(problem, rules[j], lam, rows, metrics)
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:

@@ -127,7 +127,7 @@ Kind = tuple[str | None, str | None, str, int, bool]
 def _kind(study: Study, spec: TaskSpec, p: int) -> Kind:
     """Return the properties that determine the speed of a task."""
     case = study.cases[spec.case]
-    return case.name, case.make, case.unit, p, study.rule(spec.rule_start).form.has_dual
+    return case.name, case.make, case.unit, p, study.has_dual(spec.rule_start)
 
 
 def _calibrate(
@@ -136,10 +136,11 @@ def _calibrate(
     """Return seconds per learner-step and per run, and bytes per empty shard and per row."""
     case = study.cases[spec.case]
     problem, short = case.build(folder), replace(study, sample=min(study.sample, SAMPLE))
-    metrics = [
-        study_metrics(short, spec.case, problem, study.rule(r, spec.case), folder)
-        for r in range(spec.rule_start, spec.rule_stop)
-    ]
+    indices = range(spec.rule_start, spec.rule_stop)
+    metrics = {
+        rule: study_metrics(short, spec.case, problem, rule, folder)
+        for rule in (study.rule(r, spec.case, folder) for r in indices)
+    }
     smallest = len(case.points)  # so that the metrics take the same time in every trial
     count = min(case.count, max(smallest, 1 if case.unit == "episodes" else 200))
     spec = replace(spec, case=0, run_start=0, run_stop=1)

@@ -17,6 +17,7 @@ from saddleback import _registry
 from saddleback.engine import FiniteSource, as_source
 from saddleback.errors import InvalidParameter, SaddlebackError, UnknownName
 from saddleback.rules import NAMED, Rule
+from saddleback.rules.parse import rule_files
 from saddleback.sweep.study import (
     METRICS,
     PROBLEMS,
@@ -55,7 +56,7 @@ MAX_POWER = 1000
 
 KEYS = (
     "title", "seed", "runs", "steps", "episodes", "checkpoints", "metrics", "sample", "theta0",
-    "common_random_numbers", "parameters", "grid", "problem", "rule", "quick",
+    "common_random_numbers", "parameters", "grid", "problem", "rule", "rules", "quick",
 )  # fmt: skip
 GRID = ("alpha", "beta", "ratio", "schedule", "label", "lam")
 PROBLEM = ("name", "make", "label", "steps", "episodes", "theta0", "each")
@@ -247,6 +248,7 @@ class _StudyReader(ValidationErrors):
     def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
         super().__init__(text)
         self._path, self._data = path, data
+        self._rule_marks: dict[str, str] = {}
         self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
 
     def study(self, share: int, quick: bool) -> Study:
@@ -282,7 +284,7 @@ class _StudyReader(ValidationErrors):
             str(top.get("title", self._path.stem)), seed, runs, tuple(case for _, case, _ in cases),
             tuple(rule for _, rule in rules), grid.alphas, grid.betas, grid.ratio, grid.schedule,
             metrics, sample, theta0, share,
-            self._table("parameters"), self._marks(metrics), common, quick,
+            self._table("parameters"), self._marks(metrics) | self._rule_marks, common, quick,
         )  # fmt: skip
         self._check_combinations(study, cases, [path for path, _ in rules])
         if self.errors:
@@ -345,7 +347,8 @@ class _StudyReader(ValidationErrors):
             self.add((*path, "beta"), "give beta or ratio (β/α), not both.")
         dual_key = "beta" if "beta" in grid else "ratio"
         lam = self.number((*path, "lam"), grid["lam"]) if "lam" in grid else None
-        has_dual = any(build_rule(name, own, lam).form.has_dual for _, (name, own) in rules)
+        folder = self._path.parent
+        has_dual = any(build_rule(n, own, lam, folder).form.has_dual for _, (n, own) in rules)
         if has_dual and dual_key not in grid and not meant & {"beta", "ratio"}:
             self.add(path, "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
         schedule = grid.get("schedule", "constant")
@@ -358,24 +361,38 @@ class _StudyReader(ValidationErrors):
         specs: list[tuple[KeyPath, tuple[str, dict[str, Any]]]] = []
         rules: set[Rule] = set()
         display_names: set[str] = set()
-        for k, table in enumerate(self._tables("rule")):
-            path: KeyPath = ("rule", k)
+        texts = self._data.get("rules", [])
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            self.add(("rules",), 'rules must be a list of texts, ["GES:0.5", …].')
+            texts = []
+        tables: list[tuple[KeyPath, dict[str, Any]]] = [
+            (("rules",), {"name": text}) for text in texts
+        ]
+        if "rule" in self._data or not texts:
+            tables += [(("rule", k), table) for k, table in enumerate(self._tables("rule"))]
+        for path, table in tables:
             parameters = dict(table)
             name = parameters.pop("name", None)
-            meant = self.check_parameters(path, table, name, NAMED, ("name", *RULE), "[[rule]]")
+            meant = self.check_parameters(
+                path, table, name, NAMED, ("name", *RULE[:-1]), "[[rule]]"
+            )
             if name is None and "name" not in meant:
                 self.add(path, 'the rule has no name: add name = "GES".')
             if name is None or meant:
                 continue
             self.reject_empty_lists(path, parameters)
             for choice in _combinations(parameters):
-                built = [self.attempt(path, build_rule, name, choice, lam) for lam in lams]
+                folder = self._path.parent
+                built = [self.attempt(path, build_rule, name, choice, lam, folder) for lam in lams]
                 rule = built[0] if built else None
                 if all(isinstance(one, Rule) for one in built) and rule is not None:
                     if rule in rules or rule.display_name in display_names:  # used in results
                         self.add(path, f"duplicate rule {rule.display_name}.")
                     rules.add(rule)
                     display_names.add(rule.display_name)
+                    for file in rule_files(name):
+                        self._rule_marks[file] = file_hash(folder / file)
+                        choice |= {"label": rule.display_name, "dual": rule.form.has_dual}
                     specs.append((path, (name, choice)))
         return specs
 
@@ -504,7 +521,7 @@ class _StudyReader(ValidationErrors):
         for (c, (_, case, problem)), (r, path) in itertools.product(
             enumerate(cases), enumerate(paths)
         ):
-            rule = study.rule(r, c)
+            rule = study.rule(r, c, folder)
             try:
                 as_source("study", problem).streamer([rule])
                 study_metrics(short, c, problem, rule, folder)
