@@ -169,7 +169,9 @@ def read_results(folder: Path) -> StudyResults:
         if field.name not in NOT_METRICS and pa.types.is_floating(field.type)
         and all(field.name in table.column_names for table in tables)
     ]  # fmt: skip
-    table = pa.concat_tables([part.select([*REQUIRED, "problem", *metrics]) for part in tables])
+    chosen = [*REQUIRED, "problem", *metrics]
+    chosen += ["lam"] * all("lam" in part.column_names for part in tables)  # a sweep records it
+    table = pa.concat_tables([part.select(chosen) for part in tables])
     if not table.num_rows or not metrics:
         raise InvalidParameter(f"{folder} has no rows of results: nothing was measured.")
     study = dict(store.manifest["study"])
@@ -278,7 +280,7 @@ def _split(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Ite
             if has_no_dual(description):
                 rows["beta"] = np.full_like(rows["beta"], np.nan)
             lam = lambda_of(description)
-            if "lam" in table.column_names:  # a sweep records it
+            if "lam" in table.column_names:
                 first = float(table["lam"].to_numpy()[chosen][0])
                 lam = None if np.isnan(first) else first
             yield _arrays(problem, rules[j], lam, rows, metrics)
