@@ -1,6 +1,6 @@
 """The checks of features, policies and logs pass what saddleback ships, and can fail."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -135,12 +135,11 @@ def test_broken_policies_are_found(policy, failure):
 
 
 class Restless(Log):
-    """A log that gives other rewards each time it is read."""
+    """A log that gives other propensities each time it is read."""
 
     def segments(self, tables=(), progress=None, warnings=None):
         for segment in super().segments(tables, progress, warnings):
-            segment.rewards += np.random.default_rng().random()
-            yield segment
+            yield replace(segment, propensity=np.random.default_rng().random(len(segment)))
 
 
 def test_logs():
@@ -164,7 +163,7 @@ def test_logs():
     broken = data | {"reward": np.where(np.arange(len(data["reward"])) == 4, np.nan, 1.0)}
     with pytest.raises(CheckFailed, match="reward"):
         check_log(Log(broken))
-    with pytest.raises(CheckFailed, match="a second reading, in other segments, gives other rows"):
+    with pytest.raises(CheckFailed, match="a second reading, in other segments, gives other prop"):
         check_log(Restless(data))
     with pytest.raises(sb.errors.InvalidParameter, match="log"):
         check_log(data)
