@@ -1,6 +1,6 @@
 """A file with a trace, a form and rules of a user."""
 
-MINE = """
+USER_MODULE = """
 from dataclasses import dataclass
 import numpy as np
 import saddleback as sb

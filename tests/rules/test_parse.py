@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import saddleback as sb
-from helpers.user_rules import MINE
+from helpers.user_rules import USER_MODULE
 from saddleback import Rule, errors
 from saddleback.rules import NAMED, make, make_with, named_rule
 from saddleback.rules.parse import rule_files, stored_rule
@@ -32,7 +32,7 @@ EMPHATIC = st.builds(Rule, TRACES, FORMS, st.just(sb.State()), st.builds(sb.Foll
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "mine.py").write_text(USER_MODULE)
     return tmp_path
 
 
@@ -130,7 +130,7 @@ def test_parts_of_a_file(folder):
     assert Rule.parse("mine.py:composed(0.25)", folder) == Rule.parse("mine.py:fixed", folder)
     assert Rule.parse(f"{folder}/mine.py:Capped(0.5, inf)").trace.cap == np.inf
     before = Rule.parse("mine.py:Capped(0.5)", folder)
-    (folder / "mine.py").write_text(MINE.replace("cap: float = 2.0", "cap: float = 12.0"))
+    (folder / "mine.py").write_text(USER_MODULE.replace("cap: float = 2.0", "cap: float = 12.0"))
     assert Rule.parse("mine.py:Capped(0.5)", folder) != before
 
 

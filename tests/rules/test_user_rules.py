@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
-from helpers.user_rules import MINE
+from helpers.user_rules import USER_MODULE
 from saddleback import Rule, errors, system
 from saddleback.cli.completion import rule_names
 from saddleback.cli.group import group
@@ -37,14 +37,14 @@ gamma = 0.9
 def folder(tmp_path, monkeypatch):
     """A folder with a file of rules, one of policies and a log, which is the current one."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "mine.py").write_text(USER_MODULE)
     log = sb.collect(sb.problems.mountain_car(), episodes=30, rng=0)
     pq.write_table(log.data, tmp_path / "log.parquet")
     return tmp_path
 
 
-def run(*words, status=0):
-    result = CliRunner().invoke(group, [str(word) for word in words])
+def run(*arguments, status=0):
+    result = CliRunner().invoke(group, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code in np.atleast_1d(status), result.output + result.stderr
@@ -176,19 +176,23 @@ def test_a_named_rule_works_by_its_name(folder):
     try:
 
         @named_rule
-        def Mine(lam: float) -> Rule:
+        def CorrectedRetrace(lam: float) -> Rule:
             return Rule(sb.Retrace(lam), sb.Correction(), sb.Expected())
 
-        assert "Mine" in rule_names()
-        assert str(Mine(0.5)) == "Mine(0.5)"
-        title = json.loads(run("analyse", "two_state", "--rule", "Mine:0.5", "--json"))["title"]
-        assert title.startswith("Mine(0.5)")
-        (folder / "study.toml").write_text(STUDY.replace("GES:0.5", "Mine:0.25"))
-        assert read_study(folder / "study.toml").rule(0) == Mine(0.25)
-        (folder / "study.toml").write_text(STUDY + '[[rule]]\nname = "Mine"\nlam = [0.0, 0.5]\n')
-        assert read_study(folder / "study.toml").rule(4) == Mine(0.5)
+        assert "CorrectedRetrace" in rule_names()
+        assert str(CorrectedRetrace(0.5)) == "CorrectedRetrace(0.5)"
+        title = json.loads(run("analyse", "two_state", "--rule", "CorrectedRetrace:0.5", "--json"))[
+            "title"
+        ]
+        assert title.startswith("CorrectedRetrace(0.5)")
+        (folder / "study.toml").write_text(STUDY.replace("GES:0.5", "CorrectedRetrace:0.25"))
+        assert read_study(folder / "study.toml").rule(0) == CorrectedRetrace(0.25)
+        (folder / "study.toml").write_text(
+            STUDY + '[[rule]]\nname = "CorrectedRetrace"\nlam = [0.0, 0.5]\n'
+        )
+        assert read_study(folder / "study.toml").rule(4) == CorrectedRetrace(0.5)
     finally:
-        NAMED.pop("Mine", None)
+        NAMED.pop("CorrectedRetrace", None)
 
 
 @dataclass(frozen=True)

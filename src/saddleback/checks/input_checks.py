@@ -152,10 +152,10 @@ def _check_function(
         _fail(name, "gives another result when it is called again: it must be deterministic")
     half = len(points) // 2
     parts = [points[:half], points[half:][::-1]] if half else [points]
-    alone = np.concatenate([function(part.copy()) for part in parts])
+    separate = np.concatenate([function(part.copy()) for part in parts])
     if half:
-        alone[half:] = alone[half:][::-1]
-    if not np.allclose(alone, result, rtol=1e-9, atol=1e-12):
+        separate[half:] = separate[half:][::-1]
+    if not np.allclose(separate, result, rtol=1e-9, atol=1e-12):
         _fail(name, "gives an observation another result in another batch")
 
 
