@@ -169,10 +169,6 @@ class Store:
             if stored.get(name) != current[name]
         }
 
-    def expect(self, part: str, study: Mapping[str, Any]) -> None:
-        """Refuse results whose study differs from this one in the given part."""
-        check_same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
-
     def path(self, name: str) -> Path:
         """Return the path of the shard of a task, whether it exists or not."""
         return self.folder / "shards" / f"{name}{self.manifest['suffix']}"
