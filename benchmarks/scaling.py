@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from machine import machine, machine_line
 
 from saddleback import GES, features, problems
+from saddleback._progress import si_number
 from saddleback.cli.progress import format_duration
 from saddleback.log import Log, collect
 from saddleback.sweep import (
@@ -39,7 +40,6 @@ from saddleback.sweep import (
     threads,
 )
 from saddleback.sweep.study_file import SHARE
-from saddleback.sweep.task_progress import si_number
 
 MACHINES, CORES = 100, 2
 """The projected cluster: number of machines like this one, and their cores."""

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from helpers.studies import SMALL, write_study
 from saddleback import GES, collect, evaluate, learn, problems
-from saddleback._progress import part_of, split_progress
+from saddleback._progress import TaskProgress, part_of, split_progress
 from saddleback.cli import progress as cli_progress
 from saddleback.cli.group import group
-from saddleback.sweep import Store, Task, TaskProgress, read_study, run_study, tasks_of
+from saddleback.sweep import read_study, run_study, tasks_of
 
 WILD = SMALL.replace("0.2]", "50.0]")
 
@@ -96,13 +96,9 @@ def test_the_progress_of_a_resumed_study_starts_at_zero(tmp_path):
     assert f", {len(done) - 1} of {len(done)} tasks" in recorder.reports[0][1]
 
 
-def test_a_cluster_without_workers_is_noted(tmp_path):
+def test_a_cluster_without_workers_is_noted():
     recorder = Recorder()
-    tasks = [Task("a", lambda progress: b"")]
-    with Store.open(tmp_path / "s", {}, "") as store:
-        watcher = TaskProgress("sweep", tasks, store, recorder, note=lambda: ", no workers")
-        watcher.begin(tasks)
-        watcher.waiting()
+    TaskProgress(recorder, "sweep", {"a": 1}, 1, note=lambda: ", no workers").refresh()
     assert recorder.reports == [(0.0, "sweep, 0 of 1 tasks, no workers")]
 
 

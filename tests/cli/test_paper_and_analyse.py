@@ -142,7 +142,7 @@ def test_experiments_are_bit_reproducible(quick_run, tmp_path):
         for path in (tmp_path / "again").rglob("*")
         if path.suffix in (".png", ".pdf", ".parquet")
     )
-    assert len(paths) == 1 + 4 * 3 + 4 * 2
+    assert len(paths) == 1 + 4 * 3 + 4 * 4
     for path in paths:
         assert (quick_run[0] / path).read_bytes() == (tmp_path / "again" / path).read_bytes(), path
 
@@ -156,19 +156,19 @@ def test_finished_work_is_kept_and_another_study_refused(quick_run, tmp_path):
     assert manifest["command"].startswith("saddleback paper all --quick")
     shards = tmp_path / "baird" / "shards"
     times = {path: path.stat().st_mtime_ns for path in shards.iterdir()}
-    (shards / "paper-rewards-run00.parquet").unlink()
-    broken = shards / "paper-rewards-run01.parquet"
+    (shards / "p000-0000-run00000.parquet").unlink()
+    broken = shards / "p000-0000-run00001.parquet"
     broken.write_bytes(broken.read_bytes()[:100])
     done = invoke(*arguments)
     assert done.exit_code == 0
-    assert "paper-rewards-run01.parquet was damaged; moved to damaged/ and recomputed" in flat(
+    assert "p000-0000-run00001.parquet was damaged; moved to damaged/ and recomputed" in flat(
         done.stderr
     )
-    assert (shards.parent / "damaged" / "paper-rewards-run01.parquet").exists()
+    assert (shards.parent / "damaged" / "p000-0000-run00001.parquet").exists()
     rewritten = {
         path for path in shards.glob("*.parquet") if times[path] != path.stat().st_mtime_ns
     }
-    assert {path.stem for path in rewritten} == {"paper-rewards-run00", "paper-rewards-run01"}
+    assert {path.stem for path in rewritten} == {"p000-0000-run00000", "p000-0000-run00001"}
     done = invoke(*arguments, "--zeta", "0.5")
     assert done.exit_code == 2
     assert "holds another study" in flat(done.stderr)

@@ -1,11 +1,13 @@
 """Small studies, and functions to run them in this process or another."""
 
 import itertools
+import json
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from saddleback.cli.group import group
@@ -134,3 +136,8 @@ def unwrap(text):
         else:
             joined.append(line)
     return "\n".join(joined)
+
+
+def shard_metadata(path):
+    """The metadata in the schema of a shard."""
+    return json.loads(pq.read_schema(path).metadata[b"saddleback"])

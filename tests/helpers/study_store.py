@@ -7,6 +7,7 @@ import pyarrow as pa
 
 EVIL = "<img src=x onerror='window.hacked=1'>(0.5)"
 RULES = ("GES(0)", "GES(0.9)", EVIL)
+LAMBDAS = dict(zip(RULES, (0.0, 0.9, 0.5), strict=True))
 ALPHAS, RATIOS, POINTS, RUNS = (0.01, 0.1, 0.4), (0.25, 1.0), tuple(range(0, 210, 10)), 3
 
 
@@ -23,7 +24,8 @@ def rows(problem, run, seed=0):
                     value = floor + np.exp(-alpha * point)
                     value = np.inf if diverges and point >= 100 else value
                     table.append({
-                        "problem": problem, "rule": rule, "run": run, "point": point,
+                        "problem": problem, "rule": rule, "name": rule.partition("(")[0],
+                        "lam": LAMBDAS[rule], "run": run, "point": point,
                         "updates": point, "alpha": alpha, "beta": alpha * ratio,
                         "diverged_at": 95 if diverges else -1,
                         "mspbe": value, "norm": 3 * value,

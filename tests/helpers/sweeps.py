@@ -16,28 +16,38 @@ from helpers.studies import (
 
 TOY = """\
 import os
-import threading
 import time
 
 from saddleback import problems
+from saddleback.sweep import task
+
+quick = getattr(task.learn, "quick", task.learn)
 
 
-def elsewhere():
-    return threading.current_thread() is not threading.main_thread()
+def learn(*arguments, **options):
+    "Learning that takes longer, so that a test can interrupt it."
+    time.sleep(float(os.environ.get("NAP", "0")))
+    return quick(*arguments, **options)
+
+
+if os.environ.get("NAP"):
+    learn.quick, task.learn = quick, learn
 
 
 def slow(k):
-    "A problem that is slow in a worker, but not where the study is read."
-    if elsewhere():
-        time.sleep(float(os.environ.get("NAP", "0")))
     return problems.two_state(gamma=1 - 1 / (k + 2), rewards=[[1.0, 2.0], [3.0, 4.0]])
 
 
-def failing(k):
-    return problems.two_state(gamma=0.5 / (3 - k if elsewhere() else 1))
+def failing(problem, rule):
+    "A metric that a worker cannot compute for k = 3."
+    return lambda theta, scale=1 / (problem.mdp.gamma - 0.8): scale * theta[..., 0]
 """
 
 MANY = 40
+
+FAILING = """\
+metrics = ["toy.py:failing"]
+"""
 
 SLOW = f"""\
 title = "slow"

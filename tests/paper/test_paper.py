@@ -17,44 +17,65 @@ from rich.console import Console
 import saddleback as sb
 from helpers.studies import invoke
 from saddleback import paper, plots
+from saddleback._threads import ThreadSafeCache
 from saddleback.errors import InvalidParameter, RuleMismatch, UnknownName
 from saddleback.paper import (
     Options,
     comparison_figures,
     mountain_car,
-    small_comparison,
     table1,
     theorem1,
     two_state,
 )
 from saddleback.paper.claims import NO, YES, Claim, Section
-from saddleback.paper.comparison import chosen_rules, family, rule_names
+from saddleback.paper.comparison import (
+    STUDIES,
+    Comparison,
+    comparisons,
+    rule_names,
+    study_of,
+)
 from saddleback.paper.mountain_car_reference import (
     Effort,
     MountainCarReference,
     Objective,
-    ThreadSafeCache,
     fixed_point,
     from_experience,
     half_inverse,
+    simulation,
 )
 from saddleback.paper.reproduction import claims_as_dict, page
 from saddleback.paper.table1 import Table1Config, matrices, printed_holds, table_rows
 from saddleback.rules import NAMED, Expected, RegularisedCorrection, UpdateNorm
-from saddleback.sweep import Store
+from saddleback.sweep import RuleResults, Store, read_study
 
 # Rules by name.
 
 
-def test_the_default_rules_are_compared_if_none_is_named():
-    assert chosen_rules((), 0.3, 0.4) == family(0.3, 0.4)
-    assert list(family(0.3, 0.4))[:6] == ["GES", "GQ", "ABQ", "GTB", "GRetrace", "Expected Sarsa"]
+def rules_of(*names, lam=0.3, zeta=0.4, case=0):
+    """Return the rules of the comparison of the two-state problem, by name."""
+    study = study_of("two-state", Options(None, rules=names, lam=lam, zeta=zeta, quick=True))
+    rules = [study.rule(r, case) for r in range(len(study.rules))]
+    return {rule.display_name: rule for rule in rules}
+
+
+def test_every_trace_is_combined_with_both_forms_if_no_rule_is_named():
+    traces = {"GES": sb.Importance(0.3), "ABQ": sb.ActionDependent(0.4), "GTB": sb.TreeBackup(0.3),
+              "GRetrace": sb.Retrace(0.3)}  # fmt: skip
+    labels = {"GES": ("GES", "GQ"), "ABQ": ("ABQ saddle", "ABQ"), "GTB": ("GTB", "GTB corr."),
+              "GRetrace": ("GRetrace", "GRetrace corr.")}  # fmt: skip
+    expected = {"Expected Sarsa": sb.ExpectedSarsa(0.3)}
+    for name, trace in traces.items():
+        for label, form in zip(labels[name], (sb.Saddle(), sb.Correction()), strict=True):
+            expected[label] = sb.Rule(trace, form, Expected())
+    assert rules_of() == expected
+    assert list(rules_of())[:6] == ["GES", "GQ", "ABQ", "GTB", "GRetrace", "Expected Sarsa"]
     assert set(NAMED) < set(rule_names())
 
 
 def test_any_rule_can_be_named_and_gets_its_parameters():
     names = ("ABQ", "GTB corr.", "GTB reg.", "ExpectedSarsa", "TDRC", "GTD", "GTD2", "TDC")
-    rules = chosen_rules(names, 0.3, 0.4)
+    rules = rules_of(*names)
     assert tuple(rules) == names
     assert rules["ABQ"] == sb.ABQ(0.4)
     assert rules["GTB corr."].trace == sb.TreeBackup(0.3)
@@ -64,12 +85,35 @@ def test_any_rule_can_be_named_and_gets_its_parameters():
     assert rules["TDC"] == sb.GQ(0.3)
     assert rules["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
     assert rules["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
-    texts = ("Retrace:0.5+Correction", "TDRC(0.2, eta=2)")
-    corrected, regularised = chosen_rules(texts, 0.3, 0.4).values()
+    corrected, regularised = rules_of("Retrace:0.5+Correction", "TDRC(0.2, eta=2)").values()
     assert corrected == sb.Rule(sb.Retrace(0.5), sb.Correction(), Expected())
     assert regularised == sb.Rule(sb.Importance(0.2), RegularisedCorrection(2.0), Expected())
     with pytest.raises(UnknownName, match=r"unknown rule 'GEZ'\. Did you mean 'GES'\?"):
-        chosen_rules(("GES", "GEZ"), 0.3, 0.4)
+        rules_of("GES", "GEZ")
+
+
+def test_lambda_stays_below_the_ceiling_where_the_study_says_so():
+    cases = study_of("two-state", Options(None, lam=0.995, quick=True)).cases
+    assert [case.lam for case in cases] == [0.995, 0.995, 0.5, 0.5]
+    cases = study_of("two-state", Options(None, lam=0.2, quick=True)).cases
+    assert [case.lam for case in cases] == [0.2] * 4
+    study = study_of("step-size", Options(None, lam=0.7, quick=True))
+    assert [study.rule(r).trace.lam for r in range(2)] == [0.7, 0.5]
+    assert len(study_of("step-size", Options(None, lam=0.2, quick=True)).rules) == 1
+
+
+def test_episodes_are_recorded_at_checkpoints_of_the_same_spacing():
+    car = study_of("mountain-car", Options(None, episodes=200, quick=True))
+    assert [case.points for case in car.cases] == [(0, 8, 32, 72, 128, 200)] * 2
+
+
+def test_the_studies_of_the_paper_are_ordinary_studies(tmp_path):
+    """`saddleback sweep` runs the files themselves."""
+    for path in STUDIES.glob("*.toml"):
+        assert read_study(path).title == path.stem
+    done = invoke("sweep", STUDIES / "step-size.toml", "--plan")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("learners       19,360\n")
 
 
 @pytest.mark.parametrize("recipe", [two_state, mountain_car])
@@ -89,13 +133,13 @@ def test_rules_on_the_command_line(tmp_path):
     done = invoke("paper", "two-state", "--rule", "GES", "--rule", "TDRC", *out)
     assert done.exit_code == 0, done.stderr
     study = json.loads((tmp_path / "two-state" / "manifest.json").read_text())["study"]
-    assert list(study["paper-rewards"]["rules"]) == ["GES", "TDRC"]
+    assert [rule[1]["label"] for rule in study["rules"]] == ["GES", "TDRC"]
+    assert study["quick"] is True
     before = {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")}
     done = invoke("paper", "two-state", "--rule", "GES", *out)
     assert done.exit_code == 2
     assert "holds another study" in done.stderr
-    assert "rules: TDRC is 'Importance(" in " ".join(done.stderr.split())
-    assert "missing here" in done.stderr
+    assert "rules is [['GES', {" in " ".join(done.stderr.split())
     assert {path: path.read_bytes() for path in (tmp_path / "two-state").rglob("*.*")} == before
 
 
@@ -140,15 +184,14 @@ def test_results_larger_than_the_disk_are_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5e6))
     with pytest.raises(InvalidParameter, match=r"has only 0\.005 GB\. Free some, or choose"):
         paper.check(["stability", "two-state"], Options(tmp_path))
-    with pytest.raises(InvalidParameter, match=r"--runs 9: .* Use at most 3\."):
+    with pytest.raises(InvalidParameter, match=r"--runs 9: .* Use at most 2\."):
         paper.check(["mountain-car"], Options(tmp_path, runs=9))
     paper.check(["mountain-car"], Options(tmp_path, quick=True))
 
 
-def test_a_small_lambda_does_not_make_two_comparisons_one(tmp_path):
-    options = Options(tmp_path, lam=0.2, quick=True)
-    plans = small_comparison.plan("two-state", two_state.make, two_state.COMPARISON, options)
-    assert len(plans) == 4
+def test_a_small_lambda_does_not_make_two_comparisons_one():
+    cases = study_of("two-state", Options(None, lam=0.2, quick=True)).cases
+    assert len({case.label for case in cases}) == 4
 
 
 # References, computed once.
@@ -180,16 +223,24 @@ def test_a_cached_value_is_computed_once_for_all_threads():
 
 
 def test_the_reference_does_not_depend_on_the_order_of_calls():
-    c = replace(mountain_car.config_from(Options(None, quick=True)), bins=2)
-    effort = Effort(starts=40, steps=2000, pairs=5, returns=3)
+    car = simulation(0.99, bins=2, tilings=4)
+    effort = Effort(starts=40, steps=2000, pairs=5, returns=3, sample=1000)
     chosen = [sb.GES(0.99), sb.GTB(0.99), sb.GQ(0.99), sb.ABQ(0.5)]
-    theta = np.random.default_rng(0).normal(size=(2, 3, mountain_car.simulation(c).p))
+    theta = np.random.default_rng(0).normal(size=(2, 3, car.p))
+
+    def metrics(reference, rule):
+        return {
+            "mse": reference.values.mse,
+            "mspbe": reference.objective(rule.trace).mspbe,
+            "mspbe_common": reference.objective(sb.Importance(0.99)).mspbe,
+            "mspbe_paper": reference.paper_objective(rule.trace).mspbe,
+        }
 
     def measured(order, threads):
-        reference = MountainCarReference(mountain_car.simulation(c), effort, 1000, seed=0)
+        reference = MountainCarReference(car, effort, seed=0)
         with ThreadPoolExecutor(threads) as pool:
             metrics_of = dict(
-                zip(order, pool.map(lambda r: reference.metrics(r, 0.99), order), strict=True)
+                zip(order, pool.map(lambda r: metrics(reference, r), order), strict=True)
             )
         return {
             (str(rule), name): metric(theta)
@@ -214,7 +265,7 @@ def test_the_objective_is_the_mspbe():
 
 
 def test_the_fixed_point_on_active_features_is_that_of_all():
-    car = mountain_car.simulation(replace(mountain_car.MountainCarConfig(), bins=3))
+    car = simulation(0.99, bins=3, tilings=4)
     system = from_experience(car, sb.GTB(0.9), 20_000, np.random.SeedSequence(0))
     assert (np.diag(system.M) == 0).any()
     np.testing.assert_allclose(fixed_point(system), system.fixed_point, rtol=1e-6, atol=1e-6)
@@ -222,14 +273,12 @@ def test_the_fixed_point_on_active_features_is_that_of_all():
 
 def test_results_of_another_comparison_are_not_read(tmp_path):
     options = Options(tmp_path, quick=True)
-    case = next(
-        iter(small_comparison.plan("x", two_state.make, two_state.COMPARISON, options).values())
-    )
+    study = replace(study_of("two-state", options), seed=5)
     with (
-        Store.open(tmp_path / "s", {case.name: case.study() | {"seed": 5}}, "") as store,
-        pytest.raises(InvalidParameter, match="paper-rewards: seed is 5 there and 0 here"),
+        Store.open(tmp_path / "two-state", study.as_dict(), ""),
+        pytest.raises(InvalidParameter, match="another study: seed is 5 there and 0 here"),
     ):
-        case.results(store)
+        comparisons("two-state", options)
 
 
 # Theorem 1 and Table 1.
@@ -264,17 +313,31 @@ def test_the_fair_version_of_table_1_is_at_least_as_good(tmp_path):
         assert len(row.offsets(c)) == (3 if "t" in row.steps and row.slow else 1)
 
 
-@pytest.mark.parametrize("recipe", [small_comparison, mountain_car])
-def test_tables_of_comparisons_fit_80_columns(recipe):
+def comparison_of(final, *, lam=0.5, rules=()):
+    """Return a comparison with the given final values of each rule."""
+    study = study_of("two-state", Options(None, rules=rules, lam=lam, zeta=lam, quick=True))
+    results = []
+    for index in range(len(study.rules)):
+        rule = study.rule(index)
+        cells = final if rule.form.has_dual else final[:, :1]
+        values = np.broadcast_to(cells, (1, 1, *cells.shape))
+        steps = np.ones(cells.shape[1])
+        results.append(
+            RuleResults("p", rule.display_name, "x", lam, np.ones(len(cells)), cells, steps, "β/α",
+                        np.array([9]), np.array([0]), dict.fromkeys(METRICS, values),
+                        np.where(np.isfinite(values[:, 0]), -1, 4))
+        )  # fmt: skip
+    return Comparison(study, 0, tuple(results))
+
+
+METRICS = ("error", "mse", "mspbe", "mspbe_common", "mspbe_paper")
+
+
+@pytest.mark.parametrize("labels", [comparison_figures.SMALL_METRICS, mountain_car.METRICS])
+def test_tables_of_comparisons_fit_80_columns(labels):
     """Nothing is cut, even with the longest numbers."""
-    grid = SimpleNamespace(alphas=(9.77e-5,), ratios=(9.77e-5,))
-    results = SimpleNamespace(
-        comparison=SimpleNamespace(rules=family(0.0, 0.0), grid=grid),
-        arrays={"diverged_at": np.zeros((1, 1, 1, 11, 11))},
-        diverged=lambda _: np.ones((11, 11)), best=lambda *_: (0, 0),
-        final=lambda *_: np.full((1, 1), 2.5e-12),
-    )  # fmt: skip
-    metrics = recipe.METRICS | {"mspbe_paper": "MSPBE, Â"}
+    results = comparison_of(np.full((11, 11), 2.5e-12))
+    metrics = labels | {"mspbe_paper": "MSPBE, Â"}
     output = io.StringIO()
     Console(file=output, width=80).print(comparison_figures.tabulate(results, "title", metrics))
     lines = output.getvalue().splitlines()
@@ -285,8 +348,7 @@ def test_tables_of_comparisons_fit_80_columns(recipe):
 
 def test_a_rule_without_beta_has_one_setting_for_each_alpha():
     final = np.repeat(np.array([[1.0], [2.0], [np.inf], [np.inf]]), 11, axis=1)
-    rules = {"Expected Sarsa": sb.ExpectedSarsa(0.5), "GES": sb.GES(0.5)}
-    results = SimpleNamespace(comparison=SimpleNamespace(rules=rules), final=lambda *_: final)
+    results = comparison_of(final, rules=("Expected Sarsa", "GES"))
     with plots.style():
         figure, (ax,) = plots.panels(1, 1, 1.0)
         comparison_figures.distribution(ax, results, "mse")
@@ -297,10 +359,10 @@ def test_a_rule_without_beta_has_one_setting_for_each_alpha():
 
 
 def test_rules_that_coincide_have_markers_at_different_points():
-    results = SimpleNamespace(comparison=SimpleNamespace(rules=family(0.9, 0.9)))
+    rules = rules_of(lam=0.9, zeta=0.9)
     styles = {
-        name: comparison_figures.line_style(results, k).options(21)
-        for k, name in enumerate(family(0.9, 0.9))
+        name: comparison_figures.line_style(list(rules.values()), k).options(21)
+        for k, name in enumerate(rules)
     }
     for group in (("GTB", "GRetrace", "ABQ saddle"), ("ABQ", "GTB corr.", "GRetrace corr."),
                   ("GES", "GQ", "Expected Sarsa")):  # fmt: skip
@@ -317,12 +379,10 @@ def test_a_quick_run_draws_every_figure(tmp_path):
     for recipe in (two_state, mountain_car):
         sizes = [recipe.check(options) for options in (quick, full)]
         assert 0 < sizes[0] < sizes[1]
-    plans = [
-        small_comparison.plan("x", two_state.make, two_state.COMPARISON, options)
-        for options in (quick, full)
-    ]
-    assert list(plans[0]) == list(plans[1])
-    kept = [mountain_car.fixed_point_tasks(mountain_car.config_from(o), 0) for o in (quick, full)]
+    for name in ("two-state", "baird", "mountain-car", "step-size"):
+        labels = [[case.label for case in study_of(name, o).cases] for o in (quick, full)]
+        assert labels[0] == labels[1]
+    kept = [mountain_car.fixed_point_tasks(options) for options in (quick, full)]
     assert all(kept)
     for options, kinds in ((quick, {".png"}), (full, {".png", ".pdf"})):
         with plots.style():

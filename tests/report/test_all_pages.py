@@ -7,9 +7,8 @@ import pytest
 import saddleback as sb
 from helpers import browser as checks
 from helpers import logs
-from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import evaluation_page, explorer_page, read_results, study_page, write
-from saddleback.sweep import Store, run_tasks, threads
+from saddleback.sweep import run_study
 
 PAGES = ("explorer", "evaluation", "study")
 
@@ -36,20 +35,23 @@ def evaluation():
     return result
 
 
+STUDY = """
+title = "two-state"
+runs = 3
+steps = 500
+checkpoints = [0, 50, 100, 200, 300, 400]
+grid = {alpha = {scale = 0.1, powers = [-5, 5]}, ratio = {scale = 0.1, powers = [-5, 5]}}
+problem = [{name = "two_state", gamma = 0.99, rewards = [[1, -1], [0.5, 2]]}]
+rule = [{name = "GES", lam = 0.5}, {name = "GQ", lam = 0.5}, {name = "ExpectedSarsa", lam = 0.5}]
+"""
+
+
 def comparison(folder):
     """Three rules on the two-state problem over a grid of step sizes, some of which diverge."""
-    problem = sb.problems.two_state(0.99, rewards=[[1, -1], [0.5, 2]])
-    rules = {str(rule): rule for rule in (sb.GES(0.5), sb.GQ(0.5), sb.ExpectedSarsa(0.5))}
-    sizes = tuple(0.1 * 2.0**j for j in range(-5, 6))
-    compared = Comparison(
-        "two-state", lambda: problem, rules, Grid(sizes, sizes), 500, "steps",
-        (0, 50, 100, 200, 300, 400, 500), 3, 0, 0.0,
-        lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
-    )  # fmt: skip
-    study = {"two-state": compared.study()}
-    with Store.open(folder, study, "saddleback paper two-state") as store, threads(1) as executor:
-        run_tasks(compared.tasks(), store, executor)
-    return read_results(folder)
+    folder.mkdir()
+    (folder / "study.toml").write_text(STUDY)
+    run_study(folder / "study.toml", folder / "store")
+    return read_results(folder / "store")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -11,10 +11,9 @@ import pytest
 
 import saddleback as sb
 from helpers.study_store import ALPHAS, POINTS, RATIOS, RULES, RUNS, rows
-from saddleback.paper.comparison import Comparison, Grid
 from saddleback.report import page as page_module
 from saddleback.report import read_results, study_html, study_page
-from saddleback.sweep import Store, parquet_bytes, run_study, run_tasks, threads
+from saddleback.sweep import Store, parquet_bytes, read_study, run_study
 
 
 def test_arrays_are_the_rows(folder):
@@ -37,41 +36,94 @@ def test_arrays_are_the_rows(folder):
     assert np.isinf(ges.mean_final("mspbe")[2]).all()
 
 
-def test_results_of_the_paper_are_read_as_the_paper_reads_them(tmp_path):
+GRIDS = """
+title = "x"
+seed = 5
+runs = 3
+steps = 300
+checkpoints = 21
+common_random_numbers = true
+rule = [
+  {name = "GES", label = "the <first>"},
+  {name = "GTB", form = "Correction", label = "GTB corr."},
+  {name = "ExpectedSarsa", lam = 0.5, label = "Expected Sarsa"},
+]
+quick = {runs = 2}
+[[grid]]
+label = "some"
+lam = 0.9
+alpha = [0.01, 0.1, 2.0]
+ratio = [0.1, 1.0]
+[[grid]]
+label = "others"
+lam = 0.3
+alpha = [0.1]
+beta = [0.1, 0.2]
+[[problem]]
+name = "two_state"
+gamma = 0.99
+rewards = [[1, -1], [0.5, 2]]
+"""
+
+
+def test_results_are_those_of_the_learner(tmp_path):
+    (tmp_path / "x.toml").write_text(GRIDS)
+    run_study(tmp_path / "x.toml", tmp_path / "s", command="saddleback paper x --quick")
+    results = read_results(tmp_path / "s")
+    labels = ["the <first>", "GTB corr.", "Expected Sarsa"]
+    shown = [(result.problem, result.rule, result.name, result.lam) for result in results.rules]
+    assert shown == [
+        (f"{grid}, two_state", label, name, 0.5 if name == "ExpectedSarsa" else lam)
+        for grid, lam in (("some", 0.9), ("others", 0.3))
+        for label, name in zip(labels, ("GES", "GTB", "ExpectedSarsa"), strict=True)
+    ]
     problem = sb.problems.two_state(0.99, rewards=[[1, -1], [0.5, 2]])
-    rules = {"GES": sb.GES(0.5), "Expected Sarsa": sb.ExpectedSarsa(0.5)}
-    grid = Grid((0.01, 0.1, 2.0), (0.1, 1.0))
-    comparison = Comparison(
-        "paper-some", lambda: problem, rules, grid, 300, "steps", (0, 10, 50, 100, 200, 300), 3, 5,
-        0.0, lambda rule: {"mspbe": sb.System.exact(problem, rule).mspbe},
-    )  # fmt: skip
-    study = {"experiment": "x", "choices": {"runs": 9}, "paper-some": comparison.study()}
-    with Store.open(tmp_path / "s", study, "saddleback paper x") as store, threads(1) as executor:
-        run_tasks(comparison.tasks(), store, executor)
-    expected, results = comparison.results(store), read_results(tmp_path / "s")
-    assert [result.rule for result in results.rules] == list(rules)
-    assert {result.problem for result in results.rules} == {"paper-some"}
-    assert [result.lam for result in results.rules] == [0.5, 0.5]
-    for index, result in enumerate(results.rules):
-        columns = len(result.omega_steps)
-        assert columns == (1 if result.rule == "Expected Sarsa" else 2)  # β has no effect
-        assert np.array_equal(
-            result.mean_final("mspbe"), expected.final(index, "mspbe")[:, :columns]
-        )
-        assert np.array_equal(result.diverged, expected.diverged(index)[:, :columns])
-        assert result.best("mspbe") == expected.best(index, "mspbe")
-    assert results.rules[1].diverged.any()
-    assert (results.done, results.tasks, results.missing) == (3, 3, ())
-    text = study_page(results)
-    assert "saddleback paper x" in text
-    assert "Quick run:" not in text
-    quick = replace(
-        results, manifest=dict(results.manifest) | {"command": "saddleback paper x --quick"}
-    )
-    assert "Quick run:" in study_page(quick)
+    alpha = np.array([[0.01], [0.1], [2.0]])
+    some = results.on("some, two_state")
+    for rule, result in zip(
+        (sb.GES(0.9), sb.Rule(sb.TreeBackup(0.9), sb.Correction(), sb.Expected()),
+         sb.ExpectedSarsa(0.5)),
+        some, strict=True,
+    ):  # fmt: skip
+        beta = alpha * [0.1, 1.0] if rule.form.has_dual else None
+        runs = [
+            sb.learn(
+                rule, problem, alpha=alpha, beta=beta, steps=300, record=result.points,
+                rng=np.random.SeedSequence(5, spawn_key=(run,)),
+                metrics={"mspbe": sb.System.exact(problem, rule).mspbe},
+            )
+            for run in range(3)
+        ]  # fmt: skip
+        curves = np.stack([run.curves["mspbe"] for run in runs])
+        assert np.array_equal(result.values["mspbe"], curves)
+        diverged = np.stack([run.diverged_at >= 0 for run in runs])
+        assert np.array_equal(result.diverged, diverged.sum(axis=0))
+        final = np.where(diverged.any(axis=0), np.inf, curves[:, -3:].mean(axis=1).mean(axis=0))
+        assert np.array_equal(result.mean_final("mspbe"), final)
+        assert result.best("mspbe") == np.unravel_index(final.argmin(), final.shape)
+        assert np.array_equal(result.median_end("mspbe"), np.median(curves[:, -1], axis=0))
+        i, j = result.best("mspbe")
+        assert np.array_equal(result.curve("mspbe"), curves[:, :, i, j].T)
+        assert result.alphas.tolist() == alpha.ravel().tolist()
+        assert np.array_equal(result.betas, beta if beta is not None else np.full((3, 1), np.nan),
+                              equal_nan=True)  # fmt: skip
+    assert some[2].diverged.any()
+    assert (results.done, results.tasks, results.missing) == (4, 4, ())
+
+
+def test_a_page_of_several_grids_has_cases_and_a_quick_one_warns(tmp_path):
+    (tmp_path / "x.toml").write_text(GRIDS)
+    run_study(tmp_path / "x.toml", tmp_path / "s", command="saddleback paper x --quick")
+    text = study_page(read_results(tmp_path / "s"))
+    assert "saddleback paper x --quick" in text
+    assert "Quick run:" not in text  # the study says so, not the command
     assert "its only run" not in text
     assert "Seeds: 5;" in text
-    assert study_page(results).count("1 case: 9 settings, 3 runs each.") == 1
+    assert "key k" in text
+    assert text.count("2 cases: 20 settings, 3 runs each.") == 1
+    quick = read_study(tmp_path / "x.toml", quick=True)
+    run_study(quick, tmp_path / "quick")
+    assert "Quick run:" in study_page(read_results(tmp_path / "quick"))
 
 
 def test_best_settings_have_medians_and_quartiles_over_runs(folder):

@@ -170,11 +170,11 @@ def test_a_second_writer_is_refused_until_the_first_ends(folder, out):
         r"Wait for it to finish, or choose another folder with --out\.\n",
         second.stderr,
     )
-    assert (out / ".lock").read_text().startswith(f"process {first.pid} ")
+    assert (out / ".owner").read_text().startswith(f"process {first.pid} ")
     third = sweep("study.toml", "--out", out, "--quiet")
     assert third.exit_code == 0, third.stderr
     assert shards(out) == shards(folder / "whole")
-    assert (out / ".lock").read_text() == ""
+    assert not (out / ".owner").exists()
 
 
 # The disk.

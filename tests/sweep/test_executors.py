@@ -20,6 +20,7 @@ from helpers.studies import (
     write_study,
 )
 from helpers.sweeps import (
+    FAILING,
     MANY,
     SLOW,
     TOY,
@@ -66,11 +67,11 @@ def test_a_worker_with_other_versions_is_refused(store, monkeypatch):
 
 
 def test_a_task_that_raises_is_reported_in_one_line(folder, out):
-    text = SLOW.replace("toy.py:slow", "toy.py:failing").replace(str(list(range(MANY))), "[2, 3]")
+    text = FAILING + SLOW.replace(str(list(range(MANY))), "[2, 3]")
     path = write_study(folder, text, "failing.toml")
     done = sweep(path, "--out", out, "--workers", 1)
     assert done.exit_code == 2
-    line = TOY.splitlines().index("def failing(k):") + 2
+    line = TOY.splitlines().index("def failing(problem, rule):") + 3
     assert done.stderr.endswith(
         "error: p001-0000-run00000 failed: ZeroDivisionError: float division by zero (toy.py, line "
         f"{line}). Finished tasks are kept.\n"
@@ -101,7 +102,7 @@ def test_a_cluster_that_loses_a_worker_gives_identical_results(folder, out, dask
 
 
 def test_errors_on_a_worker_are_reported_in_one_line(folder, out, dask):
-    text = SLOW.replace("toy.py:slow", "toy.py:failing").replace(str(list(range(MANY))), "[3]")
+    text = FAILING + SLOW.replace(str(list(range(MANY))), "[3]")
     done = sweep(write_study(folder, text, "failing.toml"), "--out", out, "--dask", dask.address)
     assert done.exit_code == 2
     assert re.search(

@@ -16,7 +16,6 @@ from saddleback.features import Polynomial
 from saddleback.ope import load_statistics
 from saddleback.sweep import ChunkedStatistics, statistics_chunks, threads
 from saddleback.sweep.statistics_chunks import run_chunks
-from saddleback.sweep.task_progress import TaskProgress
 
 OPTIONS = [
     "--target", "uniform", "--gamma", "0.9", "--features", "polynomial:1", "--low=-5,-5",
@@ -51,14 +50,7 @@ def chunked(paths, gamma=0.9):
 def run_merged(job, folder, workers=1):
     tasks = job.tasks()
     with threads(workers) as place:
-        return run_chunks(
-            job,
-            tasks,
-            folder,
-            place,
-            "",
-            lambda store: TaskProgress("x", tasks, store, None, "rows"),
-        )
+        return run_chunks(job, tasks, folder, place, "")
 
 
 def equal(one, two):

@@ -1,6 +1,7 @@
 """Studies: division into tasks, results, summaries, cost estimates and the command."""
 
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from helpers.studies import (
     bits,
     edit_good_study,
     run_study_rows,
+    shard_metadata,
     sort_rows,
     sweep,
     write_study,
@@ -30,7 +32,6 @@ from saddleback.sweep import (
     tasks_of,
     threads,
 )
-from saddleback.sweep.store import shard_metadata
 from saddleback.sweep.study import Case
 
 RULES = st.lists(
@@ -295,3 +296,27 @@ def test_an_empty_dask_address_is_refused(tmp_path):
     done = sweep(write_study(tmp_path), "--dask", "")
     assert done.exit_code == 2
     assert "--dask is empty: give the address of a scheduler" in done.stderr
+
+
+def test_a_sweep_reads_its_study_once_and_builds_each_problem_once(tmp_path, monkeypatch):
+    """For the reader, the estimate of the cost and all tasks."""
+    (tmp_path / "toy.py").write_text(
+        "from pathlib import Path\n"
+        "from saddleback import problems\n"
+        "def counted(gamma):\n"
+        "    with Path(__file__).with_name('built.txt').open('a') as file:\n"
+        "        print(gamma, file=file)\n"
+        "    return problems.two_state(gamma=gamma)\n"
+    )
+    text = edit_good_study(
+        'name = "two_state"', 'make = "toy.py:counted"\neach = { gamma = [0.5, 0.9] }'
+    )
+    path, reads = write_study(tmp_path, text), []
+    read = sys.modules["saddleback.sweep.study_file"].tomllib.loads
+    monkeypatch.setattr(
+        "saddleback.sweep.study_file.tomllib.loads", lambda text: reads.append(1) or read(text)
+    )
+    assert sweep(path, "--out", tmp_path / "s", "--workers", 2).exit_code == 0
+    assert len(reads) == 1
+    plan(read_study(path), tmp_path)
+    assert sorted((tmp_path / "built.txt").read_text().split()) == ["0.5", "0.9"]

@@ -1,7 +1,9 @@
 """Study files: every error is reported with its line, and valid files are read exactly."""
 
+import copy
 import json
 import re
+import tomllib
 
 import pytest
 
@@ -36,12 +38,12 @@ def stream():
 constant = 7
 """
 
-SHORT = (
-    "must be a list of numbers, or { scale = 0.1, powers = [-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0."
-)
+SHORT = "must be a list of numbers, or { scale = 0.1, powers = [-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0, got {"
 LONG = "the length is missing: add steps = 50_000, or episodes = 500."
-POINTS = "checkpoints must be a whole number from 2 to 100,000, or a list of steps; got "
-EACH_HOLDS_LISTS = "each must hold lists: each = { gamma = [0.9, 0.99] }."
+POINTS = (
+    "checkpoints must be a whole number from 2 to 100,000, or a list of steps or episodes, got "
+)
+EACH = "each must be a table of lists, such as { gamma = [0.9, 0.99] }, got "
 TWO = 'give name = "two_state", or make = "module.py:function".'
 
 
@@ -132,8 +134,8 @@ def errors_in(folder, text):
         ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
         ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "9: two_state has no episodes; give steps instead."),
         ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
-        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH_HOLDS_LISTS),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH_HOLDS_LISTS),
+        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH + "3."),
+        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH + "{'gamma': 0.5}."),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma is an empty list."),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: duplicate problem 'two_state gamma=0.5': give it another label."),
         ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: duplicate problem 'two_state': give it another label."),
@@ -453,9 +455,53 @@ def test_common_random_numbers_give_all_problems_the_same_experience(grids):
 
 def test_a_quick_study_is_recorded_as_such(grids):
     study, quick = read_study(grids), read_study(grids, quick=True)
-    assert (quick.runs, quick.cases[0].count, quick.cases[0].parameters["gamma"]) == (1, 20, 0.5)
+    assert (quick.runs, quick.cases[0].count, quick.cases[1].parameters["gamma"]) == (1, 20, 0.5)
     assert (study.runs, study.cases[0].count, study.cases[0].parameters["gamma"]) == (2, 100, 0.9)
     assert quick.as_dict()["quick"] is True
     assert "quick" not in study.as_dict()
     for one in (study, quick):
         assert Study.from_dict(json.loads(json.dumps(one.as_dict()))) == one
+
+
+OTHERS = ("x", "", -1, 0, 1e308, float("nan"), 10**400, [], [[]], [{}], {}, {"x": 1}, True, ...)
+"""Values that replace each value of a study; ``...`` removes it."""
+
+COMPLETE = (
+    SMALL.replace("[[rule]]", "label = 'other'\nsteps = 3\n[[rule]]", 1)
+    + "[parameters]\nx = 1\n[quick]\nruns = 1\nproblem = { steps = 5 }\n"
+)
+
+
+def mutations(data):
+    """Yield the study with one value replaced or removed, and restore it."""
+    places = [(data, key) for key in (data if isinstance(data, dict) else range(len(data)))]
+    for holder, key in places:
+        kept = holder[key]
+        for other in OTHERS:
+            if other is ... and isinstance(holder, list):
+                continue
+            if other is ...:
+                del holder[key]
+            else:
+                holder[key] = copy.deepcopy(other)
+            yield
+            holder[key] = kept
+        if isinstance(kept, (dict, list)):
+            yield from mutations(kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quick", [False, True])
+def test_no_change_of_a_study_ends_in_a_crash(folder, monkeypatch, quick):
+    path = write_study(folder, COMPLETE.replace("steps = 200", "steps = 20"))
+    data = tomllib.loads(path.read_text())
+    monkeypatch.setattr("saddleback.sweep.study_file.tomllib.loads", lambda _: copy.deepcopy(data))
+    refused = accepted = 0
+    for _ in mutations(data):
+        try:
+            read_study(path, quick=quick)
+            accepted += 1
+        except StudyError:
+            refused += 1
+    assert refused > 300
+    assert accepted > 30

@@ -17,7 +17,6 @@ import pytest
 from helpers.studies import command, invoke
 from saddleback.errors import InvalidParameter
 from saddleback.sweep import Store, Task, parquet_bytes, run_tasks, threads
-from saddleback.sweep.task_runner import Watcher
 
 
 def tasks(count, calls, broken=None):
@@ -44,29 +43,16 @@ def test_only_missing_tasks_are_run(tmp_path, workers):
     assert pq.read_table(tmp_path / "s" / "shards" / "t2.parquet")["i"].to_pylist() == [2]
 
 
-class Recorder(Watcher):
-    """Records the names of tasks."""
-
-    def __init__(self):
-        self.done = []
-
-    def begin(self, missing):
-        self.missing = [task.name for task in missing]
-
-    def finished(self, task):
-        self.done.append(task.name)
-
-
 def test_an_interruption_keeps_finished_tasks(tmp_path):
-    calls, watcher = [], Recorder()
+    calls, reports = [], []
     store = Store.open(tmp_path / "s", {"n": 4}, "")
     with pytest.raises(KeyboardInterrupt), threads(1) as place:
         run_tasks(tasks(4, calls, broken=2), store, place)
     assert calls == [0, 1, 2]
     with threads(1) as place:
-        run_tasks(tasks(4, calls), store, place, watcher)
+        run_tasks(tasks(4, calls), store, place, lambda *report: reports.append(report), name="s")
     assert calls == [0, 1, 2, 2, 3]
-    assert watcher.missing == watcher.done == ["t2", "t3"]
+    assert reports == [(0.5, "s, 3 of 4 tasks"), (1.0, "s, 4 of 4 tasks")]
     store.close()
 
 

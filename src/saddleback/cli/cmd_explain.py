@@ -13,9 +13,6 @@ from saddleback.cli.log_options import announce
 from saddleback.cli.terminal import echo_lines, text_width
 from saddleback.errors import InvalidParameter
 
-SCHEMA = 1
-"""Schema version of saved results."""
-
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -55,13 +52,13 @@ def read_result(path: Path) -> dict[str, Any]:
         content = field if isinstance(field, str) and field and len(field) < 80 else "other JSON"
         raise InvalidParameter(f"{path} holds {content}: {fix}")
     schema = result.get("schema")
+    from saddleback.ope.result_schema import SCHEMA, find_damage
+
     if type(schema) is int and schema > SCHEMA:
         raise InvalidParameter(
             f"{path} has schema {schema}, written by a newer saddleback; this version reads "
             f"{SCHEMA}. Update: pip install --upgrade saddleback."
         )
-    from saddleback.ope.result_schema import find_damage
-
     readable = type(schema) is int and schema == SCHEMA
     reason = find_damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"
     if reason is not None:

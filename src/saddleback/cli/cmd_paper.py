@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from saddleback._registry import check_name
+from saddleback.cli.executor_options import command_line
 from saddleback.cli.output_checks import prepare_folder
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import RULE
@@ -120,13 +121,20 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
     from saddleback.paper import QUICK, Options, check, run
-    from saddleback.paper.comparison import chosen_rules
+    from saddleback.paper.comparison import rule_names
+    from saddleback.rules.parse import is_text, parse_rule
 
     for name, value in (("lam", lam), ("zeta", zeta)):
         if value is not None:
             _validate.unit("paper", f"--{name}", value)
-    chosen_rules(rules, 0.0, 0.0)
-    options = Options(folder, runs, episodes, lam, zeta, rules, seed, quick, threads)
+    for rule in rules:
+        if is_text(rule):
+            parse_rule(rule)
+        else:
+            check_name("rule", rule, rule_names())
+    options = Options(
+        folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line()
+    )
     prepare_folder(folder)
     check(chosen, options)
     from rich.console import Console

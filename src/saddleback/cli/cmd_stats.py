@@ -90,7 +90,7 @@ def command(
     from saddleback.ope.evaluate import discount
     from saddleback.ope.feature_spec import box_known, parse_features
     from saddleback.rules import as_rules
-    from saddleback.sweep import ChunkedStatistics, TaskProgress, cluster, run_chunks, threads
+    from saddleback.sweep import ChunkedStatistics, cluster, run_chunks, threads
 
     if not targets:
         raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
@@ -136,12 +136,8 @@ def command(
                 size = f"{len(tasks):,} chunk{'s' if len(tasks) > 1 else ''} of files"
                 logger.info("%s on %s", size, executor.description)
                 statistics = run_chunks(
-                    job, tasks, chunks, executor, command_line(),
-                    lambda store: TaskProgress(
-                        "stats", tasks, store, computing, "rows", executor.note
-                    ),
-                    finish,
-                )  # fmt: skip
+                    job, tasks, chunks, executor, command_line(), computing, finish
+                )
     findings = list(dict.fromkeys((*findings, *statistics.findings)))
     for finding in findings[:MAX_WARNINGS]:
         echo_message(str(finding), err=True)

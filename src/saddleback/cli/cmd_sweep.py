@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from saddleback._json import json_text
+from saddleback._progress import si_number
 from saddleback.cli.executor_options import (
     check_executor_options,
     command_line,
@@ -67,8 +68,9 @@ def command(
     folder = out or Path("results") / study.stem
     with resumable(), display(quiet) as progress:
         store = run_study(
-            study, folder, workers=threads, dask=dask, command=command_line(), progress=progress
-        )
+            chosen, folder, folder=study.parent, workers=threads, dask=dask,
+            command=command_line(), progress=progress,
+        )  # fmt: skip
     rows = summary(store.table(), chosen.metrics)
     if as_json:
         head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
@@ -92,8 +94,6 @@ def _plan_json(cost: Plan, workers: int) -> str:
 
 def _plan_text(cost: Plan, workers: int) -> str:
     """Return the estimated cost of a study as text."""
-    from saddleback.sweep.task_progress import si_number
-
     wall = max(cost.seconds / workers, cost.longest)
     mean = cost.seconds / cost.tasks
     per_task = format_duration(mean) if mean >= 1 else "under a second"

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from saddleback._display import Tabular, card_html, html_table, shorten
@@ -15,6 +16,14 @@ from saddleback.log import Finding, LogSummary
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.estimate import Estimate
 from saddleback.ope.evidence_from_statistics import Diagnosis
+from saddleback.ope.result_schema import (
+    SCHEMA,
+    SavedBaseline,
+    SavedEstimate,
+    SavedEvaluation,
+    SavedLogSummary,
+    SavedVerdict,
+)
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.text_report import (
     HEADINGS,
@@ -154,44 +163,45 @@ class Evaluation(Tabular):
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain data for JSON; numbers that are not finite become None."""
         sums = self.statistics
-        checked = () if self.log_summary is None else self.log_summary.findings
-        plain: dict[str, Any] = {
-            "kind": "saddleback evaluation",
-            "schema": 1,
-            "gamma": sums.setting.gamma,
-            "features": sums.setting.features,
-            "p": sums.p,
-            "rule": str(self.rule),
-            "actions": list(sums.setting.actions),
-            "observations": list(sums.setting.observation),
-            "steps": int(sums.steps.sum()),
-            "episodes": int(sums.episodes.sum()),
-            "fingerprint": fingerprint(sums),
-            "propensities": f"estimated: {sums.estimated}" if sums.estimated else "logged",
-            "lambda_ceiling": {
+        checked: tuple[Finding, ...] = ()
+        summary = logged = None
+        if self.log_summary is not None:
+            checked = self.log_summary.findings
+            summary = SavedLogSummary(**self.log_summary.as_dict())
+        if self.logged is not None:
+            interval = self.logged.interval
+            logged = SavedBaseline(
+                value=interval.value, low=interval.low, high=interval.high,
+                estimand=interval.estimand, estimate=self.logged.estimate,
+                self_check=self.logged.self_check, self_check_error=self.logged.self_check_error,
+            )  # fmt: skip
+        saved = SavedEvaluation(
+            gamma=sums.setting.gamma,
+            features=sums.setting.features,
+            p=sums.p,
+            rule=str(self.rule),
+            actions=list(sums.setting.actions),
+            observations=list(sums.setting.observation),
+            steps=int(sums.steps.sum()),
+            episodes=int(sums.episodes.sum()),
+            fingerprint=fingerprint(sums),
+            propensities=f"estimated: {sums.estimated}" if sums.estimated else "logged",
+            lambda_ceiling={
                 name: float(ceiling) if np.isfinite(ceiling) else None
                 for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True)
                 if name in {estimate.target for estimate in self.estimates}
             },
-            "estimates": [asdict(estimate) for estimate in self.estimates],
-            "paths": self.paths,
-            "warnings": list(dict.fromkeys(map(str, (*checked, *self.findings)))),
-        }
-        if self.log_summary is not None:
-            plain["card"] = self.log_summary.as_dict()
-        if self.logged is not None:
-            logged, interval = self.logged, self.logged.interval
-            plain["logged"] = {
-                "value": interval.value, "low": interval.low, "high": interval.high,
-                "estimand": interval.estimand, "estimate": logged.estimate,
-                "self_check": logged.self_check, "self_check_error": logged.self_check_error,
-            }  # fmt: skip
-        plain["verdicts"] = [diagnosis.as_dict() for diagnosis in self.diagnoses]
-        for name, steps in self.ess_by_step.items():
-            plain.setdefault("ess_by_step", {})[name] = steps.tolist()
-        for name, tail in self.tails.items():
-            plain.setdefault("tails", {})[name] = tail.tolist()
-        return dict(finite(plain))
+            estimates=[SavedEstimate(**asdict(estimate)) for estimate in self.estimates],
+            paths=self.paths,
+            warnings=list(dict.fromkeys(map(str, (*checked, *self.findings)))),
+            card=summary,
+            logged=logged,
+            verdicts=[SavedVerdict(**diagnosis.as_dict()) for diagnosis in self.diagnoses],
+            ess_by_step={name: steps.tolist() for name, steps in self.ess_by_step.items()},
+            tails={name: tail.tolist() for name, tail in self.tails.items()},
+        )
+        plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)
+        return {"kind": "saddleback evaluation", "schema": SCHEMA, **finite(plain)}
 
 
 def fingerprint(sums: Statistics) -> str:

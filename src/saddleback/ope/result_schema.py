@@ -1,4 +1,4 @@
-"""JSON schema of a saved result; see `Evaluation.as_dict`.
+"""JSON form of a saved result: `Evaluation.as_dict` writes these records, and readers check them.
 
 Numbers that are not finite are saved as null, so every number that can be infinite or undefined
 may be null.
@@ -6,98 +6,212 @@ may be null.
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from saddleback._json_schema import (
-    COUNT,
-    FLAG,
-    INTEGER,
-    NUMBER,
-    POSITIVE,
-    TEXT,
-    Maybe,
-    first_violation,
-)
+import msgspec
+from msgspec import Meta, Struct
 
-MAYBE = Maybe(NUMBER)
-ENDS = {"low": MAYBE, "high": MAYBE}
+SCHEMA = 1
+"""Schema version of saved results."""
 
-ESTIMATE = ENDS | {
-    "target": TEXT, "method": TEXT, "value": MAYBE, "note": TEXT, "estimand": TEXT, "ess": MAYBE,
-    "max_share": MAYBE, "k_hat": MAYBE, "comparable": FLAG,
-}  # fmt: skip
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+Maybe = float | None
+Eigenvalues = Annotated[list[tuple[float, float]], Meta(min_length=1)]
 
-GATE = {
-    "code": TEXT, "level": frozenset(("usable", "doubtful", "refused", "not checked")),
-    "sentence": TEXT, "value": MAYBE, "doubtful": NUMBER, "refused": MAYBE,
-    "good": frozenset(("large", "small")),
-}  # fmt: skip
 
-IMPROVEMENT = ENDS | {
-    "baseline": MAYBE, "baseline_low": MAYBE, "baseline_high": MAYBE, "difference": MAYBE,
-    "error": MAYBE, "n": INTEGER, "lower_is_better": FLAG,
-    "outcome": frozenset(("better", "worse", "undecided")),
-}  # fmt: skip
+class SavedEstimate(Struct):
+    """An `Estimate`."""
 
-COLUMN_COVERAGE = {
-    "column": TEXT,
-    "where": TEXT,
-    "share": NUMBER,
-    "coverage": NUMBER,
-    "rows": INTEGER,
-}
+    target: str
+    method: str
+    value: Maybe
+    note: str
+    low: Maybe
+    high: Maybe
+    estimand: str
+    ess: Maybe
+    max_share: Maybe
+    k_hat: Maybe
+    comparable: bool
 
-COVERAGE = {
-    "coverage": NUMBER, "unvisited": NUMBER, "rows": NUMBER, "action": TEXT, "where": TEXT,
-    "taken": INTEGER, "share": NUMBER, "parts": [COLUMN_COVERAGE],
-}  # fmt: skip
 
-EIGENVALUE = (NUMBER, NUMBER)
+class SavedGate(Struct):
+    """A `Gate`: one check of a verdict."""
 
-SPECTRUM = {
-    "outcome": frozenset(("stable", "unstable", "undecidable")), "stable": INTEGER,
-    "draws": INTEGER,
-    "values": [EIGENVALUE, ...], "cloud": [[EIGENVALUE, ...], ...], "drawn": [MAYBE],
-    "bootstrap": (MAYBE, MAYBE),
-}  # fmt: skip
+    code: str
+    level: Literal["usable", "doubtful", "refused", "not checked"]
+    sentence: str
+    value: Maybe
+    doubtful: float
+    refused: Maybe
+    good: Literal["large", "small"]
 
-VERDICT = ENDS | {
-    "target": TEXT, "trust": frozenset(("usable", "doubtful", "refused")), "value": MAYBE,
-    "gap": MAYBE, "interval_with_gap": (MAYBE, MAYBE), "gates": [GATE], "reason": TEXT,
-    "weakest": TEXT, "improvement": Maybe(IMPROVEMENT),
-    "evidence": {"coverage": NUMBER, "notes": {...: TEXT}},
-    "policy": {"mass": {...: NUMBER}, "entropy": NUMBER, "greedy": NUMBER},
-    "support": Maybe(COVERAGE), "gap_parts": {...: MAYBE}, "spectrum": Maybe(SPECTRUM),
-    "condition": MAYBE, "rank": INTEGER,
-}  # fmt: skip
 
-LOGGED = ENDS | {
-    "value": MAYBE, "estimand": TEXT, "estimate": MAYBE, "self_check": MAYBE,
-    "self_check_error": MAYBE,
-}  # fmt: skip
+class SavedImprovement(Struct):
+    """An `Improvement` over the logged policy."""
 
-CALIBRATION = {
-    "from": NUMBER, "to": NUMBER, "pairs": COUNT, "estimated": NUMBER, "taken": NUMBER,
-}  # fmt: skip
+    baseline: Maybe
+    baseline_low: Maybe
+    baseline_high: Maybe
+    difference: Maybe
+    low: Maybe
+    high: Maybe
+    error: Maybe
+    n: int
+    lower_is_better: bool
+    outcome: Literal["better", "worse", "undecided"]
 
-CARD = {
-    "rows": INTEGER, "episodes": INTEGER, "terminated": INTEGER,
-    "truncated": INTEGER, "stops": INTEGER,
-    "with_next": INTEGER, "lost": INTEGER, "reward": (NUMBER, NUMBER, NUMBER), "low": [NUMBER],
-    "high": [NUMBER], "propensity": Maybe((NUMBER, NUMBER)), "mean_return": MAYBE,
-    "taken": [INTEGER], "estimated": Maybe(TEXT), "text": TEXT,
-    "calibration?": [CALIBRATION],
-}  # fmt: skip
 
-RESULT = {
-    "gamma": NUMBER, "features": TEXT, "p": INTEGER, "rule": TEXT, "actions": [TEXT],
-    "observations?": [TEXT], "steps": COUNT, "episodes": COUNT, "fingerprint?": TEXT,
-    "propensities": TEXT, "lambda_ceiling": {...: MAYBE}, "estimates": [ESTIMATE, ...],
-    "paths": {...: {...: [(NUMBER, MAYBE)]}}, "warnings": [TEXT], "logged?": Maybe(LOGGED),
-    "verdicts": [VERDICT], "ess_by_step?": {...: [NUMBER]}, "tails?": {...: [(NUMBER, POSITIVE)]},
-    "made?": Maybe({"command": TEXT, "versions": {...: TEXT}, "seed": INTEGER}),
-    "card?": Maybe(CARD),
-}  # fmt: skip
+class SavedEvidence(Struct):
+    """The part of `Evidence` that is shown."""
+
+    coverage: float
+    notes: dict[str, str]
+
+
+class SavedPolicy(Struct):
+    """A `PolicySummary`."""
+
+    mass: dict[str, float]
+    entropy: float
+    greedy: float
+
+
+class SavedColumnCoverage(Struct):
+    """Coverage in one part of the range of an observation."""
+
+    column: str
+    where: str
+    share: float
+    coverage: float
+    rows: int
+
+
+class SavedCoverage(Struct):
+    """A `Coverage`."""
+
+    coverage: float
+    unvisited: float
+    rows: float
+    action: str
+    where: str
+    taken: int
+    share: float
+    parts: list[SavedColumnCoverage]
+
+
+class SavedSpectrum(Struct):
+    """A `Spectrum`; eigenvalues are pairs of real and imaginary part."""
+
+    outcome: Literal["stable", "unstable", "undecidable"]
+    stable: int
+    draws: int
+    values: Eigenvalues
+    cloud: Annotated[list[Eigenvalues], Meta(min_length=1)]
+    drawn: list[Maybe]
+    bootstrap: tuple[Maybe, Maybe]
+
+
+class SavedVerdict(Struct):
+    """A `Verdict` with the rest of its `Diagnosis`."""
+
+    target: str
+    trust: Literal["usable", "doubtful", "refused"]
+    value: Maybe
+    low: Maybe
+    high: Maybe
+    gap: Maybe
+    gates: list[SavedGate]
+    reason: str
+    weakest: str
+    improvement: SavedImprovement | None
+    evidence: SavedEvidence
+    interval_with_gap: tuple[Maybe, Maybe]
+    policy: SavedPolicy
+    support: SavedCoverage | None
+    gap_parts: dict[str, Maybe]
+    spectrum: SavedSpectrum | None
+    condition: Maybe
+    rank: int
+
+
+class SavedBaseline(Struct):
+    """A `Baseline`: the logged policy."""
+
+    value: Maybe
+    low: Maybe
+    high: Maybe
+    estimand: str
+    estimate: Maybe
+    self_check: Maybe
+    self_check_error: Maybe
+
+
+class SavedCalibration(Struct, rename={"low": "from", "high": "to"}):
+    """One bin of the calibration of estimated propensities."""
+
+    low: float
+    high: float
+    pairs: Count
+    estimated: float
+    taken: float
+
+
+class SavedLogSummary(Struct, kw_only=True):
+    """A `LogSummary`."""
+
+    rows: int
+    episodes: int
+    terminated: int
+    truncated: int
+    stops: int
+    with_next: int
+    lost: int
+    reward: tuple[float, float, float]
+    low: list[float]
+    high: list[float]
+    propensity: tuple[float, float] | None
+    mean_return: Maybe
+    taken: list[int]
+    estimated: str | None
+    calibration: list[SavedCalibration] = []
+    text: str
+
+
+class SavedProvenance(Struct):
+    """The `provenance` of a result, which the command line adds."""
+
+    command: str
+    versions: dict[str, str]
+    seed: int
+
+
+class SavedEvaluation(Struct, kw_only=True, omit_defaults=True):
+    """An `Evaluation`; fields with a default may be absent."""
+
+    gamma: float
+    features: str
+    p: int
+    rule: str
+    actions: list[str]
+    observations: list[str] | msgspec.UnsetType = msgspec.UNSET
+    steps: Count
+    episodes: Count
+    fingerprint: str = ""
+    propensities: str
+    lambda_ceiling: dict[str, Maybe]
+    estimates: Annotated[list[SavedEstimate], Meta(min_length=1)]
+    paths: Mapping[str, Mapping[str, Sequence[tuple[float, Maybe]]]]
+    warnings: list[str]
+    card: SavedLogSummary | None = None
+    logged: SavedBaseline | None = None
+    verdicts: list[SavedVerdict]
+    ess_by_step: dict[str, list[float]] = {}
+    tails: dict[str, list[tuple[float, Positive]]] = {}
+    made: SavedProvenance | None = None
 
 
 def find_damage(result: dict[str, Any]) -> str | None:
@@ -106,12 +220,15 @@ def find_damage(result: dict[str, Any]) -> str | None:
     Examples
     --------
     >>> find_damage({"gamma": "high"})
-    'gamma is not a number'
+    'gamma: expected `float`, got `str`'
     """
-    damage = first_violation(result, RESULT)
-    if damage is not None:
-        return damage
-    for k, verdict in enumerate(result["verdicts"]):
-        if (verdict["low"] is None) != (verdict["high"] is None):
+    try:
+        saved = msgspec.json.decode(json.dumps(result), type=SavedEvaluation)
+    except msgspec.DecodeError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        message = message[0].lower() + message[1:]
+        return f"{place.rstrip('`')}: {message}" if place else message
+    for k, verdict in enumerate(saved.verdicts):
+        if (verdict.low is None) != (verdict.high is None):
             return f"verdicts[{k}] has only one end of its interval"
     return None

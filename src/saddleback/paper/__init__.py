@@ -6,21 +6,21 @@ import importlib
 import os
 import shlex
 import shutil
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.table import Table
 
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback.errors import InvalidParameter
-from saddleback.sweep import Store, Task, TaskProgress, run_tasks, threads
+from saddleback.sweep import Store, Task, run_tasks, threads
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
 """The warning that goes with the results of ``--quick``."""
+
+Config = TypeVar("Config")
 
 PACKED = 0.35
 """Size on disk of the shards ÷ size of their results in memory."""
@@ -46,6 +46,8 @@ class Options:
         Number of tasks that run at the same time.
     progress
         Callback for the progress of an experiment.
+    command
+        Command line to record in the manifests.
     """
 
     out: Path
@@ -58,6 +60,7 @@ class Options:
     quick: bool = False
     workers: int = 2
     progress: Progress | None = field(default=None, compare=False)
+    command: str = field(default="", compare=False)
 
     def command_line(self, experiment: str) -> str:
         """Return the command for an experiment with the options that decide its numbers."""
@@ -67,6 +70,25 @@ class Options:
             parts += [f"--{name}", f"{value:g}"] if value is not None else []
         parts += ["--seed", str(self.seed)] if self.seed else []
         return " ".join([*parts, *["--quick"] * self.quick])
+
+    def apply(self, config: Config, *names: str, **quick: Any) -> Config:
+        """Return a configuration with the values for a quick run, and the named options if given.
+
+        Examples
+        --------
+        >>> @dataclass(frozen=True)
+        ... class Sizes:
+        ...     runs: int = 10
+        ...     steps: int = 50_000
+        >>> Options(Path(), quick=True).apply(Sizes(), "runs", runs=2, steps=2000)
+        Sizes(runs=2, steps=2000)
+        >>> Options(Path(), runs=7).apply(Sizes(), "runs", runs=2, steps=2000)
+        Sizes(runs=7, steps=50000)
+        """
+        chosen = quick if self.quick else {}
+        options = {name: getattr(self, name) for name in names}
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(config, **chosen | given)  # type: ignore[type-var]
 
     def save(self, figure: Any, name: str) -> list[Path]:
         """Write a figure as PNG and PDF; in a quick run, as a coarse PNG only."""
@@ -103,46 +125,17 @@ def _memory() -> float:
         return float("inf")
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """A computation that several tasks depend on, and its planned cost."""
-
-    work: Callable[[], object]
-    size: int
-
-
-def execute(
-    name: str,
-    study: dict[str, Any],
-    tasks: Sequence[Task],
-    options: Options,
-    preparations: Sequence[Preparation] = (),
-) -> Store:
-    """Run the missing tasks of an experiment; return its store.
-
-    Preparations run first, in the same threads, unless no task is missing. Sizes of preparations
-    and tasks are in the same unit.
-    """
-    command = shlex.join(["saddleback", *sys.argv[1:]])
+def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Options) -> Store:
+    """Run the missing tasks of an experiment that is not a study; return its store."""
     with (
         threads(options.workers) as handle,
-        Store.open(options.out / name, study, command) as store,
+        Store.open(options.out / name, study, options.command) as store,
     ):
-        missing = [task for task in tasks if not store.has(task.name)]
-        needed = preparations if missing else ()
-        sizes = [sum(item.size for item in group) for group in (needed, missing)]
-        phases = [(f"{name}, reference values", float(sizes[0])), (name, float(sizes[1]))]
-        preparing, running = split_progress(options.progress, phases)
-        futures = [handle.executor.submit(preparation.work) for preparation in needed]
-        for done, future in enumerate(as_completed(futures), 1):
-            future.result()
-            if preparing is not None:
-                preparing(done / len(needed))
-        run_tasks(tasks, store, handle, TaskProgress(name, tasks, store, running))
+        run_tasks(tasks, store, handle, options.progress, name=name)
     return store
 
 
-def results_of(name: str, options: Options) -> Store:
+def store_of(name: str, options: Options) -> Store:
     """Return the store of an experiment that has been run."""
     folder = options.out / name
     if not (folder / "manifest.json").exists():

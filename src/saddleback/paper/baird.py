@@ -8,7 +8,7 @@ with γ = 0.9 it falls.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,9 @@ from matplotlib.axes import Axes
 from rich.table import Table
 
 from saddleback import plots
-from saddleback._typing import ArrayLike
-from saddleback.paper import Options, small_comparison
+from saddleback.paper import Options, comparison, comparison_figures
+from saddleback.paper.comparison_figures import SMALL_METRICS, small_titles
 from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
-from saddleback.problem import Problem
 from saddleback.problems import baird
 from saddleback.rules import GTD2, TD, TDC
 
@@ -44,25 +43,16 @@ LIMITS = {"MSPBE": (1e-6, 1e4), "RMS value error": (1e-2, 1e3)}
 TITLES = {0.99: "the value error stalls", 0.9: "the value error falls"}
 """Titles of the columns, by γ."""
 
-COMPARISON = small_comparison.SmallComparisonConfig(below_ceiling=0.3, rewards=((1.0, -1.0),) * 7)
-"""The λ ceiling of importance traces is 0.382. Rewards: 1 for dashed, −1 for solid."""
-
-
-def make(rewards: ArrayLike | None) -> Problem:
-    """Return the problem of the comparison."""
-    return baird(0.99, rewards=rewards)
-
 
 def check(options: Options) -> int:
     """Reject options that cannot be run; return the size of the results in bytes."""
-    return small_comparison.check("baird", make, COMPARISON, options)
+    return comparison.check("baird", options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run the three rules at both discounts, draw MSPBE and value error, tabulate the end."""
-    config = BairdConfig()
-    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
-    config = replace(config, steps=config.steps // 10) if options.quick else config
+    config = options.apply(BairdConfig(), "runs", runs=2, steps=BairdConfig.steps // 10)
+    runs, seed = config.runs, options.seed
     learners = [
         Learner(TD(0.0), config.alpha, 0.0, plots.COLOURS["orange"]),
         Learner(GTD2(0.0), config.alpha, config.beta, plots.COLOURS["green"]),
@@ -101,7 +91,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         for row, name in enumerate(LIMITS):
             axes[row * len(config.gammas)].set(ylabel=name)
         paths = options.save(figure, "baird")
-    tables, more = small_comparison.compare("baird", make, COMPARISON, options)
+    tables, more = comparison_figures.compare(
+        "baird", options, SMALL_METRICS, small_titles("baird")
+    )
     return [table, *tables], paths + more
 
 

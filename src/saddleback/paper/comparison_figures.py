@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +18,13 @@ from saddleback import plots
 from saddleback._typing import FloatArray
 from saddleback.paper import Options
 from saddleback.paper.claims import number
-from saddleback.paper.comparison import ComparisonResults
+from saddleback.paper.comparison import Comparison, run
 from saddleback.plots.style import tick_label
 from saddleback.rules import (
     Correction,
     Form,
     RegularisedCorrection,
+    Rule,
     Saddle,
     SemiGradient,
     UpdateNorm,
@@ -53,7 +55,39 @@ LEVELS = 8
 """Colours of a sensitivity map, separated by quantiles of all settings."""
 
 
-def tabulate(results: ComparisonResults, title: str, metrics: dict[str, str]) -> Table:
+SMALL_METRICS = {"error": "value error", "mspbe": "own MSPBE", "mspbe_common": "MSPBE of GES"}
+"""Metrics of the small problems, and their labels."""
+
+
+def small_titles(name: str) -> dict[str, str]:
+    """Return the titles of the cases of a small problem, by the names of their figures."""
+    kinds = {"rewards": "rewards", "zero": "no reward"}
+    grids = ("paper", "usual")
+    return {f"{grid}-{kind}": f"{name}, {kinds[kind]}" for grid in grids for kind in kinds}
+
+
+def compare(
+    name: str, options: Options, metrics: dict[str, str], titles: Mapping[str, str]
+) -> tuple[list[Table], list[Path]]:
+    """Run the study of an experiment; tabulate and draw each case.
+
+    ``titles`` are the titles of the cases by the names of their figures.
+    """
+    tables, paths = [], []
+    for (figure, title), results in zip(titles.items(), run(name, options), strict=True):
+        title = case_title(title, results)
+        tables.append(tabulate(results, title, metrics | {"mspbe_paper": "MSPBE, Â"}))
+        paths += draw(results, metrics, title, options, f"{name}-{figure}")
+    return tables, paths
+
+
+def case_title(title: str, results: Comparison) -> str:
+    """Return the title of a case, with its λ and, unless it is the paper's, its grid."""
+    above_one = max(results.grid.betas) > 1
+    return f"{title}, λ = {results.case.lam:g}" + ", β/α from 2⁻⁵ to 2⁵" * above_one
+
+
+def tabulate(results: Comparison, title: str, metrics: dict[str, str]) -> Table:
     """Return the best final value of each metric for each rule, its setting, and divergences."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left", padding=(0, 1, 0, 0))
     table.add_column("rule", no_wrap=True)
@@ -62,22 +96,20 @@ def tabulate(results: ComparisonResults, title: str, metrics: dict[str, str]) ->
         table.add_column(label, justify="right", min_width=7)
     first = next(iter(metrics))
     table.add_column("best α, β/α", no_wrap=True)
-    settings = results.arrays["diverged_at"][0, 0, 0].size
-    grid = results.comparison.grid
-    for index, name in enumerate(results.comparison.rules):
-        diverged = int((results.diverged(index) > 0).sum())
-        i, j = results.best(index, first)
+    grid = results.grid
+    for result in results.results:
+        i, j = result.best(first) or (0, 0)
         table.add_row(
-            name,
-            str(diverged),
-            *(_short(results.final(index, metric).min()) for metric in metrics),
-            f"{grid.alphas[i]:.3g}, {grid.ratios[j]:.3g}",
+            result.rule,
+            str(int((results.on_grid(result.diverged) > 0).sum())),
+            *(_short(result.mean_final(metric).min()) for metric in metrics),
+            f"{grid.alphas[i]:.3g}, {grid.betas[j]:.3g}",
         )
     table.caption_justify = "left"
     table.caption = (
-        f"Best of {settings} settings: mean over runs and the last tenth of the checkpoints. div.: "
-        f"settings that diverged in a run. The pair is the best by {metrics[first]}. Rules without "
-        "β count each α once for every β/α."
+        f"Best of {len(grid.alphas) * len(grid.betas)} settings: mean over runs and the last tenth "
+        "of the checkpoints. div.: settings that diverged in a run. The pair is the best by "
+        f"{metrics[first]}. Rules without β count each α once for every β/α."
     )
     return table
 
@@ -87,7 +119,7 @@ def _short(value: float) -> str:
 
 
 def draw(
-    results: ComparisonResults, metrics: dict[str, str], title: str, options: Options, name: str
+    results: Comparison, metrics: dict[str, str], title: str, options: Options, name: str
 ) -> list[Path]:
     """Draw the three figures of a comparison, each as wide as a page."""
     title = title[0].upper() + title[1:]
@@ -120,11 +152,10 @@ class LineStyle(NamedTuple):
         }  # fmt: skip
 
 
-def line_style(results: ComparisonResults, index: int) -> LineStyle:
+def line_style(rules: Sequence[Rule], index: int) -> LineStyle:
     """Return how a rule is drawn; one that bootstraps without correction is black."""
-    rules = list(results.comparison.rules.values())
-    traces = list(dict.fromkeys(repr(rule.trace) for rule in rules))
-    trace = traces.index(repr(rules[index].trace))
+    traces = list(dict.fromkeys(rule.trace for rule in rules))
+    trace = traces.index(rules[index].trace)
     colour, marker = TRACES[trace % len(TRACES)]
     dashes, fill = FORMS.get(type(rules[index].form), ("-", "none"))
     if not rules[index].form.has_dual:
@@ -133,39 +164,41 @@ def line_style(results: ComparisonResults, index: int) -> LineStyle:
     return LineStyle(plots.COLOURS[colour], dashes, marker, fill, trace + 3 * form)
 
 
-def _legend(figure: Figure, results: ComparisonResults) -> None:
+def _legend(figure: Figure, results: Comparison) -> None:
     handles = [
         Line2D(
-            [0, 1, 2], [0] * 3, label=name, **line_style(results, k).options(3) | {"markevery": [1]}
+            [0, 1, 2],
+            [0] * 3,
+            label=result.rule,
+            **line_style(results.rules, k).options(3) | {"markevery": [1]},
         )
-        for k, name in enumerate(results.comparison.rules)
+        for k, result in enumerate(results.results)
     ]
     plots.legend_above(figure, handles, LEGEND_COLUMNS)
 
 
-def _legend_rows(results: ComparisonResults) -> int:
-    return -(-len(results.comparison.rules) // LEGEND_COLUMNS)
+def _legend_rows(results: Comparison) -> int:
+    return -(-len(results.results) // LEGEND_COLUMNS)
 
 
 def _plain(value: float) -> str:
     return f"{value:.2g}" if value >= 1e-3 else number(value)
 
 
-def _settings(results: ComparisonResults) -> str:
-    grid = results.comparison.grid
+def _settings(results: Comparison) -> str:
+    grid = results.grid
     alphas, ratios = (
-        f"{_plain(min(values))} to {_plain(max(values))}" for values in (grid.alphas, grid.ratios)
+        f"{_plain(min(values))} to {_plain(max(values))}" for values in (grid.alphas, grid.betas)
     )
-    pairs = len(grid.alphas) * len(grid.ratios)
+    pairs = len(grid.alphas) * len(grid.betas)
     return f"{pairs} pairs of α ({alphas}) and β/α ({ratios})"
 
 
-def _curves_figure(results: ComparisonResults, metrics: dict[str, str], title: str) -> Figure:
-    comparison = results.comparison
+def _curves_figure(results: Comparison, metrics: dict[str, str], title: str) -> Figure:
     caption = (
         f"{title}. Each rule with the best of {_settings(results)} for the metric shown, by its "
-        f"final mean. Lines: median of {comparison.runs} runs; bands: quartiles. Colour and marker "
-        "give the trace, dashes and fill the form."
+        f"final mean. Lines: median of {results.study.runs} runs; bands: quartiles. Colour and "
+        "marker give the trace, dashes and fill the form."
     )
     figure, axes = plots.panels(
         1, len(metrics), PANEL, caption=caption, legend_rows=_legend_rows(results), top=0.08,
@@ -173,30 +206,30 @@ def _curves_figure(results: ComparisonResults, metrics: dict[str, str], title: s
     )  # fmt: skip
     for ax, (metric, label) in zip(axes, metrics.items(), strict=True):
         curves(ax, results, metric)
-        ax.set(ylabel=label, xlabel=comparison.unit)
+        ax.set(ylabel=label, xlabel=results.case.unit)
     _legend(figure, results)
     return figure
 
 
-def curves(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
+def curves(ax: Axes, results: Comparison, metric: str) -> Axes:
     """Draw the learning curve of each rule's best setting: median and quartiles over runs."""
-    keep = np.array(results.comparison.points) > 0
-    points = np.array(results.comparison.points)[keep]
-    for index in range(len(results.comparison.rules)):
-        values = plots.quartiles(results.curve(index, metric)[keep])
+    keep = np.array(results.case.points) > 0
+    points = np.array(results.case.points)[keep]
+    for index, result in enumerate(results.results):
+        values = plots.quartiles(result.curve(metric)[keep])
         low, middle, high = np.where(np.isfinite(values) & (values > 0), values, np.nan)
-        options = line_style(results, index).options(len(points))
+        options = line_style(results.rules, index).options(len(points))
         ax.plot(points, middle, **options)
         ax.fill_between(points, low, high, color=options["color"], alpha=0.12, lw=0)
     ax.set(xscale="log", yscale="log", xlim=(10 ** np.floor(np.log10(points[0])), points[-1]))
     return ax
 
 
-def _distribution_figure(results: ComparisonResults, metrics: dict[str, str], title: str) -> Figure:
+def _distribution_figure(results: Comparison, metrics: dict[str, str], title: str) -> Figure:
     shown = dict(list(metrics.items())[:2])
     caption = (
         f"{title}. Fraction of {_settings(results)} (for rules without β, of the values of α) "
-        f"whose final value, the mean of {results.comparison.runs} runs, is at most x. Settings "
+        f"whose final value, the mean of {results.study.runs} runs, is at most x. Settings "
         "that diverged in a run never count."
     )
     figure, axes = plots.panels(
@@ -211,12 +244,11 @@ def _distribution_figure(results: ComparisonResults, metrics: dict[str, str], ti
     return figure
 
 
-def distribution(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
+def distribution(ax: Axes, results: Comparison, metric: str) -> Axes:
     """Draw the fraction of settings with a final value at or below x; diverged ones never count."""
     lines = []
-    for index, rule in enumerate(results.comparison.rules.values()):
-        final = results.final(index, metric)
-        final = final.ravel() if rule.form.has_dual else final[:, 0]  # without β rows repeat
+    for result in results.results:
+        final = result.mean_final(metric)
         lines.append((np.sort(final[np.isfinite(final) & (final > 0)]), final.size))
     finite = [values for values, _ in lines if len(values)] or [np.ones(1)]
     low = 0.5 * min(float(values[0]) for values in finite)
@@ -225,18 +257,18 @@ def distribution(ax: Axes, results: ComparisonResults, metric: str) -> Axes:
         fractions = np.arange(len(values) + 1) / settings
         ax.step(
             [low, *values, high], [*fractions, fractions[-1]], where="post",
-            **line_style(results, index).options(len(values) + 2),
+            **line_style(results.rules, index).options(len(values) + 2),
         )  # fmt: skip
     ax.set(xscale="log", xlim=(low, high), ylim=(-0.02, 1.03))
     return ax
 
 
-def _sensitivity_figure(results: ComparisonResults, metrics: dict[str, str], title: str) -> Figure:
+def _sensitivity_figure(results: Comparison, metrics: dict[str, str], title: str) -> Figure:
     metric, label = next(iter(metrics.items()))
-    rules = len(results.comparison.rules)
+    rules = len(results.results)
     columns = min(rules, LEGEND_COLUMNS)
     caption = (
-        f"{title}. Final {label} (mean of {results.comparison.runs} runs) of each pair of step "
+        f"{title}. Final {label} (mean of {results.study.runs} runs) of each pair of step "
         "sizes; dark is good. Colours change at the octiles of all settings. ×: diverged in a run. "
         "A rule without β has the same value for every β/α."
     )
@@ -263,18 +295,17 @@ def _maps(
     figure: Figure,
     axes: list[Axes],
     columns: int,
-    results: ComparisonResults,
+    results: Comparison,
     metric: str,
     label: str,
 ) -> None:
     """Draw the final metric over (α, β/α) for each rule, with diverged settings crossed out."""
-    finals = [results.final(index, metric) for index in range(len(results.comparison.rules))]
+    finals = [results.on_grid(result.mean_final(metric)) for result in results.results]
     levels = _levels(np.concatenate([final[np.isfinite(final) & (final > 0)] for final in finals]))
     norm = BoundaryNorm(levels, 256, extend="max")
-    grid = results.comparison.grid
-    x, y = np.array(grid.alphas), np.array(grid.ratios)
+    x, y = np.array(results.grid.alphas), np.array(results.grid.betas)
     image = None
-    for k, (ax, name, final) in enumerate(zip(axes, results.comparison.rules, finals, strict=True)):
+    for k, (ax, result, final) in enumerate(zip(axes, results.results, finals, strict=True)):
         shown = np.where(np.isfinite(final), final, np.nan)
         image = ax.pcolormesh(_edges(x), _edges(y), shown.T, norm=norm, rasterized=True)
         diverged = np.argwhere(~np.isfinite(final))
@@ -282,7 +313,7 @@ def _maps(
             x[diverged[:, 0]], y[diverged[:, 1]], "x", color=plots.COLOURS["orange"], ms=2.5,
             mew=0.7,
         )  # fmt: skip
-        ax.set_title(name, fontsize=7, pad=2)
+        ax.set_title(result.rule, fontsize=7, pad=2)
         ax.set(xscale="log", yscale="log")
         decades = np.arange(np.ceil(np.log10(x.min()) - 0.1), np.floor(np.log10(x.max()) + 0.1))
         ax.set_xticks(10.0**decades)

@@ -7,7 +7,10 @@ followed from there, has no importance ratios. Shorter or bounded traces can be 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -15,7 +18,9 @@ from scipy.sparse import csr_array
 from saddleback._threads import ThreadSafeCache
 from saddleback._typing import FloatArray
 from saddleback.engine import ForwardMoments, Simulation
-from saddleback.paper.comparison import Metrics
+from saddleback.features import Tiles
+from saddleback.paper.comparison import Metric
+from saddleback.problems.mountain_car import HIGH, LOW, mountain_car
 from saddleback.problems.mountain_car_rollouts import returns, rollouts
 from saddleback.rules import GES, Expected, Importance, Rule, Saddle, Trace
 from saddleback.system import System, linear_stability
@@ -25,18 +30,25 @@ SPACING = 20
 """Steps of μ between two pairs at which rollouts start."""
 
 
-@dataclass(frozen=True)
-class Effort:
-    """Amount of simulation for the reference."""
+class Effort(NamedTuple):
+    """Amount of simulation for the reference; the study gives the numbers."""
 
-    starts: int = 40_000
+    starts: int
     """Rollouts of π for the systems of importance traces."""
-    steps: int = 1_200_000
+    steps: int
     """Steps of μ for the systems of bounded traces, and for M."""
-    pairs: int = 2000
+    pairs: int
     """State-action pairs at which values are compared, sampled from the visits of μ."""
-    returns: int = 200
+    returns: int
     """Rollouts of π from each of them."""
+    sample: int
+    """Steps of μ for the paper's Monte Carlo estimates Â, b̂, M̂."""
+
+
+@cache
+def simulation(gamma: float, bins: int, tilings: int) -> Simulation:
+    """Return MountainCar with tiles; the same object for the same arguments."""
+    return mountain_car(gamma, features=Tiles(LOW, HIGH, bins=bins, tilings=tilings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +178,7 @@ class MountainCarReference:
     share their system, so the trace is enough to identify it.
     """
 
-    def __init__(self, car: Simulation, effort: Effort, metric_steps: int, seed: int) -> None:
+    def __init__(self, car: Simulation, effort: Effort, seed: int) -> None:
         def entropy(part: int) -> np.random.SeedSequence:
             return np.random.SeedSequence([seed, 99, part])
 
@@ -182,13 +194,13 @@ class MountainCarReference:
         half = ThreadSafeCache[tuple[int, int], FloatArray](
             lambda chosen: half_inverse(gram(car, chosen[0], entropy(chosen[1])))
         )
-        self._objective = ThreadSafeCache[Trace, Objective](
+        self.objective = ThreadSafeCache[Trace, Objective](
             lambda trace: Objective(self.system(trace), half((effort.steps, 1)))
         )
-        self._paper = ThreadSafeCache[Trace, Objective](
+        self.paper_objective = ThreadSafeCache[Trace, Objective](
             lambda trace: Objective(
-                from_experience(car, rule_of(trace), metric_steps, entropy(3)),
-                half((metric_steps, 3)),
+                from_experience(car, rule_of(trace), effort.sample, entropy(3)),
+                half((effort.sample, 3)),
             )
         )
 
@@ -197,11 +209,33 @@ class MountainCarReference:
         """q^π at the pairs of the comparison."""
         return self._values(None)
 
-    def metrics(self, rule: Rule, lam: float) -> Metrics:
-        """Return MSE, the MSPBE of the rule, that of GES(λ), and the paper's MSPBE of the rule."""
-        return {
-            "mse": self.values.mse,
-            "mspbe": self._objective(rule.trace).mspbe,
-            "mspbe_common": self._objective(GES(lam).trace).mspbe,
-            "mspbe_paper": self._paper(rule.trace).mspbe,
-        }
+
+_REFERENCES = ThreadSafeCache[tuple[Simulation, Effort, int], MountainCarReference](
+    lambda key: MountainCarReference(*key)
+)
+
+
+def reference(car: Simulation, settings: Mapping[str, Any]) -> MountainCarReference:
+    """Return the reference of a study, computed once."""
+    effort = Effort(*(settings[name] for name in Effort._fields))
+    return _REFERENCES((car, effort, settings["seed"]))
+
+
+def mse(problem: Simulation, rule: Rule, **settings: Any) -> Metric:
+    """Mean square error of the values ÷ their mean square."""
+    return reference(problem, settings).values.mse
+
+
+def mspbe(problem: Simulation, rule: Rule, **settings: Any) -> Metric:
+    """MSPBE of the rule, with a reliable system."""
+    return reference(problem, settings).objective(rule.trace).mspbe
+
+
+def mspbe_common(problem: Simulation, rule: Rule, **settings: Any) -> Metric:
+    """MSPBE of GES, which is the same function of θ for every rule."""
+    return reference(problem, settings).objective(GES(settings["lam"]).trace).mspbe
+
+
+def mspbe_paper(problem: Simulation, rule: Rule, **settings: Any) -> Metric:
+    """MSPBE of the rule as the paper measures it, with Â, b̂ and M̂ from experience."""
+    return reference(problem, settings).paper_objective(rule.trace).mspbe

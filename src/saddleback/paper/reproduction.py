@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 
 from saddleback._paths import atomic_write
-from saddleback.paper import QUICK, Options, results_of, table1
+from saddleback.paper import QUICK, Options, store_of, table1
 from saddleback.paper.claims import NO, PART, YES, Section
 from saddleback.paper.claims.comparisons import (
     COMPARISON_HEADINGS,
@@ -46,7 +46,7 @@ FIGURES = "../figures"
 def sections(options: Options) -> list[Section]:
     """Collect the claims, from the stores of the other experiments or computed here."""
     for name in STORES:
-        results_of(name, options)
+        store_of(name, options)
     config = table1.config_from(options)
     texts = ("claim", "result")
     return [

@@ -6,7 +6,7 @@ matrix A at each (γ, λ); the formula is drawn over it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -62,9 +62,8 @@ def boundary(lam: float, rule: str = "ExpectedSarsa") -> float:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Compute the map, draw it, and tabulate the boundary; nothing is random."""
-    config = StabilityConfig()
-    if options.quick:
-        config = replace(config, gammas=(0.75, 0.9995, 21), lambdas=(0.0, 1.0, 21))
+    small = {"gammas": (0.75, 0.9995, 21), "lambdas": (0.0, 1.0, 21)}
+    config = options.apply(StabilityConfig(), **small)
     gammas, lambdas = np.linspace(*config.gammas), np.linspace(*config.lambdas)
     columns = [[growth(problem, lam) for lam in lambdas] for problem in map(two_state, gammas)]
     values = np.transpose(columns)

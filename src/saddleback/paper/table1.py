@@ -8,7 +8,7 @@ expected iteration, so both are given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,8 +99,7 @@ def problem_of(row: Row, config: Table1Config) -> Problem:
 
 def config_from(options: Options) -> Table1Config:
     """Return the configuration for the options."""
-    config = replace(Table1Config(), steps=5000, runs=4) if options.quick else Table1Config()
-    return config if options.runs is None else replace(config, runs=options.runs)
+    return options.apply(Table1Config(), "runs", runs=4, steps=5000)
 
 
 def check(options: Options) -> int:

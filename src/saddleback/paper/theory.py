@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +47,7 @@ class TheoryConfig:
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Draw the three panels and tabulate the predicted and measured values."""
-    config = TheoryConfig()
-    if options.quick:
-        config = replace(config, runs=50, gap_steps=10_000, gap_runs=10)
+    config = options.apply(TheoryConfig(), runs=50, gap_steps=10_000, gap_runs=10)
     problem = two_state(config.gamma, config.rewards)
     table = Table(title="The theory, measured", box=box.SIMPLE, title_justify="left")
     for heading in ("statement", "predicted", "measured"):

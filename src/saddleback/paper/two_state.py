@@ -6,17 +6,16 @@ Expected Sarsa grows without bound, and so does the sampled one. GES descends th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from rich.table import Table
 
 from saddleback import plots
-from saddleback._typing import ArrayLike
-from saddleback.paper import Options, small_comparison
+from saddleback.paper import Options, comparison, comparison_figures
+from saddleback.paper.comparison_figures import SMALL_METRICS, small_titles
 from saddleback.paper.learning_curves import Learner, LearnerCurves, add, compare, tabulate
-from saddleback.problem import Problem
 from saddleback.problems import two_state
 from saddleback.rules import GES, ExpectedSarsa
 
@@ -37,11 +36,6 @@ class TwoStateConfig:
     runs: int = 10
 
 
-COMPARISON = small_comparison.SmallComparisonConfig(
-    below_ceiling=0.5, rewards=TwoStateConfig().rewards
-)
-"""The λ ceiling of importance traces is 0.714 at γ = 0.99."""
-
 TITLES = {
     "no reward": "No reward: GES(0) converges to the solution",
     "rewards": "Rewards: sampled GES(0) stops at a floor set by α",
@@ -49,21 +43,15 @@ TITLES = {
 """Titles of the panels."""
 
 
-def make(rewards: ArrayLike | None) -> Problem:
-    """Return the problem of the comparison."""
-    return two_state(0.99, rewards)
-
-
 def check(options: Options) -> int:
     """Reject options that cannot be run; return the size of the results in bytes."""
-    return small_comparison.check("two-state", make, COMPARISON, options)
+    return comparison.check("two-state", options)
 
 
 def run(options: Options) -> tuple[list[Table], list[Path]]:
     """Run both rules with and without reward, draw the MSPBE, tabulate the final values."""
-    config = TwoStateConfig()
-    runs, seed = options.runs or (2 if options.quick else config.runs), options.seed
-    config = replace(config, steps=config.steps // 10) if options.quick else config
+    config = options.apply(TwoStateConfig(), "runs", runs=2, steps=TwoStateConfig.steps // 10)
+    runs, seed = config.runs, options.seed
     sarsa = Learner(ExpectedSarsa(config.lam), config.alpha, 0.0, plots.COLOURS["orange"])
     ges = Learner(GES(config.lam), config.alpha, config.beta, plots.COLOURS["blue"])
     settings = {
@@ -103,7 +91,9 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
         plots.label(axes[1], 1.2e3, 5, "GES(0), sampled", colour=ges.colour)
         plots.label(axes[1], 1.5e3, 1e-6, "GES(0), expected", colour=ges.colour, ha="right")
         paths = options.save(figure, "two-state")
-    tables, more = small_comparison.compare("two-state", make, COMPARISON, options)
+    tables, more = comparison_figures.compare(
+        "two-state", options, SMALL_METRICS, small_titles("two-state")
+    )
     return [table, *tables], paths + more
 
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from saddleback.report.page import ready as ready
     from saddleback.report.page import write as write
     from saddleback.report.study_html import study_page as study_page
-    from saddleback.report.study_results import RuleResults as RuleResults
-    from saddleback.report.study_results import StudyResults as StudyResults
-    from saddleback.report.study_results import read_results as read_results
+    from saddleback.sweep.study_results import RuleResults as RuleResults
+    from saddleback.sweep.study_results import StudyResults as StudyResults
+    from saddleback.sweep.study_results import read_results as read_results
 
 _MODULES = {
-    "evaluation_page": "evaluation_html", "explorer_page": "explorer_html",
-    "ready": "page", "write": "page",
-    "RuleResults": "study_results", "StudyResults": "study_results",
-    "read_results": "study_results", "study_page": "study_html",
+    "evaluation_page": "report.evaluation_html", "explorer_page": "report.explorer_html",
+    "ready": "report.page", "write": "report.page", "study_page": "report.study_html",
+    "RuleResults": "sweep.study_results", "StudyResults": "sweep.study_results",
+    "read_results": "sweep.study_results",
 }  # fmt: skip
 
 __all__ = [
@@ -37,4 +37,4 @@ def __getattr__(name: str) -> Any:
     """Import a part on first use, so that `ready` is quick."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(f"saddleback.{_MODULES[name]}"), name)

@@ -16,8 +16,8 @@ import numpy as np
 from saddleback._typing import FloatArray, IntArray
 from saddleback.report.page import page
 from saddleback.report.study_charts import charts
-from saddleback.report.study_results import RuleResults, StudyResults
 from saddleback.report.theme import COLOURS, CONFIG, DASHES
+from saddleback.sweep.study_results import RuleResults, StudyResults
 
 MAX_CHARACTERS = 2_200_000
 """Characters of curves that a page may hold."""
@@ -32,12 +32,6 @@ METRICS = {
 }  # fmt: skip
 """Titles of metrics. The first ones are the same function of θ for every rule."""
 
-CASES = {
-    "paper": "the paper's step sizes", "usual": "usual step sizes", "rewards": "with rewards",
-    "zero": "without rewards",
-}  # fmt: skip
-"""Parts of the names of the paper's cases."""
-
 
 def study_page(study: StudyResults, name: str = "") -> str:
     """Return the page of a study; ``name`` is its title if the study has none.
@@ -49,22 +43,20 @@ def study_page(study: StudyResults, name: str = "") -> str:
     >>> from saddleback.report import read_results
     >>> from saddleback.sweep import Store, parquet_bytes
     >>> import pyarrow as pa
-    >>> rows = {"run": [0, 0], "rule": ["GES(0.5)"] * 2, "point": [0, 9], "alpha": [0.1] * 2,
-    ...         "beta": [0.1] * 2, "diverged_at": [-1, -1], "mspbe": [1.0, 0.2]}
+    >>> rows = {"problem": ["walk"] * 2, "rule": ["GES(0.5)"] * 2, "run": [0, 0], "point": [0, 9],
+    ...         "alpha": [0.1] * 2, "beta": [0.1] * 2, "diverged_at": [-1, -1], "mspbe": [1.0, 0.2]}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Store.open(Path(folder) / "s", {"seed": 0}, command="") as store:
-    ...         store.put("walk-run00", parquet_bytes(pa.table(rows)))
+    ...         store.put("walk", parquet_bytes(pa.table(rows)))
     ...     text = study_page(read_results(Path(folder) / "s"))
     >>> "GES(0.5)" in text
     True
     """
     stride = thinning(study)
-    names = list(dict.fromkeys(result.rule for result in study.rules))
+    names = {result.rule: result.name for result in study.rules}
     manifest = study.manifest
     plan = manifest.get("study") or {}
-    problems = {
-        name: case_title(plan, name) for name in dict.fromkeys(r.problem for r in study.rules)
-    }
+    problems = list(dict.fromkeys(result.problem for result in study.rules))
     metrics = metric_titles(study.metrics, several=len(names) > 1)
     data = {
         "config": CONFIG,
@@ -83,16 +75,18 @@ def study_page(study: StudyResults, name: str = "") -> str:
     return page(
         "study.html", ("study_selection.js", "study_text.js", "study.js"), data,
         title=f"Study: {title}", kind="study", sections=sections, heading=title,
-        problems=problems, case="case" if "experiment" in plan else "problem",
+        problems=problems,
+        case="case" if any("grid" in case for case in plan.get("cases", ())) else "problem",
         metrics=metrics, rules=data["rules"],
-        zeta=any(name.startswith("ABQ") for name in names), schedule=_schedule(plan),
+        zeta="ABQ" in names.values(), schedule=_schedule(plan),
         settings=sum(result.diverged.size for result in study.rules),
         runs=_runs([len(result.runs) for result in study.rules]), manifest=manifest,
         definition=json.dumps(manifest.get("study"), ensure_ascii=False, indent=1),
         seeds=", ".join(sorted(_seeds(plan))), stride=stride,
-        key="(c, k), where c is the number of the problem" if "cases" in plan else "k",
+        key="k" if plan.get("common_random_numbers") or "cases" not in plan
+        else "(c, k), where c is the number of the problem",
         single=max(len(result.runs) for result in study.rules) == 1,
-        quick="experiment" in plan and "--quick" in manifest["command"].split(),
+        quick=bool(plan.get("quick")),
         done=study.done, tasks=study.tasks, missing=study.missing,
     )  # fmt: skip
 
@@ -109,20 +103,6 @@ def metric_titles(metrics: Sequence[str], several: bool) -> dict[str, str]:
     ordered = sorted(metrics, key=lambda name: order.index(name) if name in METRICS else 99)
     own = {"mspbe": "MSPBE (each rule's own)"} if several else {}
     return {name: own.get(name, METRICS.get(name, name)) for name in ordered}
-
-
-def case_title(study: Mapping[str, Any], name: str) -> str:
-    """Return the title of a problem; the paper's experiments have cases instead.
-
-    Examples
-    --------
-    >>> case_title({"experiment": "baird"}, "paper-zero"), case_title({}, "paper")
-    ("the paper's step sizes, without rewards", 'paper')
-    """
-    parts = name.split("-")
-    if "experiment" in study and all(part in CASES for part in parts):
-        return ", ".join(CASES[part] for part in parts)
-    return name
 
 
 def _runs(counts: Sequence[int]) -> str:
@@ -148,36 +128,35 @@ def thinning(study: StudyResults) -> int:
     return max(1, int(np.ceil(size / MAX_CHARACTERS)))
 
 
-def unit(study: Any, problem: str) -> str:
+def unit(study: Mapping[str, Any], problem: str) -> str:
     """Return the unit of the points: steps, unless the study counts episodes."""
-    case = study.get(problem) if isinstance(study, dict) else None
-    for entry in study.get("cases", ()) if isinstance(study, dict) else ():
-        if entry["label"] == problem:
-            return str(entry["unit"])
-    records = [record for record in (case, study) if isinstance(record, dict)]
-    return "episodes" if any("episodes" in record for record in records) else "steps"
+    for case in study.get("cases", ()):
+        if case["label"] == problem:
+            return str(case["unit"])
+    return "episodes" if "episodes" in study else "steps"
 
 
-def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return colour and dashes of each rule: a colour for a family, dashes within it.
+def line_styles(names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return colour and dashes of each rule: a colour for an algorithm, dashes within it.
 
-    No two rules look the same unless there are more of them than combinations.
+    ``names`` are the names of the algorithms by rule. No two rules look the same unless there are
+    more of them than combinations.
 
     Examples
     --------
-    >>> styles = line_styles([f"GES(0.{k})" for k in range(8)])
+    >>> styles = line_styles({f"GES(0.{k})": "GES" for k in range(8)})
     >>> len({(style["colour"], str(style["dash"])) for style in styles.values()})
     8
     """
-    families = list(dict.fromkeys(name.partition("(")[0] for name in names))
+    algorithms = list(dict.fromkeys(names.values()))
     dashes, colours, used = len(DASHES), len(COLOURS), set()
     styles = {}
-    for name in names:
-        first = families.index(name.partition("(")[0])
+    for rule, name in names.items():
+        first = algorithms.index(name)
         pairs = [((first + n // dashes) % colours, n % dashes) for n in range(colours * dashes)]
         pair = next((pair for pair in pairs if pair not in used), pairs[0])
         used.add(pair)
-        styles[name] = {"colour": COLOURS[pair[0]], "dash": DASHES[pair[1]]}
+        styles[rule] = {"colour": COLOURS[pair[0]], "dash": DASHES[pair[1]]}
     return styles
 
 
@@ -242,7 +221,7 @@ def _digits(values: FloatArray) -> list[float | None]:
 
 
 def _title(study: Mapping[str, Any], name: str) -> str:
-    titles = (study.get(key) for key in ("title", "experiment", "name"))
+    titles = (study.get(key) for key in ("title", "name"))
     return str(next(filter(None, titles), name or "Study"))
 
 

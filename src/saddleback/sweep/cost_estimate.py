@@ -156,7 +156,7 @@ def _calibrate(
         seconds = np.inf
         for _ in range(2):  # the faster of two: the machine may be busy
             start = time.perf_counter()
-            content = run_task(trial, spec, problem, metrics)
+            content = run_task(trial, spec, problem, metrics).content
             seconds = min(seconds, time.perf_counter() - start)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]

@@ -13,7 +13,6 @@ from saddleback.sweep.store import Store
 from saddleback.sweep.study import Study
 from saddleback.sweep.study_file import read_study
 from saddleback.sweep.task import metric_tasks, tasks_of
-from saddleback.sweep.task_progress import TaskProgress
 from saddleback.sweep.task_runner import run_tasks
 
 logger = logging.getLogger(__name__)
@@ -23,6 +22,8 @@ def run_study(
     study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
+    folder: str | os.PathLike[str] | None = None,
+    name: str = "sweep",
     workers: int = 1,
     dask: str | None = None,
     progress: Progress | None = None,
@@ -33,10 +34,13 @@ def run_study(
     Parameters
     ----------
     study
-        The study, or its TOML file; see docs/learn/studies.md. Paths in a study that is not given
-        as a file are relative to the current folder.
+        The study, as `read_study` returns it, or its TOML file; see docs/learn/studies.md.
     out
         Folder of the results. Results that exist already are kept, and missing ones added.
+    folder
+        Folder to which paths in the study are relative: that of its file, or the current one.
+    name
+        Name of the computation, shown with the progress.
     workers, dask
         Number of threads, or the address of a Dask scheduler whose cluster is used instead.
     progress
@@ -65,22 +69,19 @@ def run_study(
     ...     print(store.table().num_rows, store.manifest["study"]["rules"])
     21 [['GES', {'lam': 0.5}]]
     """
-    folder = Path(out)
-    settings, home = (
-        (study, Path())
-        if isinstance(study, Study)
-        else (read_study(Path(study)), Path(study).parent)
-    )
-    title = settings.title if settings is study else "sweep"
+    if isinstance(study, Study):
+        settings, home = study, Path(folder or "")
+    else:
+        settings, home = read_study(Path(study)), Path(folder or Path(study).parent)
     tasks = tasks_of(settings, home)
     with (
         threads(workers) if dask is None else cluster(dask) as executor,
-        Store.open(folder, settings.as_dict(), command) as store,
+        Store.open(Path(out), settings.as_dict(), command) as store,
     ):
-        for name, (stored, current) in store.version_mismatches.items():
+        for package, (stored, current) in store.version_mismatches.items():
             logger.info(
                 "note: %s was started with %s %s; this is %s, so the last bits of new results may "
-                "differ.", folder, name, stored, current,
+                "differ.", out, package, stored, current,
             )  # fmt: skip
         plural = "s" if len(tasks) > 1 else ""
         logger.info(
@@ -89,13 +90,12 @@ def run_study(
         missing = [task for task in tasks if not store.has(task.name)]
         needed = metric_tasks(settings, home) if missing and executor.local else []
         sizes = [float(sum(task.size for task in group)) for group in (needed, missing)]
-        phases = [(f"{title}, metrics", sizes[0]), (title, sizes[1])]
+        phases = [(f"{name}, metrics", sizes[0]), (name, sizes[1])]
         preparing, running = split_progress(progress, phases)
         futures = [executor.executor.submit(task.work, None) for task in needed]
         for done, _ in enumerate(as_completed(futures), 1):  # a failure is raised by its task
             if preparing is not None:
                 preparing(done / len(futures))
-        watcher = TaskProgress(title, tasks, store, running, "learner-steps", executor.note)
-        if not run_tasks(tasks, store, executor, watcher):
-            logger.info("all tasks are already complete in %s.", folder)
+        if not run_tasks(tasks, store, executor, running, name=name, unit="learner-steps"):
+            logger.info("all tasks are already complete in %s.", out)
     return store

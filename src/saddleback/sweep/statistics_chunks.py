@@ -35,7 +35,7 @@ from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.rules import Rule
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store, check_versions
-from saddleback.sweep.task_runner import Task, Watcher, run_tasks
+from saddleback.sweep.task_runner import Task, run_tasks
 
 MIN_ROWS = 2_000_000
 """Smallest number of rows in a chunk, if the log has that many."""
@@ -155,7 +155,7 @@ def run_chunks(
     folder: Path,
     executor: ExecutorHandle,
     command: str,
-    watcher: Callable[[Store], Watcher],
+    progress: Progress | None = None,
     finish: Callable[[Statistics], object] = lambda merged: None,
 ) -> Statistics:
     """Compute all chunks, keeping each in a folder; return the merged statistics.
@@ -166,7 +166,7 @@ def run_chunks(
     study = {"statistics": job.study()}
     fix = f"Remove {folder}, or choose another output file."
     with Store.open(folder, study, command, ".npz", fix) as store:
-        run_tasks(tasks, store, executor, watcher(store))
+        run_tasks(tasks, store, executor, progress, name="stats", unit="rows")
         merged = _merge([store.path(task.name) for task in tasks], job.rules)
         _check_unique(merged.ids)
         finish(merged)

@@ -4,7 +4,7 @@
     store/shards/NAME.parquet  the rows of one task
     store/SHA256SUMS           the hash of every shard, in the format of ``sha256sum -c``
     store/damaged/             shards that do not match their hash, if any
-    store/.lock                held by the process that writes here, for as long as it lives
+    store/.lock, .owner        held by the process that writes here, for as long as it lives
 
 A shard is written to a temporary file, flushed to disk and renamed, so it exists complete or not at
 all; a second run computes only the missing tasks. A shard that does not match its hash is moved to
@@ -16,29 +16,49 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shlex
+import socket
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
-from saddleback.sweep.file_lock import FileLock
+
+logger = logging.getLogger(__name__)
 
 SUMS = "SHA256SUMS"
 
 SCHEMA = 2
 """Version of the layout of a store."""
 
-MANIFEST_FIELDS = {"study": dict, "hash": str, "suffix": str, "command": str, "versions": dict}
-"""Required fields of a manifest, besides its schema."""
-
 ANOTHER_FOLDER = "Choose another output folder."
+
+
+class Header(msgspec.Struct):
+    """What the manifests of all schema versions have in common."""
+
+    schema: int
+
+
+class Manifest(Header):
+    """How the results of a store came about; ``suffix`` is that of the shards."""
+
+    study: dict[str, Any]
+    hash: str
+    suffix: str
+    command: str
+    versions: dict[str, str]
 
 
 class Store:
@@ -59,10 +79,10 @@ class Store:
         self, folder: Path, manifest: Mapping[str, Any], lock: FileLock | None = None
     ) -> None:
         self.folder, self.manifest = folder, manifest
-        self.damaged: list[str] = []
         # Shards are listed before hashes are read: another process may be adding both.
         shards = [path.name for path in (folder / "shards").glob(f"*{manifest['suffix']}")]
         self._lock, self._sums = lock, _read_sums(folder / SUMS)
+        self._verified: set[str] = set()  # names whose shards matched their hashes
         if shards and not any(name in self._sums for name in shards):
             self.close()
             raise InvalidParameter(
@@ -85,14 +105,14 @@ class Store:
 
         Refuses the store of a different study, and one that another process is writing to.
         """
-        study = json.loads(json.dumps(study))
+        plain = json.loads(json.dumps(study, allow_nan=False))
         try:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
-            lock = FileLock.acquire(folder)
+            lock = _lock_folder(folder)
             try:
-                manifest = cls._open_manifest(folder, study, command, suffix, fix)
+                manifest = cls._open_manifest(folder, plain, command, suffix, fix)
             except BaseException:
-                lock.release()
+                _release(lock, folder)
                 raise
         except OSError as error:
             raise InvalidParameter(
@@ -102,7 +122,7 @@ class Store:
 
     @classmethod
     def _open_manifest(
-        cls, folder: Path, study: Mapping[str, Any], command: str, suffix: str, fix: str
+        cls, folder: Path, study: dict[str, Any], command: str, suffix: str, fix: str
     ) -> dict[str, Any]:
         """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
@@ -110,7 +130,9 @@ class Store:
             manifest = read_manifest(path)
             check_same_study(folder, manifest["study"], study, fix)
         else:
-            manifest = new_manifest(study, command, suffix)
+            manifest = msgspec.structs.asdict(
+                Manifest(SCHEMA, study, study_hash(study), suffix, command, versions())
+            )
             atomic_write(path, (json.dumps(manifest, indent=1) + "\n").encode())
         for leftover in (folder / "shards").glob(".*.part"):  # of a process that was killed
             leftover.unlink()
@@ -135,7 +157,7 @@ class Store:
     def close(self) -> None:
         """Release the lock."""
         if self._lock is not None:
-            self._lock.release()
+            _release(self._lock, self.folder)
 
     @property
     def version_mismatches(self) -> dict[str, tuple[str, str]]:
@@ -147,10 +169,6 @@ class Store:
             if stored.get(name) != current[name]
         }
 
-    def expect(self, part: str, study: Mapping[str, Any]) -> None:
-        """Refuse results whose study differs from this one in the given part."""
-        check_same_study(self.folder, {part: self.manifest["study"].get(part)}, {part: study})
-
     def path(self, name: str) -> Path:
         """Return the path of the shard of a task, whether it exists or not."""
         return self.folder / "shards" / f"{name}{self.manifest['suffix']}"
@@ -158,13 +176,10 @@ class Store:
     def has(self, name: str) -> bool:
         """Whether a task is finished; a damaged shard is moved aside and counts as missing."""
         path = self.path(name)
-        try:
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        except FileNotFoundError:
+        if not path.exists():
             return False
-        except OSError as error:
-            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-        if digest == self._sums.get(path.name):
+        if name in self._verified or self._read(path)[1]:
+            self._verified.add(name)
             return True
         aside = self.folder / "damaged" / path.name
         aside.parent.mkdir(exist_ok=True)
@@ -173,7 +188,7 @@ class Store:
             count += 1
             aside = aside.with_name(f"{path.name}-{count}")
         path.replace(aside)
-        self.damaged.append(path.name)
+        logger.warning("%s was damaged; moved to damaged/ and recomputed.", path.name)
         return False
 
     def put(self, name: str, content: bytes) -> None:
@@ -199,16 +214,21 @@ class Store:
     def shard(self, name: str) -> pa.Table:
         """Return the rows of one finished task; refuse a shard that does not match its hash."""
         path = self.path(name)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-        if hashlib.sha256(content).hexdigest() != self._sums.get(path.name):
+        content, intact = self._read(path)
+        if not intact:
             raise InvalidParameter(
                 f"{path} is damaged. Run the study again: intact shards are kept, and this one is "
                 "recomputed."
             )
         return pq.read_table(pa.BufferReader(content), use_threads=False)
+
+    def _read(self, path: Path) -> tuple[bytes, bool]:
+        """Return the content of a shard, and whether it matches its hash."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
+        return content, hashlib.sha256(content).hexdigest() == self._sums.get(path.name)
 
     def table(self) -> pa.Table:
         """Return the rows of all finished tasks, in the order of their names."""
@@ -224,12 +244,6 @@ def parquet_bytes(rows: pa.Table, metadata: Mapping[str, Any] | None = None) -> 
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def shard_metadata(path: Path) -> dict[str, Any]:
-    """Return the metadata in the schema of a shard."""
-    metadata: dict[str, Any] = json.loads(pq.read_schema(path).metadata[b"saddleback"])
-    return metadata
-
-
 def check_versions(required: Mapping[str, str]) -> None:
     """Refuse to compute with other package versions than required."""
     installed = versions()
@@ -241,40 +255,30 @@ def check_versions(required: Mapping[str, str]) -> None:
             )
 
 
-def new_manifest(study: Mapping[str, Any], command: str, suffix: str) -> dict[str, Any]:
-    """Return the manifest of a new store."""
-    return {
-        "schema": SCHEMA, "study": study, "hash": study_hash(study), "suffix": suffix,
-        "command": command, "versions": versions(),
-    }  # fmt: skip
-
-
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read a manifest; refuse one that is damaged or of another schema version."""
+    content = path.read_bytes()
+    damaged = InvalidParameter(
+        f"{path} is damaged, or not the manifest of a store. Choose another folder."
+    )
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        schema = int(manifest["schema"])
-        intact = schema != SCHEMA or (
-            all(isinstance(manifest[name], kind) for name, kind in MANIFEST_FIELDS.items())
-            and manifest["hash"] == study_hash(manifest["study"])
-        )
-    except (ValueError, KeyError, TypeError):
-        intact = False
-    if not intact:
-        raise InvalidParameter(
-            f"{path} is damaged, or not the manifest of a store. Choose another folder."
-        )
-    if schema > SCHEMA:
-        raise InvalidParameter(
-            f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-            f"{SCHEMA}. Update: pip install --upgrade saddleback."
-        )
-    if schema < SCHEMA:
-        raise InvalidParameter(
-            f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
-            "into another folder."
-        )
-    return manifest
+        schema = msgspec.json.decode(content, type=Header).schema
+        if schema > SCHEMA:
+            raise InvalidParameter(
+                f"{path} has schema {schema}, written by a newer saddleback; this version reads "
+                f"{SCHEMA}. Update: pip install --upgrade saddleback."
+            )
+        if schema < SCHEMA:
+            raise InvalidParameter(
+                f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
+                "into another folder."
+            )
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, RecursionError):
+        raise damaged from None
+    if manifest.hash != study_hash(manifest.study):
+        raise damaged
+    return msgspec.structs.asdict(manifest)
 
 
 def study_hash(study: Mapping[str, Any]) -> str:
@@ -325,6 +329,35 @@ def _by_label(value: Any) -> Any:
 def _format_value(value: Any) -> str:
     text = repr(value)
     return "missing" if value is None else text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _lock_folder(folder: Path) -> FileLock:
+    """Acquire the lock of a folder, which ends with its process; or name the owner in an error."""
+    # Its file stays empty: acquiring may truncate it, and Windows forbids others to read it.
+    lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        owner = "another process"
+        with suppress(OSError):
+            owner = (folder / ".owner").read_text(encoding="utf-8").strip() or owner
+        raise InvalidParameter(
+            f"{folder} is being written by {owner}. Wait for it to finish, or choose another "
+            "output folder."
+        ) from None
+    with suppress(OSError):  # on a full disk the lock is held without a name
+        (folder / ".owner").write_text(
+            f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%c')}",
+            encoding="utf-8",
+        )
+    return lock
+
+
+def _release(lock: FileLock, folder: Path) -> None:
+    """Release the lock of a folder, unless it is released already."""
+    if lock.is_locked:
+        (folder / ".owner").unlink(missing_ok=True)
+        lock.release()
 
 
 def _why_no_store(folder: Path) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from saddleback import _registry, problems
@@ -99,11 +101,34 @@ class Case:
     grid: Grid | None = None
 
     def build(self, folder: Path) -> Problem | Source:
-        """Return the problem; the path in ``make`` is relative to the folder."""
+        """Return the problem; the path in ``make`` is relative to the folder.
+
+        A process builds it once: the reader of the study, its cost estimate and its tasks share it.
+        """
+        if self.make is not None:
+            check_file(self.make, folder, self.mark)
+        description = [self.name, self.make, self.mark, self.parameters]
+        return _built(_Construction(json.dumps(description, default=repr), folder.resolve(), self))
+
+    def _construct(self, folder: Path) -> Problem | Source:
         if self.make is None:
             assert self.name is not None
             return _registry.build("problem", self.name, PROBLEMS, self.parameters)
         return load_function(self.make, folder, self.mark)(**self.parameters)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class _Construction:
+    """The case to build, identified by its description and the folder."""
+
+    description: str
+    folder: Path
+    case: Case = field(compare=False)
+
+
+@lru_cache(64)
+def _built(construction: _Construction) -> Problem | Source:
+    return construction.case._construct(construction.folder)
 
 
 @dataclass(frozen=True)
@@ -175,22 +200,17 @@ class Study:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Return the study that `as_dict` describes."""
-        lists: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-        }
-        cases = tuple(_case_from_dict(case) for case in data["cases"])
-        rules = tuple((name, parameters) for name, parameters in data["rules"])
-        return cls(**({"title": ""} | lists | {"cases": cases, "rules": rules}))
+        return msgspec.convert({"title": "", **data}, cls)
 
     def rule(self, index: int, case: int = 0, folder: Path | None = None) -> Rule:
         """Return the rule at an index, for a problem; files are imported from the folder only."""
         name, parameters = self.rules[index]
         return build_rule(name, parameters, self.cases[case].lam, folder, self.marks)
 
-    def rule_label(self, index: int) -> str:
+    def rule_label(self, index: int, case: int = 0) -> str:
         """Return the name of a rule in the results."""
         label: str | None = self.rules[index][1].get("label")
-        return self.rule(index).display_name if label is None else label
+        return self.rule(index, case).display_name if label is None else label
 
     def has_dual(self, index: int) -> bool:
         """Whether a rule has a dual variable, and so a second step size."""
@@ -302,7 +322,8 @@ def study_metrics(
     """Return the metrics of a rule on a problem, by name.
 
     A function of the user is called with problem and rule, and with what it asks for by the name
-    of an argument: ``seed``, ``sample``, ``theta0``, ``lam``, or a number in [parameters].
+    of an argument: ``seed``, ``sample``, ``theta0``, ``lam``, or a number in [parameters]; with
+    ``**settings`` it gets all of them.
     """
     available = {
         "seed": study.seed, "sample": study.sample, "theta0": study.initial_weights(case),
@@ -316,8 +337,9 @@ def study_metrics(
         else:
             path = name.rpartition(":")[0]
             function = load_function(name, folder, study.marks.get(path))
-            takes = set(inspect.signature(function).parameters)
-            chosen = {key: value for key, value in available.items() if key in takes}
+            takes = inspect.signature(function).parameters
+            everything = any(one.kind is one.VAR_KEYWORD for one in takes.values())
+            chosen = {key: value for key, value in available.items() if everything or key in takes}
             metrics[metric_name(name)] = function(problem, rule, **chosen)
     return metrics
 
@@ -398,7 +420,7 @@ def _rule_of_text(text: str, folder: Path | None, marks: Mapping[str, str]) -> R
     if folder is None:
         return stored_rule(text)
     for path in rule_files(text):
-        check_unchanged(folder / path, marks.get(path))
+        check_file(f"{path}:", folder, marks.get(path))
     return Rule.parse(text, folder)
 
 
@@ -417,13 +439,13 @@ def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[
     path, _, attribute = spec.rpartition(":")
     if path.startswith("saddleback."):
         return getattr(importlib.import_module(path), attribute)  # type: ignore[no-any-return]
-    file = folder / path
-    check_unchanged(file, mark)
-    return load(f"{file}:{attribute}")  # type: ignore[no-any-return]
+    check_file(spec, folder, mark)
+    return load(f"{folder / path}:{attribute}")  # type: ignore[no-any-return]
 
 
-def check_unchanged(file: Path, mark: str | None) -> None:
-    """Refuse a file whose hash is not ``mark``."""
+def check_file(spec: str, folder: Path, mark: str | None) -> None:
+    """Refuse ``module.py:name`` if the file has changed since its hash was taken."""
+    file = folder / spec.rpartition(":")[0]
     if mark is not None and file_hash(file) != mark:
         raise InvalidParameter(f"{file} has changed since the study was read.")
 
@@ -462,14 +484,6 @@ def _without_defaults(record: Study | Case) -> dict[str, Any]:
         if default is not MISSING and values[one.name] == default:
             del values[one.name]
     return values
-
-
-def _case_from_dict(data: Mapping[str, Any]) -> Case:
-    grid = data.get("grid")
-    if grid is not None:
-        alphas, betas = tuple(grid["alphas"]), tuple(grid["betas"])
-        grid = Grid(alphas, betas, grid["ratio"], grid["schedule"])
-    return Case(**{**data, "points": tuple(data["points"]), "grid": grid})
 
 
 EXAMPLE = Study(

@@ -22,7 +22,7 @@ from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.sweep.store import check_versions, parquet_bytes, study_hash
 from saddleback.sweep.study import METRICS, Metrics, Study, TaskSpec, study_metrics
-from saddleback.sweep.task_runner import Task
+from saddleback.sweep.task_runner import Shard, Task
 
 LEARNERS = 100
 """Learner-steps that take as long as one step of experience in the estimate of a system."""
@@ -39,8 +39,8 @@ def tasks_of(study: Study, folder: Path) -> list[Task]:
 
 def compute(
     data: str, spec: TaskSpec, folder: str, required: Mapping[str, str], progress: Progress | None
-) -> bytes:
-    """Run one task of a study given as JSON; return the content of its shard."""
+) -> Shard:
+    """Run one task of a study given as JSON; return its shard."""
     check_versions(required)
     with _LOCK:
         context = _context(data, folder)
@@ -79,7 +79,7 @@ def run_task(
     problem: Problem | Source,
     metrics: Mapping[Rule, Metrics],
     progress: Progress | None = None,
-) -> bytes:
+) -> Shard:
     """Run one task of a study, given its problem and the metrics of each of its rules."""
     case = study.cases[spec.case]
     alpha, beta = study.step_sizes(spec)
@@ -115,7 +115,7 @@ def run_task(
         ],
         "learners": learners, "learner_steps": steps, "diverged": diverged,
     }  # fmt: skip
-    return parquet_bytes(pa.concat_tables(tables), metadata)
+    return Shard(parquet_bytes(pa.concat_tables(tables), metadata), diverged)
 
 
 def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
@@ -141,20 +141,15 @@ def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:
 
 
 class StudyContext:
-    """A study with its problems and metrics, each computed once, when first needed."""
+    """A study with its metrics, each computed once, when first needed."""
 
     def __init__(self, study: Study, folder: Path) -> None:
         self.study, self._folder = study, folder
-        self._problems = ThreadSafeCache[int, Problem | Source](self._build)
         self.metrics = ThreadSafeCache[tuple[int, int], Metrics](self._metrics)
 
     def problem(self, index: int) -> Problem | Source:
         """Return the problem of a case; cases with equal parameters share it."""
-        descriptions = [(case.name, case.make, case.parameters) for case in self.study.cases]
-        return self._problems(descriptions.index(descriptions[index]))
-
-    def _build(self, index: int) -> Problem | Source:
-        with _LOCK:  # a file is imported once
+        with _LOCK:  # it is built once
             return self.study.cases[index].build(self._folder)
 
     def _metrics(self, key: tuple[int, int]) -> Metrics:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import itertools
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from saddleback._progress import Progress
+from saddleback._progress import Progress, TaskProgress
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store
+
+
+class Shard(NamedTuple):
+    """The result of a task: the content of its shard, and the learners that diverged in it."""
+
+    content: bytes
+    diverged: int = 0
 
 
 @dataclass(frozen=True)
@@ -25,44 +32,31 @@ class Task:
     name
         Name of its shard.
     work
-        Returns the content of the shard. For a cluster it must be picklable: a module-level
-        function with plain arguments (`functools.partial`). Called with the `Progress` to report
-        to, or None on a cluster.
+        Returns the content of the shard, or a `Shard`. For a cluster it must be picklable: a
+        module-level function with plain arguments (`functools.partial`). Called with the `Progress`
+        to report to, or None on a cluster.
     size
         Planned amount of work, in a unit common to all tasks.
     """
 
     name: str
-    work: Callable[[Progress | None], bytes]
+    work: Callable[[Progress | None], bytes | Shard]
     size: int = 1
 
 
-class Watcher:
-    """Observer of tasks as they run; this base class ignores every event."""
-
-    def begin(self, missing: Sequence[Task]) -> None:
-        """Start, with the tasks that are missing."""
-
-    def advanced(self, task: Task, fraction: float) -> None:
-        """Record the fraction of a task that is done; called from the task's thread."""
-
-    def finished(self, task: Task) -> None:
-        """Record that a task is done and its result written."""
-
-    def waiting(self) -> None:
-        """Refresh while tasks are running; called every second."""
-
-
 def run_tasks(
-    tasks: Iterable[Task],
+    tasks: Sequence[Task],
     store: Store,
     executor: ExecutorHandle,
-    watcher: Watcher | None = None,
+    progress: Progress | None = None,
+    *,
+    name: str = "",
+    unit: str = "",
 ) -> int:
     """Run the tasks that a store is missing, and return their number.
 
     Results do not depend on the executor. On any exception no new task starts, and finished ones
-    are kept.
+    are kept. ``name`` and ``unit``, that of the sizes, are shown with the progress.
 
     Examples
     --------
@@ -79,44 +73,46 @@ def run_tasks(
     ...         run_tasks(tasks, store, executor), store.table()["i"].to_pylist()
     (3, [0, 1, 2])
     """
-    watcher = watcher or Watcher()
     missing = [task for task in tasks if not store.has(task.name)]
-    watcher.begin(missing)
+    sizes = {task.name: task.size for task in missing}
+    state = TaskProgress(progress, name, sizes, len(tasks), unit, executor.note)
     running: dict[Future[Any], Task] = {}
     queue = iter(missing)
     try:
         while True:
             for task in itertools.islice(queue, max(0, executor.capacity() - len(running))):
-                report = _reporter(watcher, task) if executor.local else None
+                report = _reporter(state, task.name) if executor.local else None
                 running[executor.executor.submit(task.work, report)] = task
             if not running:
                 return len(missing)
             ended = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
             if not ended:
-                watcher.waiting()
+                state.refresh()
             for future in sorted(ended, key=_failed):  # successes are written first
                 task = running.pop(future)
-                store.put(task.name, _result(task, future, executor))
-                watcher.finished(task)
+                shard = _result(task, future, executor)
+                store.put(task.name, shard.content)
+                state.finish(task.name, shard.diverged)
     finally:
         for future in running:
             future.cancel()
 
 
-def _reporter(watcher: Watcher, task: Task) -> Progress:
-    """Return the progress of a task, which forwards to the watcher."""
-    return lambda fraction, phase="": watcher.advanced(task, fraction)
+def _reporter(state: TaskProgress, task: str) -> Progress:
+    """Return the progress of a task within that of all tasks."""
+    return lambda fraction, phase="": state.advance(task, fraction)
 
 
 def _failed(future: Future[Any]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _result(task: Task, future: Future[Any], executor: ExecutorHandle) -> bytes:
+def _result(task: Task, future: Future[Any], executor: ExecutorHandle) -> Shard:
     """Return the result of a task; an unexpected error becomes a one-line `InvalidParameter`."""
     try:
         with executor.translate_errors(task.name):
-            return future.result()  # type: ignore[no-any-return]
+            result = future.result()
+            return result if isinstance(result, Shard) else Shard(result)
     except SaddlebackError:
         raise
     except Exception as error:

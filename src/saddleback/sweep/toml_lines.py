@@ -1,11 +1,20 @@
-"""Line numbers of the keys of a TOML file, for error messages."""
+"""Checks of the keys and values of a TOML file that report every error with its line."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from saddleback import _registry
+from saddleback.errors import SaddlebackError, UnknownName
 
 KeyPath = tuple[str | int, ...]
 """Keys and indices that lead to a value: ("rule", 0, "lam")."""
+
+Record = TypeVar("Record", bound=msgspec.Struct)
 
 TABLE = re.compile(r"\s*(\[{1,2})\s*([\w.\-]+)\s*\]")
 KEY = re.compile(r"\s*([\w\-]+)\s*(?:=|\.)")
@@ -51,3 +60,114 @@ def _open_at_end(line: str, quote: str, depth: int) -> tuple[str, int]:
             return _open_at_end(line[token.end() :], token[0], depth)
         depth += (token[0] in "[{") - (token[0] in "]}")
     return "", depth
+
+
+class ValidationErrors:
+    r"""Checks values of a TOML file, and collects the errors with their lines.
+
+    Examples
+    --------
+    >>> from typing import Annotated
+    >>> Count = Annotated[int, msgspec.Meta(ge=1, description="a whole number above 0")]
+    >>> checked = ValidationErrors("rums = 3\nseed = 0")
+    >>> table = msgspec.defstruct("Table", [("runs", Count, 1), ("seed", Count, 1)])
+    >>> checked.table((), {"rums": 3, "seed": 0}, table)
+    (Table(runs=1, seed=1), {'runs'})
+    >>> checked.errors
+    [(1, "unknown key 'rums'. Did you mean 'runs'? Known: runs, seed."),
+     (2, 'seed must be a whole number above 0, got 0.')]
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = key_lines(text)
+        self._errors: list[tuple[int, str]] = []
+
+    @property
+    def errors(self) -> list[tuple[int, str]]:
+        """Line numbers and messages, in the order of the file, without duplicates."""
+        return sorted(set(self._errors))
+
+    def add(self, path: KeyPath, message: str) -> None:
+        """Record an error at a key, or at the nearest enclosing key that has a line."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        self._errors.append((self._lines.get(path, 1), message))
+
+    def check_keys(
+        self, path: KeyPath, table: Mapping[str, Any], known: Iterable[str], where: str
+    ) -> set[str]:
+        """Record unknown keys; return the keys that were probably meant.
+
+        A key that is missing because it is misspelt is not reported a second time.
+        """
+        known, meant = list(dict.fromkeys(known)), set()
+        for key in table:
+            if key not in known:
+                self.attempt((*path, key), _registry.check_name, "key", key, known, where)
+                meant.add(_registry.nearest(key, known) or key)
+        return meant
+
+    def attempt(
+        self, path: KeyPath, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function and return its result; record an error it raises and return None.
+
+        The line is that of the key that the error message names, if it names one.
+        """
+        try:
+            return function(*args, **kwargs)
+        except SaddlebackError as error:
+            keys = [str(line_path[-1]) for line_path in self._lines if line_path[:-1] == path]
+            blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
+            blamed = ["name"] if isinstance(error, UnknownName) else blamed
+            self.add((*path, *blamed[:1]), str(error))
+        except Exception as error:  # raised by user code
+            self.add(path, f"{type(error).__name__}: {error}.")
+        return None
+
+    def table(
+        self, path: KeyPath, table: Mapping[str, Any], kind: type[Record], where: str = ""
+    ) -> tuple[Record, set[str]]:
+        """Return a table as a record, and the keys that were probably meant by unknown ones.
+
+        Every key is checked. One that is missing or invalid has its default.
+        """
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        meant = self.check_keys(path, table, fields, where)
+        values = {
+            key: self.value((*path, key), table[key], fields[key]) for key in fields if key in table
+        }
+        given = {key: value for key, value in values.items() if value is not None}
+        return kind(**given), meant
+
+    def value(self, path: KeyPath, value: Any, kind: Any) -> Any:
+        """Return a value of a type; record a value that is not of it, and return None.
+
+        The message has the description of the type, which is annotated with a `msgspec.Meta`.
+        """
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            self.add(path, f"{path[-1]} must be {_description(kind)}, got {abbreviate(value)}.")
+            return None
+
+    def reject_empty_lists(self, path: KeyPath, lists: Mapping[str, Any]) -> None:
+        """Record empty lists."""
+        for key, value in lists.items():
+            if value == []:
+                self.add((*path, key), f"{key} is an empty list.")
+
+
+def _description(kind: Any) -> str:
+    """Return the description of an annotated type, or of the first of a union."""
+    for part in (*getattr(kind, "__metadata__", ()), *get_args(kind)):
+        text = part.description if isinstance(part, msgspec.Meta) else _description(part)
+        if text:
+            return str(text)
+    return ""
+
+
+def abbreviate(value: Any) -> str:
+    """Return the repr of a value, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

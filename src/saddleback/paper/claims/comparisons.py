@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from saddleback.paper import (
-    Options,
-    baird,
-    mountain_car,
-    results_of,
-    small_comparison,
-    step_size,
-    two_state,
-)
+from saddleback.paper import Options
 from saddleback.paper.claims import Claim, by_name, number, verdict
-from saddleback.paper.comparison import ComparisonResults
+from saddleback.paper.comparison import Comparison, comparisons
+from saddleback.paper.comparison_figures import case_title, small_titles
+from saddleback.paper.step_size import by_schedule
 
 COMPARED = ("GES", "GQ", "ABQ", "GTB")
 """The rules that the paper compares."""
@@ -28,15 +22,13 @@ COMPARISON_HEADINGS = ("problem", "lowest for GES", *COMPARED, "ratio")
 
 def schedule_claims(options: Options) -> list[Claim]:
     """Return the claims about constant steps against c/√t."""
-    store = results_of("step-size", options)
-    cases = step_size.plan(step_size.config_from(options), options.seed)
-    errors = {}
-    for (kind, lam, name), case in cases.items():
-        results = case.results(store)
-        i, j = results.best(0, "mspbe")
-        errors[kind, lam, name] = float(results.final(0, "mspbe")[i, j])
+    results = by_schedule(comparisons("step-size", options))
+    errors = {
+        key: float(result.mean_final("mspbe")[result.best("mspbe") or (0, 0)])
+        for key, (_, result) in results.items()
+    }
     claims = []
-    for kind, lam in dict.fromkeys((kind, lam) for kind, lam, _ in cases):
+    for kind, lam in dict.fromkeys((kind, lam) for kind, lam, _ in results):
         best = [errors[key] for key in errors if key[:2] == (kind, lam)]
         constant, decaying, tuned_constant, tuned_decaying = best
         claims.append(
@@ -63,10 +55,10 @@ def comparison_claims(options: Options) -> list[Claim]:
             f"mountain-car-paper-{kind}" if title == "MountainCar" else ""
             for kind in ("curves", "distribution")
         )
-        index = {name: list(results.comparison.rules).index(name) for name in COMPARED}
+        compared = {name: results[name] for name in COMPARED}
         for metric, label in _labels(error_metric).items():
-            best = {name: float(results.final(k, metric).min()) for name, k in index.items()}
-            middle = {name: float(results.median(k, metric).min()) for name, k in index.items()}
+            best = {name: float(r.mean_final(metric).min()) for name, r in compared.items()}
+            middle = {name: float(r.median_end(metric).min()) for name, r in compared.items()}
             both = (f"{number(best[name])} ({number(middle[name])})" for name in COMPARED)
             claims.append(
                 Claim(
@@ -80,7 +72,7 @@ def comparison_claims(options: Options) -> list[Claim]:
                     (short, label, *both, number(_ratio(results, metric))),
                 )
             )
-        spread = {name: float(np.std(results.curve(k, "mspbe")[-1])) for name, k in index.items()}
+        spread = {name: float(np.std(r.curve("mspbe")[-1])) for name, r in compared.items()}
         claims.append(
             Claim(
                 f"{title}: GES has the lowest variance",
@@ -91,7 +83,7 @@ def comparison_claims(options: Options) -> list[Claim]:
                 (short, "deviation", *(number(value) for value in spread.values()), ""),
             )
         )
-        diverged = {name: int((results.diverged(k) > 0).sum()) for name, k in index.items()}
+        diverged = {name: int((r.diverged > 0).sum()) for name, r in compared.items()}
         claims.append(
             Claim(
                 f"{title}: GES is the most robust to step sizes",
@@ -116,28 +108,26 @@ def _labels(error_metric: str) -> dict[str, str]:
     return {"mspbe": "own MSPBE", "mspbe_common": "MSPBE of GES", error_metric: "value error"}
 
 
-def _ratio(results: ComparisonResults, metric: str) -> float:
+def _ratio(results: Comparison, metric: str) -> float:
     """Error of the best other rule of the paper ÷ that of GES, each at its best setting."""
-    rules = list(results.comparison.rules)
-    best = [float(results.final(rules.index(name), metric).min()) for name in COMPARED]
+    best = [float(results[name].mean_final(metric).min()) for name in COMPARED]
     return min(best[1:]) / best[0]
 
 
-def _comparisons(options: Options) -> dict[str, tuple[ComparisonResults, str]]:
+def _comparisons(options: Options) -> dict[str, tuple[Comparison, str]]:
     """Return the comparisons as the paper ran them, each with the name of its value error."""
-    cases: dict[str, tuple[ComparisonResults, str]] = {}
-    for name, recipe in (("two-state", two_state), ("baird", baird)):
-        config = small_comparison.apply_options(recipe.COMPARISON, options)
-        store = results_of(name, options)
-        for title, case in small_comparison.plan(name, recipe.make, config, options).items():
-            if case.name.startswith("paper"):
-                cases[title] = (case.results(store), "error")
-    plans = mountain_car.plan(mountain_car.config_from(options), options)
-    store = results_of("mountain-car", options)
-    return cases | {"MountainCar": (plans[0].results(store), "mse")}
+    cases: dict[str, tuple[Comparison, str]] = {}
+    for name in ("two-state", "baird"):
+        titles = small_titles(name)
+        for (figure, title), results in zip(
+            titles.items(), comparisons(name, options), strict=True
+        ):
+            if figure.startswith("paper"):
+                cases[case_title(title, results)] = (results, "error")
+    return cases | {"MountainCar": (comparisons("mountain-car", options)[0], "mse")}
 
 
-def _advantage(cases: dict[str, tuple[ComparisonResults, str]]) -> Claim:
+def _advantage(cases: dict[str, tuple[Comparison, str]]) -> Claim:
     """Compare GES with the best other rule, over all problems and metrics."""
     claim = "The advantage of GES is slight on the small problems and large on MountainCar"
     ratios = {
@@ -154,9 +144,11 @@ def _advantage(cases: dict[str, tuple[ComparisonResults, str]]) -> Claim:
     )
 
 
-def _empirical_mspbe(results: ComparisonResults) -> Claim:
+def _empirical_mspbe(results: Comparison) -> Claim:
     """Compare the paper's empirical MSPBE of GES at θ = 0 with that of a reliable A."""
-    own, empirical = (float(results.rule(0, name)[0, 0, 0, 0]) for name in ("mspbe", "mspbe_paper"))
+    own, empirical = (
+        float(results["GES"].values[name][0, 0, 0, 0]) for name in ("mspbe", "mspbe_paper")
+    )
     return Claim(
         "The empirical MSPBE, with Â from 5000 episodes, measures the MSPBE",
         f"For GES on MountainCar at θ = 0: {number(empirical, 3)} by that Â, {number(own, 3)} by "

@@ -6,7 +6,7 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.finite_mdp import FiniteMDP
-from saddleback.paper import Options, results_of, table1
+from saddleback.paper import Options, store_of, table1
 from saddleback.paper.claims import Claim, number, verdict
 from saddleback.paper.table1 import printed_holds, table_rows
 from saddleback.problem import Problem
@@ -119,7 +119,7 @@ EXPONENTS = {
 
 def table_claims(options: Options) -> list[Claim]:
     """Return a claim for each row of Table 1, from its store."""
-    store = results_of("table1", options)
+    store = store_of("table1", options)
     config = table1.config_from(options)
     claims = []
     for n, row in enumerate(table_rows(config.lam)):

@@ -1,15 +1,12 @@
 """Results of a study as arrays: for each problem and rule, all settings, runs and points.
 
-A store holds rows in long format: rule, run, point, α, β, the update of divergence, and the
-metrics. Rows of a sweep name their problem; rows of the paper's experiments belong to a case, which
-the name of their shard contains. The manifest of the study gives its tasks and the properties of
-its rules.
+A store holds rows in long format: problem, rule, run, point, α, β, the update of divergence, and
+the metrics. The summary in a terminal, the figures and the pages all read them here.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
-from saddleback.errors import InvalidParameter, SaddlebackError
-from saddleback.learning.best_setting import argmin_finite, tail_length
-from saddleback.rules import Rule
-from saddleback.rules.parse import stored_rule
-from saddleback.sweep import Store, Study
+from saddleback.errors import InvalidParameter
+from saddleback.learning.best_setting import Best, best_setting, mean_over_runs, tail_length
+from saddleback.sweep.store import Store
+from saddleback.sweep.study import Study
 
-REQUIRED = ("run", "rule", "point", "alpha", "beta", "diverged_at")
-NOT_METRICS = (*REQUIRED, "problem", "case", "updates", "name", "lam")
+REQUIRED = ("problem", "rule", "run", "point", "alpha", "beta", "diverged_at")
+NOT_METRICS = (*REQUIRED, "updates", "name", "lam")
 """Columns that are not metrics."""
+
+NOT_RUN = -2
+"""Stands for the update of divergence of a setting that was not run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +34,10 @@ class RuleResults:
 
     Attributes
     ----------
-    problem, rule, lam
-        Names of problem and rule, and the λ of the rule if known.
-    alphas
-        Step sizes of θ.
+    problem, rule, name, lam
+        Names of problem and rule, the name of the algorithm, and the λ of the rule if known.
+    alphas, betas
+        Step sizes of θ, and those of ω, [α, ω step].
     omega_steps, omega_name
         Step sizes of ω: values of β or of β/α, and which of the two. NaN and an empty name for a
         rule without ω.
@@ -47,12 +46,14 @@ class RuleResults:
     values
         Metrics by name, [run, point, α, ω step]; infinite once diverged, NaN where not run.
     diverged_at
-        The update at which a setting diverged, −1 if it did not, [run, α, ω step].
+        The update at which a setting diverged, −1 if it did not, −2 if it was not run,
+        [run, α, ω step].
 
     Examples
     --------
     >>> curves = np.array([[[[1.0], [1.0]], [[0.2], [np.inf]]]])
-    >>> results = RuleResults("walk", "GES(0.5)", 0.5, np.array([0.1, 9.0]), np.array([1.0]), "β/α",
+    >>> results = RuleResults("walk", "GES(0.5)", "GES", 0.5, np.array([0.1, 9.0]),
+    ...                       np.array([[0.1], [9.0]]), np.array([1.0]), "β/α",
     ...                       np.array([0, 100]), np.array([0]), {"mspbe": curves},
     ...                       np.array([[[-1], [7]]]))
     >>> results.best("mspbe"), results.diverged.tolist()
@@ -61,8 +62,10 @@ class RuleResults:
 
     problem: str
     rule: str
+    name: str
     lam: float | None
     alphas: FloatArray
+    betas: FloatArray
     omega_steps: FloatArray
     omega_name: str
     points: IntArray
@@ -76,12 +79,26 @@ class RuleResults:
 
     def mean_final(self, metric: str) -> FloatArray:
         """Mean of `final` over runs, [α, ω step]; infinite if a run diverged, NaN if not run."""
-        return np.asarray(self.final(metric).mean(axis=0))
+        return mean_over_runs(self.final(metric), self.diverged_at >= 0)
+
+    def best_setting(self, metric: str) -> Best | None:
+        """The setting with the smallest final mean, None if all diverged."""
+        alphas = np.broadcast_to(self.alphas[:, None], self.betas.shape)
+        return best_setting(metric, self.final(metric), self.diverged_at >= 0, alphas, self.betas)
 
     def best(self, metric: str) -> tuple[int, int] | None:
-        """The setting with the smallest final mean, None if all diverged."""
-        index = argmin_finite(self.mean_final(metric))
-        return None if index is None else (index[0], index[1])
+        """Index of the best setting, None if all diverged."""
+        best = self.best_setting(metric)
+        return None if best is None else (best.index[0], best.index[1])
+
+    def curve(self, metric: str) -> FloatArray:
+        """Curves of the best setting, or of the first one if all diverged, [point, run]."""
+        i, j = self.best(metric) or (0, 0)
+        return np.asarray(self.values[metric][:, :, i, j].T)
+
+    def median_end(self, metric: str) -> FloatArray:
+        """Median over runs at the last point, [α, ω step]."""
+        return np.asarray(np.median(self.values[metric][:, -1], axis=0))
 
     @property
     def diverged(self) -> IntArray:
@@ -118,6 +135,10 @@ class StudyResults:
     done: int
     tasks: int
     missing: tuple[str, ...]
+
+    def on(self, problem: str) -> tuple[RuleResults, ...]:
+        """Return the results of all rules on a problem."""
+        return tuple(result for result in self.rules if result.problem == problem)
 
 
 def read_results(folder: Path) -> StudyResults:
@@ -156,7 +177,7 @@ def read_results(folder: Path) -> StudyResults:
     shards = store.names()
     if not shards:
         raise InvalidParameter(f"{folder} has no finished task yet: run the study first.")
-    every = [_with_problem(store.shard(shard), shard) for shard in shards]
+    every = [store.shard(shard) for shard in shards]
     tables = [table for table in every if set(REQUIRED) <= set(table.column_names)]
     if not tables:
         missing = [name for name in REQUIRED if name not in every[0].column_names]
@@ -164,89 +185,67 @@ def read_results(folder: Path) -> StudyResults:
             f"{folder} holds results of another kind, without {', '.join(missing)}: a report needs "
             "a sweep, or a comparison of saddleback paper (two-state, baird, mountain-car)."
         )
-    metrics = [
-        field.name for field in tables[0].schema
+    common = set.intersection(*(set(table.column_names) for table in tables))
+    rows = pa.concat_tables(
+        [table.select([name for name in tables[0].column_names if name in common])
+         for table in tables]
+    )  # fmt: skip
+    metrics = tuple(
+        field.name for field in rows.schema
         if field.name not in NOT_METRICS and pa.types.is_floating(field.type)
-        and all(field.name in table.column_names for table in tables)
-    ]  # fmt: skip
-    chosen = [*REQUIRED, "problem", *metrics]
-    chosen += ["lam"] * all("lam" in part.column_names for part in tables)  # a sweep records it
-    table = pa.concat_tables([part.select(chosen) for part in tables])
-    if not table.num_rows or not metrics:
+    )  # fmt: skip
+    if not rows.num_rows or not metrics:
         raise InvalidParameter(f"{folder} has no rows of results: nothing was measured.")
-    study = dict(store.manifest["study"])
-    rules = tuple(_split(table, metrics, study))
-    done, tasks, planned = study_progress(study, shards)
-    absent = _missing(planned, rules)
-    return StudyResults(store.manifest, tuple(metrics), rules, done, tasks, absent)
+    results = tuple(_split(rows, metrics))
+    study = store.manifest["study"]
+    if "cases" not in study:  # the number of tasks is unknown, so all count as finished
+        return StudyResults(store.manifest, metrics, results, len(shards), len(shards), ())
+    plan = Study.from_dict(study)
+    tasks = sum(1 for _ in plan.task_specs())
+    planned = {
+        case.label: [plan.rule_label(r, c) for r in range(len(plan.rules))]
+        for c, case in enumerate(plan.cases)
+    }
+    return StudyResults(
+        store.manifest, metrics, results, len(shards), tasks, _missing(planned, results)
+    )
 
 
-def study_progress(
-    study: Mapping[str, Any], shards: list[str]
-) -> tuple[int, int, dict[str, list[str]]]:
-    """Return the number of finished tasks, of all tasks, and the planned rules by problem.
+def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """Return, for each problem and rule, the setting with the smallest final value of a metric.
 
-    A sweep lists its tasks; a comparison of the paper has one for each run. Other studies do not
-    record the number of their tasks, so all count as finished.
-    """
-    if "cases" in study:
-        plan = Study.from_dict(study)
-        rules = [plan.rule_label(k) for k in range(len(plan.rules))]
-        tasks = sum(1 for _ in plan.task_specs())
-        return len(shards), tasks, {case.label: rules for case in plan.cases}
-    cases = {
-        name: case for name, case in study.items()
-        if isinstance(case, dict) and {"rules", "runs"} <= set(case)
-    }  # fmt: skip
-    if not cases:
-        return len(shards), len(shards), {}
-    done = sum(case_of(shard) in cases for shard in shards)
-    planned = {name: list(case["rules"]) for name, case in cases.items()}
-    return done, sum(case["runs"] for case in cases.values()), planned
-
-
-def case_of(shard: str) -> str:
-    """Return the case that a shard of the paper's experiments belongs to."""
-    return re.sub(r"-run\d+$", "", shard)
-
-
-def rule_description(study: Mapping[str, Any], problem: str, rule: str) -> str:
-    """Return the definition of a rule; the paper's experiments name rules by their own labels."""
-    case = study.get(problem)
-    rules = case.get("rules") if isinstance(case, dict) else None
-    return str(rules[rule]) if isinstance(rules, dict) and rule in rules else rule
-
-
-def has_no_dual(description: str) -> bool:
-    """Whether a rule of the library updates θ only, so that β has no effect.
+    The metric is the first one; its final value is the mean over runs and the last tenth of the
+    checkpoints. Settings that diverged in any run are excluded. The standard error is over runs.
 
     Examples
     --------
-    >>> has_no_dual("ExpectedSarsa(0.5)"), has_no_dual("GES(0.5)"), has_no_dual("Mine(0.5)")
-    (True, False, False)
+    >>> rows = pa.table(
+    ...     {
+    ...         "problem": ["p"] * 4, "rule": ["GES(0)"] * 4, "run": [0, 1, 0, 1],
+    ...         "alpha": [0.1, 0.1, 0.2, 0.2], "beta": [0.1] * 4, "point": [100] * 4,
+    ...         "diverged_at": [-1, -1, -1, 40], "mspbe": [1.0, 3.0, 0.5, np.inf],
+    ...     }
+    ... )  # fmt: skip
+    >>> (row,) = summary(rows, ["mspbe"])
+    >>> row["best"], row["error"], row["alpha"], row["diverged"], row["settings"]
+    (2.0, 1.0, 0.1, 1, 2)
     """
-    rule = _rule_of(description)
-    return rule is not None and not rule.form.has_dual
-
-
-def lambda_of(description: str) -> float | None:
-    """Return λ of a rule of the library, or its ζ.
-
-    Examples
-    --------
-    >>> lambda_of("GES(0.5)"), lambda_of("GTD()"), lambda_of("TreeBackup(0.99)+Correction")
-    (0.5, None, 0.99)
-    """
-    rule = _rule_of(description)
-    return None if rule is None else rule.trace.parameter
-
-
-def _rule_of(description: str) -> Rule | None:
-    """Return the rule of a text; None if it is not one of the library's."""
-    try:
-        return stored_rule(description)
-    except SaddlebackError:
-        return None
+    metric = metrics[0]
+    summaries = []
+    for result in _split(rows, [metric]):
+        best = result.best_setting(metric)
+        summaries.append(
+            {
+                "problem": result.problem, "rule": result.rule,
+                "settings": int((result.diverged_at > NOT_RUN).any(axis=0).sum()),
+                "diverged": int((result.diverged > 0).sum()), "metric": metric,
+                "best": None if best is None else best.value,
+                "error": None if best is None else best.error,
+                "alpha": None if best is None else best.alpha,
+                "beta": None if best is None else best.beta,
+            }
+        )  # fmt: skip
+    return summaries
 
 
 def _missing(planned: Mapping[str, list[str]], results: tuple[RuleResults, ...]) -> tuple[str, ...]:
@@ -259,31 +258,22 @@ def _missing(planned: Mapping[str, list[str]], results: tuple[RuleResults, ...])
     return tuple(names)
 
 
-def _with_problem(table: pa.Table, shard: str) -> pa.Table:
-    """Return the rows of a shard with a column for the problem."""
-    if "problem" in table.column_names:
-        return table
-    return table.append_column("problem", pa.array([case_of(shard)] * table.num_rows))
-
-
-def _split(table: pa.Table, metrics: list[str], study: Mapping[str, Any]) -> Iterator[RuleResults]:
+def _split(rows: pa.Table, metrics: Sequence[str]) -> Iterator[RuleResults]:
     """Split the rows by problem and rule."""
-    problems, problem_index = _encoded(table["problem"])
-    rules, rule_index = _encoded(table["rule"])
-    columns = {name: table[name].to_numpy() for name in (*REQUIRED, *metrics) if name != "rule"}
+    problems, problem_index = _encoded(rows["problem"])
+    rules, rule_index = _encoded(rows["rule"])
+    names = ("run", "point", "alpha", "beta", "diverged_at", *metrics)
+    columns = {name: rows[name].to_numpy() for name in names}
+    labels = {name: rows[name] for name in ("name", "lam") if name in rows.column_names}
     for i, problem in enumerate(problems):
         in_problem = problem_index == i
         for j in dict.fromkeys(rule_index[in_problem].tolist()):
-            chosen = in_problem & (rule_index == j)
-            rows = {name: column[chosen] for name, column in columns.items()}
-            description = rule_description(study, problem, rules[j])
-            if has_no_dual(description):
-                rows["beta"] = np.full_like(rows["beta"], np.nan)
-            lam = lambda_of(description)
-            if "lam" in table.column_names:
-                first = float(table["lam"].to_numpy()[chosen][0])
-                lam = None if np.isnan(first) else first
-            yield _arrays(problem, rules[j], lam, rows, metrics)
+            chosen = np.flatnonzero(in_problem & (rule_index == j))
+            own = {name: column[chosen] for name, column in columns.items()}
+            known = {name: column[int(chosen[0])].as_py() for name, column in labels.items()}
+            name, lam = known.get("name") or rules[j], known.get("lam")
+            lam = None if lam is None or np.isnan(lam) else float(lam)
+            yield _arrays((problem, rules[j], str(name), lam), own, metrics)
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
@@ -293,7 +283,7 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[str], IntArray]:
 
 
 def _arrays(
-    problem: str, rule: str, lam: float | None, rows: Mapping[str, Any], metrics: list[str]
+    labels: tuple[str, str, str, float | None], rows: Mapping[str, Any], metrics: Sequence[str]
 ) -> RuleResults:
     """Arrange the rows of one rule by run, point and setting."""
     alpha, beta = rows["alpha"], rows["beta"]
@@ -303,18 +293,21 @@ def _arrays(
     omega_steps, omega_index = _distinct(ratio if by_ratio else beta)
     runs, run_index = np.unique(rows["run"], return_inverse=True)
     points, point_index = np.unique(rows["point"], return_inverse=True)
-    shape = (len(runs), len(points), len(alphas), len(omega_steps))
+    alphas[alpha_index] = alpha  # as in the rows, not rounded
+    betas = np.full((len(alphas), len(omega_steps)), np.nan)
+    betas[alpha_index, omega_index] = beta
+    shape = (len(runs), len(points), *betas.shape)
     values = {}
     for metric in metrics:
         full = np.full(shape, np.nan)
         full[run_index, point_index, alpha_index, omega_index] = rows[metric]
         values[metric] = full
-    diverged_at = np.full((shape[0], *shape[2:]), -1, dtype=np.int64)
+    diverged_at = np.full((len(runs), *betas.shape), NOT_RUN, dtype=np.int64)
     np.maximum.at(diverged_at, (run_index, alpha_index, omega_index), rows["diverged_at"])
     omega_name = "" if np.isnan(omega_steps).all() else "β/α" if by_ratio else "β"
     return RuleResults(
-        problem, rule, lam, alphas, omega_steps, omega_name, points, runs, values, diverged_at
-    )  # fmt: skip
+        *labels, alphas, betas, omega_steps, omega_name, points, runs, values, diverged_at
+    )
 
 
 def _distinct(values: ArrayLike) -> tuple[FloatArray, IntArray]:
