@@ -65,6 +65,36 @@ def test_compiling_is_logged_once_and_reading_from_disk_is_not(tmp_path):
     assert second == ""
 
 
+RECORDED = """
+import sys
+from typing import NamedTuple
+import numpy as np
+sys.path.insert(0, {folder!r})
+import kernels
+print(kernels.total(kernels.{name}(np.arange(3.0))))
+"""
+
+MODULE = """
+from typing import NamedTuple
+from saddleback._jit import compiled
+class {name}(NamedTuple):
+    values: object
+@compiled
+def total(record):
+    return record.values.sum()
+"""
+
+
+@pytest.mark.slow
+def test_a_cache_of_another_version_is_compiled_again(tmp_path):
+    """An upgrade may rename a record that the cached kernels take."""
+    for name in ("Old", "New"):
+        (tmp_path / "kernels.py").write_text(MODULE.format(name=name))
+        program = RECORDED.format(folder=str(tmp_path), name=name)
+        printed, _ = run(program, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+        assert printed == "3.0\n"
+
+
 @pytest.mark.slow
 def test_the_library_is_quiet_by_default(tmp_path):
     assert run(CALLED, NUMBA_CACHE_DIR=str(tmp_path)) == ("", "")

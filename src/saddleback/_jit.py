@@ -24,18 +24,38 @@ PART: dict[str, Any] = {**KERNEL, "no_cpython_wrapper": True}
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a function of numbers and arrays; the machine code is cached on disk."""
-    return cast(Kernel, numba.njit(**KERNEL)(kernel))
+    """Compile a function of numbers, arrays and records; the machine code is cached on disk."""
+    return _compile(kernel, **KERNEL)
 
 
 def subroutine(kernel: Kernel) -> Kernel:
     """Compile a function that only kernels call."""
-    return cast(Kernel, numba.njit(**PART)(kernel))
+    return _compile(kernel, **PART)
 
 
 def inlined(kernel: Kernel) -> Kernel:
     """Compile a small function that is inlined into the kernels that call it."""
-    return cast(Kernel, numba.njit(**PART, forceinline=True)(kernel))
+    return _compile(kernel, **PART, forceinline=True)
+
+
+def _compile(kernel: Kernel, **options: Any) -> Kernel:
+    dispatcher: Any = numba.njit(**options)(kernel)
+    file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if file is not None:
+        file._load_index = _skip_unreadable(file._load_index)
+    return cast(Kernel, dispatcher)
+
+
+def _skip_unreadable(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    """Treat a cache that names records of another version as empty, so that it is rewritten."""
+
+    def load_index() -> dict[Any, Any]:
+        try:
+            return load()
+        except (AttributeError, ImportError):
+            return {}
+
+    return load_index
 
 
 class _Announcement(event.Listener):

@@ -2,6 +2,7 @@
 
 from saddleback.engine.chunking import Chunker, record_points
 from saddleback.engine.count_kernels import (
+    TakenActions,
     count_calibration,
     count_mass,
     count_policy,
@@ -41,6 +42,7 @@ __all__ = [
     "Source",
     "StepSize",
     "Stream",
+    "TakenActions",
     "Trajectory",
     "Workers",
     "as_schedule",

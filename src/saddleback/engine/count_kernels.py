@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IndexArray, IntArray
@@ -12,6 +13,15 @@ GREEDY = 0.95
 
 ENTROPY, GREEDY_ROWS, UNCOVERED_MASS = range(3)
 """Entries of a policy's totals: Σ entropy, greedy rows, probability of actions μ cannot take."""
+
+
+class TakenActions(NamedTuple):
+    """State, action, propensity and cell of each row, [n]."""
+
+    states: IntArray
+    actions: IntArray
+    propensity: FloatArray
+    cell: IntArray
 
 
 @compiled
@@ -52,10 +62,7 @@ def count_policy(
 def count_ratios(
     pi: FloatArray,
     mu: FloatArray,
-    states: IntArray,
-    actions: IntArray,
-    propensity: FloatArray,
-    cell: IntArray,
+    taken: TakenActions,
     ratios: FloatArray,
     smallest: FloatArray,
     totals: FloatArray,
@@ -65,22 +72,22 @@ def count_ratios(
     ``mu`` is [0, K] if only the propensity of the action taken is known. ``smallest`` keeps the
     smallest propensity of each action, and ``totals`` the probability of impossible actions.
     """
-    for i in range(len(states)):
-        taken, c = actions[i], cell[i]
-        smallest[taken] = min(smallest[taken], propensity[i])
+    for i in range(len(taken.states)):
+        s, action, m, c = taken.states[i], taken.actions[i], taken.propensity[i], taken.cell[i]
+        smallest[action] = min(smallest[action], m)
         for a in range(pi.shape[1]):
-            p = pi[states[i], a]
-            possible = a == taken or propensity[i] < 1.0
+            p = pi[s, a]
+            possible = a == action or m < 1.0
             if len(mu):
-                possible = mu[states[i], a] > 0.0
-            x = p / propensity[i] if a == taken else 0.0
+                possible = mu[s, a] > 0.0
+            x = p / m if a == action else 0.0
             if not possible:
                 totals[UNCOVERED_MASS] += p
                 p = 0.0
             x -= p
             ratios[0, c, a] += x
             ratios[1, c, a] += x * x
-            if a == taken:
+            if a == action:
                 ratios[2, c, a] += p * x
             ratios[3, c, a] += p * p
 

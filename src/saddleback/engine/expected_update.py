@@ -6,12 +6,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine.schedule import Schedule
+from saddleback.engine.schedule import Schedule, StepSizes
 from saddleback.rules import Form
+
+
+class ExpectedUpdate(NamedTuple):
+    """Matrices and coefficients of the two lines above."""
+
+    A: FloatArray
+    b: FloatArray
+    T: FloatArray
+    W: FloatArray
+    td: float
+    dual: float
 
 
 class ExpectedLearners:
@@ -33,10 +46,10 @@ class ExpectedLearners:
         self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
         T = np.ascontiguousarray(c.saddle * A.T + c.correction * C)
         W = np.ascontiguousarray(c.gram * M + c.shrink * np.eye(len(b)))
-        self._matrices = (np.ascontiguousarray(A), np.ascontiguousarray(b), T, W)
-        self._weights = (c.td, c.dual)
-        self._alpha, self._beta, self._bound = alpha, beta, bound
-        self._scratch = np.empty((2, theta.shape[1]))
+        self._update = ExpectedUpdate(
+            np.ascontiguousarray(A), np.ascontiguousarray(b), T, W, float(c.td), float(c.dual)
+        )
+        self._alpha, self._beta, self._bound = alpha.step_sizes, beta.step_sizes, bound
         self.done = 0
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
@@ -46,42 +59,33 @@ class ExpectedLearners:
     def advance(self, count: int) -> None:
         """Run ``count`` more iterations."""
         _advance_expected(
-            *self._matrices, *self._weights, self._alpha.scale, self._alpha.power,
-            self._alpha.offset, self._beta.scale, self._beta.power, self._beta.offset, self._bound,
-            self.done, count, self.theta, self.omega, self.diverged_at, self._scratch,
+            self._update, self._alpha, self._beta, self._bound, self.done, count, self.theta,
+            self.omega, self.diverged_at,
         )  # fmt: skip
         self.done += count
 
 
 @compiled
 def _advance_expected(
-    A: FloatArray,
-    b: FloatArray,
-    T: FloatArray,
-    W: FloatArray,
-    td: float,
-    dual: float,
-    alpha: FloatArray,
-    alpha_power: float,
-    alpha_offset: float,
-    beta: FloatArray,
-    beta_power: float,
-    beta_offset: float,
+    expected: ExpectedUpdate,
+    alpha: StepSizes,
+    beta: StepSizes,
     bound: float,
     done: int,
     count: int,
     theta: FloatArray,
     omega: FloatArray,
     diverged_at: IntArray,
-    scratch: FloatArray,
 ) -> None:
+    A, b, T, W, td, dual = expected
     learners, p = theta.shape
+    scratch = np.empty((2, p))
     for k in range(learners):
         if diverged_at[k] >= 0:
             continue
         for update in range(done + 1, done + count + 1):
-            a = alpha[k] * (update + alpha_offset) ** -alpha_power
-            b_step = beta[k] * (update + beta_offset) ** -beta_power
+            a = alpha.scale[k] * (update + alpha.offset) ** -alpha.power
+            b_step = beta.scale[k] * (update + beta.offset) ** -beta.power
             bounded = True
             for i in range(p):
                 residual, pull, drag = b[i], 0.0, 0.0

@@ -9,18 +9,28 @@ of TD errors, Σ_t γ^t δ_t, is accumulated as well: the observed return less t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.stream_columns import Columns
+
+
+class InfluenceDirection(NamedTuple):
+    """θ, the direction u of its scores, and the ridge it was solved with."""
+
+    theta: FloatArray
+    u: FloatArray
+    ridge: float
 
 
 class InfluenceScores:
     """Sums of uᵀe_t δ_t and of γ^t δ_t over each episode, one chunk of a stream at a time."""
 
     def __init__(self, theta: FloatArray, u: FloatArray, ridge: float = 0.0) -> None:
-        self._theta, self._u, self._ridge = theta, u, ridge
+        self._solution = InfluenceDirection(theta, u, ridge)
         self._carry = np.array([0.0, 1.0])
         self._episodes: list[FloatArray] = [np.zeros((0, 2))]
 
@@ -33,10 +43,7 @@ class InfluenceScores:
         the chunk. ``episode`` numbers them from 1; 0 is the episode continued from before.
         """
         sums, deltas = np.zeros((n_started + 1, 2)), np.empty(len(starts))
-        _scores(
-            *stream[:6], *stream[7:], starts, episode, self._theta, self._u, self._ridge,
-            self._carry, sums, deltas,
-        )  # fmt: skip
+        _scores(stream, starts, episode, self._solution, self._carry, sums, deltas)
         self._episodes[-1][-1:] += sums[0]
         if n_started:
             self._episodes.append(sums[1:])
@@ -55,26 +62,19 @@ class InfluenceScores:
 
 @compiled
 def _scores(
-    phi_from: OffsetArray,
-    phi_index: IndexArray,
-    phi_value: FloatArray,
-    next_from: OffsetArray,
-    next_index: IndexArray,
-    next_b: FloatArray,
-    reward: FloatArray,
-    discount: FloatArray,
-    decay: FloatArray,
-    weight: FloatArray,
+    stream: Columns,
     starts: BoolArray,
     episode: IntArray,
-    theta: FloatArray,
-    u: FloatArray,
-    ridge: float,
+    solution: InfluenceDirection,
     carry: FloatArray,
     sums: FloatArray,
     deltas: FloatArray,
 ) -> None:
     """Fill the scores of episodes; ``sums[0]`` adds to the episode continued from before."""
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
+    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
+    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
+    theta, u, ridge = solution
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
     q, power = carry[0], carry[1]
     for t in range(len(reward)):

@@ -11,9 +11,9 @@ import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.schedule import Schedule
-from saddleback.engine.stream_columns import Columns
-from saddleback.engine.update_kernel import Lanes, advance
-from saddleback.rules import Form
+from saddleback.engine.stream_columns import Columns, SparseVector
+from saddleback.engine.update_kernel import Lanes, UpdateSettings, advance
+from saddleback.rules import Coefficients, Form
 
 WINDOW = {"float64": 1e5, "float32": 1e2}
 """C stays within this factor of 1, which bounds cancellation in the postponed sums."""
@@ -141,35 +141,29 @@ class Block:
 
         # The compiler knows the length of a tuple: for one learner it drops the inner loops.
         self._width = () if width == 1 else (width,)
-        self._theta, self._omega = pad(theta.T), pad(omega.T)
-        self._alpha, self._beta = pad(alpha.scale), pad(beta.scale)
-        self._powers = (alpha.power, alpha.offset, beta.power, beta.offset)
-        self._coefficients = np.array(form.coefficients)
-        self._range = (WINDOW[dtype.name], SMALLEST[dtype.name])
-        self._g = np.zeros(p)
-        self._touched = np.zeros(p, dtype=np.uint32)
-        self._is_touched = np.zeros(p, dtype=np.bool_)
-        self._shared = np.array([1.0, 0.0])  # C and ‖e‖²
-        self._count = np.zeros(1, dtype=np.int64)
+        self._settings = UpdateSettings(
+            Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
+            beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
+        )  # fmt: skip
+        self._trace, self._scale = SparseVector.zeros(p), np.array([1.0, 0.0])
+        diverged_at = np.full(width, -1, dtype=np.int64)
         initial = (0.0, 0.0, 1.0, 1.0, 0.0, bound, 1.0, 0.0, 0.0, 0.0, 0.0)
-        self._lanes = Lanes(*(np.full(width, value, dtype=dtype) for value in initial))
-        self._diverged_at = np.full(width, -1, dtype=np.int64)
-        self.diverged_at = self._diverged_at[:learners]
+        self._lanes = Lanes(
+            pad(theta.T), pad(omega.T), pad(alpha.scale), pad(beta.scale), diverged_at,
+            *(np.full(width, value, dtype=dtype) for value in initial),
+        )  # fmt: skip
+        self.diverged_at = diverged_at[:learners]
 
     def advance(self, stream: Columns, done: int) -> None:
         """Learn from the next chunk of a stream, after ``done`` updates."""
-        advance(
-            *stream, self._coefficients, self._alpha, self._beta, *self._powers, done, *self._range,
-            self._g, self._touched, self._is_touched, self._shared, self._count,
-            self._theta, self._omega, self._lanes, self._diverged_at, self._width,
-        )  # fmt: skip
+        advance(stream, self._settings, done, self._trace, self._scale, self._lanes, self._width)
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """Return θ and ω as [K, p], with the postponed sums folded in."""
-        theta, omega = self._theta.copy(), self._omega.copy()
-        touched = self._touched[: self._count[0]]
-        theta[touched] += self._g[touched, None] * self._lanes.F_theta
-        omega[touched] += self._g[touched, None] * self._lanes.F
+        theta, omega = self._lanes.theta.copy(), self._lanes.omega.copy()
+        touched = self._trace.touched[: self._trace.n_touched[0]]
+        theta[touched] += self._trace.values[touched, None] * self._lanes.F_theta
+        omega[touched] += self._trace.values[touched, None] * self._lanes.F
         omega *= self._lanes.s
         return theta.T[: self._learners], omega.T[: self._learners]
 

@@ -10,11 +10,13 @@ the episode, so that statistics of several files can be merged and their varianc
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.stream_columns import Columns
+from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.engine.stream_columns import Columns, SparseVector
 
 NEGLIGIBLE = 1e-18
 """Entries of z below this share of the largest are dropped."""
@@ -26,16 +28,21 @@ DENSE = 4
 """All of z is added if more than one in this many of its entries is touched."""
 
 
+class Episodes(NamedTuple):
+    """First step, end and block of the episodes of a chunk, in the order they are added."""
+
+    begin: IntArray
+    end: IntArray
+    block: IntArray
+
+
 class BackwardMoments:
     """Adds to A [blocks, p, p] and b [blocks, p], and to M [p, p] unless that is empty."""
 
     def __init__(self, A: FloatArray, b: FloatArray, M: FloatArray) -> None:
-        self._sums = (A, b, M)
+        self._A, self._b, self._M = A, b, M
         p = b.shape[1]
-        self._z = np.zeros(p)
-        self._touched = np.zeros(p, dtype=np.uint32)
-        self._is_touched = np.zeros(p, dtype=np.bool_)
-        self._e, self._packed = np.zeros(p), np.empty(p)
+        self._e, self._z, self._packed = np.zeros(p), SparseVector.zeros(p), np.empty(p)
 
     def add(self, stream: Columns, starts: BoolArray, block: IntArray, continues: bool) -> None:
         """Add a chunk of episodes, each with the number of its block.
@@ -49,48 +56,37 @@ class BackwardMoments:
         first = first if starts[0] else np.append(0, first)
         bounds = np.append(first, len(starts))
         order = np.argsort(block, kind="stable")
-        _backwards(
-            *stream[:6], *stream[7:], bounds[:-1][order], bounds[1:][order], block[order],
-            self._e, self._z, self._packed, self._touched, self._is_touched, *self._sums[:2],
-        )  # fmt: skip
-        if self._sums[2].size:
-            _gram(*stream[:3], self._sums[2])
+        episodes = Episodes(bounds[:-1][order], bounds[1:][order], block[order])
+        _backwards(stream, episodes, self._e, self._z, self._packed, self._A, self._b)
+        if self._M.size:
+            _gram(stream, self._M)
         if continues:
-            _follow(*stream[:3], stream.decay, stream.weight, self._e)
+            _follow(stream, self._e)
         else:
             self._e[:] = 0.0
 
 
 @compiled
 def _backwards(
-    phi_from: OffsetArray,
-    phi_index: IndexArray,
-    phi_value: FloatArray,
-    next_from: OffsetArray,
-    next_index: IndexArray,
-    next_b: FloatArray,
-    reward: FloatArray,
-    discount: FloatArray,
-    decay: FloatArray,
-    weight: FloatArray,
-    begins: IntArray,
-    ends: IntArray,
-    block: IntArray,
+    stream: Columns,
+    episodes: Episodes,
     e: FloatArray,
-    z: FloatArray,
+    backward: SparseVector,
     packed: FloatArray,
-    touched: IndexArray,
-    is_touched: BoolArray,
     A: FloatArray,
     b: FloatArray,
 ) -> None:
     """Add a chunk, last step first. z is kept as scale·z; ``e`` is the trace before its start."""
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
+    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
+    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
+    z, touched, is_touched = backward.values, backward.touched, backward.is_touched
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
     p, n, age = len(z), 0, 0
     scale, y = 1.0, 0.0
-    for episode in range(len(begins)):
-        k, begin = block[episode], begins[episode]
-        for t in range(ends[episode] - 1, begin - 1, -1):
+    for episode in range(len(episodes.begin)):
+        k, begin = episodes.block[episode], episodes.begin[episode]
+        for t in range(episodes.end[episode] - 1, begin - 1, -1):
             inverse = 1.0 / scale
             for j in range(phi_from[t], phi_from[t + 1]):
                 i = phi_index[j]
@@ -155,10 +151,9 @@ def _backwards(
 
 
 @compiled
-def _gram(
-    phi_from: OffsetArray, phi_index: IndexArray, phi_value: FloatArray, M: FloatArray
-) -> None:
+def _gram(stream: Columns, M: FloatArray) -> None:
     """Add Σφφᵀ in the order of the log, so that it does not depend on the chunks."""
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
     for t in range(len(phi_from) - 1):
         for j in range(phi_from[t], phi_from[t + 1]):
@@ -168,22 +163,15 @@ def _gram(
 
 
 @compiled
-def _follow(
-    phi_from: OffsetArray,
-    phi_index: IndexArray,
-    phi_value: FloatArray,
-    decay: FloatArray,
-    weight: FloatArray,
-    e: FloatArray,
-) -> None:
+def _follow(stream: Columns, e: FloatArray) -> None:
     """Update the trace of the last episode to the end of the chunk."""
-    stride = np.uint64(0 if len(phi_value) == 1 else 1)
+    stride = np.uint64(0 if len(stream.phi_value) == 1 else 1)
     first = 0
-    for t in range(len(decay)):
-        if decay[t] == 0.0:
+    for t in range(len(stream.decay)):
+        if stream.decay[t] == 0.0:
             first = t
-    for t in range(first, len(decay)):
+    for t in range(first, len(stream.decay)):
         for i in range(len(e)):
-            e[i] *= decay[t]
-        for j in range(phi_from[t], phi_from[t + 1]):
-            e[phi_index[j]] += weight[t] * phi_value[j * stride]
+            e[i] *= stream.decay[t]
+        for j in range(stream.phi_from[t], stream.phi_from[t + 1]):
+            e[stream.phi_index[j]] += stream.weight[t] * stream.phi_value[j * stride]

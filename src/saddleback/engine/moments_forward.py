@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
-from saddleback.engine.stream_columns import Columns
+from saddleback._typing import FloatArray
+from saddleback.engine.stream_columns import Columns, SparseVector
 
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped."""
@@ -34,10 +34,7 @@ class ForwardMoments:
     def __init__(self, p: int, size: int, keep: bool = False) -> None:
         self._size = size
         self.batch_means: list[Moments] | None = [] if keep else None
-        self._e = np.zeros(p)
-        self._touched = np.zeros(p, dtype=np.uint32)
-        self._is_touched = np.zeros(p, dtype=np.bool_)
-        self._count = np.zeros(1, dtype=np.int64)
+        self._trace = SparseVector.zeros(p)
         self._filled = 0
         self.batches = 0
         shapes = ((p, p), (p,), (p, p))
@@ -50,10 +47,7 @@ class ForwardMoments:
         done = 0
         while done < len(stream.reward):
             end = min(len(stream.reward), done + self._size - self._filled)
-            _accumulate(
-                *stream, done, end, self._e, self._touched, self._is_touched, self._count,
-                *self._batch,
-            )  # fmt: skip
+            _accumulate(stream, done, end, self._trace, self._batch)
             self._filled += end - done
             done = end
             if self._filled == self._size:
@@ -84,30 +78,14 @@ class ForwardMoments:
 
 
 @compiled
-def _accumulate(
-    phi_from: OffsetArray,
-    phi_index: IndexArray,
-    phi_value: FloatArray,
-    next_from: OffsetArray,
-    next_index: IndexArray,
-    next_b: FloatArray,
-    next_x: FloatArray,
-    reward: FloatArray,
-    discount: FloatArray,
-    decay: FloatArray,
-    weight: FloatArray,
-    begin: int,
-    end: int,
-    e: FloatArray,
-    touched: IndexArray,
-    is_touched: BoolArray,
-    count: IntArray,
-    A: FloatArray,
-    b: FloatArray,
-    M: FloatArray,
-) -> None:
+def _accumulate(stream: Columns, begin: int, end: int, trace: SparseVector, total: Moments) -> None:
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
+    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
+    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
+    e, touched, is_touched = trace.values, trace.touched, trace.is_touched
+    A, b, M = total
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
-    n = count[0]
+    n = trace.n_touched[0]
     for t in range(begin, end):
         largest = 0.0
         for q in range(n):
@@ -141,4 +119,4 @@ def _accumulate(
             factor = e[i] * discount[t]
             for j in range(next_from[t], next_from[t + 1]):
                 A[i, next_index[j]] += factor * next_b[j]
-    count[0] = n
+    trace.n_touched[0] = n

@@ -7,13 +7,25 @@ The sum is linear in θ, Σ c R + θᵀ Σ c (γ'b − φ), and these two sums d
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.experience import Experience
-from saddleback.engine.schedule import Schedule
+from saddleback.engine.schedule import Schedule, StepSizes
 from saddleback.rules import Terms
+
+
+class OfflineSteps(NamedTuple):
+    """Experience with the rows of its pairs in the terms of a rule."""
+
+    pairs: IntArray
+    next_pairs: IntArray
+    reward: FloatArray
+    discount: FloatArray
+    start: BoolArray
 
 
 class OfflineLearners:
@@ -24,11 +36,8 @@ class OfflineLearners:
     ) -> None:
         self.theta = theta
         self.diverged_at = np.full(len(theta), -1, dtype=np.int64)
-        self._n_actions = n_actions
-        self._tables = (terms.phi, terms.bootstrap, terms.kappa, terms.weight)
-        self._steps = (alpha.scale, alpha.power, alpha.offset)
-        self._bound = bound
-        self._sum = np.empty(theta.shape[1])
+        self._n_actions, self._terms = n_actions, terms
+        self._alpha, self._bound = alpha.step_sizes, bound
         self.done = 0
 
     def weights(self) -> tuple[FloatArray, FloatArray]:
@@ -39,62 +48,55 @@ class OfflineLearners:
         """Update on the first ``updates`` steps, each looking ahead ``horizon`` steps."""
         pairs = experience.states * self._n_actions + experience.actions
         next_pairs = experience.next_states * self._n_actions + experience.next_actions
+        steps = OfflineSteps(
+            pairs, next_pairs, experience.rewards, experience.discounts, experience.starts
+        )
         _advance_offline(
-            pairs, next_pairs, experience.rewards, experience.discounts, experience.starts,
-            updates, horizon, *self._tables, *self._steps, self._bound, self.done,
-            self.theta, self.diverged_at, self._sum,
+            steps, updates, horizon, self._terms, self._alpha, self._bound, self.done, self.theta,
+            self.diverged_at,
         )  # fmt: skip
         self.done += updates
 
 
 @compiled
 def _advance_offline(
-    pairs: IntArray,
-    next_pairs: IntArray,
-    reward: FloatArray,
-    discount: FloatArray,
-    start: BoolArray,
+    steps: OfflineSteps,
     updates: int,
     horizon: int,
-    phi_of: FloatArray,
-    b_of: FloatArray,
-    kappa: FloatArray,
-    weight: FloatArray,
-    alpha: FloatArray,
-    alpha_power: float,
-    alpha_offset: float,
+    terms: Terms,
+    alpha: StepSizes,
     bound: float,
     done: int,
     theta: FloatArray,
     diverged_at: IntArray,
-    slope: FloatArray,
 ) -> None:
     learners, p = theta.shape
+    pairs, slope = steps.pairs, np.empty(p)
     for t in range(updates):
         constant, c = 0.0, 1.0
         slope[:] = 0.0
         for k in range(t, min(t + horizon, len(pairs))):
             if k > t:
-                c *= 0.0 if start[k] else discount[k - 1] * kappa[pairs[k]]
+                c *= 0.0 if steps.start[k] else steps.discount[k - 1] * terms.kappa[pairs[k]]
             if c == 0.0:
                 break
-            constant += c * reward[k]
-            phi, b = phi_of[pairs[k]], b_of[next_pairs[k]]
+            constant += c * steps.reward[k]
+            phi, b = terms.phi[pairs[k]], terms.bootstrap[steps.next_pairs[k]]
             for i in range(p):
-                slope[i] += c * (discount[k] * b[i] - phi[i])
-        step = (done + t + 1 + alpha_offset) ** -alpha_power * weight[pairs[t]]
+                slope[i] += c * (steps.discount[k] * b[i] - phi[i])
+        step = (done + t + 1 + alpha.offset) ** -alpha.power * terms.weight[pairs[t]]
         for m in range(learners):
             if diverged_at[m] >= 0:
                 continue
             error = constant
             for i in range(p):
                 error += theta[m, i] * slope[i]
-            change = alpha[m] * step * error
+            change = alpha.scale[m] * step * error
             bounded = True
             for i in range(p):
-                bounded &= abs(theta[m, i] + change * phi_of[pairs[t], i]) <= bound
+                bounded &= abs(theta[m, i] + change * terms.phi[pairs[t], i]) <= bound
             if bounded:
                 for i in range(p):
-                    theta[m, i] += change * phi_of[pairs[t], i]
+                    theta[m, i] += change * terms.phi[pairs[t], i]
             else:
                 diverged_at[m] = done + t + 1

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
+
+
+class StepSizes(NamedTuple):
+    """A schedule as kernels read it, with one scale per learner."""
+
+    scale: FloatArray
+    power: float
+    offset: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +43,11 @@ class Schedule:
         object.__setattr__(self, "scale", _validate.floats("step sizes", scale))
         object.__setattr__(self, "power", _validate.non_negative("Schedule", "power", power))
         object.__setattr__(self, "offset", _validate.non_negative("Schedule", "offset", offset))
+
+    @property
+    def step_sizes(self) -> StepSizes:
+        """The schedule as kernels read it."""
+        return StepSizes(self.scale, self.power, self.offset)
 
     def at(self, t: int) -> FloatArray:
         """Step sizes of the t-th update, t = 1, 2, …"""

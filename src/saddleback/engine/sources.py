@@ -32,7 +32,12 @@ class ExperienceIterator(Protocol):
 
 
 class Source(Protocol):
-    """The interface that `learn` and `System.estimate` need of a source of experience."""
+    """The interface that `learn` and `System.estimate` need of a source of experience.
+
+    ``one_at_a_time``: whether its samplers must not run in parallel.
+    """
+
+    one_at_a_time: ClassVar[bool]
 
     @property
     def p(self) -> int:
@@ -55,6 +60,7 @@ class FiniteSource:
 
     problem: Problem
     experience: Experience | None = None
+    one_at_a_time: ClassVar[bool] = False
 
     @property
     def p(self) -> int:
@@ -89,11 +95,15 @@ class Replay:
         return self._experience.part(slice(self._done - steps, self._done))
 
 
+SOURCE = ("p", "steps", "one_at_a_time", "sampler", "streamer")
+"""What a source of experience must have."""
+
+
 def as_source(owner: str, source: Problem | Source) -> Source:
     """Return a finite problem as a source, and a source as it is."""
     if isinstance(source, Problem):
         return FiniteSource(source)
-    if not all(hasattr(source, name) for name in ("p", "steps", "sampler", "streamer")):
+    if not all(hasattr(source, name) for name in SOURCE):
         _validate.instance(owner, "problem", source, Problem)
     return source
 

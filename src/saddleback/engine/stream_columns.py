@@ -1,12 +1,16 @@
-"""The columns of a stream: T steps with the active features of each, as the kernels read them."""
+"""The columns of a stream: T steps with the active features of each, as the kernels read them.
+
+Compiled kernels are cached by the file they are in. After a change of the order of fields here,
+delete the caches (``__pycache__``).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from saddleback._typing import FloatArray, IndexArray, OffsetArray
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 
 
 class Columns(NamedTuple):
@@ -34,6 +38,24 @@ class Columns(NamedTuple):
     discount: FloatArray
     decay: FloatArray
     weight: FloatArray
+
+
+class SparseVector(NamedTuple):
+    """A vector [p] with the list of its entries that may not be 0, which kernels update in place.
+
+    ``touched[:n_touched[0]]`` are those entries, for which ``is_touched``.
+    """
+
+    values: FloatArray
+    touched: IndexArray
+    is_touched: BoolArray
+    n_touched: IntArray
+
+    @classmethod
+    def zeros(cls, p: int) -> Self:
+        """Return the vector 0."""
+        index, flags = np.zeros(p, dtype=np.uint32), np.zeros(p, dtype=np.bool_)
+        return cls(np.zeros(p), index, flags, np.zeros(1, dtype=np.int64))
 
 
 class SparseRows(NamedTuple):

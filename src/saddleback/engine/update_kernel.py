@@ -26,15 +26,37 @@ from typing import NamedTuple
 import numpy as np
 
 from saddleback._jit import compiled, inlined, subroutine
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback._typing import FloatArray, IndexArray, IntArray
+from saddleback.engine.stream_columns import Columns, SparseVector
+from saddleback.rules import Coefficients
 
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped at a flush."""
 
 
-class Lanes(NamedTuple):
-    """State of each learner, one array [width] per quantity; the last four are scratch space."""
+class UpdateSettings(NamedTuple):
+    """Constants of a learner: coefficients of its form, schedules and numerical limits."""
 
+    coefficients: Coefficients
+    alpha_power: float
+    alpha_offset: float
+    beta_power: float
+    beta_offset: float
+    window: float
+    smallest: float
+
+
+class Lanes(NamedTuple):
+    """State of each learner: weights [p, width], and one array [width] per other quantity.
+
+    The last four are scratch space.
+    """
+
+    theta: FloatArray
+    omega: FloatArray
+    alpha: FloatArray
+    beta: FloatArray
+    diverged_at: IntArray
     F: FloatArray
     F_theta: FloatArray
     s: FloatArray
@@ -50,57 +72,42 @@ class Lanes(NamedTuple):
 
 @compiled
 def advance(
-    phi_from: OffsetArray,
-    phi_index: IndexArray,
-    phi_value: FloatArray,
-    next_from: OffsetArray,
-    next_index: IndexArray,
-    next_b: FloatArray,
-    next_x: FloatArray,
-    reward: FloatArray,
-    discount: FloatArray,
-    decay: FloatArray,
-    weight: FloatArray,
-    coefficients: FloatArray,
-    alpha: FloatArray,
-    beta: FloatArray,
-    alpha_power: float,
-    alpha_offset: float,
-    beta_power: float,
-    beta_offset: float,
+    stream: Columns,
+    settings: UpdateSettings,
     done: int,
-    window: float,
-    smallest: float,
-    g: FloatArray,
-    touched: IndexArray,
-    is_touched: BoolArray,
-    shared: FloatArray,
-    count: IntArray,
-    theta: FloatArray,
-    omega: FloatArray,
+    trace: SparseVector,
+    scale: FloatArray,
     lanes: Lanes,
-    diverged_at: IntArray,
     width_hint: tuple[int, ...],
 ) -> None:
-    """Make one update per step of a stream, for all learners at once."""
-    td, saddle, correction = coefficients[0], coefficients[1], coefficients[2]
-    dual, gram, shrink = coefficients[3], coefficients[4], coefficients[5]
-    F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, into_phi = lanes
+    """Make one update per step of a stream, for all learners at once.
+
+    ``trace`` is g and ``scale`` (C, ‖e‖²).
+    """
+    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
+    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
+    reward, discount, decay, weight = stream.reward, stream.discount, stream.decay, stream.weight
+    td, saddle, correction, dual, gram, shrink = settings.coefficients
+    alpha_power, beta_power = settings.alpha_power, settings.beta_power
+    window = settings.window
+    g, touched, is_touched = trace.values, trace.touched, trace.is_touched
+    theta, omega, alpha, beta = lanes.theta, lanes.omega, lanes.alpha, lanes.beta
+    F, F_theta, s, inverse_s = lanes.F, lanes.F_theta, lanes.s, lanes.inverse_s
+    u, limit, alive, delta = lanes.u, lanes.limit, lanes.alive, lanes.delta
+    dual_value, step_u, into_phi = lanes.dual_value, lanes.step_u, lanes.into_phi
     width = theta.shape[1] if len(width_hint) else 1
     stride = np.uint64(0 if len(phi_value) == 1 else 1)  # binary features store one 1
     unit_stride = np.uint64(1)
-    C, ee, n = shared[0], shared[1], count[0]
+    C, ee, n = scale[0], scale[1], trace.n_touched[0]
     for t in range(len(reward)):
         update = done + t + 1
-        a_scale = 1.0 if alpha_power == 0.0 else (update + alpha_offset) ** -alpha_power
-        b_scale = 1.0 if beta_power == 0.0 else (update + beta_offset) ** -beta_power
+        a_scale = 1.0 if alpha_power == 0.0 else (update + settings.alpha_offset) ** -alpha_power
+        b_scale = 1.0 if beta_power == 0.0 else (update + settings.beta_offset) ** -beta_power
         gamma, c, w = discount[t], decay[t], weight[t]
 
         # Decay the trace; fold in the postponed sums if C would leave its window.
         if c == 0.0 or C * c < 1.0 / window or C * c > window:
-            n = _flush(
-                C * c, g, touched, is_touched, n, theta, omega, F, F_theta, s, u, td, width_hint
-            )
+            n = _flush(C * c, trace, n, lanes, td, width_hint)
             C, c, ee = 1.0, 1.0, 0.0
             for q in range(n):
                 ee += g[touched[q]] * g[touched[q]]
@@ -132,10 +139,7 @@ def advance(
         if not ee < np.inf:  # the trace overflows: all learners diverge, and it restarts at 0
             for k in range(width):
                 delta[k] = np.inf
-            _freeze(
-                update, a_scale, b_scale, td, dual, np.int64(0), g, touched, theta, omega, lanes,
-                alpha, beta, diverged_at,
-            )  # fmt: skip
+            _freeze(update, a_scale, b_scale, settings, trace, np.int64(0), lanes)
             for q in range(n):
                 g[touched[q]] = 0.0
                 is_touched[touched[q]] = False
@@ -150,12 +154,9 @@ def advance(
             reach = 1.0 + td * alpha[k] * a_scale + dual * beta[k] * b_scale
             bounded &= abs(delta[k]) * reach + abs(value) + abs(step) <= limit[k]
         if not bounded:
-            _freeze(
-                update, a_scale, b_scale, td, dual, n, g, touched, theta, omega, lanes, alpha, beta,
-                diverged_at,
-            )  # fmt: skip
+            _freeze(update, a_scale, b_scale, settings, trace, n, lanes)
         if shrink != 0.0:
-            _shrink(shrink * b_scale, smallest, beta, omega, F, s, u, inverse_s)
+            _shrink(shrink * b_scale, settings.smallest, lanes)
         for k in range(width):
             by_theta = alpha[k] * a_scale * td * delta[k]
             by_omega = beta[k] * b_scale * dual * delta[k]
@@ -180,10 +181,10 @@ def advance(
         for j in range(next_from[t], next_from[t + 1]):
             i, value = next_index[j], gamma * saddle * next_b[j]
             if correction != 0.0:
-                value += gamma * correction * next_x[j]
+                value += gamma * correction * stream.next_x[j]
             for k in range(width):
                 theta[i, k] -= value * step_u[k]
-    shared[0], shared[1], count[0] = C, ee, n
+    scale[0], scale[1], trace.n_touched[0] = C, ee, n
 
 
 @inlined
@@ -217,23 +218,13 @@ def _add_rows(
             total[k] += va * table[a, k]
 
 
-@subroutine
+@inlined
 def _flush(
-    C: float,
-    g: FloatArray,
-    touched: IndexArray,
-    is_touched: BoolArray,
-    n: int,
-    theta: FloatArray,
-    omega: FloatArray,
-    F: FloatArray,
-    F_theta: FloatArray,
-    s: FloatArray,
-    u: FloatArray,
-    td: float,
-    width_hint: tuple[int, ...],
+    C: float, trace: SparseVector, n: int, lanes: Lanes, td: float, width_hint: tuple[int, ...]
 ) -> int:
     """Fold in F·g and F_θ·g, set g to the trace C·g, and drop negligible entries."""
+    g, touched, is_touched = trace.values, trace.touched, trace.is_touched
+    theta, omega, F, F_theta, u = lanes.theta, lanes.omega, lanes.F, lanes.F_theta, lanes.u
     width = theta.shape[1] if len(width_hint) else 1
     largest = 0.0
     for q in range(n):
@@ -259,24 +250,16 @@ def _flush(
             for k in range(width):
                 u[k] += g[i] * omega[i, k]
     for k in range(width):
-        u[k] *= s[k]
+        u[k] *= lanes.s[k]
     return kept
 
 
-@subroutine
-def _shrink(
-    amount: float,
-    smallest: float,
-    beta: FloatArray,
-    omega: FloatArray,
-    F: FloatArray,
-    s: FloatArray,
-    u: FloatArray,
-    inverse_s: FloatArray,
-) -> None:
+@inlined
+def _shrink(amount: float, smallest: float, lanes: Lanes) -> None:
     """Multiply ω by 1 − β·amount through its scale s; fold in a scale that is out of range."""
+    omega, F, s, u = lanes.omega, lanes.F, lanes.s, lanes.u
     for k in range(len(s)):
-        sigma = 1.0 - beta[k] * amount
+        sigma = 1.0 - lanes.beta[k] * amount
         u[k] *= sigma
         s[k] *= sigma
         if abs(s[k]) < smallest or abs(s[k]) > 1.0 / smallest:
@@ -284,7 +267,7 @@ def _shrink(
                 omega[i, k] *= s[k]
             F[k] *= s[k]
             s[k] = 1.0
-        inverse_s[k] = 1.0 / s[k]
+        lanes.inverse_s[k] = 1.0 / s[k]
 
 
 @subroutine
@@ -292,33 +275,29 @@ def _freeze(
     update: int,
     a_scale: float,
     b_scale: float,
-    td: float,
-    dual: float,
+    settings: UpdateSettings,
+    trace: SparseVector,
     n: int | np.int64,
-    g: FloatArray,
-    touched: IndexArray,
-    theta: FloatArray,
-    omega: FloatArray,
     lanes: Lanes,
-    alpha: FloatArray,
-    beta: FloatArray,
-    diverged_at: IntArray,
 ) -> None:
     """Stop learners that exceed their limit: fold in the postponed sums, then set α = β = 0."""
-    F, F_theta, s, inverse_s, u, limit, alive, delta, dual_value, step_u, _ = lanes
+    td, dual = settings.coefficients.td, settings.coefficients.dual
+    g, touched, theta, omega = trace.values, trace.touched, lanes.theta, lanes.omega
+    alpha, beta, F, F_theta, s = lanes.alpha, lanes.beta, lanes.F, lanes.F_theta, lanes.s
+    delta, dual_value, step_u = lanes.delta, lanes.dual_value, lanes.step_u
     for k in range(len(s)):
         reach = 1.0 + td * alpha[k] * a_scale + dual * beta[k] * b_scale
         size = abs(delta[k]) * reach + abs(dual_value[k]) + abs(step_u[k])
-        if size <= limit[k] or diverged_at[k] >= 0:
+        if size <= lanes.limit[k] or lanes.diverged_at[k] >= 0:
             continue
-        diverged_at[k] = update
+        lanes.diverged_at[k] = update
         for q in range(n):
             i = touched[q]
             theta[i, k] += F_theta[k] * g[i]
             omega[i, k] += F[k] * g[i]
         for i in range(len(omega)):
             omega[i, k] *= s[k]
-        F[k] = F_theta[k] = u[k] = delta[k] = dual_value[k] = step_u[k] = 0.0
-        alpha[k] = beta[k] = alive[k] = 0.0
-        s[k] = inverse_s[k] = 1.0
-        limit[k] = np.inf
+        F[k] = F_theta[k] = lanes.u[k] = delta[k] = dual_value[k] = step_u[k] = 0.0
+        alpha[k] = beta[k] = lanes.alive[k] = 0.0
+        s[k] = lanes.inverse_s[k] = 1.0
+        lanes.limit[k] = np.inf

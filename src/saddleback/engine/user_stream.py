@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -56,6 +56,7 @@ class Stream:
     columns: Columns
     p: int
     corrected: bool = False
+    one_at_a_time: ClassVar[bool] = False
 
     @classmethod
     def of(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from saddleback._threads import thread_pool
 from saddleback._typing import RNG, ArrayLike
 from saddleback.engine import (
     Chunker,
+    Columns,
     Experience,
     FiniteSource,
     Learners,
@@ -34,49 +35,33 @@ SAMPLE, MAX_FEATURES = 100_000, 16
 """Steps sampled for advice without a finite problem, and the largest number of features for it."""
 
 
+class LearnOptions(TypedDict, total=False):
+    """LearnOptions of `learn`, stated for its two overloads."""
+
+    alpha: StepSize | None
+    beta: StepSize | None
+    steps: int | None
+    episodes: int | None
+    rng: RNG
+    runs: int | None
+    experience: Experience | None
+    theta0: ArrayLike
+    omega0: ArrayLike
+    record: int | ArrayLike | None
+    metrics: Mapping[str, Metric] | Callable[[Rule], Mapping[str, Metric]] | None
+    bound: float | None
+    threads: int
+    dtype: npt.DTypeLike
+    progress: Progress | None
+
+
 @overload
-def learn(
-    rule: Rule | str,
-    problem: Problem | Source,
-    *,
-    alpha: StepSize | None = ...,
-    beta: StepSize | None = ...,
-    steps: int | None = ...,
-    episodes: int | None = ...,
-    rng: RNG = ...,
-    runs: int | None = ...,
-    experience: Experience | None = ...,
-    theta0: ArrayLike = ...,
-    omega0: ArrayLike = ...,
-    record: int | ArrayLike | None = ...,
-    metrics: Mapping[str, Metric] | Callable[[Rule], Mapping[str, Metric]] | None = ...,
-    bound: float | None = ...,
-    threads: int = ...,
-    dtype: npt.DTypeLike = ...,
-    progress: Progress | None = ...,
-) -> Run: ...
+def learn(rule: Rule | str, problem: Problem | Source, **options: Unpack[LearnOptions]) -> Run: ...
 
 
 @overload
 def learn(
-    rule: Sequence[Rule],
-    problem: Problem | Source,
-    *,
-    alpha: StepSize | None = ...,
-    beta: StepSize | None = ...,
-    steps: int | None = ...,
-    episodes: int | None = ...,
-    rng: RNG = ...,
-    runs: int | None = ...,
-    experience: Experience | None = ...,
-    theta0: ArrayLike = ...,
-    omega0: ArrayLike = ...,
-    record: int | ArrayLike | None = ...,
-    metrics: Mapping[str, Metric] | Callable[[Rule], Mapping[str, Metric]] | None = ...,
-    bound: float | None = ...,
-    threads: int = ...,
-    dtype: npt.DTypeLike = ...,
-    progress: Progress | None = ...,
+    rule: Sequence[Rule], problem: Problem | Source, **options: Unpack[LearnOptions]
 ) -> list[Run]: ...
 
 
@@ -169,26 +154,28 @@ def learn(
     """
     rules = as_rules(rule)
     source = _source(problem, experience)
-    source.streamer(rules)  # refuses rules that do not apply
     if source.steps is not None and (steps, episodes, rng, runs) != (None,) * 4:
         raise InvalidParameter(
             "learn: the given experience is used in full and nothing is sampled; omit steps, "
             "episodes, rng and runs."
         )
-    total, cut = _length(source, steps, episodes)
+    total, in_episodes = _length(source, steps, episodes)
     points = record_points(total, record)
+    count = 1 if runs is None else _validate.count("learn", "runs", runs)
+    streamers = [source.streamer(rules) for _ in range(count)]  # refuse rules that do not apply
     systems = [System.exact(problem, r) if isinstance(problem, Problem) else None for r in rules]
     if alpha is None:
-        sizes = _advised(rules, problem, beta, total, cut is Chunker.episodes)
+        sizes = _advised(rules, problem, beta, total, in_episodes)
     else:
         sizes = [(alpha, beta)] * len(rules)
     threads = _validate.count("learn", "threads", threads)
 
     def single(
+        streams: Callable[[Any], list[Columns]],
         generator: np.random.Generator,
         seed: np.random.SeedSequence | None,
         threads: int,
-        progress: Progress | None = progress,
+        progress: Progress | None,
     ) -> list[Run]:
         batches, groups = [], []
         for r, system, (a, b) in zip(rules, systems, sizes, strict=True):
@@ -202,27 +189,24 @@ def learn(
             batch.attach(learners, objectives if chosen is None else chosen)
             batches.append(batch)
             groups.append(learners)
-        workers, streams = Workers(groups, threads), source.streamer(rules)
-        pieces = Chunker(source.sampler(generator))
+        workers, chunker = Workers(groups, threads), Chunker(source.sampler(generator))
+        chunks = chunker.episodes if in_episodes else chunker.steps
         return run_batches(
-            batches, points, lambda count: workers.advance(map(streams, cut(pieces, count))), seed,
+            batches, points, lambda count: workers.advance(map(streams, chunks(count))), seed,
             progress,
         )  # fmt: skip
 
     generator, seed = _validate.generator(rng)
-    if source.steps is not None:
-        results = single(generator, None, threads)
-    elif runs is None:
-        results = single(generator, seed, threads)
+    if runs is None:
+        seed = seed if source.steps is None else None  # nothing is sampled
+        results = single(streamers[0], generator, seed, threads, progress)
     else:
-        generators = _spawn(generator, seed, _validate.count("learn", "runs", runs))
-        sequential = getattr(source, "one_at_a_time", False)
-        concurrent = 1 if sequential else min(runs, threads)
+        concurrent = 1 if source.one_at_a_time else min(runs, threads)
         with thread_pool(concurrent) as pool:
-            parts = shared_progress(progress, runs)
             by_run = pool.map(
-                lambda g, part: single(g, None, threads // concurrent, part), generators, parts
-            )
+                lambda streams, g, part: single(streams, g, None, threads // concurrent, part),
+                streamers, _spawn(generator, seed, runs), shared_progress(progress, runs),
+            )  # fmt: skip
             results = [stack(of_rule, seed) for of_rule in zip(*by_run, strict=True)]
     return results[0] if isinstance(rule, (Rule, str)) else results
 
@@ -269,19 +253,17 @@ def _advised(
     return [(sizes.alpha, sizes.beta) for sizes in advice]
 
 
-def _length(
-    source: Source, steps: int | None, episodes: int | None
-) -> tuple[int, Callable[[Chunker, int], Iterator[Any]]]:
-    """Return the length of learning, and the function that cuts experience in its unit."""
+def _length(source: Source, steps: int | None, episodes: int | None) -> tuple[int, bool]:
+    """Return the length of learning, and whether it is counted in episodes."""
     if source.steps is not None:
-        return source.steps, Chunker.steps
+        return source.steps, False
     if (steps is None) == (episodes is None):
         raise InvalidParameter("learn: give the number to sample, either steps=… or episodes=…")
     if steps is not None:
-        return _validate.count("learn", "steps", steps), Chunker.steps
+        return _validate.count("learn", "steps", steps), False
     if isinstance(source, FiniteSource) and not source.problem.mdp.episodic:
         raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
-    return _validate.count("learn", "episodes", episodes), Chunker.episodes
+    return _validate.count("learn", "episodes", episodes), True
 
 
 def _spawn(

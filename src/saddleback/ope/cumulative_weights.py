@@ -14,6 +14,7 @@ the result does not depend on how the log is divided into segments.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,30 @@ LARGE = 700.0
 """Logarithms above this are not exponentiated directly: exp would overflow."""
 
 
+class WeightedRows(NamedTuple):
+    """Consecutive rows of a log: ``gain`` is R, plus γV(S_{t+1}) where an episode is bootstrapped.
+
+    ``q`` and ``v`` are Q(S_t, A_t) and V(S_t).
+    """
+
+    starts: BoolArray
+    log_rho: FloatArray
+    gain: FloatArray
+    q: FloatArray
+    v: FloatArray
+    rewards: FloatArray
+
+
+class StepSums(NamedTuple):
+    """Sums over episodes at each step, [H]: log D_t, ESS, Y_t, and its tail sums (`sum_steps`)."""
+
+    log_total: FloatArray
+    ess: FloatArray
+    mean: FloatArray
+    tail: FloatArray
+    low: FloatArray
+
+
 class CumulativeWeights:
     """Accumulates consecutive rows of a log for one target policy: first sums, then scores."""
 
@@ -39,27 +64,16 @@ class CumulativeWeights:
         self._parts: list[FloatArray] = []
         self._log_max, self._sums = np.zeros(0), np.zeros((0, 3))
 
-    def add(
-        self,
-        starts: BoolArray,
-        log_rho: FloatArray,
-        gain: FloatArray,
-        q: FloatArray,
-        v: FloatArray,
-        rewards: FloatArray,
-        continues_in_next: bool,
-    ) -> None:
-        """Add the next rows; ``gain`` is R, plus γV(S_{t+1}) where an episode is bootstrapped."""
-        steps = _longest(starts, int(self._carry[TIME]))
+    def add(self, rows: WeightedRows, continues_in_next: bool) -> None:
+        """Add the next rows."""
+        steps = _longest(rows.starts, int(self._carry[TIME]))
         if steps > len(self._log_max):
             more = max(steps, 2 * len(self._log_max)) - len(self._log_max)
             self._log_max = np.append(self._log_max, np.full(more, -np.inf))
             self._sums = np.vstack([self._sums, np.zeros((more, 3))])
-        out = self._begin(starts, 8)
+        out = self._begin(rows.starts, 8)
         with np.errstate(invalid="ignore"):  # a total of infinities of both signs is NaN
-            sum_rows(
-                starts, log_rho, gain, q, v, rewards, self._gamma, out, self._log_max, self._sums
-            )
+            sum_rows(rows, self._gamma, out, self._log_max, self._sums)
         self._store(out, continues_in_next)
 
     def _begin(self, starts: BoolArray, columns: int) -> FloatArray:
@@ -77,42 +91,28 @@ class CumulativeWeights:
     def close(self) -> None:
         """Finish the sums over episodes, and prepare for the scores.
 
-        Sets ``episodes`` [n, 8]; and at each step ``log_total``, log D_t; ``ess``; ``mean``, Y_t.
+        Sets ``episodes`` [n, 8], and ``steps``, the `StepSums`.
         """
         self.episodes = np.concatenate(self._parts) if self._parts else np.zeros((0, 8))
         self.lengths = self.episodes[:, TIME].astype(np.int64)
         H = int(self.lengths.max(initial=0))
-        self.log_total, self.ess, self.mean, self.tail, self.low = np.zeros((5, H))
-        sum_steps(
-            self.lengths, self.episodes[:, LOG].copy(), self._log_max, self._sums, self._gamma,
-            np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.log_total, self.ess, self.mean,
-            self.tail, self.low,
-        )  # fmt: skip
+        self.steps = StepSums._make(np.zeros((5, H)))
+        log_weights = self.episodes[:, LOG].copy()
+        sum_steps(self.lengths, log_weights, self._log_max, self._sums, self._gamma, self.steps)
         self._carry, self._parts = np.zeros(4), []
 
     @property
     def value(self) -> float:
         """Mean of V(S_0) plus Σ_t γ^t Y_t; NaN if all weights are 0 at some step."""
-        if not len(self.episodes) or np.isneginf(self.log_total).any():
+        if not len(self.episodes) or np.isneginf(self.steps.log_total).any():
             return float("nan")
-        powers = self._gamma ** np.arange(len(self.mean), dtype=np.float64)
-        return float(self.episodes[:, FIRST].mean() + powers @ self.mean)
+        powers = self._gamma ** np.arange(len(self.steps.mean), dtype=np.float64)
+        return float(self.episodes[:, FIRST].mean() + powers @ self.steps.mean)
 
-    def add_scores(
-        self,
-        starts: BoolArray,
-        log_rho: FloatArray,
-        gain: FloatArray,
-        q: FloatArray,
-        v: FloatArray,
-        continues_in_next: bool,
-    ) -> None:
+    def add_scores(self, rows: WeightedRows, continues_in_next: bool) -> None:
         """Add the next rows in the second pass, when the sums are complete."""
-        out = self._begin(starts, 4)
-        score_rows(
-            starts, log_rho, gain, q, v, self._gamma, float(len(self.episodes)), self.log_total,
-            self.mean, out,
-        )  # fmt: skip
+        out = self._begin(rows.starts, 4)
+        score_rows(rows, self._gamma, float(len(self.episodes)), self.steps, out)
         self._store(out, continues_in_next)
 
     @property
@@ -123,10 +123,10 @@ class CumulativeWeights:
         """
         scored = np.concatenate(self._parts) if self._parts else np.zeros((0, 4))
         score = scored[:, SCORE] - self.episodes[:, FIRST].mean()
-        early = np.flatnonzero((self.lengths < len(self.tail)) & np.isfinite(scored[:, LOG]))
+        early = np.flatnonzero((self.lengths < len(self.steps.tail)) & np.isfinite(scored[:, LOG]))
         at = self.lengths[early]
-        share = np.exp(scored[early, LOG] - self.low[at])
-        score[early] -= len(score) * share * self.tail[at]
+        share = np.exp(scored[early, LOG] - self.steps.low[at])
+        score[early] -= len(score) * share * self.steps.tail[at]
         return np.asarray(score)
 
 
@@ -152,21 +152,13 @@ def times(log_weight: float, x: float) -> float:
 
 @compiled
 def sum_rows(
-    starts: BoolArray,
-    log_rho: FloatArray,
-    gain: FloatArray,
-    q: FloatArray,
-    v: FloatArray,
-    rewards: FloatArray,
-    gamma: float,
-    out: FloatArray,
-    log_max: FloatArray,
-    sums: FloatArray,
+    rows: WeightedRows, gamma: float, out: FloatArray, log_max: FloatArray, sums: FloatArray
 ) -> None:
     """Accumulate rows; ``sums`` [H, 3] holds Σw, Σw², Σwy relative to exp(log_max) [H].
 
     ``out`` has a row per episode: the carried-over state of an open episode, or 0.
     """
+    starts, log_rho, gain, q, v, rewards = rows
     e = -1 if starts[0] else 0
     for i in range(len(starts)):
         if starts[i]:
@@ -205,21 +197,17 @@ def sum_steps(
     log_max: FloatArray,
     sums: FloatArray,
     gamma: float,
-    ended_log_max: FloatArray,
-    ended: FloatArray,
-    log_total: FloatArray,
-    ess: FloatArray,
-    mean: FloatArray,
-    tail: FloatArray,
-    low: FloatArray,
+    steps: StepSums,
 ) -> None:
     """Add the last weights of episodes that have ended, and compute Y_t and its tail sums.
 
     exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t enters the score of an episode of T steps, with low_T
-    the smallest log D_t, which is at least the logarithm of its weight. ``ended``, zeros
-    [H + 1, 2], receives Σw and Σw² of ended episodes, relative to exp(ended_log_max), −∞ [H + 1].
+    the smallest log D_t, which is at least the logarithm of its weight.
     """
+    log_total, ess, mean, tail, low = steps
     H, n = len(mean), len(lengths)
+    # Σw and Σw² of the episodes that have ended, relative to exp(ended_log_max).
+    ended_log_max, ended = np.full(H + 1, -np.inf), np.zeros((H + 1, 2))
     for i in range(n + H - 1):
         if i < n:  # an episode, at the step where it ended; then each step carried to the next
             t, log_weight, first, second = lengths[i], log_weights[i], 1.0, 1.0
@@ -260,18 +248,11 @@ def sum_steps(
 
 @compiled
 def score_rows(
-    starts: BoolArray,
-    log_rho: FloatArray,
-    gain: FloatArray,
-    q: FloatArray,
-    v: FloatArray,
-    gamma: float,
-    n: float,
-    log_total: FloatArray,
-    mean: FloatArray,
-    out: FloatArray,
+    rows: WeightedRows, gamma: float, n: float, steps: StepSums, out: FloatArray
 ) -> None:
     """Accumulate V(S_0) + Σ_t γ^t n (w_t/D_t)(y_t − Y_t) up to the end of each episode."""
+    starts, log_rho, gain, q, v = rows.starts, rows.log_rho, rows.gain, rows.q, rows.v
+    log_total, mean = steps.log_total, steps.mean
     e = -1 if starts[0] else 0
     for i in range(len(starts)):
         if starts[i]:

@@ -40,6 +40,7 @@ from saddleback.ope.cumulative_weights import (
     RETURN,
     TOTAL,
     CumulativeWeights,
+    WeightedRows,
 )
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.log_counts import ActionSupport
@@ -152,29 +153,17 @@ def weigh_episodes(
         truncated += _count_truncated(segment, log.time_limit == "task")
         rewards = segment.rows.rewards
         smallest, largest = min(smallest, rewards.min()), max(largest, rewards.max())
-        for total, support, (pi, log_rho, values) in zip(sums, supports, inputs, strict=True):
+        for total, support, (pi, rows) in zip(sums, supports, inputs, strict=True):
             support.add(segment, pi, segment.tables.get("mu"))
-            gain = rewards + values.extra
-            total.add(
-                segment.rows.starts,
-                log_rho,
-                gain,
-                values.q,
-                values.v,
-                rewards,
-                segment.continues_in_next,
-            )
+            total.add(rows, segment.continues_in_next)
     uncovered = [support.finding(allow_uncovered) for support in supports]
     raise_errors(finding for finding in uncovered if finding is not None)
     confidence_bounds.require_two_episodes(sum(map(len, ids)))
     for total in sums:
         total.close()
     for segment, inputs in _rows(log, jobs, part_of(progress, 0.5, 1.0)):
-        for total, (_, log_rho, values) in zip(sums, inputs, strict=True):
-            gain = segment.rows.rewards + values.extra
-            total.add_scores(
-                segment.rows.starts, log_rho, gain, values.q, values.v, segment.continues_in_next
-            )
+        for total, (_, rows) in zip(sums, inputs, strict=True):
+            total.add_scores(rows, segment.continues_in_next)
     declared = log.metadata.get("reward_bounds")
     return [
         Trajectories(
@@ -189,7 +178,7 @@ def weigh_episodes(
             totals=total.episodes[:, TOTAL].copy(),
             normalised=total.value,
             scores=total.scores,
-            ess_by_step=total.ess,
+            ess_by_step=total.steps.ess,
             truncated=truncated,
             rewards=(float(smallest), float(largest)),
             declared_rewards=None if declared is None else tuple(declared),
@@ -204,8 +193,8 @@ def weigh_episodes(
 
 def _rows(
     log: Log, jobs: Sequence[WeightingJob], progress: Progress | None
-) -> Iterator[tuple[Segment, list[tuple[FloatArray, FloatArray, RowValues]]]]:
-    """Yield segments, and for each job π and log ρ of their rows, with the values of Q and V."""
+) -> Iterator[tuple[Segment, list[tuple[FloatArray, WeightedRows]]]]:
+    """Yield segments, and for each job π and the rows with log ρ, Q and V."""
     tables = [table for job in jobs for table in job.target.tables]
     for segment in log.segments(tables, progress):
         rows, probabilities = segment.rows, {}
@@ -224,7 +213,10 @@ def _rows(
             values = RowValues(zeros, zeros, zeros)
             if job.values is not None:
                 values = job.values(segment, pi)
-            inputs.append((pi, log_rho, values))
+            gain = rows.rewards + values.extra
+            inputs.append(
+                (pi, WeightedRows(rows.starts, log_rho, gain, values.q, values.v, rows.rewards))
+            )
         yield segment, inputs
 
 

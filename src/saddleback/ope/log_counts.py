@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
-from saddleback.engine import count_calibration, count_policy, count_ratios
+from saddleback.engine import TakenActions, count_calibration, count_policy, count_ratios
 from saddleback.log import Finding, Segment
 from saddleback.log.diagnostics import format_rows
 
@@ -57,11 +57,9 @@ class PolicyCounts:
         mu = segment.tables.get("mu")
         count_policy(pi, segment.states, self.action_mass, self.totals)
         if segment.propensity is not None:
-            count_ratios(
-                pi, np.zeros((0, pi.shape[1])) if mu is None else mu, segment.states,
-                segment.actions, segment.propensity, at, self.ratios, self.min_propensity,
-                self.totals,
-            )  # fmt: skip
+            taken = TakenActions(segment.states, segment.actions, segment.propensity, at)
+            full = np.zeros((0, pi.shape[1])) if mu is None else mu
+            count_ratios(pi, full, taken, self.ratios, self.min_propensity, self.totals)
         if mu is not None:
             count_calibration(mu, segment.states, segment.actions, at, self.residuals)
 

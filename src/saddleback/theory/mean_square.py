@@ -17,13 +17,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres, spsolve
 
 from saddleback import _validate
-from saddleback._typing import ArrayLike, FloatArray, IntArray
+from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, as_rule
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.moment_model import advance_moments, advance_moments_by
-from saddleback.theory.noise_chain import Noise, noise_chain
+from saddleback.theory.noise_chain import Factors, Noise, noise_chain
 
 DENSE = 300
 """Up to this many moments, the map is formed as a matrix and all eigenvalues are computed."""
@@ -63,7 +63,7 @@ class MeanSquare:
         self.alpha = _validate.positive("mean_square", "alpha", alpha)
         self.beta = _validate.positive("mean_square", "beta", beta) if noise.n > noise.k else 0.0
         self._recurrent = noise.recurrent
-        self._chain = _events(self._recurrent)
+        self._jumps = self._recurrent.jumps
         self._factors = self._recurrent.factors(self.alpha, self.beta)
 
     @property
@@ -75,15 +75,19 @@ class MeanSquare:
     def radius(self) -> float:
         """Spectral radius of the map of second moments; less than 1 is stable in mean square."""
         nodes, n = len(self._recurrent.weight), self._recurrent.n
-        U, V, B = (np.ascontiguousarray(part[..., :n]) for part in self._factors)
+        factors = Factors(*(np.ascontiguousarray(part[..., :n]) for part in self._factors))
         size = nodes * n * n
         # Small steps crowd all eigenvalues near 1; those of several steps are further apart.
-        repeats = 1 if size <= DENSE else int(np.clip(1.0 / np.abs(U).max(), 1, MAX_STEPS_AT_ONCE))
+        repeats = (
+            1
+            if size <= DENSE
+            else int(np.clip(1.0 / np.abs(factors.U).max(), 1, MAX_STEPS_AT_ONCE))
+        )
 
         def apply(flat: FloatArray) -> FloatArray:
             S = flat.reshape(nodes, n, n)
             S = (S + S.transpose(0, 2, 1)) / 2
-            advance_moments_by(repeats, *self._chain, U, V, B, S)
+            advance_moments_by(repeats, self._jumps, factors, S)
             return S.ravel()
 
         if size <= DENSE:
@@ -127,7 +131,7 @@ class MeanSquare:
 
         def apply(S: FloatArray) -> FloatArray:
             moments[:, :n, :n] = (S + S.transpose(0, 2, 1)) / 2
-            advance_moments(*self._chain, *self._factors, moments, out)
+            advance_moments(self._jumps, self._factors, moments, out)
             return out[:, :n, :n].copy()
 
         constant = apply(np.zeros((nodes, n, n)))
@@ -153,7 +157,7 @@ class MeanSquare:
         """E[z·1{j}] in the long run, [N, n]: one sparse solve."""
         nodes, n = len(self._recurrent.weight), self._recurrent.n
         U, V, B = self._factors
-        source, target, q = self._chain
+        source, target, q = self._jumps
         T = q[:, None, None] * (np.einsum("eka,ekb->eab", U, V) + np.diag(B))
         rows = (target[:, None, None] * n + np.arange(n)[:, None]) + np.zeros((1, 1, n), int)
         columns = (source[:, None, None] * n + np.arange(n)) + np.zeros((1, n, 1), int)
@@ -203,9 +207,9 @@ class MeanSquare:
         fixed = float(gap @ gap - (gap @ basis) @ (gap @ basis))
         S = np.einsum("i,a,b->iab", self.noise.start, z, z)
         errors, done = {}, 0
-        chain, factors = _events(self.noise), self.noise.factors(self.alpha, self.beta)
+        jumps, factors = self.noise.jumps, self.noise.factors(self.alpha, self.beta)
         for count in np.unique(counts).tolist():
-            advance_moments_by(count - done, *chain, *factors, S)
+            advance_moments_by(count - done, jumps, factors, S)
             done = count
             error = float(np.einsum("iaa->", S[:, :k, :k])) + fixed
             errors[count] = error if np.isfinite(error) else np.inf
@@ -243,10 +247,6 @@ def largest_stable(stable: Callable[[float], bool], high: float, accuracy: float
         middle = (low * high) ** 0.5
         low, high = (middle, high) if stable(middle) else (low, middle)
     return low
-
-
-def _events(noise: Noise) -> tuple[IntArray, IntArray, FloatArray]:
-    return noise.source, noise.target, noise.probability
 
 
 def _initial(name: str, values: ArrayLike, p: int) -> FloatArray:

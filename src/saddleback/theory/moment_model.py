@@ -21,7 +21,7 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.rules import Coefficients
 from saddleback.system import System
-from saddleback.theory.noise_chain import Noise
+from saddleback.theory.noise_chain import Factors, Jumps, Noise
 
 LARGEST = 600
 """Largest number of moments over all nodes; squaring such a matrix takes milliseconds."""
@@ -229,16 +229,7 @@ def _kron(weight: FloatArray, X: FloatArray, Y: FloatArray) -> FloatArray:
 
 
 @compiled
-def advance_moments(
-    source: IntArray,
-    target: IntArray,
-    q: FloatArray,
-    U: FloatArray,
-    V: FloatArray,
-    B: FloatArray,
-    S: FloatArray,
-    out: FloatArray,
-) -> None:
+def advance_moments(jumps: Jumps, factors: Factors, S: FloatArray, out: FloatArray) -> None:
     """Advance symmetric S [N, n, n] by one step over a noise chain, into ``out``.
 
         S_j ← Σ q T S_i Tᵀ        over the events i → j, with S_j = E[z zᵀ·1{j}]
@@ -251,11 +242,12 @@ def advance_moments(
 
     so no matrix is formed, and the cost of an event is a small multiple of the size of S.
     """
+    U, V, B = factors
     out[:] = 0.0
     events, rank, n = U.shape
     Z, square = np.empty((rank, n)), np.empty((rank, rank))
     for event in range(events):
-        i, j, probability = source[event], target[event], q[event]
+        i, j, probability = jumps.source[event], jumps.target[event], jumps.probability[event]
         u, v = U[event], V[event]
         Z[:] = 0.0
         for k in range(rank):
@@ -283,18 +275,9 @@ def advance_moments(
 
 
 @compiled
-def advance_moments_by(
-    count: int,
-    source: IntArray,
-    target: IntArray,
-    q: FloatArray,
-    U: FloatArray,
-    V: FloatArray,
-    B: FloatArray,
-    S: FloatArray,
-) -> None:
+def advance_moments_by(count: int, jumps: Jumps, factors: Factors, S: FloatArray) -> None:
     """Advance S by ``count`` steps, in place."""
     out = np.empty_like(S)
     for _ in range(count):
-        advance_moments(source, target, q, U, V, B, S, out)
+        advance_moments(jumps, factors, S, out)
         S[:] = out

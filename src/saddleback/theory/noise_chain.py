@@ -40,6 +40,22 @@ LARGEST = 400_000
 """Largest number of second moments over all nodes, N·(2p)², for exact computation."""
 
 
+class Jumps(NamedTuple):
+    """Nodes i → j of each event and its probability q given i, [E]."""
+
+    source: IntArray
+    target: IntArray
+    probability: FloatArray
+
+
+class Factors(NamedTuple):
+    """T = B + Σ_k U_k V_kᵀ of each event: U and V [E, rank, n + 1], and the diagonal B [n + 1]."""
+
+    U: FloatArray
+    V: FloatArray
+    B: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Noise:
     """Events of a learner's noise chain, with features as coordinates in their span.
@@ -104,8 +120,13 @@ class Noise:
         """Length of z = (θ − θ*, ω): 2k, or k without a dual variable."""
         return 2 * self.k if any(self.coefficients[3:]) else self.k
 
-    def factors(self, alpha: float, beta: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """U and V of each event, [E, rank, n + 1], and B, [n + 1]; z ends in a constant 1."""
+    @property
+    def jumps(self) -> Jumps:
+        """The nodes and probability of each event."""
+        return Jumps(self.source, self.target, self.probability)
+
+    def factors(self, alpha: float, beta: float) -> Factors:
+        """The step of each event; z ends in a constant 1."""
         c, k, n, events = self.coefficients, self.k, self.n, len(self.delta)
         rank = 3 if n > k else 1
         U, V = np.zeros((2, events, rank, n + 1))
@@ -118,7 +139,7 @@ class Noise:
             U[:, 2, k:n] = -beta * c.gram * self.phi
         B = np.ones(n + 1)
         B[k:n] -= beta * c.shrink
-        return U, V, B
+        return Factors(U, V, B)
 
 
 def _check_size(rule: Rule, nodes: int, rank: int) -> None:
