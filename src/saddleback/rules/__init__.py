@@ -11,25 +11,8 @@ from saddleback.rules.forms import (
     SemiGradient,
     UpdateNorm,
 )
-from saddleback.rules.named import (
-    ABQ,
-    ETD,
-    GES,
-    GQ,
-    GTB,
-    GTD,
-    GTD2,
-    NAMED,
-    TD,
-    TDC,
-    TDRC,
-    ExpectedSarsa,
-    GRetrace,
-    Sarsa,
-    make,
-    make_with,
-    named_rule,
-)
+from saddleback.rules.named import *  # noqa: F403
+from saddleback.rules.named import NAMED, make, make_with, named_rule
 from saddleback.rules.rule import Rule
 from saddleback.rules.terms import Terms, as_rule, as_rules, tabulate, terms
 from saddleback.rules.traces import (
@@ -43,27 +26,15 @@ from saddleback.rules.traces import (
 )
 
 __all__ = [
-    "ABQ",
-    "ETD",
-    "GES",
-    "GQ",
-    "GTB",
-    "GTD",
-    "GTD2",
     "NAMED",
-    "TD",
-    "TDC",
-    "TDRC",
     "ActionDependent",
     "Bootstrap",
     "Coefficients",
     "Constant",
     "Correction",
     "Expected",
-    "ExpectedSarsa",
     "FollowOn",
     "Form",
-    "GRetrace",
     "Importance",
     "NoTrace",
     "RegularisedCorrection",
@@ -71,7 +42,6 @@ __all__ = [
     "Rule",
     "Saddle",
     "Sampled",
-    "Sarsa",
     "SemiGradient",
     "State",
     "Terms",
@@ -86,3 +56,4 @@ __all__ = [
     "tabulate",
     "terms",
 ]
+__all__ += NAMED
