@@ -6,7 +6,8 @@ learner that diverges, a singular system) is not misuse: the result reports it.
 
 __all__ = [
     "CoverageError", "InvalidNumbers", "InvalidParameter", "InvalidProbabilities", "InvalidShape",
-    "NeverEnds", "RuleMismatch", "SaddlebackError", "Undefined", "UndefinedRatio", "UnknownName",
+    "NeverEnds", "RuleMismatch", "RuleRequired", "SaddlebackError", "Undefined", "UndefinedRatio",
+    "UnknownName",
 ]  # fmt: skip
 
 
@@ -50,6 +51,17 @@ class UndefinedRatio(SaddlebackError):
 
 class RuleMismatch(SaddlebackError):
     """A rule that cannot be applied to this problem."""
+
+
+class RuleRequired(RuleMismatch):
+    """A file was made with a rule that saddleback does not have, so it must be given."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"the rule {text} is not one of saddleback's, and no code is imported from a data "
+            "file. Give the rule: path/to/module.py:Name(0.5)."
+        )
+        self.text = text
 
 
 class Undefined(SaddlebackError):

@@ -17,9 +17,9 @@ from saddleback.cli.log_options import default_threads, log_options, open_log
 from saddleback.cli.output_checks import check_outputs
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import (
+    RULE,
     TARGET_OPTIONS,
     parse_corner,
-    parse_rule,
     parse_targets,
     target_options,
 )
@@ -37,7 +37,7 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 @log_options
 @target_options
 @click.option(
-    "--rule", metavar="NAME[:λ]",
+    "--rule", metavar=RULE,
     help="Rule whose TD fixed point LSTD solves for.  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option(
@@ -45,9 +45,7 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
     help="Additional estimators (repeatable): fqe, streamed, svrg, is, pdis, wis, pdwis, dr, wdr.  "
     "[default: wdr, dr, pdwis, pdis]",
 )  # fmt: skip
-@click.option(
-    "--learner", metavar="NAME[:λ]", help="Rule of the streamed estimator.  [default: GES:0]"
-)
+@click.option("--learner", metavar=RULE, help="Rule of the streamed estimator.  [default: GES:0]")
 @click.option(
     "--passes", default=1, show_default=True, type=click.IntRange(min=1),
     help="Passes of the streamed estimator over the log.",
@@ -105,20 +103,19 @@ def command(
         path = True
     from saddleback.ope import evaluate_statistics, load_statistics
 
-    chosen = None if rule is None else parse_rule(rule)
     saved = statistics_files(options["files"])
     if saved:
         refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
         result = evaluate_statistics(
-            load_statistics(saved[0]), chosen, ridge, path, draws=draws,
+            load_statistics(saved[0], rule), rule, ridge, path, draws=draws,
             lower_is_better=lower_is_better, threads=default_threads(),
         )  # fmt: skip
         _output(result, save, report, as_json)
         return
     result = evaluate_log(
-        options, quiet=quiet or as_json, rule=chosen, methods=methods or None, path=path,
+        options, quiet=quiet or as_json, rule=rule, methods=methods or None, path=path,
         ridge=ridge, passes=passes, draws=draws, lower_is_better=lower_is_better,
-        learner=None if learner is None else parse_rule(learner),
+        learner=learner,
     )  # fmt: skip
     _output(result, save, report, as_json)
 

@@ -11,6 +11,7 @@ import click
 from saddleback._json import json_text
 from saddleback.cli.log_options import announce
 from saddleback.cli.output_checks import check_outputs
+from saddleback.cli.target_options import RULE
 
 if TYPE_CHECKING:
     from saddleback.ope import Statistics
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "--rule", "rules", multiple=True, metavar=RULE,
+    help="Rule of your own that the statistics are for (repeatable).",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
+def command(files: tuple[str, ...], out: Path, rules: tuple[str, ...], as_json: bool) -> None:
     """Combine statistics from several logs.
 
     The result equals the statistics of all logs together. Statistics with different settings, or
@@ -35,7 +40,8 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     announce("merging", files)
     from saddleback.ope import load_statistics, save_statistics
 
-    merged = reduce(lambda first, second: first.merge(second), map(load_statistics, files))
+    loaded = (load_statistics(file, rules) for file in files)
+    merged = reduce(lambda first, second: first.merge(second), loaded)
     save_statistics(merged, out)
     if as_json:
         click.echo(json_text(statistics_summary(merged, out)))

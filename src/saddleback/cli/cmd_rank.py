@@ -12,7 +12,7 @@ from saddleback._json import json_text
 from saddleback.cli.cmd_evaluate import evaluate_log, refuse_log_options
 from saddleback.cli.file_kinds import statistics_files
 from saddleback.cli.log_options import log_options
-from saddleback.cli.target_options import parse_rule, target_options
+from saddleback.cli.target_options import RULE, target_options
 from saddleback.cli.terminal import echo_lines, text_width
 
 
@@ -20,7 +20,7 @@ from saddleback.cli.terminal import echo_lines, text_width
 @log_options
 @target_options
 @click.option(
-    "--rule", metavar="NAME[:λ]",
+    "--rule", metavar=RULE,
     help="Rule whose TD fixed point LSTD solves for.  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option("--ridge", default=0.0, help="Ridge, relative to the scale of each feature.")
@@ -71,16 +71,15 @@ def command(
             number = math.nan
         if not math.isfinite(number):
             raise click.UsageError(f"--baseline {baseline}: write logged, or a number.")
-    chosen = None if rule is None else parse_rule(rule)
     saved = statistics_files(options["files"])
     if saved:
         refuse_log_options(len(options["files"]), STATISTICS_OPTIONS)
         evaluation = evaluate_statistics(
-            load_statistics(saved[0]), chosen, ridge, lower_is_better=lower_is_better
+            load_statistics(saved[0], rule), rule, ridge, lower_is_better=lower_is_better
         )
     else:
         evaluation = evaluate_log(
-            options, quiet=quiet or as_json, rule=chosen, ridge=ridge,
+            options, quiet=quiet or as_json, rule=rule, ridge=ridge,
             lower_is_better=lower_is_better,
         )  # fmt: skip
     ranking = rank(evaluation, alpha=alpha, baseline=number)

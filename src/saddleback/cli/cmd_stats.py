@@ -24,9 +24,9 @@ from saddleback.cli.message_format import echo_message
 from saddleback.cli.output_checks import check_outputs
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import (
+    RULE,
     absolute_spec,
     parse_corner,
-    parse_rule,
     parse_targets,
     target_options,
 )
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 @log_options
 @target_options
 @click.option(
-    "--rule", "rules", multiple=True, metavar="NAME[:λ]",
+    "--rule", "rules", multiple=True, metavar=RULE,
     help="Rule to compute statistics for (repeatable).  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option(
@@ -87,9 +87,9 @@ def command(
     from saddleback.log.behaviour_target import check_name_not_reserved
     from saddleback.log.diagnostics import raise_errors
     from saddleback.ope import default_rule, save_statistics
-    from saddleback.ope.approximation_gap import without_trace
     from saddleback.ope.evaluate import discount
     from saddleback.ope.feature_spec import box_known, parse_features
+    from saddleback.rules import as_rules
     from saddleback.sweep import ChunkedStatistics, cluster, run_chunks, threads
 
     if not targets:
@@ -99,8 +99,8 @@ def command(
     check_outputs(out, inputs=options["files"], specs=(*targets, features))
     log = open_log(options)
     rate = discount(log, gamma)
-    chosen = [parse_rule(rule) for rule in rules] or [default_rule()]
-    chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
+    chosen = as_rules(rules or [default_rule()])
+    chosen = list(dict.fromkeys([*chosen, *filter(None, (r.with_lambda(0.0) for r in chosen))]))
     corners = parse_corner(low, log, "low"), parse_corner(high, log, "high")
     findings: list[Any] = []
     several = len(log.sources) > 1 or dask is not None

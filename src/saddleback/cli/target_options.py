@@ -45,6 +45,9 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+RULE = "NAME[:λ]|FILE.py:NAME"
+"""Metavariable of options for rules; `saddleback.Rule.parse` reads them."""
+
 TARGET_OPTIONS = (
     "targets",
     "gamma",
@@ -87,28 +90,6 @@ def parse_corner(text: str | None, log: Log, name: str) -> Any:
             "entries."
         )
     return corner
-
-
-def parse_rule(text: str) -> Any:
-    """Return a rule from NAME or NAME:λ."""
-    import inspect
-
-    from saddleback import rules
-    from saddleback._registry import check_name
-
-    name, _, number = text.partition(":")
-    check_name("rule", name, rules.NAMED)
-    takes = inspect.signature(rules.NAMED[name]).parameters
-    parameter = next((n for n in ("lam", "zeta") if n in takes), None)
-    if parameter is None:
-        if number:
-            raise click.UsageError(f"--rule {text}: {name} takes no λ.")
-        return rules.make(name)
-    try:
-        value = float(number or 0.0)
-    except ValueError:
-        raise click.UsageError(f"--rule {text}: {number!r} is not a number.") from None
-    return rules.make(name, **{parameter: value})
 
 
 def absolute_spec(spec: str) -> str:

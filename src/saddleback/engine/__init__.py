@@ -10,17 +10,13 @@ from saddleback.engine.count_kernels import (
 )
 from saddleback.engine.expected_update import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
+from saddleback.engine.feature_stream import LoggedStreamer, Trajectory, copies_of
 from saddleback.engine.influence_scores import InfluenceScores
 from saddleback.engine.learner_batch import Learners, Workers
-from saddleback.engine.log_stream import (
-    LoggedStreamer,
-    copies_of,
-)
 from saddleback.engine.moments_backward import BackwardMoments
 from saddleback.engine.moments_forward import ForwardMoments, Moments
 from saddleback.engine.offline_update import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
-from saddleback.engine.simulation_stream import Trajectory
 from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.user_stream import Stream

@@ -15,8 +15,7 @@ import numpy as np
 from saddleback import _registry, _validate
 from saddleback._typing import FloatArray, IntArray
 from saddleback.engine.experience import Experience, Sampler
-from saddleback.engine.log_stream import copies_of
-from saddleback.engine.simulation_stream import FeatureStreamer
+from saddleback.engine.feature_stream import SimulationStreamer, copies_of
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.tabular_stream import Streamer
 from saddleback.errors import InvalidParameter, RuleMismatch
@@ -198,7 +197,7 @@ class Simulation:
                     f"{rule} learns {rule.values} values but {self.name} describes {self.values} "
                     f"values; make it with values={rule.values!r}, or use another rule."
                 )
-        return FeatureStreamer(self.features, rules, self.copies, self.target, self.behaviour)
+        return SimulationStreamer(self.features, rules, self.copies, self.target, self.behaviour)
 
     def __repr__(self) -> str:
         return f"Simulation({self.name}, gamma={self.gamma:g}, {self.values} values, p={self.p})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
+from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.experience import Experience
 from saddleback.engine.stream_columns import Columns, SparseRows, sparse_rows
 from saddleback.rules import Terms
@@ -34,11 +34,9 @@ class Streamer:
         next_pairs = experience.next_states * self._n_actions + experience.next_actions
         phi, b_x = _select(self._phi, pairs), _select(self._next, next_pairs)
         decay, weight = np.empty(len(pairs)), np.empty(len(pairs))
-        t = self._terms
         fill_decay_and_weight(
-            pairs, experience.discounts, experience.starts, t.kappa, t.weight, t.rho, t.emphasis,
-            self._carry, decay, weight,
-        )  # fmt: skip
+            self._terms, pairs, experience.discounts, experience.starts, self._carry, decay, weight
+        )
         return Columns(
             phi.first, phi.column, phi.values[0], b_x.first, b_x.column, b_x.values[0],
             b_x.values[1], experience.rewards, experience.discounts, decay, weight,
@@ -52,50 +50,40 @@ def _select(table: SparseRows, rows: IntArray) -> SparseRows:
     selected = SparseRows(
         first, np.empty(first[-1], dtype=np.uint32), np.empty((len(table.values), first[-1]))
     )
-    _copy_rows(*table, rows, *selected)
+    _copy_rows(table, rows, selected)
     return selected
 
 
 @compiled
-def _copy_rows(
-    first: OffsetArray,
-    column: IndexArray,
-    values: FloatArray,
-    rows: IntArray,
-    new_first: OffsetArray,
-    new_column: IndexArray,
-    new_values: FloatArray,
-) -> None:
+def _copy_rows(table: SparseRows, rows: IntArray, selected: SparseRows) -> None:
     for t in range(len(rows)):
-        old = first[rows[t]]
-        for new in range(new_first[t], new_first[t + 1]):
-            new_column[new] = column[old]
-            for v in range(len(values)):
-                new_values[v, new] = values[v, old]
+        old = table.first[rows[t]]
+        for new in range(selected.first[t], selected.first[t + 1]):
+            selected.column[new] = table.column[old]
+            for v in range(len(table.values)):
+                selected.values[v, new] = table.values[v, old]
             old += np.uint64(1)
 
 
 @compiled
 def fill_decay_and_weight(
+    terms: Terms,
     rows: IntArray,
     discount: FloatArray,
     start: BoolArray,
-    kappa: FloatArray,
-    weight_of: FloatArray,
-    rho: FloatArray,
-    share: float,
     carry: FloatArray,
     decay: FloatArray,
     weight: FloatArray,
 ) -> None:
-    """Fill c_t and w_t, from ``rows`` of tables; ``carry`` is (γ, ρ, f) of the step before."""
+    """Fill c_t and w_t, from ``rows`` of the terms; ``carry`` is (γ, ρ, f) of the step before."""
     gamma, ratio, follow = carry[0], carry[1], carry[2]
+    share = terms.emphasis
     for t in range(len(rows)):
         if start[t]:
             gamma = 0.0
         i = rows[t]
-        decay[t] = gamma * kappa[i]
+        decay[t] = gamma * terms.kappa[i]
         follow = gamma * ratio * follow + 1.0
-        weight[t] = weight_of[i] * (1.0 - share + share * follow)
-        gamma, ratio = discount[t], rho[i]
+        weight[t] = terms.weight[i] * (1.0 - share + share * follow)
+        gamma, ratio = discount[t], terms.rho[i]
     carry[0], carry[1], carry[2] = gamma, ratio, follow

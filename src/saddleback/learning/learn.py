@@ -36,7 +36,7 @@ SAMPLE, MAX_FEATURES = 100_000, 16
 
 @overload
 def learn(
-    rule: Rule,
+    rule: Rule | str,
     problem: Problem | Source,
     *,
     alpha: StepSize | None = ...,
@@ -81,7 +81,7 @@ def learn(
 
 
 def learn(
-    rule: Rule | Sequence[Rule],
+    rule: Rule | str | Sequence[Rule],
     problem: Problem | Source,
     *,
     alpha: StepSize | None = None,
@@ -224,7 +224,7 @@ def learn(
                 lambda g, part: single(g, None, threads // concurrent, part), generators, parts
             )
             results = [stack(of_rule, seed) for of_rule in zip(*by_run, strict=True)]
-    return results[0] if isinstance(rule, Rule) else results
+    return results[0] if isinstance(rule, (Rule, str)) else results
 
 
 def _source(problem: Problem | Source, experience: Experience | None) -> Source:

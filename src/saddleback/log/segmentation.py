@@ -88,6 +88,15 @@ class Segment:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    @property
+    def next_actions(self) -> IntArray:
+        """Action taken in the next state of each transition, [n]; −1 where it is unknown."""
+        actions = np.full(len(self.observations), -1, dtype=np.int64)
+        actions[: len(self.rows.actions)] = self.rows.actions
+        if self.next_action is not None:
+            actions[-1] = self.next_action
+        return actions[self.next_states]
+
 
 @dataclass
 class Segmenter:

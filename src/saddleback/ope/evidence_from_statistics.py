@@ -22,7 +22,7 @@ from saddleback.ope.sandwich import ESTIMAND, Interval, block_scores, student_in
 from saddleback.ope.spectrum import Spectrum, spectrum
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.verdict import Verdict
-from saddleback.rules import Importance, Rule
+from saddleback.rules import Rule
 
 SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 """Ridges to which the value should not be sensitive."""
@@ -146,7 +146,7 @@ def shared_evidence(
         "uncovered": None if miscalibration is None else uncovered(policy_counts) / steps,
         "calibration_z": None if miscalibration is None else miscalibration[0],
         "miscalibrated": None if miscalibration is None else miscalibration[1],
-        "trace_ratio": _trace_ratio(sums, rule, target),
+        "trace_ratio": sums.trace_ratio(rule, target),
         "unique": sums.factorised(rule, target, ridge).unique,
         "stable": None if cloud is None else cloud.stable_draws / len(cloud.cloud),
         "sensitivity": _sensitivity(sums, rule, target, interval.value, ridge),
@@ -212,13 +212,6 @@ def judge_statistics(
             Diagnosis(verdict, interval, policy, None, cloud, gap, span.condition, span.rank)
         )
     return diagnoses, logged
-
-
-def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
-    if not isinstance(rule.trace, Importance):
-        return None
-    ceiling = float(sums.ceilings[sums.index_of(rule, target)[0]])
-    return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
 
 
 def _sensitivity(sums: Statistics, rule: Rule, target: str, value: float, ridge: float) -> float:

@@ -73,7 +73,9 @@ def score_episodes(
     setting = sums.setting
     copies = copies_of(log.n_actions, setting.values, setting.shared)
     solved = [solve_adjoint(sums, rule, policy.name, ridge) for policy in policies]
-    streamers = [LoggedStreamer(features, [rule], copies, setting.gamma) for _ in policies]
+    streamers = [
+        LoggedStreamer(features, [rule], copies, setting.gamma, corrections=False) for _ in policies
+    ]
     scores = [InfluenceScores(theta, u, ridge) for theta, _, u in solved]
     firsts: list[list[FloatArray]] = [[np.zeros(0)] for _ in policies]
     tables = [table for policy in policies for table in policy.tables]

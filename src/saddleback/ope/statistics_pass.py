@@ -102,6 +102,7 @@ def compute_statistics(
         "starts": np.array([target.starts for target in sums]),
         "steps": episodes.steps, "episodes": episodes.episodes,
         "squares": np.array([target.squares for target in sums]),
+        "kappa_squares": np.array([target.kappa_squares for target in sums]),
         "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
         "counts": LogCounts(
             episodes.visits, np.array([target.mass for target in sums]), episodes.ends.returns,
@@ -172,7 +173,9 @@ class _TargetSums:
         self._policy, self._features, self._sink = policy, features, sink
         self._n_actions = log.n_actions
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
-        self._streamer = LoggedStreamer(features, setting.rules, self._copies, setting.gamma)
+        self._streamer = LoggedStreamer(
+            features, setting.rules, self._copies, setting.gamma, corrections=False
+        )
         self._sums = [
             BackwardMoments(A[r], b[r], M if r == 0 else M[:0]) for r in range(len(setting.rules))
         ]
@@ -180,6 +183,11 @@ class _TargetSums:
         self.squares, self.mass = 0.0, np.zeros(A.shape[-1])
         self.support = ActionSupport(policy.name, log.action_names)
         self.counts = PolicyCounts.empty(log.n_actions)
+
+    @property
+    def kappa_squares(self) -> FloatArray:
+        """Σκ² of each rule."""
+        return self._streamer.kappa_squares
 
     def add(
         self,

@@ -27,9 +27,11 @@ from saddleback.rules.named import (
     GRetrace,
     Sarsa,
     make,
+    make_with,
+    named_rule,
 )
 from saddleback.rules.rule import Rule
-from saddleback.rules.terms import Terms, as_rules, require_rule, tabulate, terms
+from saddleback.rules.terms import Terms, as_rule, as_rules, tabulate, terms
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -76,9 +78,11 @@ __all__ = [
     "Trace",
     "TreeBackup",
     "UpdateNorm",
+    "as_rule",
     "as_rules",
     "make",
-    "require_rule",
+    "make_with",
+    "named_rule",
     "tabulate",
     "terms",
 ]

@@ -33,6 +33,11 @@ class Bootstrap(ABC):
     values: ClassVar[Literal["action", "state"]] = "action"
     on_policy_only: ClassVar[bool] = False
 
+    @property
+    def uses_rho(self) -> bool:
+        """Whether w depends on ρ, so that a log must have propensities."""
+        return type(self).weight is not Bootstrap.weight
+
     @abstractmethod
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
         """b[s', a', p] from φ[s, a, p] and π[s, a]."""
@@ -54,8 +59,9 @@ class Expected(Bootstrap):
 
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
         """Return the π-average of φ(s', ·), the same for every a'."""
-        mean = np.einsum("sa,sap->sp", pi, phi)
-        return np.repeat(mean[:, None, :], phi.shape[1], axis=1)
+        same = phi.strides[0] == 0  # in all states: one product, and much quicker
+        mean = pi @ phi[0] if same else np.einsum("sa,sap->sp", pi, phi)
+        return np.broadcast_to(mean[:, None, :], phi.shape)
 
 
 @dataclass(frozen=True)

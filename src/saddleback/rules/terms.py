@@ -1,30 +1,29 @@
-"""A rule on a problem as tables, which learners and exact systems both use.
+"""A rule as tables of per-step numbers, which all streams and exact systems use.
 
 All of them are tables over the pairs i = (s, a), in the order of ``Φ``:
 
     φ_i    b_j    x_j    κ_i    w_i    ρ_i            (j the next pair)
 
-A learner looks them up step by step; `System.exact` takes their expectation. So both use one
-definition of a rule.
+A learner looks them up step by step, on a problem, a simulation or a log; `System.exact` takes
+their expectation. So all use one definition of a rule.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from saddleback import _validate
-from saddleback._typing import BoolArray, FloatArray
+from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.errors import InvalidNumbers, InvalidShape, RuleMismatch
 from saddleback.policies import ratio
 from saddleback.problem import Problem
 from saddleback.rules.rule import Rule
+from saddleback.rules.traces import Trace
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
+class Terms(NamedTuple):
     """Per-step numbers of a rule, as tables over n = S·A pairs.
 
     Attributes
@@ -63,6 +62,7 @@ def terms(rule: Rule, problem: Problem) -> Terms:
     >>> terms(GES(0.5), problems.two_state()).kappa
     array([1., 0., 1., 0.])
     """
+    rule = as_rule(rule)
     check(rule, problem)
     phi = problem.features
     if problem.values == "state":
@@ -90,26 +90,14 @@ def tabulate(
             "evaluate another policy."
         )
     kappa = np.zeros_like(pi)
-    result = np.asarray(rule.trace.kappa(pi[acting], mu[acting]), dtype=np.float64)
-    if result.shape != pi[acting].shape:
-        raise InvalidShape(
-            f"{rule.trace!r}.kappa must return the shape of the policies, "
-            f"{list(pi[acting].shape)}, got {list(result.shape)}."
-        )
-    for s, a in np.argwhere(~(np.isfinite(result) & (result >= 0)))[:1]:
-        raise InvalidNumbers(
-            f"{rule.trace!r}.kappa[{np.flatnonzero(acting)[s]}, {a}] is {result[s, a]:g}; it must "
-            "be finite and >= 0."
-        )
-    kappa[acting] = result
+    kappa[acting] = _kappa(rule.trace, pi[acting], mu[acting], np.flatnonzero(acting))
     rho = ratio(pi, mu)
     b = rule.bootstrap.rows(phi, pi)
-    x = np.einsum("sa,sap->sp", mu, b - kappa[:, :, None] * phi)
     p = phi.shape[2]
     return Terms(
         phi=phi.reshape(-1, p),
         bootstrap=np.ascontiguousarray(b).reshape(-1, p),
-        correction=np.repeat(x, phi.shape[1], axis=0),
+        correction=np.repeat(_correction(b, kappa, phi, mu), phi.shape[1], axis=0),
         kappa=kappa.ravel(),
         weight=rule.bootstrap.weight(rho).ravel(),
         rho=rho.ravel(),
@@ -117,9 +105,80 @@ def tabulate(
     )
 
 
+def tabulate_steps(
+    rule: Rule,
+    phi: FloatArray,
+    pi: FloatArray,
+    mu: FloatArray,
+    steps: tuple[IntArray, IntArray],
+    correction: bool,
+) -> Terms:
+    """Tabulate a rule on steps (states, actions) of a log, each state with its own π and μ [m, A].
+
+    ``phi`` [A, p] is the same in all states. κ, w and ρ are those of the steps, [n]. b and x are
+    tables over the states, [m, p], if b does not depend on the next action, else over all pairs
+    [m·A, p]; x is empty without ``correction``. Where κ of an action depends only on its own π and
+    μ, no other entries of μ are read, except for x.
+
+    Examples
+    --------
+    >>> from saddleback import GTB
+    >>> pi, mu = np.array([[0.2, 0.8], [0.5, 0.5]]), np.full((2, 2), 0.5)
+    >>> taken = np.array([0, 1, 0]), np.array([1, 0, 0])
+    >>> tabulate_steps(GTB(0.5), np.eye(2), pi, mu, taken, correction=False).kappa
+    array([0.4 , 0.25, 0.1 ])
+    """
+    target, behaviour = pi[steps], mu[steps]
+    if rule.trace.elementwise:
+        kappa = _kappa(rule.trace, target[:, None], behaviour[:, None])[:, 0]
+    else:
+        kappa = _kappa(rule.trace, pi, mu)[steps]
+    rho = ratio(target, behaviour)
+    everywhere = np.broadcast_to(phi, (len(pi), *phi.shape))
+    b, x = rule.bootstrap.rows(everywhere, pi), np.zeros((0, phi.shape[1]))
+    if correction:
+        x = _correction(b, _kappa(rule.trace, pi, mu), everywhere, mu)
+    if b.strides[1] == 0 or bool((b == b[:, :1]).all()):
+        b = b[:, 0]
+    elif correction:
+        x = np.repeat(x, len(phi), axis=0)
+    return Terms(
+        phi=phi,
+        bootstrap=np.ascontiguousarray(b).reshape(-1, phi.shape[1]),
+        correction=x,
+        kappa=kappa,
+        weight=rule.bootstrap.weight(rho),
+        rho=rho,
+        emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
+    )
+
+
+def _kappa(
+    trace: Trace, pi: FloatArray, mu: FloatArray, states: IntArray | None = None
+) -> FloatArray:
+    """κ of tables π and μ, checked; an error names the state if the rows are known states."""
+    kappa = np.asarray(trace.kappa(pi, mu), dtype=np.float64)
+    if kappa.shape != pi.shape:
+        raise InvalidShape(
+            f"{trace!r}.kappa must return the shape of the policies, {list(pi.shape)}, got "
+            f"{list(kappa.shape)}."
+        )
+    for s, a in np.argwhere(~(np.isfinite(kappa) & (kappa >= 0)))[:1]:
+        at = "" if states is None else f"[{states[s]}, {a}]"
+        raise InvalidNumbers(
+            f"{trace!r}.kappa{at} is {kappa[s, a]:g}, where π = {pi[s, a]:g} and μ = {mu[s, a]:g}; "
+            "it must be finite and >= 0."
+        )
+    return kappa
+
+
+def _correction(b: FloatArray, kappa: FloatArray, phi: FloatArray, mu: FloatArray) -> FloatArray:
+    """x(s') = Σ_a μ(a|s') (b(s',a) − κ(s',a) φ(s',a)), [m, p]."""
+    return np.asarray(np.einsum("sa,sap->sp", mu, b - kappa[:, :, None] * phi))
+
+
 def check(rule: Rule, problem: Problem) -> None:
     """Refuse a rule that cannot be applied to ``problem``."""
-    require_rule(rule)
     _validate.instance(str(rule), "problem", problem, Problem)
     if rule.values != problem.values:
         shape = "[s, a, p]" if rule.values == "action" else "[s, p]"
@@ -129,18 +188,21 @@ def check(rule: Rule, problem: Problem) -> None:
         )
 
 
-def require_rule(rule: object) -> None:
-    """Refuse anything that is not a rule.
+def as_rule(rule: object) -> Rule:
+    """Return a rule, or the one that a text describes; anything else is refused.
 
     Examples
     --------
-    >>> from saddleback import GES
-    >>> require_rule(GES(0.5))
+    >>> print(as_rule("GES:0.5"))
+    GES(0.5)
     """
+    if isinstance(rule, str):
+        return Rule.parse(rule)
     if not isinstance(rule, Rule):
         name = getattr(rule, "__name__", "")
         hint = f" Call it first: {name}(...)." if callable(rule) else ""
         raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
+    return rule
 
 
 def as_rules(rules: object) -> list[Rule]:
@@ -148,13 +210,11 @@ def as_rules(rules: object) -> list[Rule]:
 
     Examples
     --------
-    >>> from saddleback import GES, GQ
-    >>> [str(rule) for rule in as_rules([GES(0.5), GQ(0.5)])]
+    >>> from saddleback import GES
+    >>> [str(rule) for rule in as_rules([GES(0.5), "GQ:0.5"])]
     ['GES(0.5)', 'GQ(0.5)']
     """
     listed: list[Any] = list(rules) if isinstance(rules, (list, tuple)) else [rules]
-    for rule in listed:
-        require_rule(rule)
     if not listed:
         raise RuleMismatch("the list of rules is empty; give at least one rule.")
-    return listed
+    return [as_rule(rule) for rule in listed]

@@ -203,7 +203,7 @@ def read_results(folder: Path) -> StudyResults:
     plan = Study.from_dict(study)
     tasks = sum(1 for _ in plan.task_specs())
     planned = {
-        case.label: [plan.rule(r, c).display_name for r in range(len(plan.rules))]
+        case.label: [plan.rule_label(r, c) for r in range(len(plan.rules))]
         for c, case in enumerate(plan.cases)
     }
     return StudyResults(

@@ -19,7 +19,7 @@ from saddleback.system.system import as_system
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 
-def noise_covariance(source: Problem | System, rule: Rule | None = None) -> FloatArray:
+def noise_covariance(source: Problem | System, rule: Rule | str | None = None) -> FloatArray:
     """Σ_∞, the long-run covariance of h_t = e_t δ_t(θ*), [p, p].
 
     Parameters

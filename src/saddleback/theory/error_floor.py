@@ -24,7 +24,7 @@ from saddleback.theory.mean_stability import MeanStability
 
 def small_step_floor(
     source: Problem | System,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     *,
     alpha: float,
     beta: float | None = None,

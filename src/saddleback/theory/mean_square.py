@@ -20,7 +20,7 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule
+from saddleback.rules import Rule, as_rule
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.moment_model import advance_moments, advance_moments_by
 from saddleback.theory.noise_chain import Noise, noise_chain
@@ -259,7 +259,7 @@ def _initial(name: str, values: ArrayLike, p: int) -> FloatArray:
 
 def mean_square(
     problem: Problem,
-    rule: Rule,
+    rule: Rule | str,
     *,
     alpha: float,
     beta: float | None = None,
@@ -288,6 +288,7 @@ def mean_square(
     >>> result.curve([0, 10, 100_000]).round(3)
     array([29.41 , 29.211,  0.492])
     """
+    rule = as_rule(rule)
     noise = noise_chain(problem, rule, nodes)
     if beta is None:
         if rule.form.has_dual:
