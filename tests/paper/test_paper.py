@@ -86,8 +86,7 @@ def test_any_rule_can_be_named_and_gets_its_parameters():
     assert rules["TDC"] == sb.GQ(0.3)
     assert rules["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
     assert rules["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
-    texts = ("Retrace:0.5+Correction", "TDRC(0.2, eta=2)")
-    corrected, regularised = rules_of(*texts).values()
+    corrected, regularised = rules_of("Retrace:0.5+Correction", "TDRC(0.2, eta=2)").values()
     assert corrected == sb.Rule(sb.Retrace(0.5), sb.Correction(), Expected())
     assert regularised == sb.Rule(sb.Importance(0.2), RegularisedCorrection(2.0), Expected())
     with pytest.raises(UnknownName, match=r"unknown rule 'GEZ'\. Did you mean 'GES'\?"):

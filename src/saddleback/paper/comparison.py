@@ -20,7 +20,7 @@ from saddleback.engine import as_source
 from saddleback.paper import Options, store_of
 from saddleback.problem import Problem
 from saddleback.rules import GES, NAMED, Rule
-from saddleback.rules.parse import rule_files
+from saddleback.rules.parse import is_text, rule_files
 from saddleback.sweep import RuleResults, Study, read_results, read_study, run_study
 from saddleback.sweep.store import check_same_study
 from saddleback.sweep.study import Case, Grid, build_rule, checkpoints, file_hash
@@ -139,11 +139,12 @@ def chosen_rule(name: str) -> RuleSpec:
     predefined = _predefined()
     if name in predefined:
         return predefined[name]
-    if not set(name) & set(":+("):
+    if not is_text(name):
         check_name("rule", name, rule_names())
     rule = build_rule(name, {}, 0.5, HERE)
+    label = rule.display_name if is_text(name) else name
     for_states = rule.values == "state" and rule.emphasis is None
-    parameters = {"label": name, "dual": rule.form.has_dual}
+    parameters = {"label": label, "dual": rule.form.has_dual}
     return name, parameters | ({"bootstrap": "Expected"} if for_states else {})
 
 

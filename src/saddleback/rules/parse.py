@@ -105,7 +105,7 @@ def rule_files(text: str) -> list[str]:
     >>> rule_files("mine.py:Capped(0.5)+Saddle")
     ['mine.py']
     """
-    names = (_call(part)[0] for part in JOINT.split(text))
+    names = (_call(part)[0] for part in _split(text))
     return [path for name in names if (path := name.rpartition(":")[0])]
 
 
@@ -166,7 +166,7 @@ def _parts(rule: Rule) -> list[Any]:
 
 def _compose(text: str, look_up: LookUp) -> Rule:
     """Build every part of a text and put them together."""
-    texts = [part.strip() for part in JOINT.split(text)]
+    texts = _split(text)
     built = [_build(part, look_up) for part in texts]
     if len(built) == 1 and isinstance(built[0], Rule):
         return built[0]
@@ -215,6 +215,27 @@ def _build(part: str, look_up: LookUp) -> Any:
         raise
     except Exception as error:  # raised by user code
         raise InvalidParameter(f"rule {part!r}: {type(error).__name__}: {error}.") from error
+
+
+def is_text(text: str) -> bool:
+    """Whether a text is more than the name of a rule.
+
+    Examples
+    --------
+    >>> is_text("GES"), is_text("GES:0.5")
+    (False, True)
+    """
+    return bool(set(text) & set(":+("))
+
+
+def _split(text: str) -> list[str]:
+    """Split a text at each plus that follows a complete part."""
+    parts, start = [], 0
+    for joint in JOINT.finditer(text):
+        if CALL.fullmatch(text[start : joint.start()].strip()):
+            parts.append(text[start : joint.start()].strip())
+            start = joint.end()
+    return [*parts, text[start:].strip()]
 
 
 def _call(part: str) -> tuple[str, list[Any], dict[str, Any]]:

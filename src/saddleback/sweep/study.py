@@ -420,7 +420,7 @@ def _rule_of_text(text: str, folder: Path | None, marks: Mapping[str, str]) -> R
     if folder is None:
         return stored_rule(text)
     for path in rule_files(text):
-        check_unchanged(folder / path, marks.get(path))
+        check_file(f"{path}:", folder, marks.get(path))
     return Rule.parse(text, folder)
 
 
@@ -445,11 +445,7 @@ def load_function(spec: str, folder: Path, mark: str | None = None) -> Callable[
 
 def check_file(spec: str, folder: Path, mark: str | None) -> None:
     """Refuse ``module.py:name`` if the file has changed since its hash was taken."""
-    check_unchanged(folder / spec.rpartition(":")[0], mark)
-
-
-def check_unchanged(file: Path, mark: str | None) -> None:
-    """Refuse a file whose hash is not ``mark``."""
+    file = folder / spec.rpartition(":")[0]
     if mark is not None and file_hash(file) != mark:
         raise InvalidParameter(f"{file} has changed since the study was read.")
 

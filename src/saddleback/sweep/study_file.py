@@ -180,8 +180,8 @@ class _StudyReader(ValidationErrors):
     def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
         super().__init__(text)
         self._path, self._data = path, data
-        self._rule_marks: dict[str, str] = {}
         self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
+        self._rule_marks: dict[str, str] = {}
         self._top = StudyTable()
 
     def study(self, share: int, quick: bool) -> Study:
@@ -199,7 +199,7 @@ class _StudyReader(ValidationErrors):
         metrics = self._metrics(top.metrics)
         tables = top.grid if isinstance(top.grid, list) else [top.grid]
         lams = [table.get("lam") for table in tables if isinstance(table, dict)]
-        rules = self._rules(lams)
+        rules = self._rules(lams, top.rules)
         steps = [self._grid(table, k, rules) for k, table in enumerate(tables)]
         grid = steps[0][2] if steps else EMPTY
         problems = self._cases()
@@ -295,15 +295,18 @@ class _StudyReader(ValidationErrors):
             return ()
         return tuple(sizes)
 
-    def _rules(self, lams: list[Any]) -> list[tuple[KeyPath, tuple[str, dict[str, Any]]]]:
+    def _rules(
+        self, lams: list[Any], texts: list[str]
+    ) -> list[tuple[KeyPath, tuple[str, dict[str, Any]]]]:
         specs: list[tuple[KeyPath, tuple[str, dict[str, Any]]]] = []
         rules: set[Rule] = set()
         display_names: set[str] = set()
         tables: list[tuple[KeyPath, dict[str, Any]]] = [
-            (("rules",), {"name": text}) for text in self._top.rules
+            (("rules",), {"name": text}) for text in texts
         ]
-        if "rule" in self._data or not self._data.get("rules"):
+        if "rule" in self._data or not texts:
             tables += [(("rule", k), table) for k, table in enumerate(self._tables("rule"))]
+        folder = self._path.parent
         for path, table in tables:
             parameters = dict(table)
             name = parameters.pop("name", None)
@@ -315,7 +318,6 @@ class _StudyReader(ValidationErrors):
                 continue
             self.reject_empty_lists(path, parameters)
             for choice in _combinations(parameters):
-                folder = self._path.parent
                 built = [self.attempt(path, build_rule, name, choice, lam, folder) for lam in lams]
                 rule = built[0] if built else None
                 if all(isinstance(one, Rule) for one in built) and rule is not None:
