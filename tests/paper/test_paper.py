@@ -33,6 +33,7 @@ from saddleback.paper.comparison import (
     Comparison,
     comparisons,
     rule_names,
+    run,
     study_of,
 )
 from saddleback.paper.mountain_car_reference import (
@@ -125,6 +126,17 @@ def test_every_rule_fits_or_is_rejected_before_the_run(recipe, tmp_path):
                 recipe.check(options)
         else:
             assert recipe.check(options) > 0
+
+
+@pytest.mark.slow
+def test_equal_rules_may_have_two_names(tmp_path):
+    """On action values GTD2 is GES; both have their results."""
+    options = Options(tmp_path, rules=("GES", "GTD2", "GQ"), quick=True, runs=1)
+    for results in run("two-state", options):
+        assert [result.rule for result in results.results] == ["GES", "GTD2", "GQ"]
+        one, other, different = (result.values["mspbe"] for result in results.results)
+        assert np.array_equal(one, other)
+        assert not np.array_equal(one, different)
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ def test_a_lost_scheduler_is_reported_and_threads_can_finish(folder, out, tmp_pa
         finally:
             stop_process(process)
     assert process.returncode == 2
-    lines = [line for line in messages.splitlines() if not line.startswith("sweep: ")]
+    lines = [line for line in messages.splitlines() if not line.startswith("sweep, ")]
     assert lines == [
         f"error: lost the Dask scheduler at {dask.address}. Finished tasks are kept; run again when "
         "it is back, or with --workers."

@@ -38,7 +38,10 @@ def stream():
 constant = 7
 """
 
-SHORT = "must be a list of numbers, or { scale = 0.1, powers = [-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0, got {"
+SIZES = (
+    "alpha must be a list of numbers above 0 without duplicates, or { scale = 0.1, powers = "
+    "[-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0, got "
+)
 LONG = "the length is missing: add steps = 50_000, or episodes = 500."
 POINTS = (
     "checkpoints must be a whole number from 2 to 100,000, or a list of steps or episodes, got "
@@ -101,23 +104,23 @@ def errors_in(folder, text):
         ("[grid]\nalpha = [0.1, 0.2]", "[[grid]]", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
         ("alpha = [0.1, 0.2]", "beta = [0.1]\nxyzzy = 1", "4: step sizes are missing: add [grid] with alpha = [0.1, …]."),
-        ("alpha = [0.1, 0.2]", "alpha = []", "5: alpha must be a list of numbers without duplicates, got []."),
-        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0.1]", "5: alpha must be a list of numbers without duplicates, got [0.1, 0.1]."),
-        ("alpha = [0.1, 0.2]", "alpha = ['x']", "5: alpha must be a list of numbers without duplicates, got ['x']."),
-        ("alpha = [0.1, 0.2]", "alpha = [true]", "5: alpha must be a list of numbers without duplicates, got [True]."),
-        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0]", "5: alpha must be above 0 and finite, got 0."),
-        ("alpha = [0.1, 0.2]", "alpha = [nan]", "5: alpha must be above 0 and finite, got nan."),
-        ("alpha = [0.1, 0.2]", "alpha = inf", "5: alpha must be above 0 and finite, got inf."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0 }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: powers of alpha must ascend, between -1000 and 1000; got [1, 0]."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: powers of alpha must ascend, between -1000 and 1000; got [0, 3000]."),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0.0, 1.0] }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = 1" + 400 * "0", "5: alpha must be above 0 and finite, got 1000"),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 1" + 400 * "0" + ", powers = [0, 1] }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = 'a', powers = [0, 1] }", "5: alpha " + SHORT),
-        ("alpha = [0.1, 0.2]", "alpha = { scale = -1, powers = [0, 1] }", "5: alpha must be above 0 and finite, got -1.0."),
+        ("alpha = [0.1, 0.2]", "alpha = []", "5: " + SIZES + "[]."),
+        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0.1]", "5: " + SIZES + "[0.1, 0.1]."),
+        ("alpha = [0.1, 0.2]", "alpha = ['x']", "5: " + SIZES + "['x']."),
+        ("alpha = [0.1, 0.2]", "alpha = [true]", "5: " + SIZES + "[True]."),
+        ("alpha = [0.1, 0.2]", "alpha = [0.1, 0]", "5: " + SIZES + "[0.1, 0]."),
+        ("alpha = [0.1, 0.2]", "alpha = [nan]", "5: " + SIZES + "[nan]."),
+        ("alpha = [0.1, 0.2]", "alpha = inf", "5: " + SIZES + "inf."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0 }", "5: " + SIZES + "{"),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [1, 0] }", "5: " + SIZES + "{'scale': 1.0, 'powers': [1, 0]}."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0, 3000] }", "5: " + SIZES + "{'scale': 1.0, 'powers': [0, 3000]}."),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, powers = [0.0, 1.0] }", "5: " + SIZES + "{"),
+        ("alpha = [0.1, 0.2]", "alpha = 1" + 400 * "0", "5: " + SIZES + "1000"),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 1" + 400 * "0" + ", powers = [0, 1] }", "5: " + SIZES + "{"),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = 'a', powers = [0, 1] }", "5: " + SIZES + "{"),
+        ("alpha = [0.1, 0.2]", "alpha = { scale = -1, powers = [0, 1] }", "5: " + SIZES + "{'scale': -1, 'powers': [0, 1]}."),
         ("alpha = [0.1, 0.2]", "alpha = { scale = 1.0, power = [0, 1] }", "5: unknown key 'power' in alpha. Did you mean 'powers'? Known: scale, powers."),
-        ("ratio = [1.0]", "ratio = [-1.0]", "6: ratio must be above 0 and finite, got -1.0."),
+        ("ratio = [1.0]", "ratio = [-1.0]", "6: " + SIZES.replace("alpha", "ratio") + "[-1.0]."),
         ("ratio = [1.0]", "ratio = [1.0]\nbeta = [0.1]", "7: give beta or ratio (β/α), not both."),
         ("ratio = [1.0]", "", "4: rules with two step sizes need ratio = [1.0, …] (β/α), or beta."),
         ("ratio = [1.0]", "ratio = 1.0\nschedule = 'invers'", "7: unknown schedule 'invers'. Did you mean 'inverse'?"),

@@ -121,17 +121,13 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
     from saddleback.paper import QUICK, Options, check, run
-    from saddleback.paper.comparison import rule_names
-    from saddleback.rules.parse import is_text, parse_rule
+    from saddleback.paper.comparison import chosen_rule
 
     for name, value in (("lam", lam), ("zeta", zeta)):
         if value is not None:
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
-        if is_text(rule):
-            parse_rule(rule)
-        else:
-            check_name("rule", rule, rule_names())
+        chosen_rule(rule)
     options = Options(
         folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line()
     )

@@ -81,7 +81,7 @@ def best_setting(
     index = argmin_finite(mean_over_runs(ends, diverged))
     if index is None:
         return None
-    values = ends[(slice(None), *index)]
+    values = np.moveaxis(ends, 0, -1)[index]
     error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
     step = float(beta[index])
     return Best(

@@ -228,15 +228,6 @@ def is_text(text: str) -> bool:
     return bool(set(text) & set(":+("))
 
 
-def absolute_text(text: str) -> str:
-    """Return a text with the absolute paths of the files that it names."""
-    parts = []
-    for part in _split(text):
-        files = rule_files(part)
-        parts.append(str(Path(files[0]).resolve()) + part[len(files[0]) :] if files else part)
-    return "+".join(parts)
-
-
 def _split(text: str) -> list[str]:
     """Split a text at each plus that follows a complete part."""
     parts, start = [], 0

@@ -137,10 +137,10 @@ def _calibrate(
     case = study.cases[spec.case]
     problem, short = case.build(folder), replace(study, sample=min(study.sample, SAMPLE))
     indices = range(spec.rule_start, spec.rule_stop)
-    metrics = {
-        rule: study_metrics(short, spec.case, problem, rule, folder)
+    rules = [
+        (rule, study_metrics(short, spec.case, problem, rule, folder))
         for rule in (study.rule(r, spec.case, folder) for r in indices)
-    }
+    ]
     smallest = len(case.points)  # so that the metrics take the same time in every trial
     count = min(case.count, max(smallest, 1 if case.unit == "episodes" else 200))
     spec = replace(spec, case=0, run_start=0, run_stop=1)
@@ -151,12 +151,12 @@ def _calibrate(
         short_case = replace(case, count=count, points=tuple(points.tolist()))
         trial = replace(study, cases=(short_case,))
         if not warm:
-            run_task(trial, spec, problem, metrics)  # compiles the kernels
+            run_task(trial, spec, problem, rules)  # compiles the kernels
             warm = True
         seconds = np.inf
         for _ in range(2):  # the faster of two: the machine may be busy
             start = time.perf_counter()
-            content = run_task(trial, spec, problem, metrics).content
+            content = run_task(trial, spec, problem, rules).content
             seconds = min(seconds, time.perf_counter() - start)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]

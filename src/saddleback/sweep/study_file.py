@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import sys
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -40,45 +40,42 @@ from saddleback.sweep.toml_lines import KeyPath, ValidationErrors, abbreviate
 SHARE = 100_000_000
 """Learner-steps per task: a few seconds of work."""
 
-POINTS = 21
-"""Default number of checkpoints."""
-
-MAX_POINTS = 10**5
-"""Largest number of checkpoints."""
-
-MAX_COUNT = 10**12
-"""Largest count accepted."""
-
-MAX_NUMBER = 1e100
-"""Largest number accepted; its square is finite."""
-
-MAX_POWER = 1000
-"""Largest power of two in a grid."""
-
 Count = Annotated[
-    int, Meta(ge=1, le=MAX_COUNT, description=f"a whole number from 1 to {MAX_COUNT:,}")
+    int, Meta(ge=1, le=10**12, description="a whole number from 1 to 1,000,000,000,000")
 ]
 Seed = Annotated[
-    int, Meta(ge=0, le=MAX_COUNT, description=f"a whole number from 0 to {MAX_COUNT:,}")
+    int, Meta(ge=0, le=10**12, description="a whole number from 0 to 1,000,000,000,000")
 ]
-Number = Annotated[
-    float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER, description=f"a number up to {MAX_NUMBER:g}")
-]
+Number = Annotated[float, Meta(ge=-1e100, le=1e100, description="a number up to 1e+100")]
 Flag = Annotated[bool, Meta(description="true or false")]
-Checkpoints = Annotated[
-    Annotated[int, Meta(ge=2, le=MAX_POINTS)] | Annotated[list[int], Meta(min_length=1)],
-    Meta(description=f"a whole number from 2 to {MAX_POINTS:,}, or a list of steps or episodes"),
-]
 Names = Annotated[list[Any], Meta(min_length=1, description="a list of names without duplicates")]
-Texts = Annotated[list[str], Meta(description='a list of texts, such as ["GES:0.5"]')]
-Numbers = Annotated[
-    Annotated[list[int | float], Meta(min_length=1)],
-    Meta(description="a list of numbers without duplicates"),
-]
+Texts = Annotated[list[str], Meta(description='a list of texts, ["GES:0.5", …]')]
+Table = Annotated[dict[str, Any], Meta(description="a table")]
 Lists = Annotated[
     dict[str, list[Any]], Meta(description="a table of lists, such as { gamma = [0.9, 0.99] }")
 ]
-Table = Annotated[dict[str, Any], Meta(description="a table")]
+Checkpoints = Annotated[
+    Annotated[int, Meta(ge=2, le=100_000)] | Annotated[list[int], Meta(min_length=1)],
+    Meta(description="a whole number from 2 to 100,000, or a list of steps or episodes"),
+]
+Positive = Annotated[float, Meta(gt=0)]
+Power = Annotated[int, Meta(ge=-1000, le=1000)]
+
+
+class Powers(Struct):
+    """Step sizes scale · 2^j, for j between two powers."""
+
+    scale: Positive
+    powers: tuple[Power, Power]
+
+
+StepSizes = Annotated[
+    Powers | list[Positive] | Positive,
+    Meta(
+        description="a list of numbers above 0 without duplicates, or { scale = 0.1, powers = "
+        "[-10, 0] }, meaning 0.1·2^-10 … 0.1·2^0"
+    ),
+]
 
 
 class StudyTable(Struct, kw_only=True):
@@ -89,7 +86,7 @@ class StudyTable(Struct, kw_only=True):
     runs: Count = 1
     steps: Count = 1
     episodes: Count = 1
-    checkpoints: Checkpoints = POINTS
+    checkpoints: Checkpoints = 21
     metrics: Names = field(default_factory=lambda: ["mspbe"])
     sample: Count = 100_000
     theta0: Number = 0.0
@@ -113,13 +110,6 @@ class GridTable(Struct):
     lam: Number | None = None
 
 
-class Powers(Struct):
-    """Step sizes scale · 2^j, for j between two powers."""
-
-    scale: Number
-    powers: tuple[int, int]
-
-
 class ProblemTable(Struct):
     """A [[problem]], without the parameters of the problem itself."""
 
@@ -131,14 +121,6 @@ class ProblemTable(Struct):
     theta0: Number | None = None
     each: Lists | None = None
 
-
-POWERS = Annotated[
-    Powers,
-    Meta(
-        description="a list of numbers, or { scale = 0.1, powers = [-10, 0] }, meaning "
-        "0.1·2^-10 … 0.1·2^0"
-    ),
-]
 
 EMPTY = Grid((), (), True, "constant")
 """Step sizes of a study in which they are missing."""
@@ -230,8 +212,8 @@ class _StudyReader(ValidationErrors):
             str(self._path.stem if top.title is None else top.title), top.seed, top.runs,
             tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), grid.alphas,
             grid.betas, grid.ratio, grid.schedule, metrics, top.sample, top.theta0, share,
-            top.parameters, self._marks(metrics) | self._rule_marks,
-            top.common_random_numbers, quick,
+            top.parameters, self._marks(metrics) | self._rule_marks, top.common_random_numbers,
+            quick,
         )  # fmt: skip
         self._check_combinations(study, cases, [path for path, _ in rules])
         if self.errors:
@@ -260,9 +242,7 @@ class _StudyReader(ValidationErrors):
 
     def _metrics(self, listed: list[Any]) -> tuple[str, ...]:
         if len(set(map(str, listed))) < len(listed):
-            self.add(
-                ("metrics",), f"metrics must be a list of names without duplicates, got {listed!r}."
-            )
+            self.reject(("metrics",), listed, Names)
             return ()
         names = [
             name if isinstance(name, str) and ":" in name
@@ -286,7 +266,9 @@ class _StudyReader(ValidationErrors):
             self.add((*path, "beta"), "give beta or ratio (β/α), not both.")
         dual_key = "beta" if "beta" in grid else "ratio"
         folder = self._path.parent
-        has_dual = any(build_rule(n, own, given.lam, folder).form.has_dual for _, (n, own) in rules)
+        has_dual = any(
+            build_rule(name, own, given.lam, folder).form.has_dual for _, (name, own) in rules
+        )
         if has_dual and dual_key not in grid and not meant & {"beta", "ratio"}:
             self.add(path, "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
         schedule = given.schedule
@@ -297,33 +279,21 @@ class _StudyReader(ValidationErrors):
 
     def _step_sizes(self, path: KeyPath, value: Any) -> tuple[float, ...]:
         """Return step sizes given as a list, or as scale · 2^j for j between two powers."""
-        if isinstance(value, dict):
-            if self.check_keys(path, value, Powers.__struct_fields__, f" in {path[-1]}"):
-                return ()
-            powers = self.value(path, value, POWERS)
-            if powers is None:
-                return ()
-            first, last = powers.powers
-            if not -MAX_POWER <= first <= last <= MAX_POWER:
-                bounds = f"ascend, between -{MAX_POWER} and {MAX_POWER}"
-                self.add(path, f"powers of {path[-1]} must {bounds}; got {[first, last]}.")
-                return ()
-            value = [powers.scale * 2.0**j for j in range(first, last + 1)]
-        sizes = self.value(path, value if isinstance(value, list) else [value], Numbers)
+        keys = Powers.__struct_fields__
+        if isinstance(value, dict) and self.check_keys(path, value, keys, f" in {path[-1]}"):
+            return ()
+        sizes = self.value(path, value, StepSizes)
+        if isinstance(sizes, Powers):
+            first, last = sizes.powers
+            sizes = [sizes.scale * 2.0**j for j in range(first, last + 1)]
+        elif isinstance(sizes, float):
+            sizes = [sizes]
         if sizes is None:
             return ()
-        if len(set(sizes)) < len(sizes):
-            self.add(
-                path,
-                f"{path[-1]} must be a list of numbers without duplicates, got "
-                f"{abbreviate(value)}.",
-            )
+        if not sizes or len(set(sizes)) < len(sizes) or not 0 < min(sizes) <= max(sizes) < math.inf:
+            self.reject(path, value, StepSizes)
             return ()
-        for size in sizes:
-            if not 0 < size <= sys.float_info.max:
-                self.add(path, f"{path[-1]} must be above 0 and finite, got {abbreviate(size)}.")
-                return ()
-        return tuple(map(float, sizes))
+        return tuple(sizes)
 
     def _rules(
         self, lams: list[Any], texts: list[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -44,12 +44,11 @@ def compute(
     check_versions(required)
     with _LOCK:
         context = _context(data, folder)
-    rules = range(spec.rule_start, spec.rule_stop)
-    metrics = {
-        context.study.rule(r, spec.case, Path(folder)): context.metrics((spec.case, r))
-        for r in rules
-    }
-    return run_task(context.study, spec, context.problem(spec.case), metrics, progress)
+    rules = [
+        (context.study.rule(r, spec.case, Path(folder)), context.metrics((spec.case, r)))
+        for r in range(spec.rule_start, spec.rule_stop)
+    ]
+    return run_task(context.study, spec, context.problem(spec.case), rules, progress)
 
 
 def metric_tasks(study: Study, folder: Path) -> list[Task]:
@@ -77,18 +76,19 @@ def run_task(
     study: Study,
     spec: TaskSpec,
     problem: Problem | Source,
-    metrics: Mapping[Rule, Metrics],
+    rules: Sequence[tuple[Rule, Metrics]],
     progress: Progress | None = None,
 ) -> Shard:
-    """Run one task of a study, given its problem and the metrics of each of its rules."""
+    """Run one task of a study, given its problem, and its rules with their metrics."""
     case = study.cases[spec.case]
     alpha, beta = study.step_sizes(spec)
+    metrics = dict(rules)
     tables = []
     learners = steps = diverged = 0
     count = spec.run_stop - spec.run_start
     for done, run in enumerate(range(spec.run_start, spec.run_stop)):
         results = learn(
-            list(metrics), problem, alpha=alpha, beta=beta, **{case.unit: case.count},
+            [rule for rule, _ in rules], problem, alpha=alpha, beta=beta, **{case.unit: case.count},
             rng=np.random.SeedSequence(study.seed, spawn_key=study.spawn_key(spec.case, run)),
             record=np.array(case.points), metrics=lambda rule: metrics[rule],
             theta0=study.initial_weights(spec.case),

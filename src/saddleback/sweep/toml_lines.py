@@ -141,15 +141,16 @@ class ValidationErrors:
         return kind(**given), meant
 
     def value(self, path: KeyPath, value: Any, kind: Any) -> Any:
-        """Return a value of a type; record a value that is not of it, and return None.
-
-        The message has the description of the type, which is annotated with a `msgspec.Meta`.
-        """
+        """Return a value of a type that is annotated with a description, or None if it is not."""
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
-            self.add(path, f"{path[-1]} must be {_description(kind)}, got {abbreviate(value)}.")
+            self.reject(path, value, kind)
             return None
+
+    def reject(self, path: KeyPath, value: Any, kind: Any) -> None:
+        """Record a value that is not of a type."""
+        self.add(path, f"{path[-1]} must be {_description(kind)}, got {abbreviate(value)}.")
 
     def reject_empty_lists(self, path: KeyPath, lists: Mapping[str, Any]) -> None:
         """Record empty lists."""
