@@ -231,6 +231,8 @@ def test_a_trace_that_grows_is_refused_whatever_its_class(trace, warning):
     assert gate.value > 1.15
     assert result.verdicts[0].trust == "refused"
     assert warning in " ".join(map(str, result.statistics.warnings(rule)))
+    ceiling = result.as_dict()["lambda_ceiling"]["pump:0.8"]
+    assert warning.endswith(f"exceeds {ceiling:.2f}" if ceiling else "exceeds 1")
 
 
 def test_the_ceiling_of_importance_traces_is_that_of_the_ratios():

@@ -243,6 +243,14 @@ class Statistics:
         mean = self.kappa_squares[self.index_of(rule, target)] / self.steps.sum()
         return float(self.setting.gamma * np.sqrt(mean))
 
+    def lambda_ceiling(self, rule: Rule, target: str) -> float | None:
+        """λ ceiling of a trace that may grow, and of importance traces for any other rule."""
+        ratio, lam = self.trace_ratio(rule, target), rule.trace.parameter
+        if ratio is None or not rule.trace.flow_uses_mu:
+            ceiling = float(self.ceilings[self.index_of(rule, target)[0]])
+            return ceiling if np.isfinite(ceiling) else None
+        return lam / ratio if lam and ratio and rule.with_lambda(lam) is not None else None
+
     def warnings(self, rule: Rule) -> list[Finding]:
         """Return the warnings about an estimate with a rule, after those about the log."""
         findings = [*self.findings]
