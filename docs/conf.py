@@ -19,6 +19,7 @@ version = release = __version__
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "plain_docstrings", "offline_math",
+    "named_rules",
 ]  # fmt: skip
 exclude_patterns = ["_build"]
 

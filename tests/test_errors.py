@@ -216,8 +216,10 @@ def test_rules_that_do_not_apply_are_refused(two, act):
         act(two, Sarsa(0.5))
     with complaint(e.RuleMismatch, "rule must be a Rule, got <function GES"):
         act(two, GES)
-    with complaint(e.RuleMismatch, "rule must be a Rule, got 'GES'"):
-        act(two, "GES")
+    with complaint(e.RuleMismatch, "rule must be a Rule, got 0.5"):
+        act(two, 0.5)
+    with complaint(e.UnknownName, "unknown rule 'GEZ'. Did you mean 'GES'?"):
+        act(two, "GEZ:0.5")
 
 
 # Problems by name.

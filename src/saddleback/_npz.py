@@ -19,7 +19,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from saddleback._paths import check_writable, output_file
-from saddleback.errors import InvalidParameter, SaddlebackError
+from saddleback.errors import InvalidParameter, RuleRequired, SaddlebackError
 
 Loaded = TypeVar("Loaded")
 
@@ -101,6 +101,8 @@ def read(
             if digest != recorded:
                 raise InvalidParameter("its content does not match its digest")
             return build(arrays, metadata)
+    except RuleRequired:
+        raise
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
     except READ_ERRORS as error:

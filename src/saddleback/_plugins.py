@@ -1,10 +1,14 @@
-"""User code named as ``path/to/module.py:name``: target policies, features, problems."""
+"""User code named as ``path/to/module.py:name``: target policies, features, problems, rules."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from saddleback import _registry
@@ -16,26 +20,49 @@ def load(spec: str) -> Any:
 
     The folder of the file is on ``sys.path`` while it is imported, so it may import its neighbours.
     """
+    return _object(spec, _import)
+
+
+def load_once(spec: str) -> Any:
+    """Like `load`, but import a file again only if it has changed: its classes stay the same."""
+    return _object(spec, lambda path: _import_content(str(Path(path).resolve()), _digest(path)))
+
+
+def _object(spec: str, import_file: Callable[[str], ModuleType]) -> Any:
     path, _, attribute = spec.rpartition(":")
     if not path or not attribute:
         file = spec.rstrip(":")
         raise InvalidParameter(f"{spec!r} names a file but no object in it: write {file}:function.")
     if not Path(path).is_file():
         raise InvalidParameter(f"{path} is not a file: write path/to/module.py:{attribute}.")
-    module_spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if module_spec is None or module_spec.loader is None:
-        raise InvalidParameter(f"{path} is not a Python file: write path/to/module.py:{attribute}.")
-    module = importlib.util.module_from_spec(module_spec)
+    module = import_file(path)
+    names = [name for name in vars(module) if not name.startswith("_")]
+    return getattr(module, _registry.check_name(f"name in {path}", attribute, names))
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+@lru_cache(64)
+def _import_content(path: str, digest: str) -> ModuleType:
+    return _import(path)
+
+
+def _import(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise InvalidParameter(f"{path} is not a Python file: write path/to/module.py:name.")
+    module = importlib.util.module_from_spec(spec)
     folder = str(Path(path).resolve().parent)
-    sys.modules.setdefault(module_spec.name, module)
+    sys.modules.setdefault(spec.name, module)
     sys.path.insert(0, folder)
     try:
-        module_spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except Exception as error:
         raise InvalidParameter(
             f"importing {path} failed: {type(error).__name__}: {error}"
         ) from error
     finally:
         sys.path.remove(folder)
-    names = [name for name in vars(module) if not name.startswith("_")]
-    return getattr(module, _registry.check_name(f"name in {path}", attribute, names))
+    return module

@@ -68,6 +68,12 @@ def check_parameters(owner: str, given: Iterable[str], takes: Iterable[str]) -> 
             )
 
 
+def required_parameters(constructor: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters without a default."""
+    takes = inspect.signature(constructor).parameters.values()
+    return [parameter.name for parameter in takes if parameter.default is parameter.empty]
+
+
 def build(
     kind: str, name: str, table: Mapping[str, Callable[..., Built]], parameters: Mapping[str, Any]
 ) -> Built:
@@ -75,11 +81,7 @@ def build(
     constructor = table[check_name(kind, name, table)]
     takes = inspect.signature(constructor).parameters
     check_parameters(name, parameters, takes)
-    missing = [
-        parameter.name
-        for parameter in takes.values()
-        if parameter.default is parameter.empty and parameter.name not in parameters
-    ]
+    missing = [name for name in required_parameters(constructor) if name not in parameters]
     if missing:
         raise InvalidParameter(f"{name}: missing parameter {missing[0]!r}.")
     return constructor(**parameters)

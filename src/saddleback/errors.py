@@ -14,7 +14,8 @@ from typing import Any
 
 __all__ = [
     "CoverageError", "Fix", "InvalidNumbers", "InvalidParameter", "InvalidProbabilities",
-    "InvalidShape", "NeverEnds", "RuleMismatch", "SaddlebackError", "Undefined", "UndefinedRatio",
+    "InvalidShape", "NeverEnds", "RuleMismatch", "RuleRequired", "SaddlebackError", "Undefined",
+    "UndefinedRatio",
     "UnknownName",
 ]  # fmt: skip
 
@@ -131,6 +132,18 @@ class UndefinedRatio(SaddlebackError):
 
 class RuleMismatch(SaddlebackError):
     """A rule that cannot be applied to this problem."""
+
+
+class RuleRequired(RuleMismatch):
+    """A file was made with a rule that saddleback does not have, so it must be given."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"the rule {text} is not one of saddleback's, and no code is imported from a data "
+            "file.",
+            Fix("Give the rule", "rule", "path/to/module.py:Name(0.5)"),
+        )
+        self.text = text
 
 
 class Undefined(SaddlebackError):

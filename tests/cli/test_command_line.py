@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import saddleback as sb
 from saddleback.cli.cmd_evaluate import STATUS
-from saddleback.cli.completion import PROBLEMS, RULES
+from saddleback.cli.completion import PROBLEMS
 from saddleback.cli.group import COMMANDS, HEADINGS, group
 from saddleback.problems import synthetic_clinic
 
@@ -276,7 +276,6 @@ def test_completion(line, offered, tmp_path, monkeypatch):
 
 def test_completion_offers_the_names_of_the_library():
     assert tuple(sb.problems.NAMED) == PROBLEMS
-    assert tuple(sb.rules.NAMED) == RULES
 
 
 def test_completion_for_zsh_and_fish():

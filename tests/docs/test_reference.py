@@ -35,7 +35,9 @@ DIRECTIVE = re.compile(
 
 def shown():
     """Names of the reference, each without its package, and how often it is there."""
-    names = [n for page in PAGES.glob("*.md") for n in DIRECTIVE.findall(page.read_text("utf-8"))]
+    texts = [page.read_text("utf-8") for page in PAGES.glob("*.md")]
+    names = [name for text in texts for name in DIRECTIVE.findall(text)]
+    names += [name for text in texts if ".. named-rules::" in text for name in sb.rules.NAMED]
     assert len(names) == len(set(names)), "a name is in the reference twice"
     return names
 
@@ -124,7 +126,9 @@ def test_every_rule_has_its_equation():
 
 NO_EQUATION = {
     "Bootstrap", "Experience", "Form", "Log", "Stream", "Trace", "Verdict", "as_target", "collect",
-    "load_statistics", "sample", "save_statistics", "checks.check_rule", "checks.named_rules",
+    "load_statistics", "sample", "save_statistics", "checks.check_features", "checks.check_log",
+    "checks.check_rule",
+    "checks.named_rules",
     "checks.typical_problem", "ope.default_rule", "features.Active", "features.Custom",
     "features.Features", "features.Identity", "features.OneHot", "learning.Best", "log.Behaviour",
     "log.BehaviourTarget", "log.Finding", "log.LogSample", "log.LogSummary", "log.Segment", "log.Target",
@@ -135,7 +139,7 @@ NO_EQUATION = {
     "problems.from_gymnasium", "problems.make", "problems.random_mdp", "problems.random_walk",
     "report.RuleResults", "report.StudyResults", "report.evaluation_page", "report.explorer_page",
     "report.read_results", "report.study_page", "report.write", "rules.as_rules",
-    "rules.require_rule", "rules.make", "rules.tabulate",
+    "rules.as_rule", "rules.make", "rules.make_with", "rules.named_rule", "rules.tabulate",
     "sweep.Case", "sweep.Plan", "sweep.Store", "sweep.Study", "sweep.plan", "sweep.read_study",
     "sweep.run_study", "sweep.summary", "system.load", "system.save", "theory.Advice",
     "theory.GapRun", "theory.Pair", "theory.Theorem2", "theory.analyse", "ope.Evaluation",

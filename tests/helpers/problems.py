@@ -3,7 +3,7 @@
 import numpy as np
 
 from saddleback import GES, Experience, Problem, System, problems
-from saddleback.rules import NAMED
+from saddleback.rules import make_with
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 """The two-state problem with non-zero rewards."""
@@ -11,9 +11,7 @@ REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 
 def rule_named(name, parameter=0.4):
     """Return a rule of that name with the given λ (or ζ)."""
-    if name == "GTD":
-        return NAMED[name]()
-    return NAMED[name](parameter)
+    return make_with(name, parameter)
 
 
 def problem_for(name, seed, *, termination=0.0, gamma=0.9, off_policy=0.7, **sizes):

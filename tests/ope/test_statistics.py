@@ -277,6 +277,8 @@ def test_corrections_need_no_more_than_the_logged_propensities():
 class Greedy(Trace):
     """A trace that depends on all actions: credit flows only through the most probable one of π."""
 
+    elementwise = False
+
     def kappa(self, pi, mu):
         """Return 1/2 for the likeliest action."""
         return 0.5 * (pi == pi.max(axis=1, keepdims=True))
@@ -294,6 +296,21 @@ def test_traces_that_depend_on_all_actions(monkeypatch):
     taken = {k: v for k, v in data.items() if "mu" not in k}
     with pytest.raises(errors.RuleMismatch, match="needs the full behaviour policy"):
         statistics_of(Log(taken), rule)
+
+
+@pytest.mark.parametrize(
+    ("declared", "wrong"),
+    [
+        ({"elementwise": True}, "elementwise is True, but κ of an action depends on the other"),
+        ({"bound": 0.4}, "bound is 0.4, but κ can be 0.5"),
+        ({"kappa": lambda self, pi, mu: mu, "uses_mu": False}, "uses_mu is False, but κ depends"),
+        ({"kappa": lambda self, pi, mu: mu, "flow_uses_mu": False}, "flow_uses_mu is False, but"),
+    ],
+)
+def test_wrong_declarations_of_a_trace_are_rejected(declared, wrong):
+    trace = type("Wrong", (Greedy,), declared)()
+    with pytest.raises(errors.RuleMismatch, match=wrong):
+        statistics_of(Log(mixed(seed=20)), Rule(trace, Saddle(), Expected()))
 
 
 def test_unknown_rules_and_targets_are_rejected():

@@ -33,6 +33,7 @@ from saddleback.paper.comparison import (
     Comparison,
     comparisons,
     rule_names,
+    run,
     study_of,
 )
 from saddleback.paper.mountain_car_reference import (
@@ -85,6 +86,9 @@ def test_any_rule_can_be_named_and_gets_its_parameters():
     assert rules["TDC"] == sb.GQ(0.3)
     assert rules["TDRC"] == sb.Rule(sb.Importance(0.3), RegularisedCorrection(1.0), Expected())
     assert rules["GTD"] == sb.Rule(sb.NoTrace(), UpdateNorm(), Expected())
+    corrected, regularised = rules_of("Retrace:0.5+Correction", "TDRC(0.2, eta=2)").values()
+    assert corrected == sb.Rule(sb.Retrace(0.5), sb.Correction(), Expected())
+    assert regularised == sb.Rule(sb.Importance(0.2), RegularisedCorrection(2.0), Expected())
     with pytest.raises(UnknownName, match=r"unknown rule 'GEZ'\. Did you mean 'GES'\?"):
         rules_of("GES", "GEZ")
 
@@ -122,6 +126,17 @@ def test_every_rule_fits_or_is_rejected_before_the_run(recipe, tmp_path):
                 recipe.check(options)
         else:
             assert recipe.check(options) > 0
+
+
+@pytest.mark.slow
+def test_equal_rules_may_have_two_names(tmp_path):
+    """On action values GTD2 is GES; both have their results."""
+    options = Options(tmp_path, rules=("GES", "GTD2", "GQ"), quick=True, runs=1)
+    for results in run("two-state", options):
+        assert [result.rule for result in results.results] == ["GES", "GTD2", "GQ"]
+        one, other, different = (result.values["mspbe"] for result in results.results)
+        assert np.array_equal(one, other)
+        assert not np.array_equal(one, different)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import click
 from saddleback._json import json_text
 from saddleback.cli.completion import PROBLEMS
 from saddleback.cli.files import prepare_folder
+from saddleback.cli.target_options import RULE
 from saddleback.errors import InvalidParameter
 
 KIND = "saddleback analysis"
@@ -19,8 +20,8 @@ COMPLETIONS = {"source": PROBLEMS}
 
 @click.command()
 @click.argument("source", metavar="PROBLEM|FILE.npz")
-@click.option("--rule", help="Name of the rule.  [default: GES, or GTD2 for state values]")
-@click.option("--lam", type=float, help="λ of the rule (ζ for ABQ).  [default: 0]")
+@click.option("--rule", metavar=RULE, help="The rule.  [default: GES, or GTD2 for state values]")
+@click.option("--lam", type=float, help="λ of the rule (ζ for ABQ), also NAME:λ.  [default: 0]")
 @click.option("--gamma", type=float, help="Discount.  [default: that of the problem]")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of random_mdp.  [default: 0]")
 @click.option(
@@ -45,7 +46,7 @@ def command(
     """Report stability, convergence rate, error floor and step sizes of a rule on a problem.
 
     PROBLEM is two_state, baird, random_walk, boyan_chain or random_mdp. FILE.npz is a system saved
-    by saddleback.system.save, including its rule.
+    by saddleback.system.save, including its rule; give --rule if that is your own.
 
     \b
     Examples:
@@ -59,12 +60,12 @@ def command(
     if source.endswith(".npz"):
         from saddleback.system import load
 
-        for name, value in (("--rule", rule), ("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
+        for name, value in (("--lam", lam), ("--gamma", gamma), ("--seed", seed)):
             if value is not None:
                 raise click.UsageError(
                     f"{name} applies to problems only; it is fixed in the system {source}."
                 )
-        system = load(source)
+        system = load(source, rule)
         title, subject = f"{system.rule.display_name}, {Path(source).name}", (system,)
     else:
         problem, chosen = _make_problem(source, rule, lam, gamma, seed)
@@ -91,10 +92,8 @@ def _make_problem(
     source: str, rule: str | None, lam: float | None, gamma: float | None, seed: int | None
 ) -> tuple[Any, Any]:
     """Build problem and rule from their names."""
-    import inspect
-
     from saddleback import problems, rules
-    from saddleback._registry import check_name
+    from saddleback._registry import check_name, required_parameters
 
     options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
     if source not in problems.NAMED and Path(source).exists():
@@ -109,34 +108,24 @@ def _make_problem(
     elif seed is not None:
         raise click.UsageError("--seed applies to random_mdp only.")
     rule = rule or ("GTD2" if source in ("random_walk", "boyan_chain") else "GES")
-    check_name("rule", rule, rules.NAMED)
-    takes = inspect.signature(rules.NAMED[rule]).parameters
-    name = next((n for n in ("lam", "zeta") if n in takes), None)
-    if name is None and lam is not None:
-        raise click.UsageError(f"{rule} takes no --lam.")
-    chosen = rules.make(rule, **({} if name is None else {name: lam or 0.0}))
+    chosen = rules.as_rule(rule)
+    if lam is not None:
+        if rule not in rules.NAMED or not required_parameters(rules.NAMED[rule]):
+            raise click.UsageError(f"{rule} takes no --lam.")
+        chosen = rules.make_with(rule, lam)
     if source == "random_mdp":
         options["values"] = chosen.values
     if chosen.bootstrap.on_policy_only and source == "random_mdp":
         options["off_policy"] = 0.0
     problem = problems.make(source, **options)
     if chosen.values != problem.values:
-        matching = (name for name in rules.NAMED if _values(name) == problem.values)
+        named = {name: rules.make_with(name, 0.0) for name in rules.NAMED}
+        matching = (name for name, other in named.items() if other.values == problem.values)
         raise InvalidParameter(
             f"{chosen} learns {chosen.values} values, but {source} has features for "
             f"{problem.values} values. Choose another --rule: {', '.join(matching)}."
         )
     return problem, chosen
-
-
-def _values(name: str) -> str:
-    """Return the kind of values that a rule learns, "action" or "state"."""
-    import inspect
-
-    from saddleback import rules
-
-    takes = inspect.signature(rules.NAMED[name]).parameters
-    return rules.make(name, **{n: 0.0 for n in ("lam", "zeta") if n in takes}).values
 
 
 def _table(title: str, analysis: Any) -> Any:

@@ -23,7 +23,7 @@ from saddleback.cli.options import (
     rule_option,
 )
 from saddleback.cli.progress import display
-from saddleback.cli.target_options import check_targets, parse_rule, target_options
+from saddleback.cli.target_options import RULE, check_targets, target_options
 from saddleback.cli.terminal import echo_lines, text_width
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
     help="Additional estimators (repeatable): fqe, streamed, svrg, is, pdis, wis, pdwis, dr, wdr.  "
     "[default: wdr, dr, pdwis, pdis]",
 )  # fmt: skip
-@click.option(
-    "--learner", metavar="NAME[:λ]", help="Rule of the streamed estimator.  [default: GES:0]"
-)
+@click.option("--learner", metavar=RULE, help="Rule of the streamed estimator.  [default: GES:0]")
 @click.option(
     "--passes", default=1, show_default=True, type=click.IntRange(min=1),
     help="Passes of the streamed estimator over the log.",
@@ -109,14 +107,14 @@ def evaluate_files(
     log: LogFiles, quiet: bool, targets: dict[str, str], **options: Any
 ) -> Evaluation:
     """Evaluate a log or a statistics file; the options are parameters of `evaluate`."""
-    for name in {"rule", "learner"} & {name for name, value in options.items() if value}:
-        options[name] = parse_rule(options[name])
     statistics = log.statistics_file(STATISTICS_OPTIONS)
     if statistics is not None:
         from saddleback.ope import evaluate_statistics, load_statistics
 
         chosen = {name: options[name] for name in options if name in STATISTICS_OPTIONS}
-        return evaluate_statistics(load_statistics(statistics), threads=default_threads(), **chosen)
+        return evaluate_statistics(
+            load_statistics(statistics, options["rule"]), threads=default_threads(), **chosen
+        )
     check_targets(targets)
     with display(quiet) as progress:  # before the heavy imports
         progress(0.0, "reading")

@@ -12,6 +12,7 @@ from saddleback._json import json_text
 from saddleback.cli.files import check_outputs
 from saddleback.cli.log_options import announce
 from saddleback.cli.options import json_option
+from saddleback.cli.target_options import RULE
 
 if TYPE_CHECKING:
     from saddleback.ope import Statistics
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=click.Path())
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "--rule", "rules", multiple=True, metavar=RULE,
+    help="Rule of your own that the statistics are for (repeatable).",
+)  # fmt: skip
 @json_option
-def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
+def command(files: tuple[str, ...], out: Path, rules: tuple[str, ...], as_json: bool) -> None:
     """Combine statistics from several logs.
 
     The result equals the statistics of all logs together. Statistics with different settings, or
@@ -36,7 +41,8 @@ def command(files: tuple[str, ...], out: Path, as_json: bool) -> None:
     announce("merging", files)
     from saddleback.ope import load_statistics, save_statistics
 
-    merged = reduce(lambda first, second: first.merge(second), map(load_statistics, files))
+    loaded = (load_statistics(file, rules) for file in files)
+    merged = reduce(lambda first, second: first.merge(second), loaded)
     save_statistics(merged, out)
     if as_json:
         click.echo(json_text(statistics_summary(merged, out)))

@@ -12,6 +12,7 @@ from saddleback._registry import check_name
 from saddleback.cli.files import prepare_folder
 from saddleback.cli.options import command_line
 from saddleback.cli.progress import display
+from saddleback.cli.target_options import RULE
 from saddleback.errors import InvalidParameter
 
 EXPERIMENTS = {
@@ -39,7 +40,7 @@ COMPARISONS = ("two-state", "baird", "mountain-car")
     "--episodes", type=click.IntRange(1, 10**9), help="Episodes of MountainCar.  [default: 5000]"
 )
 @click.option(
-    "--rule", "rules", multiple=True, metavar="NAME",
+    "--rule", "rules", multiple=True, metavar=RULE,
     help="Compare this rule instead of the default ones (repeatable).",
 )  # fmt: skip
 @click.option("--lam", type=float, help="λ of the comparisons.  [default: 0.99]")
@@ -120,13 +121,13 @@ def command(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from saddleback import _validate
     from saddleback.paper import QUICK, Options, check, run
-    from saddleback.paper.comparison import rule_names
+    from saddleback.paper.comparison import chosen_rule
 
     for name, value in (("lam", lam), ("zeta", zeta)):
         if value is not None:
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
-        check_name("rule", rule, rule_names())
+        chosen_rule(rule)
     options = Options(
         folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line()
     )

@@ -25,9 +25,9 @@ from saddleback.cli.options import (
 )
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import (
+    RULE,
     absolute_spec,
     check_targets,
-    parse_rule,
     target_options,
 )
 
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 @log_options
 @target_options
 @click.option(
-    "--rule", "rules", multiple=True, metavar="NAME[:λ]",
+    "--rule", "rules", multiple=True, metavar=RULE,
     help="Rule to compute statistics for (repeatable).  [default: GRetrace:0.5]",
 )  # fmt: skip
 @click.option(
@@ -86,9 +86,9 @@ def command(
     """
     from saddleback.log.behaviour_target import check_name_not_reserved
     from saddleback.ope import default_rule, save_statistics
-    from saddleback.ope.approximation_gap import without_trace
     from saddleback.ope.evaluate import discount
     from saddleback.ope.feature_spec import as_features, box_known
+    from saddleback.rules import as_rules
     from saddleback.sweep import ChunkedStatistics, cluster, run_chunks, threads
 
     check_targets(targets)
@@ -97,8 +97,8 @@ def command(
     check_outputs(out, inputs=log.files, specs=(*targets.values(), features))
     data = log.open()
     rate = discount(data, gamma)
-    chosen = [parse_rule(rule) for rule in rules] or [default_rule()]
-    chosen = list(dict.fromkeys([*chosen, *filter(None, map(without_trace, chosen))]))
+    chosen = as_rules(rules or [default_rule()])
+    chosen = list(dict.fromkeys([*chosen, *filter(None, (r.with_lambda(0.0) for r in chosen))]))
     several = len(data.sources) > 1 or dask is not None
     with resumable() if several else nullcontext(), display(quiet) as progress:
         reading, computing = split_progress(progress, [("reading", 1.0), ("evaluating", 3.0)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import click
@@ -13,33 +13,42 @@ from click.shell_completion import CompletionItem
 PROBLEMS = ("two_state", "baird", "random_walk", "boyan_chain", "random_mdp")
 """Names of `saddleback.problems.NAMED`, which would load NumPy; a test keeps them in sync."""
 
-RULES = (
-    "GES", "GQ", "ABQ", "GTB", "GRetrace", "ExpectedSarsa", "Sarsa", "TD", "GTD", "GTD2", "TDC",
-    "TDRC", "ETD",
-)  # fmt: skip
-"""Names of `saddleback.rules.NAMED`, likewise."""
 
-CHOICES: dict[str, Iterable[str]] = {
-    "rule": RULES,
-    "rules": RULES,
-    "learner": RULES,
+def rule_names() -> list[str]:
+    """Return the names of all rules, which loads NumPy."""
+    from saddleback.rules import NAMED
+
+    return list(NAMED)
+
+
+CHOICES: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
+    "rule": rule_names,
+    "rules": rule_names,
+    "learner": rule_names,
     "targets": ("uniform", "logged", "columns", "always:", "pump:"),
     "features": ("tiles:", "hash:", "rbf:", "fourier:", "polynomial:", "states", "given"),
 }
-"""Values offered for each parameter."""
+"""Values offered for each parameter, or a function that returns them."""
 
-FILE_SUFFIXES = {"source": ".npz", "targets": ".py", "features": ".py"}
+FILE_SUFFIXES = {
+    "source": ".npz", "targets": ".py", "features": ".py", "rule": ".py", "rules": ".py",
+    "learner": ".py",
+}  # fmt: skip
 """Parameters that may also be files, and the suffix of those."""
 
 
 def complete(
-    choices: Iterable[str], suffix: str | None, context: click.Context, prefix: str
+    choices: Iterable[str] | Callable[[], Iterable[str]],
+    suffix: str | None,
+    context: click.Context,
+    prefix: str,
 ) -> list[CompletionItem]:
     """Return the choices and files that begin with a prefix.
 
     A shell that completes files itself drops the choices, so files are listed here.
     """
-    matches = [choice for choice in choices if choice.startswith(prefix)]
+    offered = choices() if callable(choices) else choices
+    matches = [choice for choice in offered if choice.startswith(prefix)]
     if suffix is None:
         return [CompletionItem(match) for match in matches]
     if not matches:

@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+RULE = "NAME[:λ]|FILE.py:NAME"
+"""Metavariable of options for rules; `saddleback.Rule.parse` reads them."""
+
 
 def _parse_corner(context: Any, parameter: Any, text: str | None) -> tuple[float, ...] | None:
     """Return a corner of the features' box."""
@@ -72,28 +75,6 @@ def check_targets(targets: dict[str, str]) -> None:
     """Refuse a command without a target policy."""
     if not targets:
         raise click.UsageError("Missing --target: the policy to evaluate, module.py:function.")
-
-
-def parse_rule(text: str) -> Any:
-    """Return a rule from NAME or NAME:λ."""
-    import inspect
-
-    from saddleback import rules
-    from saddleback._registry import check_name
-
-    name, _, number = text.partition(":")
-    check_name("rule", name, rules.NAMED)
-    takes = inspect.signature(rules.NAMED[name]).parameters
-    parameter = next((n for n in ("lam", "zeta") if n in takes), None)
-    if parameter is None:
-        if number:
-            raise click.UsageError(f"--rule {text}: {name} takes no λ.")
-        return rules.make(name)
-    try:
-        value = float(number or 0.0)
-    except ValueError:
-        raise click.UsageError(f"--rule {text}: {number!r} is not a number.") from None
-    return rules.make(name, **{parameter: value})
 
 
 def absolute_spec(spec: str) -> str:

@@ -192,6 +192,8 @@ class LoggedStreamer(FeatureStreamer):
     ) -> None:
         super().__init__(features, rules, copies)
         self._gamma, self._corrections = gamma, corrections
+        self.kappa_squares = np.zeros(len(rules))
+        """Σκ² so far, for each rule whose trace may grow."""
 
     def __call__(
         self,
@@ -206,9 +208,13 @@ class LoggedStreamer(FeatureStreamer):
         current, next_state = self._encode(piece.observations, piece.states, piece.next_states)
         taken, numbers = (piece.states, piece.actions), np.arange(len(piece.rewards))
         tables = []
-        for rule in self._rules:
+        for r, rule in enumerate(self._rules):
             corrected = self._corrections and rule.form.coefficients.correction != 0.0
             terms = tabulate_steps(rule, self._copies, pi, behaviour, taken, corrected)
+            if rule.trace.may_grow:
+                # One by one, so that the sum does not depend on how the log is divided.
+                squares = np.append(self.kappa_squares[r], terms.kappa**2)
+                self.kappa_squares[r] = np.cumsum(squares)[-1]
             by_state = len(terms.bootstrap) == len(pi)
             if corrected and (correction_uses_mu(rule) or not by_state):
                 _check_behaviour(rule, piece, mu)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saddleback._typing import FloatArray
+from saddleback._typing import BoolArray, FloatArray
 
 TAIL = 0.1
 """Fraction of the recorded points that counts as the end of a run."""
@@ -57,6 +57,37 @@ def tail_length(points: int) -> int:
     (11, 1)
     """
     return max(1, math.ceil(TAIL * points))
+
+
+def mean_over_runs(ends: FloatArray, diverged: BoolArray) -> FloatArray:
+    """Return the mean of final values [run, …]; infinite if any run diverged.
+
+    Examples
+    --------
+    >>> diverged = np.array([[False, False], [False, True]])
+    >>> mean_over_runs(np.array([[1.0, 2.0], [3.0, 4.0]]), diverged)
+    array([ 2., inf])
+    """
+    return np.where(diverged.any(axis=0), np.inf, ends.mean(axis=0))
+
+
+def best_setting(
+    metric: str, ends: FloatArray, diverged: BoolArray, alpha: FloatArray, beta: FloatArray
+) -> Best | None:
+    """Return the setting with the smallest mean of final values [run, …]; None if all diverged.
+
+    ``alpha`` and ``beta`` are the step sizes of each setting; β is NaN for a rule without ω.
+    """
+    index = argmin_finite(mean_over_runs(ends, diverged))
+    if index is None:
+        return None
+    values = np.moveaxis(ends, 0, -1)[index]
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    step = float(beta[index])
+    return Best(
+        metric, float(values.mean()), error, index, float(alpha[index]),
+        None if np.isnan(step) else step,
+    )  # fmt: skip
 
 
 def argmin_finite(final: FloatArray) -> tuple[int, ...] | None:

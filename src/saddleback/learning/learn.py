@@ -56,7 +56,7 @@ class LearnOptions(TypedDict, total=False):
 
 
 @overload
-def learn(rule: Rule, problem: Problem | Source, **options: Unpack[LearnOptions]) -> Run: ...
+def learn(rule: Rule | str, problem: Problem | Source, **options: Unpack[LearnOptions]) -> Run: ...
 
 
 @overload
@@ -66,7 +66,7 @@ def learn(
 
 
 def learn(
-    rule: Rule | Sequence[Rule],
+    rule: Rule | str | Sequence[Rule],
     problem: Problem | Source,
     *,
     alpha: StepSize | None = None,
@@ -208,7 +208,7 @@ def learn(
                 streamers, _spawn(generator, seed, runs), shared_progress(progress, runs),
             )  # fmt: skip
             results = [stack(of_rule, seed) for of_rule in zip(*by_run, strict=True)]
-    return results[0] if isinstance(rule, Rule) else results
+    return results[0] if isinstance(rule, (Rule, str)) else results
 
 
 def _source(problem: Problem | Source, experience: Experience | None) -> Source:

@@ -12,12 +12,12 @@ from saddleback.engine import CHUNK, Chunker, OfflineLearners, Sampler, StepSize
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.learning.run import Batch, Metric, Run, run_batches
 from saddleback.problem import Problem
-from saddleback.rules import Rule, SemiGradient, terms
+from saddleback.rules import Rule, SemiGradient, as_rule, terms
 from saddleback.system import System
 
 
 def learn_offline(
-    rule: Rule,
+    rule: Rule | str,
     problem: Problem,
     *,
     alpha: StepSize,
@@ -62,6 +62,7 @@ def learn_offline(
     >>> run.theta.round(1)
     array([0.2, 0.4, 0.5, 0.7, 0.9])
     """
+    rule = as_rule(rule)
     t = terms(rule, problem)
     if rule.form.coefficients != SemiGradient().coefficients or rule.emphasis is not None:
         raise RuleMismatch(

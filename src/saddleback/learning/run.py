@@ -15,7 +15,7 @@ from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from saddleback.engine import StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
-from saddleback.learning.best_setting import Best, argmin_finite, tail_length
+from saddleback.learning.best_setting import Best, best_setting, tail_length
 from saddleback.rules import Rule
 
 if TYPE_CHECKING:
@@ -132,18 +132,16 @@ class Run(Tabular):
         values = self.curve(name)
         final = values[-tail_length(len(values)) :].mean(axis=0)
         diverged = self.diverged_at.reshape(final.shape) >= 0
-        index = argmin_finite(np.where(diverged.any(axis=0), np.inf, final.mean(axis=0)))
-        if index is None:
+        beta = self.beta if self.rule.form.has_dual else np.full(self.alpha.shape, np.nan)
+        best = best_setting(name, final, diverged, self.alpha, beta)
+        if best is None:
             count = int(diverged.any(axis=0).sum())
             raise Undefined(
                 f"no setting of {self.rule.display_name} has a finite {name!r} at the end: "
                 f"{count} of {self.alpha.size} diverged. Use smaller step sizes. The metrics "
                 f"are {', '.join(self.curves)}."
             )
-        ends = final[:, *index]
-        error = float(ends.std(ddof=1) / np.sqrt(len(ends))) if len(ends) > 1 else None
-        beta = float(self.beta[index]) if self.rule.form.has_dual else None
-        return Best(name, float(ends.mean()), error, index, float(self.alpha[index]), beta)
+        return best
 
     def curve(self, metric: str | None = None) -> FloatArray:
         """Return the values of a metric, always with an axis for runs, [n, runs, …]."""

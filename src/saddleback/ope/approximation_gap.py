@@ -18,8 +18,7 @@ standard errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -97,18 +96,10 @@ def trace_gap(
     sums: Statistics, rule: Rule, target: str, value: float, ridge: float
 ) -> float | None:
     """Return the change of V̂ with λ = 0; None if the statistics lack that rule."""
-    other = without_trace(rule)
+    other = rule.with_lambda(0.0)
     if other is None or other == rule or other not in sums.setting.rules:
         return None
     return abs(float(sums.solve(other, target, ridge).theta @ sums.start(target)) - value)
-
-
-def without_trace(rule: Rule) -> Rule | None:
-    """Return the rule with λ = 0; None if its trace has no λ."""
-    if not hasattr(rule.trace, "lam"):
-        return None
-    trace: Any = replace(rule.trace, **{"lam": 0.0})
-    return replace(rule, trace=trace, label="")
 
 
 class ResidualProblem:

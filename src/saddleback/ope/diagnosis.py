@@ -22,7 +22,7 @@ from saddleback.ope.sandwich import ESTIMAND, Interval, block_scores, student_in
 from saddleback.ope.spectrum import Spectrum, spectrum
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.verdict import Verdict
-from saddleback.rules import Importance, Rule
+from saddleback.rules import Rule
 
 SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 """Ridges to which the value should not be sensitive."""
@@ -199,7 +199,7 @@ def diagnose(
         unvisited=measured.unvisited,
         miscalibrated=None if miscalibration is None else miscalibration[1],
         calibration_z=None if miscalibration is None else miscalibration[0],
-        trace_ratio=_trace_ratio(sums, rule, name),
+        trace_ratio=sums.trace_ratio(rule, name),
         self_check=self_check,
         self_check_error=None if baseline is None else baseline.self_check_error,
         unique=sums.factorised(rule, name, ridge).unique,
@@ -249,13 +249,6 @@ def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) ->
         unvisited=float(mass[visits == 0].sum()) / total,
         weakest=f"feature {rarest}, active on {visits[rarest]:,.0f} steps",
     )
-
-
-def _trace_ratio(sums: Statistics, rule: Rule, target: str) -> float | None:
-    if not isinstance(rule.trace, Importance):
-        return None
-    ceiling = float(sums.ceilings[sums.index_of(rule, target)[0]])
-    return rule.trace.lam / ceiling if np.isfinite(ceiling) else None
 
 
 def _sensitivity(

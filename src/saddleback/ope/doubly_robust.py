@@ -38,7 +38,7 @@ from saddleback.ope.importance_sampling import (
 )
 from saddleback.ope.log_pass import SegmentBatch
 from saddleback.ope.statistics import Statistics
-from saddleback.rules import Rule, require_rule
+from saddleback.rules import Rule, as_rule
 
 FOLD_RIDGE = 1e-6
 """Ridge of the Q of a fold: the active features of the other folds are seldom independent."""
@@ -53,7 +53,7 @@ def doubly_robust(
     *,
     gamma: float,
     features: Features | None = None,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     shared: bool = False,
     ridge: float = FOLD_RIDGE,
     folds: int = 5,
@@ -109,8 +109,7 @@ def doubly_robust(
     if q is not None:
         fits: Sequence[QFit] = [_user_q(q, target, log) for target in chosen]
     else:
-        q_rule = default_rule() if rule is None else rule
-        require_rule(q_rule)
+        q_rule = default_rule() if rule is None else as_rule(rule)
         if q_rule.values != "action":
             raise RuleMismatch(
                 f"{q_rule} learns state values, but doubly robust estimates need action values: "

@@ -17,7 +17,7 @@ from saddleback.features import Features
 from saddleback.log import Finding, Log, as_target
 from saddleback.ope.estimator_params import Parameterised
 from saddleback.ope.statistics import Statistics
-from saddleback.rules import GRetrace, Rule, require_rule
+from saddleback.rules import GRetrace, Rule, as_rule
 
 DEFAULT = GRetrace(0.5)
 """The default rule; docs/evaluate/estimators.md explains the choice."""
@@ -82,7 +82,7 @@ class Estimator(Parameterised, ABC):
     target: Any
     features: Features
     gamma: float
-    rule: Rule | None = None
+    rule: Rule | str | None = None
     shared: bool = False
     allow_uncovered: bool = False
     threads: int = 1
@@ -94,9 +94,7 @@ class Estimator(Parameterised, ABC):
     @property
     def effective_rule(self) -> Rule:
         """The rule in use."""
-        rule = DEFAULT if self.rule is None else self.rule
-        require_rule(rule)
-        return rule
+        return DEFAULT if self.rule is None else as_rule(self.rule)
 
     @abstractmethod
     def _learn(self, log: Log, fresh: bool, progress: Progress | None) -> None:

@@ -39,7 +39,7 @@ from saddleback.ope.statistics_pass import StatisticsReducer
 from saddleback.ope.streaming import Streamed
 from saddleback.ope.svrg_estimator import SVRG
 from saddleback.ope.weight_diagnostics import weight_tail
-from saddleback.rules import Rule, require_rule
+from saddleback.rules import Rule, as_rule
 from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
 
@@ -63,7 +63,7 @@ def evaluate(
     features: Features | Callable[[FloatArray], ArrayLike] | str | None = None,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     methods: Sequence[str] | None = None,
     ridge: float = 0.0,
     path: bool = False,
@@ -145,8 +145,7 @@ def evaluate(
     if progress is not None and not callable(progress):
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)
-    chosen = default_rule() if rule is None else rule
-    require_rule(chosen)
+    chosen = default_rule() if rule is None else as_rule(rule)
     selected = _methods(log, chosen, methods)
     if draws is not None:
         check_draws(draws)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from saddleback import _validate
 from saddleback._progress import Progress
@@ -17,7 +15,7 @@ from saddleback.ope.estimate import Estimate
 from saddleback.ope.result import Evaluation, Paths
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_key import SEVERAL_BLOCKS
-from saddleback.rules import Rule
+from saddleback.rules import Rule, as_rule
 
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 """Values of λ along the path."""
@@ -28,13 +26,8 @@ RIDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 def lambda_path_rules(rule: Rule) -> dict[float, Rule]:
     """Return the rule for each λ of the path; empty if its trace has no λ."""
-    if not hasattr(rule.trace, "lam"):
-        return {}
-    rules = {}
-    for lam in LAMBDAS:
-        trace: Any = replace(rule.trace, **{"lam": lam})
-        rules[lam] = replace(rule, trace=trace, label="")
-    return rules
+    path = {lam: rule.with_lambda(lam) for lam in LAMBDAS}
+    return {lam: other for lam, other in path.items() if other is not None}
 
 
 def closed_forms(
@@ -70,7 +63,7 @@ def closed_forms(
 
 def evaluate_statistics(
     sums: Statistics,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     ridge: float = 0.0,
     path: bool = False,
     *,
@@ -107,7 +100,7 @@ def evaluate_statistics(
     'usable'
     """
     _validate.flag("evaluate", "lower_is_better", lower_is_better)
-    chosen = sums.setting.rules[0] if rule is None else rule
+    chosen = sums.setting.rules[0] if rule is None else as_rule(rule)
     names = [name for name in sums.setting.targets if name != NAME]
     estimates, paths = closed_forms(sums, chosen, names, ridge, path)
     findings = tuple(sums.warnings(chosen))

@@ -24,7 +24,7 @@ class Evidence:
     miscalibrated, calibration_z
         Share of rows on which propensities contradict the actions, and the z-score.
     trace_ratio
-        λ divided by its ceiling, for importance traces.
+        γ√E[κ²] for a trace that may grow: λ relative to its ceiling.
     self_check, self_check_error
         V̂_μ minus the mean observed return, and its standard error.
     unique

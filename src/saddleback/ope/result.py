@@ -191,8 +191,8 @@ class Evaluation(Tabular):
             fingerprint=fingerprint(sums),
             propensities=f"estimated: {sums.estimated}" if sums.estimated else "logged",
             lambda_ceiling={
-                name: float(ceiling) if np.isfinite(ceiling) else None
-                for name, ceiling in zip(sums.setting.targets, sums.ceilings, strict=True)
+                name: sums.lambda_ceiling(self.rule, name)
+                for name in sums.setting.targets
                 if name in {estimate.target for estimate in self.estimates}
             },
             estimates=[SavedEstimate(**asdict(estimate)) for estimate in self.estimates],

@@ -25,7 +25,7 @@ from saddleback.ope.log_counts import LogCounts
 from saddleback.ope.lstd_solve import Factorisation, FeatureSpan, LSTDSolution
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.ope.statistics_pass import compute_statistics
-from saddleback.rules import Importance, Rule, as_rules
+from saddleback.rules import Rule, as_rules
 from saddleback.system import System
 
 MAX_INACTIVE = 0.001
@@ -48,8 +48,9 @@ class Statistics:
         Σ over episodes of E_π φ in their first state, [T, B, p].
     steps, episodes
         Transitions and episodes of each block, [B].
-    squares
-        Σρ² of the logged actions for each target, [T].
+    squares, kappa_squares
+        Σρ² of the logged actions for each target, [T]; and Σκ² for each target and rule, [T, R],
+        of traces that may grow.
     ids, fingerprints, unfinished
         For each episode its id, the fingerprint of its rows, and whether it stops without a flag
         and may continue in another file.
@@ -86,6 +87,7 @@ class Statistics:
     steps: IntArray
     episodes: IntArray
     squares: FloatArray
+    kappa_squares: FloatArray
     ids: OffsetArray
     fingerprints: OffsetArray
     unfinished: BoolArray
@@ -97,7 +99,7 @@ class Statistics:
     def of(
         cls,
         log: Log,
-        rules: Rule | Sequence[Rule],
+        rules: Rule | str | Sequence[Rule],
         targets: Any,
         *,
         features: Features,
@@ -159,7 +161,8 @@ class Statistics:
         return Statistics(
             self.setting, self.A + other.A, self.b + other.b, self.M + other.M,
             self.starts + other.starts, self.steps + other.steps, self.episodes + other.episodes,
-            self.squares + other.squares, np.concatenate([self.ids, other.ids]),
+            self.squares + other.squares, self.kappa_squares + other.kappa_squares,
+            np.concatenate([self.ids, other.ids]),
             np.concatenate([self.fingerprints, other.fingerprints]),
             np.concatenate([self.unfinished, other.unfinished]), self.counts.merge(other.counts),
             self.estimated, tuple(dict.fromkeys(self.findings + other.findings)),
@@ -234,6 +237,21 @@ class Statistics:
             ceilings = 1.0 / (self.setting.gamma * np.sqrt(mean))
         return np.where(self.squares > 0, ceilings, np.nan)
 
+    def trace_ratio(self, rule: Rule, target: str) -> float | None:
+        """γ√mean κ², which is λ relative to its ceiling; None for a trace that cannot grow."""
+        if not rule.trace.may_grow:
+            return None
+        mean = self.kappa_squares[self.index_of(rule, target)] / self.steps.sum()
+        return float(self.setting.gamma * np.sqrt(mean))
+
+    def lambda_ceiling(self, rule: Rule, target: str) -> float | None:
+        """λ ceiling of a trace that may grow, and of importance traces for any other rule."""
+        ratio, lam = self.trace_ratio(rule, target), rule.trace.parameter
+        if ratio is None or not rule.trace.flow_uses_mu:
+            ceiling = float(self.ceilings[self.index_of(rule, target)[0]])
+            return ceiling if np.isfinite(ceiling) else None
+        return lam / ratio if lam and ratio and rule.with_lambda(lam) is not None else None
+
     def warnings(self, rule: Rule) -> list[Finding]:
         """Return the warnings about an estimate with a rule, after those about the log."""
         findings = [*self.findings]
@@ -252,14 +270,19 @@ class Statistics:
                             "in the log; their value is taken as 0.",
                         )
                     )
-        lam = getattr(rule.trace, "lam", 0.0)
-        for name, ceiling in zip(self.setting.targets, self.ceilings, strict=True):
-            if isinstance(rule.trace, Importance) and lam > ceiling:
+        for name in self.setting.targets:
+            ratio = self.trace_ratio(rule, name)
+            if ratio is not None and ratio > 1.0:
+                lam = rule.trace.parameter
+                if lam is None or rule.with_lambda(lam) is None:
+                    excess = f"γ√E[κ²] = {ratio:.2f} exceeds 1"
+                else:
+                    excess = f"lambda={lam:g} exceeds {lam / ratio:.2f}"
                 findings.append(
                     Finding(
                         "W170",
-                        f"lambda={lam:g} exceeds {ceiling:.2f}, above which the trace second "
-                        f"moment grows without bound on this log (target {name}).",
+                        f"{excess}, above which the trace second moment grows without bound on "
+                        f"this log (target {name}).",
                     )
                 )
         return findings

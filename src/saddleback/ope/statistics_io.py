@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import asdict, astuple
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,21 @@ from saddleback.log import Finding
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_key import StatisticsKey
-from saddleback.rules.serialization import rule_from_dict, rule_to_dict
+from saddleback.rules import Rule, as_rules
+from saddleback.rules.parse import stored_rule
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the file layout."""
 
-STATISTICS_ARRAYS = ("steps", "episodes", "squares", "ids", "fingerprints", "unfinished")
+STATISTICS_ARRAYS = (
+    "steps",
+    "episodes",
+    "squares",
+    "kappa_squares",
+    "ids",
+    "fingerprints",
+    "unfinished",
+)
 COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
 
@@ -79,7 +90,8 @@ def _as_arrays(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     header = {
         "schema": SCHEMA,
-        "setting": asdict(sums.setting) | {"rules": [rule_to_dict(r) for r in sums.setting.rules]},
+        "setting": asdict(sums.setting)
+        | {"rules": [(rule.spec, rule.label) for rule in sums.setting.rules]},
         "estimated": sums.estimated,
         "findings": [
             (finding.code, finding.message, *(astuple(finding.fix) if finding.fix else ()))
@@ -89,8 +101,18 @@ def _as_arrays(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, arrays
 
 
-def load_statistics(path: str | os.PathLike[str]) -> Statistics:
+def load_statistics(
+    path: str | os.PathLike[str], rule: Rule | str | Sequence[Rule | str] | None = None
+) -> Statistics:
     """Read statistics that `save_statistics` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rule
+        A rule of the statistics, or several. Needed if it is your own: no code is imported from
+        the file.
 
     Examples
     --------
@@ -99,15 +121,15 @@ def load_statistics(path: str | os.PathLike[str]) -> Statistics:
     ...
     saddleback.errors.InvalidParameter: cannot read nothing.stats: No such file or directory.
     """
-    return _npz.read(path, SCHEMA, "statistics", _build)
+    given = as_rules(rule) if rule else []
+    return _npz.read(path, SCHEMA, "statistics", partial(_build, given))
 
 
-def _build(arrays: dict[str, Any], header: dict[str, Any]) -> Statistics:
-    given = header["setting"]
-    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    setting = StatisticsKey(
-        **(given | lists | {"rules": tuple(map(rule_from_dict, given["rules"]))})
-    )
+def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) -> Statistics:
+    key = header["setting"]
+    lists = {name: tuple(value) for name, value in key.items() if isinstance(value, list)}
+    rules = tuple(replace(stored_rule(text, given), label=label) for text, label in key["rules"])
+    setting = StatisticsKey(**(key | lists | {"rules": rules}))
     p, active = setting.p, arrays["active"]
     lead = (len(setting.targets), len(setting.rules), setting.blocks)
     for name, expected in _shapes(setting, len(active), len(arrays["ids"])).items():
@@ -140,6 +162,7 @@ def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[in
     return {
         "A": (T, R, B, p, p), "b": (T, R, B, p), "M": (p, p), "starts": (T, B, p),
         "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
+        "kappa_squares": (T, R),
         "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
         "truncated_weight": (1,), "lengths": ("n", 2), "action_mass": (T, K), "totals": (T, 3),
         "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),

@@ -188,11 +188,16 @@ class StatisticsReducer:
         np.add.at(steps, block, self._returns.transitions)
         targets = self.targets[: len(setting.targets)]
         starts = np.array([target.starts for target in targets])
+        kappa_squares = np.zeros((len(targets), len(setting.rules)))
+        for squares, target in zip(kappa_squares, targets, strict=True):
+            count = min(len(squares), len(target.kappa_squares))
+            squares[:count] = target.kappa_squares[:count]
         return {
             "setting": setting, "A": A, "b": b, "M": self._M,
             "starts": starts if setting.blocks > 1 else starts.sum(axis=1, keepdims=True),
             "steps": steps, "episodes": np.bincount(block, minlength=setting.blocks),
             "squares": np.array([target.squares for target in targets]),
+            "kappa_squares": kappa_squares,
             "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
             "counts": LogCounts.of(
                 self._returns, block, setting.blocks, setting.gamma, self._visits,
@@ -234,6 +239,11 @@ class _TargetSums:
         self.squares, self.mass = 0.0, np.zeros(setting.p if sink is None else 0)
         self.support = ActionSupport(policy.name, log.action_names)
         self.counts = PolicyCounts.empty(log.n_actions)
+
+    @property
+    def kappa_squares(self) -> FloatArray:
+        """Σκ² of each rule."""
+        return self._streamer.kappa_squares
 
     def add(self, batch: SegmentBatch) -> list[Job]:
         """Add a segment; return the remaining work, one job per rule."""

@@ -20,12 +20,16 @@ from saddleback.engine import as_source
 from saddleback.paper import Options, store_of
 from saddleback.problem import Problem
 from saddleback.rules import GES, NAMED, Rule
+from saddleback.rules.parse import is_text, rule_files
 from saddleback.sweep import RuleResults, Study, read_results, read_study, run_study
 from saddleback.sweep.store import check_same_study
-from saddleback.sweep.study import Case, Grid, build_rule, checkpoints
+from saddleback.sweep.study import Case, Grid, build_rule, checkpoints, file_hash
 from saddleback.system import System
 
 STUDIES = Path(__file__).parent / "studies"
+
+HERE = Path()
+"""Folder of the files that ``--rule`` names."""
 
 ROW = 120
 """Size of a row of results in memory, in bytes."""
@@ -62,12 +66,14 @@ def study_as_shipped(name: str, quick: bool) -> Study:
 def study_of(name: str, options: Options) -> Study:
     """Return the study of an experiment, changed by the options; a task is about one run."""
     study = study_as_shipped(name, options.quick)
+    rules = _chosen_rules(study.rules, options)
     study = replace(
         study,
         runs=options.runs or study.runs,
         seed=options.seed,
         cases=tuple(_changed_case(case, study.cases[0].lam, options) for case in study.cases),
-        rules=_chosen_rules(study.rules, options),
+        rules=rules,
+        marks={file: file_hash(HERE / file) for rule, _ in rules for file in rule_files(rule)},
     )
     per_run = (
         case.count * case.length * len(study.grid(c).alphas)
@@ -90,7 +96,7 @@ def _changed_case(case: Case, paper_lam: float | None, options: Options) -> Case
 
 def _chosen_rules(defaults: tuple[RuleSpec, ...], options: Options) -> tuple[RuleSpec, ...]:
     """Return the rules of the options, or those of the study, with λ and ζ of the options."""
-    rules = tuple(chosen_rule(name, defaults) for name in options.rules) or defaults
+    rules = tuple(map(chosen_rule, options.rules)) or defaults
     changed: dict[str, RuleSpec] = {}
     for k, (name, parameters) in enumerate(rules):
         own = dict(parameters)
@@ -102,33 +108,44 @@ def _chosen_rules(defaults: tuple[RuleSpec, ...], options: Options) -> tuple[Rul
     return tuple(changed.values())
 
 
-def rule_names() -> list[str]:
-    """Return the names of rules that can be compared."""
-    defaults = study_as_shipped("two-state", quick=True).rules
-    labels = [str(parameters["label"]) for _, parameters in defaults]
-    return list(dict.fromkeys([*labels, *REGULARISED, *NAMED]))
-
-
 REGULARISED = {f"{name} reg.": name for name in ("ABQ", "GTB", "GRetrace")}
 """Bounded traces with TDRC's regularised correction (η = 1)."""
 
 
-def chosen_rule(name: str, defaults: tuple[RuleSpec, ...]) -> RuleSpec:
-    """Return a rule by a name from the tables, or of the library.
+def _predefined() -> dict[str, RuleSpec]:
+    """Return the rules that the tables show, and the regularised ones, by name."""
+    shown = {
+        str(parameters["label"]): (name, parameters)
+        for name, parameters in study_as_shipped("two-state", quick=True).rules
+    }
+    form = "RegularisedCorrection"
+    return shown | {
+        label: (name, {**shown[name][1], "label": label, "form": form})
+        for label, name in REGULARISED.items()
+    }
+
+
+def rule_names() -> list[str]:
+    """Return the names of rules that ``--rule`` accepts, besides texts."""
+    return list(dict.fromkeys([*_predefined(), *NAMED]))
+
+
+def chosen_rule(name: str) -> RuleSpec:
+    """Return a rule by a name from the tables or of the library, or by a text.
 
     The problems have features of state-action pairs, so a rule for state values is replaced by its
     version for action values: the same trace and form, with the expected bootstrap.
     """
-    by_label = {parameters.get("label"): (rule, parameters) for rule, parameters in defaults}
-    if name in by_label:
-        return by_label[name]
-    if name in REGULARISED:
-        base, parameters = by_label[REGULARISED[name]]
-        return base, {**parameters, "label": name, "form": "RegularisedCorrection"}
-    check_name("rule", name, rule_names())
-    rule = build_rule(name, {}, 0.5)
+    predefined = _predefined()
+    if name in predefined:
+        return predefined[name]
+    if not is_text(name):
+        check_name("rule", name, rule_names())
+    rule = build_rule(name, {}, 0.5, HERE)
+    label = rule.display_name if is_text(name) else name
     for_states = rule.values == "state" and rule.emphasis is None
-    return name, {"label": name, **({"bootstrap": "Expected"} if for_states else {})}
+    parameters = {"label": label, "dual": rule.form.has_dual}
+    return name, parameters | ({"bootstrap": "Expected"} if for_states else {})
 
 
 def check(name: str, options: Options) -> int:
@@ -136,7 +153,7 @@ def check(name: str, options: Options) -> int:
     study = study_of(name, options)
     rows = 0
     for c, case in enumerate(study.cases):
-        rules = [study.rule(r, c) for r in range(len(study.rules))]
+        rules = [study.rule(r, c, HERE) for r in range(len(study.rules))]
         as_source("paper", case.build(STUDIES)).streamer(rules)
         settings = len(study.grid(c).alphas) * sum(
             study.beta_count(r, c) for r in range(len(rules))
@@ -183,7 +200,7 @@ class Comparison:
     @property
     def rules(self) -> list[Rule]:
         """The rules, in the order of the results."""
-        return [self.study.rule(r, self.index) for r in range(len(self.study.rules))]
+        return [self.study.rule(r, self.index, HERE) for r in range(len(self.study.rules))]
 
     def on_grid(self, values: ArrayLike) -> FloatArray:
         """Repeat the values of a rule without β for every β/α."""

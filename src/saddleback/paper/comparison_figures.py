@@ -158,7 +158,7 @@ def line_style(rules: Sequence[Rule], index: int) -> LineStyle:
     trace = traces.index(rules[index].trace)
     colour, marker = TRACES[trace % len(TRACES)]
     dashes, fill = FORMS.get(type(rules[index].form), ("-", "none"))
-    if isinstance(rules[index].form, SemiGradient):
+    if not rules[index].form.has_dual:
         colour, marker = "black", "x"
     form = list(FORMS).index(type(rules[index].form)) if type(rules[index].form) in FORMS else 0
     return LineStyle(plots.COLOURS[colour], dashes, marker, fill, trace + 3 * form)

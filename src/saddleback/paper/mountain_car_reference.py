@@ -21,7 +21,7 @@ from saddleback.engine import ForwardMoments, Simulation
 from saddleback.features import Tiles
 from saddleback.paper.comparison import Metric
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car, returns, rollouts
-from saddleback.rules import GES, Expected, Importance, Rule, Saddle, Trace
+from saddleback.rules import GES, Expected, Rule, Saddle, Trace
 from saddleback.system import System, linear_stability
 from saddleback.theory import trace_radius
 
@@ -139,7 +139,8 @@ def reference_system(
     by_pi: np.random.SeedSequence,
 ) -> System:
     """Return a reliable estimate of the system of a rule, for any trace."""
-    if trace_radius(car, rule) < 1.0:
+    follows_pi = not rule.trace.flow_uses_mu  # μκ is λπ, so π itself can be followed
+    if trace_radius(car, rule) < 1.0 or not follows_pi:
         return from_experience(car, rule, effort.steps, by_mu)
     M = gram(car, effort.steps, by_mu)
     A, b = _by_rollouts(car, rule, effort.starts, by_pi)
@@ -150,7 +151,7 @@ def _by_rollouts(
     car: Simulation, rule: Rule, starts: int, seed: np.random.SeedSequence
 ) -> tuple[FloatArray, FloatArray]:
     """Estimate A and b of an importance trace by following π from pairs visited by μ."""
-    lam = rule.trace.lam if isinstance(rule.trace, Importance) else 0.0
+    lam = rule.trace.parameter or 0.0
     draw, simulate = (np.random.default_rng(child) for child in seed.spawn(2))
     steps, streamer = car.sampler(draw).take(SPACING * starts), car.streamer([rule])
     A, b = np.zeros((car.p, car.p)), np.zeros(car.p)

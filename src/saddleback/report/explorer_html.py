@@ -15,7 +15,7 @@ from saddleback.problems import baird, random_mdp, random_walk, two_state
 from saddleback.report.explorer_charts import charts
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
-from saddleback.rules import NAMED, Rule
+from saddleback.rules import make_with
 
 THETA0 = 1.0
 """Initial value of all weights."""
@@ -67,7 +67,7 @@ TITLES = {"ExpectedSarsa": "Expected Sarsa"}
 
 def rule_table(name: str) -> dict[str, Any]:
     """Return the data of a rule: the coefficients of its form, and its trace."""
-    rule: Rule = NAMED[name]() if name == "GTD" else NAMED[name](0.5)
+    rule = make_with(name, 0.5)
     return {
         "name": name,
         "title": TITLES.get(name, name),

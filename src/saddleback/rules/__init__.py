@@ -11,25 +11,10 @@ from saddleback.rules.forms import (
     SemiGradient,
     UpdateNorm,
 )
-from saddleback.rules.named import (
-    ABQ,
-    ETD,
-    GES,
-    GQ,
-    GTB,
-    GTD,
-    GTD2,
-    NAMED,
-    TD,
-    TDC,
-    TDRC,
-    ExpectedSarsa,
-    GRetrace,
-    Sarsa,
-    make,
-)
+from saddleback.rules.named import *  # noqa: F403
+from saddleback.rules.named import NAMED, make, make_with, named_rule
 from saddleback.rules.rule import Rule
-from saddleback.rules.terms import Terms, as_rules, require_rule, tabulate, terms
+from saddleback.rules.terms import Terms, as_rule, as_rules, tabulate, terms
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -41,27 +26,15 @@ from saddleback.rules.traces import (
 )
 
 __all__ = [
-    "ABQ",
-    "ETD",
-    "GES",
-    "GQ",
-    "GTB",
-    "GTD",
-    "GTD2",
     "NAMED",
-    "TD",
-    "TDC",
-    "TDRC",
     "ActionDependent",
     "Bootstrap",
     "Coefficients",
     "Constant",
     "Correction",
     "Expected",
-    "ExpectedSarsa",
     "FollowOn",
     "Form",
-    "GRetrace",
     "Importance",
     "NoTrace",
     "RegularisedCorrection",
@@ -69,16 +42,18 @@ __all__ = [
     "Rule",
     "Saddle",
     "Sampled",
-    "Sarsa",
     "SemiGradient",
     "State",
     "Terms",
     "Trace",
     "TreeBackup",
     "UpdateNorm",
+    "as_rule",
     "as_rules",
     "make",
-    "require_rule",
+    "make_with",
+    "named_rule",
     "tabulate",
     "terms",
 ]
+__all__ += NAMED

@@ -33,6 +33,11 @@ class Bootstrap(ABC):
     values: ClassVar[Literal["action", "state"]] = "action"
     on_policy_only: ClassVar[bool] = False
 
+    @property
+    def uses_rho(self) -> bool:
+        """Whether w depends on ρ, so that a log must have propensities."""
+        return type(self).weight is not Bootstrap.weight
+
     @abstractmethod
     def rows(self, phi: FloatArray, pi: FloatArray) -> FloatArray:
         """b[s', a', p] from φ[s, a, p] and π[s, a]."""

@@ -8,8 +8,10 @@ Common notation: φ_t the features of the current state or pair, ρ = π/μ, γ'
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from saddleback import _registry
+from saddleback.errors import InvalidParameter
 from saddleback.rules.bootstraps import Expected, Sampled, State
 from saddleback.rules.emphasis import FollowOn
 from saddleback.rules.forms import (
@@ -19,7 +21,7 @@ from saddleback.rules.forms import (
     SemiGradient,
     UpdateNorm,
 )
-from saddleback.rules.rule import NAMES, Rule
+from saddleback.rules.rule import Rule
 from saddleback.rules.traces import (
     ActionDependent,
     Constant,
@@ -29,7 +31,55 @@ from saddleback.rules.traces import (
     TreeBackup,
 )
 
+Constructor = TypeVar("Constructor", bound=Callable[..., Rule])
 
+NAMED: dict[str, Callable[..., Rule]] = {}
+"""Every named rule by name, in the order of the table in the documentation."""
+
+
+def named_rule(constructor: Constructor) -> Constructor:
+    """Register a function that returns a rule; its name then works wherever a rule is named.
+
+    Examples
+    --------
+    >>> @named_rule
+    ... def CorrectedRetrace(lam: float) -> Rule:
+    ...     return Rule(Retrace(lam), Correction(), Expected())
+    >>> print(Rule.parse("CorrectedRetrace:0.5"))
+    CorrectedRetrace(0.5)
+    >>> del NAMED["CorrectedRetrace"]
+    """
+    name = constructor.__name__
+    if name in NAMED and NAMED[name].__module__ == __name__:
+        raise InvalidParameter(f"named_rule: {name} is a rule of saddleback; choose another name.")
+    NAMED[name] = constructor
+    return constructor
+
+
+def make(name: str, **parameters: Any) -> Rule:
+    """Build a rule from its name and parameters.
+
+    Examples
+    --------
+    >>> print(make("GES", lam=0.5))
+    GES(0.5)
+    """
+    return _registry.build("rule", name, NAMED, parameters)
+
+
+def make_with(name: str, value: float) -> Rule:
+    """Build a rule from its name, with one value for every parameter that it requires.
+
+    Examples
+    --------
+    >>> print(make_with("TDRC", 0.5), make_with("GTD", 0.5))
+    TDRC(0.5) GTD()
+    """
+    constructor = NAMED[_registry.check_name("rule", name, NAMED)]
+    return constructor(**dict.fromkeys(_registry.required_parameters(constructor), value))
+
+
+@named_rule
 def GES(lam: float) -> Rule:
     """Gradient Expected Sarsa(λ): importance trace, saddle form, expected bootstrap.
 
@@ -51,6 +101,7 @@ def GES(lam: float) -> Rule:
     return Rule(Importance(lam), Saddle(), Expected())
 
 
+@named_rule
 def GQ(lam: float) -> Rule:
     """GQ(λ), Maei & Sutton 2010: importance trace, correction form, expected bootstrap.
 
@@ -69,7 +120,8 @@ def GQ(lam: float) -> Rule:
     return Rule(Importance(lam), Correction(), Expected())
 
 
-def ABQ(zeta: float) -> Rule:
+@named_rule
+def ABQ(zeta: float, extrema: tuple[float, float] | None = None) -> Rule:
     """ABQ(ζ), Mahmood, Yu & Sutton 2017: action-dependent trace, correction form.
 
         e ← γ ν_ζ(S,A) π(A|S) e + φ        ω ← ω + β(δe − (φᵀω)φ)
@@ -83,9 +135,10 @@ def ABQ(zeta: float) -> Rule:
     >>> ABQ(0.5)
     Rule(trace=ActionDependent(zeta=0.5, extrema=None), form=Correction(), bootstrap=Expected())
     """
-    return Rule(ActionDependent(zeta), Correction(), Expected())
+    return Rule(ActionDependent(zeta, extrema), Correction(), Expected())
 
 
+@named_rule
 def GTB(lam: float) -> Rule:
     """Gradient Tree Backup(λ), Touati et al. 2018: tree-backup trace, saddle form.
 
@@ -103,6 +156,7 @@ def GTB(lam: float) -> Rule:
     return Rule(TreeBackup(lam), Saddle(), Expected())
 
 
+@named_rule
 def GRetrace(lam: float) -> Rule:
     """Gradient Retrace(λ), Touati et al. 2018: Retrace, saddle form.
 
@@ -120,6 +174,7 @@ def GRetrace(lam: float) -> Rule:
     return Rule(Retrace(lam), Saddle(), Expected())
 
 
+@named_rule
 def ExpectedSarsa(lam: float) -> Rule:
     """On-line Expected Sarsa(λ): importance trace, semi-gradient, expected bootstrap.
 
@@ -138,6 +193,7 @@ def ExpectedSarsa(lam: float) -> Rule:
     return Rule(Importance(lam), SemiGradient(), Expected())
 
 
+@named_rule
 def Sarsa(lam: float) -> Rule:
     """Sarsa(λ) for evaluation: constant trace, semi-gradient, the next action as sampled.
 
@@ -155,6 +211,7 @@ def Sarsa(lam: float) -> Rule:
     return Rule(Constant(lam), SemiGradient(), Sampled())
 
 
+@named_rule
 def TD(lam: float) -> Rule:
     """Off-policy TD(λ) on state values: importance trace with w = ρ, semi-gradient.
 
@@ -172,6 +229,7 @@ def TD(lam: float) -> Rule:
     return Rule(Importance(lam), SemiGradient(), State())
 
 
+@named_rule
 def GTD() -> Rule:
     """GTD(0), Sutton, Szepesvári & Maei 2008: no trace, descends the norm of the expected update.
 
@@ -188,6 +246,7 @@ def GTD() -> Rule:
     return Rule(NoTrace(), UpdateNorm(), State())
 
 
+@named_rule
 def GTD2(lam: float) -> Rule:
     """GTD2(λ) on state values (Sutton et al. 2009 for λ = 0): the saddle form of `TD`.
 
@@ -205,6 +264,7 @@ def GTD2(lam: float) -> Rule:
     return Rule(Importance(lam), Saddle(), State())
 
 
+@named_rule
 def TDC(lam: float) -> Rule:
     """TDC(λ), Sutton et al. 2009 and Maei 2011: the correction form of `TD`; also called GTD(λ).
 
@@ -222,6 +282,7 @@ def TDC(lam: float) -> Rule:
     return Rule(Importance(lam), Correction(), State())
 
 
+@named_rule
 def TDRC(lam: float, eta: float = 1.0) -> Rule:
     """TDRC(λ), Ghiassian et al. 2020: `TDC` with the auxiliary weights shrunk towards zero.
 
@@ -237,6 +298,7 @@ def TDRC(lam: float, eta: float = 1.0) -> Rule:
     return Rule(Importance(lam), RegularisedCorrection(eta), State())
 
 
+@named_rule
 def ETD(lam: float) -> Rule:
     """Emphatic TD(λ), Sutton, Mahmood & White 2016: `TD` with w_t = ρ_t m_t.
 
@@ -252,39 +314,3 @@ def ETD(lam: float) -> Rule:
     ETD(0.5)
     """
     return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam))
-
-
-NAMED: dict[str, Callable[..., Rule]] = {
-    constructor.__name__: constructor
-    for constructor in (
-        GES,
-        GQ,
-        ABQ,
-        GTB,
-        GRetrace,
-        ExpectedSarsa,
-        Sarsa,
-        TD,
-        GTD,
-        GTD2,
-        TDC,
-        TDRC,
-        ETD,
-    )
-}
-"""Every named rule by name, in the order of the table in the documentation."""
-
-for _name, _make in NAMED.items():
-    _sample = _make(*([0.5] if _name != "GTD" else []))
-    NAMES[_sample.kind] = _name
-
-
-def make(name: str, **parameters: float) -> Rule:
-    """Build a rule from its name, as the command line and study files do.
-
-    Examples
-    --------
-    >>> print(make("GES", lam=0.5))
-    GES(0.5)
-    """
-    return _registry.build("rule", name, NAMED, parameters)

@@ -6,7 +6,7 @@ import numpy as np
 
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter, RuleMismatch
 from saddleback.rules.rule import Rule
-from saddleback.rules.traces import Importance, NoTrace
+from saddleback.rules.traces import Trace
 
 
 def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behaviour: bool) -> None:
@@ -37,13 +37,15 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
             f"{rule} needs the extrema of the policies over all states, which a log does not have: "
             "declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9))."
         )
+    if wrong := wrong_declaration(rule.trace):
+        raise RuleMismatch(f"{rule}: {wrong}. Correct the property in {type(rule.trace).__name__}.")
     if not propensity and needs_propensities(rule):
         raise InvalidParameter(
             f"{rule} needs the probabilities of the logged actions, and the log has none. Rules "
             "without ratios, such as GES(0) or GTB, need none.",
             ESTIMATE_PROPENSITIES,
         )
-    if not behaviour and (correction_uses_mu(rule) or not rule.trace.by_action):
+    if not behaviour and (correction_uses_mu(rule) or not rule.trace.elementwise):
         raise RuleMismatch(
             f"{rule} needs the full behaviour policy, and the log has only the probability of "
             "the action taken.",
@@ -56,15 +58,30 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
         )
 
 
+def wrong_declaration(trace: Trace) -> str:
+    """Return what a trace declares of itself that is not so on random policies, or empty text."""
+    if not trace.pointwise:
+        return ""
+    pi, mu, other = np.random.default_rng(0).dirichlet(np.ones(3), (3, 16))
+    kappa, by_other = (np.asarray(trace.kappa(pi.copy(), m.copy())) for m in (mu, other))
+    if trace.elementwise:
+        columns = [trace.kappa(pi[:, [a]], mu[:, [a]]) for a in range(3)]
+        if not np.allclose(np.hstack(columns), kappa, equal_nan=True):
+            return "elementwise is True, but κ of an action depends on the other actions"
+    if not trace.uses_mu and not np.allclose(kappa, by_other, equal_nan=True):
+        return "uses_mu is False, but κ depends on μ"
+    if not trace.flow_uses_mu and not np.allclose(mu * kappa, other * by_other):
+        return "flow_uses_mu is False, but μκ depends on μ"
+    if trace.bound is not None and kappa.max() > trace.bound * (1 + 1e-9):
+        return f"bound is {trace.bound:g}, but κ can be {kappa.max():.3g}"
+    return ""
+
+
 def correction_uses_mu(rule: Rule) -> bool:
-    """Whether x depends on μ of every action: not if μκ is λπ or 0."""
-    plain = type(rule.trace).kappa in (Importance.kappa, NoTrace.kappa)
-    return bool(rule.form.coefficients.correction) and not plain
+    """Whether x depends on μ of every action."""
+    return bool(rule.form.coefficients.correction) and rule.trace.flow_uses_mu
 
 
 def needs_propensities(rule: Rule) -> bool:
     """Whether a rule depends on μ of the action taken."""
-    pi = np.array([[0.2, 0.5, 0.9]])
-    one, two = (rule.trace.kappa(pi, np.full_like(pi, mu)) for mu in (0.3, 0.6))
-    weights = [rule.bootstrap.weight(np.full(1, rho)) for rho in (1.0, 2.0)]
-    return bool((one != two).any() or weights[0] != weights[1] or rule.emphasis is not None)
+    return rule.trace.uses_mu or rule.bootstrap.uses_rho or rule.emphasis is not None

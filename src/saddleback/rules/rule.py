@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+import os
+from dataclasses import dataclass, field, fields, replace
 
 from saddleback.errors import InvalidParameter
 from saddleback.rules.bootstraps import Bootstrap, Expected
@@ -85,13 +86,67 @@ class Rule:
     def _parts(self) -> dict[str, Trace | Form | Bootstrap | FollowOn | None]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
 
+    @classmethod
+    def parse(cls, text: str, folder: str | os.PathLike[str] = ".") -> Rule:
+        """Return the rule that a text describes, as in ``--rule`` and study files.
+
+        The text is the name of a rule, or a trace, a form and so on joined by ``+``, each with its
+        parameters. A part of your own is ``path/to/module.py:Name``. The form is `Saddle` and the
+        bootstrap `Expected` unless given, and a named rule without its parameter has λ = 0.
+
+        Parameters
+        ----------
+        text
+            The rule.
+        folder
+            Folder that paths in the text are relative to.
+
+        Examples
+        --------
+        >>> Rule.parse("GES:0.5")
+        Rule(trace=Importance(lam=0.5), form=Saddle(), bootstrap=Expected())
+        >>> Rule.parse("Retrace:0.5+Correction")
+        Rule(trace=Retrace(lam=0.5), form=Correction(), bootstrap=Expected())
+        >>> print(Rule.parse("TDRC(0.5, eta=2)"))
+        TDRC(0.5, eta=2)
+        """
+        from saddleback.rules.parse import parse_rule
+
+        return parse_rule(text, folder)
+
+    @property
+    def spec(self) -> str:
+        """Text that `parse` turns into this rule; parts of your own are named without their file.
+
+        Examples
+        --------
+        >>> from saddleback.rules import Correction, Expected, Retrace
+        >>> Rule(Retrace(0.9), Correction(), Expected()).spec
+        'Retrace(0.9)+Correction'
+        """
+        from saddleback.rules.parse import named_text, part_text
+
+        shown = (part for part in self._parts.values() if part not in (None, Expected()))
+        return named_text(self) or "+".join(map(part_text, shown))
+
     @property
     def name(self) -> str:
         """Name of the algorithm with its parameters, or empty if it has none."""
-        name = NAMES.get(self.kind, "")
-        if not name or (self.emphasis is not None and _parameters(self.emphasis) != self._lam):
-            return ""
-        return f"{name}({', '.join(self._lam + _parameters(self.form))})"
+        from saddleback.rules.parse import named_text, short_text
+
+        return named_text(self, short_text)
+
+    def with_lambda(self, lam: float) -> Rule | None:
+        """Return the rule with another λ in its trace, and no label; None if that has no λ.
+
+        Examples
+        --------
+        >>> from saddleback import GES, GTD
+        >>> print(GES(0.9).with_lambda(0.0), GTD().with_lambda(0.0))
+        GES(0) None
+        """
+        trace = self.trace.with_lambda(lam)
+        return None if trace is None else replace(self, trace=trace, label="")
 
     @property
     def display_name(self) -> str:
@@ -111,10 +166,6 @@ class Rule:
         shown = (part for part in self._parts.values() if part not in (None, Expected()))
         return " + ".join(repr(part).removesuffix("()") for part in shown)
 
-    @property
-    def _lam(self) -> list[str]:
-        return _parameters(self.trace)
-
     def __str__(self) -> str:
         return self.name or repr(self)
 
@@ -122,22 +173,3 @@ class Rule:
         choices = self._parts | {"label": self.label or None}
         shown = (f"{part}={value!r}" for part, value in choices.items() if value is not None)
         return f"Rule({', '.join(shown)})"
-
-
-NAMES: dict[tuple[type, ...], str] = {}
-"""Names of algorithms by the kind of rule they are; filled by `saddleback.rules.named`."""
-
-
-def _parameters(part: Trace | Form | FollowOn) -> list[str]:
-    """Return parameters of a part as text; those equal to their default are omitted."""
-
-    def text(value: object) -> str:
-        return f"{value:.12g}" if isinstance(value, float) else repr(value)
-
-    return [
-        text(getattr(part, f.name))
-        if f.default is MISSING
-        else f"{f.name}={text(getattr(part, f.name))}"
-        for f in fields(part)
-        if getattr(part, f.name) != f.default
-    ]

@@ -62,6 +62,7 @@ def terms(rule: Rule, problem: Problem) -> Terms:
     >>> terms(GES(0.5), problems.two_state()).kappa
     array([1., 0., 1., 0.])
     """
+    rule = as_rule(rule)
     check(rule, problem)
     phi = problem.features
     if problem.values == "state":
@@ -128,7 +129,7 @@ def tabulate_steps(
     array([0.4 , 0.25, 0.1 ])
     """
     target, behaviour = pi[steps], mu[steps]
-    if rule.trace.by_action:
+    if rule.trace.elementwise:
         kappa = _kappa(rule.trace, target[:, None], behaviour[:, None])[:, 0]
     else:
         kappa = _kappa(rule.trace, pi, mu)[steps]
@@ -178,7 +179,6 @@ def _correction(b: FloatArray, kappa: FloatArray, phi: FloatArray, mu: FloatArra
 
 def check(rule: Rule, problem: Problem) -> None:
     """Refuse a rule that cannot be applied to ``problem``."""
-    require_rule(rule)
     _validate.instance(str(rule), "problem", problem, Problem)
     if rule.values != problem.values:
         shape = "[s, a, p]" if rule.values == "action" else "[s, p]"
@@ -188,18 +188,21 @@ def check(rule: Rule, problem: Problem) -> None:
         )
 
 
-def require_rule(rule: object) -> None:
-    """Refuse anything that is not a rule.
+def as_rule(rule: object) -> Rule:
+    """Return a rule, or the one that a text describes; anything else is refused.
 
     Examples
     --------
-    >>> from saddleback import GES
-    >>> require_rule(GES(0.5))
+    >>> print(as_rule("GES:0.5"))
+    GES(0.5)
     """
+    if isinstance(rule, str):
+        return Rule.parse(rule)
     if not isinstance(rule, Rule):
         name = getattr(rule, "__name__", "")
         hint = f" Call it first: {name}(...)." if callable(rule) else ""
         raise RuleMismatch(f"rule must be a Rule, got {rule!r}.{hint}")
+    return rule
 
 
 def as_rules(rules: object) -> list[Rule]:
@@ -207,13 +210,11 @@ def as_rules(rules: object) -> list[Rule]:
 
     Examples
     --------
-    >>> from saddleback import GES, GQ
-    >>> [str(rule) for rule in as_rules([GES(0.5), GQ(0.5)])]
+    >>> from saddleback import GES
+    >>> [str(rule) for rule in as_rules([GES(0.5), "GQ:0.5"])]
     ['GES(0.5)', 'GQ(0.5)']
     """
     listed: list[Any] = list(rules) if isinstance(rules, (list, tuple)) else [rules]
-    for rule in listed:
-        require_rule(rule)
     if not listed:
         raise RuleMismatch("the list of rules is empty; give at least one rule.")
-    return listed
+    return [as_rule(rule) for rule in listed]

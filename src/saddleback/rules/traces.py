@@ -5,13 +5,15 @@
 Traces differ only in the coefficient κ. The exact system needs nothing else of them:
 P_κ(s,a; s',a') = p(s'|s,a) μ(a'|s') κ(s',a').
 
-To add a trace, write one frozen dataclass with a method ``kappa``.
+To add a trace, write one frozen dataclass with a method ``kappa``, and declare what differs from
+the defaults of `Trace`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,6 +37,8 @@ class Trace(ABC):
     ...         return self.lam * np.minimum(2.0, pi / mu)
     >>> Rule(Clipped(0.9), Saddle(), Expected())
     Rule(trace=Clipped(lam=0.9), form=Saddle(), bootstrap=Expected())
+    >>> Clipped(0.9).with_lambda(0.0), Clipped(0.9).bound
+    (Clipped(lam=0.0), None)
     """
 
     @property
@@ -43,9 +47,40 @@ class Trace(ABC):
         return True
 
     @property
-    def by_action(self) -> bool:
+    def elementwise(self) -> bool:
         """Whether κ of an action depends only on its own π and μ, all that most logs contain."""
-        return False
+        return True
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ, so that a log must have propensities."""
+        return True
+
+    @property
+    def flow_uses_mu(self) -> bool:
+        """Whether μκ depends on μ, so that corrections need μ of every action."""
+        return True
+
+    @property
+    def bound(self) -> float | None:
+        """An upper bound on κ for any two policies; None if there is none."""
+        return None
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether κ may exceed 1, so that the second moment of the trace may be infinite."""
+        return self.bound is None or self.bound > 1.0
+
+    @property
+    def parameter(self) -> float | None:
+        """The number that results are listed by, λ or ζ: the first field, or None without one."""
+        values = [getattr(self, f.name) for f in fields(self)[:1]]
+        return next((float(v) for v in values if isinstance(v, (int, float))), None)
+
+    def with_lambda(self, lam: float) -> Self | None:
+        """Return the trace with another λ; None if it has no field ``lam``."""
+        change: dict[str, Any] = {f.name: lam for f in fields(self) if f.name == "lam"}
+        return replace(self, **change) if change else None
 
     @abstractmethod
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
@@ -62,9 +97,14 @@ class _Lambda(Trace):
         object.__setattr__(self, "lam", _validate.unit(type(self).__name__, "lam", self.lam))
 
     @property
-    def by_action(self) -> bool:
-        """Whether κ of an action depends only on its own π and μ: yes."""
-        return True
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: not unless a trace with a ratio says so."""
+        return False
+
+    @property
+    def bound(self) -> float | None:
+        """The largest κ, λ."""
+        return self.lam
 
 
 @dataclass(frozen=True)
@@ -76,6 +116,21 @@ class Importance(_Lambda):
     >>> Importance(0.5).kappa(np.array([[1.0, 0.0]]), np.array([[0.25, 0.75]]))
     array([[2., 0.]])
     """
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ = 0."""
+        return self.lam > 0
+
+    @property
+    def flow_uses_mu(self) -> bool:
+        """Whether μκ depends on μ: no, it is λπ, unless a subclass has another κ."""
+        return type(self).kappa is not Importance.kappa
+
+    @property
+    def bound(self) -> float | None:
+        """None: ρ has no bound."""
+        return None
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return λ π/μ."""
@@ -122,6 +177,11 @@ class Retrace(_Lambda):
     array([[0.5  , 0.125]])
     """
 
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless λ = 0."""
+        return self.lam > 0
+
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return λ min(1, π/μ)."""
         return self.lam * np.minimum(1.0, ratio(pi, mu))
@@ -162,9 +222,19 @@ class ActionDependent(Trace):
         return self.extrema is not None
 
     @property
-    def by_action(self) -> bool:
+    def elementwise(self) -> bool:
         """Whether the extrema are declared: then κ is a function of π and μ of the action."""
         return self.extrema is not None
+
+    @property
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: unless ζ = 0."""
+        return self.zeta > 0
+
+    @property
+    def bound(self) -> float | None:
+        """The largest κ, 1: ν is at most 1/π."""
+        return 1.0
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return ν_ζ π."""
@@ -188,9 +258,19 @@ class NoTrace(Trace):
     """
 
     @property
-    def by_action(self) -> bool:
-        """Whether κ of an action depends only on its own π and μ: yes, it is 0."""
-        return True
+    def uses_mu(self) -> bool:
+        """Whether κ depends on μ: no, it is 0."""
+        return False
+
+    @property
+    def flow_uses_mu(self) -> bool:
+        """Whether μκ depends on μ: no, it is 0."""
+        return False
+
+    @property
+    def bound(self) -> float | None:
+        """The largest κ, 0."""
+        return 0.0
 
     def kappa(self, pi: FloatArray, mu: FloatArray) -> FloatArray:
         """Return 0 everywhere."""

@@ -14,7 +14,6 @@ from saddleback.sweep.study_results import RuleResults as RuleResults
 from saddleback.sweep.study_results import StudyResults as StudyResults
 from saddleback.sweep.study_results import read_results as read_results
 from saddleback.sweep.study_results import summary
-from saddleback.sweep.task import run_table as run_table
 from saddleback.sweep.task import tasks_of as tasks_of
 from saddleback.sweep.task_runner import Shard as Shard
 from saddleback.sweep.task_runner import Task as Task

@@ -127,7 +127,7 @@ Kind = tuple[str | None, str | None, str, int, bool]
 def _kind(study: Study, spec: TaskSpec, p: int) -> Kind:
     """Return the properties that determine the speed of a task."""
     case = study.cases[spec.case]
-    return case.name, case.make, case.unit, p, study.rule(spec.rule_start).form.has_dual
+    return case.name, case.make, case.unit, p, study.has_dual(spec.rule_start)
 
 
 def _calibrate(
@@ -136,9 +136,10 @@ def _calibrate(
     """Return seconds per learner-step and per run, and bytes per empty shard and per row."""
     case = study.cases[spec.case]
     problem, short = case.build(folder), replace(study, sample=min(study.sample, SAMPLE))
-    metrics = [
-        study_metrics(short, spec.case, problem, study.rule(r, spec.case), folder)
-        for r in range(spec.rule_start, spec.rule_stop)
+    indices = range(spec.rule_start, spec.rule_stop)
+    rules = [
+        (rule, study_metrics(short, spec.case, problem, rule, folder))
+        for rule in (study.rule(r, spec.case, folder) for r in indices)
     ]
     smallest = len(case.points)  # so that the metrics take the same time in every trial
     count = min(case.count, max(smallest, 1 if case.unit == "episodes" else 200))
@@ -150,12 +151,12 @@ def _calibrate(
         short_case = replace(case, count=count, points=tuple(points.tolist()))
         trial = replace(study, cases=(short_case,))
         if not warm:
-            run_task(trial, spec, problem, metrics)  # compiles the kernels
+            run_task(trial, spec, problem, rules)  # compiles the kernels
             warm = True
         seconds = np.inf
         for _ in range(2):  # the faster of two: the machine may be busy
             start = time.perf_counter()
-            content = run_task(trial, spec, problem, metrics).content
+            content = run_task(trial, spec, problem, rules).content
             seconds = min(seconds, time.perf_counter() - start)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]

@@ -33,7 +33,6 @@ from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.rules import Rule
-from saddleback.rules.serialization import rule_to_dict
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store, check_versions
 from saddleback.sweep.task_runner import Task, run_tasks
@@ -136,7 +135,7 @@ class ChunkedStatistics:
         setting, log = self.setting(), self.log
         behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
         return asdict(setting) | {
-            "rules": [rule_to_dict(replace(rule, label="")) for rule in setting.rules],
+            "rules": [rule.spec for rule in setting.rules],
             "columns": dict(log.roles.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip
@@ -168,18 +167,18 @@ def run_chunks(
     fix = Fix(f"Remove {folder}, or choose another file", "out")
     with Store.open(folder, study, command, ".npz", fix) as store:
         run_tasks(tasks, store, executor, progress, name="stats", unit="rows")
-        merged = _merge([store.path(task.name) for task in tasks])
+        merged = _merge([store.path(task.name) for task in tasks], job.rules)
         _check_unique(merged.ids)
         finish(merged)
     return merged
 
 
-def _merge(paths: Sequence[Path]) -> Statistics:
+def _merge(paths: Sequence[Path], rules: Sequence[Rule]) -> Statistics:
     """Merge saved statistics pairwise: each file is read once, and few are in memory at a time."""
     if len(paths) == 1:
-        return load_statistics(paths[0])
+        return load_statistics(paths[0], rules)
     middle = len(paths) // 2
-    return _merge(paths[:middle]).merge(_merge(paths[middle:]))
+    return _merge(paths[:middle], rules).merge(_merge(paths[middle:], rules))
 
 
 def _check_unique(ids: OffsetArray) -> None:

@@ -23,6 +23,7 @@ from saddleback.errors import InvalidParameter
 from saddleback.problem import Problem
 from saddleback.rules import NAMED, Expected, Rule, make
 from saddleback.rules.forms import Correction, Form, RegularisedCorrection, Saddle, SemiGradient
+from saddleback.rules.parse import rule_files, stored_rule
 from saddleback.system import System
 
 METRICS = ("mspbe", "mse", "norm")
@@ -144,8 +145,9 @@ class Study:
     cases
         The problems.
     rules
-        Name and parameters of each rule. A parameter "form" replaces the form of the named rule,
-        "bootstrap" its bootstrap by the expected one, and "label" is its name in the results.
+        Name or text (`Rule.parse`) and parameters of each rule. A parameter "form" replaces the
+        form of the rule, "bootstrap" its bootstrap by the expected one, and "label" is its name in
+        the results; "dual" says of a rule in a Python file whether it has a dual variable.
     alphas, betas, ratio
         Step sizes; ``betas`` are those of ω, or β/α with ``ratio``. Semi-gradient rules have no β.
     schedule
@@ -158,7 +160,7 @@ class Study:
     share
         Approximate number of learner-steps per task.
     parameters, marks
-        Numbers that functions of metrics may ask for, and the hashes of their files.
+        Numbers that functions of metrics may ask for, and hashes of files with metrics or rules.
     common_random_numbers
         Whether run r has the same random numbers on all problems.
     quick
@@ -203,10 +205,20 @@ class Study:
         except msgspec.ValidationError as error:
             raise InvalidParameter(f"the data of the study are damaged: {error}.") from None
 
-    def rule(self, index: int, case: int = 0) -> Rule:
-        """Return the rule at an index, for a problem."""
+    def rule(self, index: int, case: int = 0, folder: Path | None = None) -> Rule:
+        """Return the rule at an index, for a problem; files are imported from the folder only."""
         name, parameters = self.rules[index]
-        return build_rule(name, parameters, self.cases[case].lam)
+        return build_rule(name, parameters, self.cases[case].lam, folder, self.marks)
+
+    def rule_label(self, index: int, case: int = 0) -> str:
+        """Return the name of a rule in the results."""
+        label: str | None = self.rules[index][1].get("label")
+        return self.rule(index, case).display_name if label is None else label
+
+    def has_dual(self, index: int) -> bool:
+        """Whether a rule has a dual variable, and so a second step size."""
+        declared: bool | None = self.rules[index][1].get("dual")
+        return self.rule(index).form.has_dual if declared is None else declared
 
     def grid(self, case: int = 0) -> Grid:
         """Return the step sizes for a problem."""
@@ -224,10 +236,7 @@ class Study:
 
     def beta_count(self, index: int, case: int = 0) -> int:
         """Return the number of β per α with which a rule is run."""
-        return len(self.grid(case).betas) if self._has_dual(index) else 1
-
-    def _has_dual(self, index: int) -> bool:
-        return self.rule(index).form.has_dual
+        return len(self.grid(case).betas) if self.has_dual(index) else 1
 
     def task_specs(self) -> Iterator[TaskSpec]:
         """Return the tasks, each of about the same size."""
@@ -250,10 +259,10 @@ class Study:
         first = 0
         while first < len(costs):
             last, size = first + 1, costs[first] * count
-            has_dual = self._has_dual(first)  # rules of a block share their step sizes
+            has_dual = self.has_dual(first)  # rules of a block share their step sizes
             while (
                 last < len(costs)
-                and self._has_dual(last) == has_dual
+                and self.has_dual(last) == has_dual
                 and size + costs[last] * count <= self.share
             ):
                 size += costs[last] * count
@@ -270,7 +279,7 @@ class Study:
         grid = self.grid(spec.case)
         schedule = SCHEDULES[grid.schedule]
         alpha = np.array(grid.alphas)[spec.alpha_start : spec.alpha_stop, None]
-        if not self._has_dual(spec.rule_start):
+        if not self.has_dual(spec.rule_start):
             return schedule(alpha), None
         beta = np.array(grid.betas)[None, :] * (alpha if grid.ratio else np.ones_like(alpha))
         return schedule(alpha), schedule(beta)
@@ -372,8 +381,16 @@ class _BuiltInMetrics:
         return System.exact(self._problem, self._rule).objectives
 
 
-def build_rule(name: str, parameters: Mapping[str, Any], lam: float | None = None) -> Rule:
-    """Return a rule by name, with λ filled in if it takes one and none is given.
+def build_rule(
+    name: str,
+    parameters: Mapping[str, Any],
+    lam: float | None = None,
+    folder: Path | None = None,
+    marks: Mapping[str, str] | None = None,
+) -> Rule:
+    """Return a rule by name, with λ filled in if it takes one and none is given; or from its text.
+
+    Files named in the text are relative to the folder, without which they are refused.
 
     Examples
     --------
@@ -383,11 +400,16 @@ def build_rule(name: str, parameters: Mapping[str, Any], lam: float | None = Non
     'GTB corr.'
     """
     own = dict(parameters)
-    label, form, bootstrap = (own.pop(key, None) for key in RULE)
-    takes = inspect.signature(NAMED[name]).parameters if name in NAMED else ()
-    if lam is not None and "lam" in takes:
-        own.setdefault("lam", lam)
-    rule = make(name, **own)
+    label, form, bootstrap, _ = (own.pop(key, None) for key in RULE)
+    if not isinstance(name, str):
+        _registry.check_name("rule", name, NAMED)
+    if name in NAMED:
+        if lam is not None and "lam" in inspect.signature(NAMED[name]).parameters:
+            own.setdefault("lam", lam)
+        rule = make(name, **own)
+    else:
+        given = ", ".join(f"{key}={value!r}" for key, value in own.items())
+        rule = _rule_of_text(f"{name}({given})" if given else name, folder, marks or {})
     if form is not None:
         rule = replace(rule, form=FORMS[_registry.check_name("form", form, FORMS)]())
     if bootstrap is not None:
@@ -396,7 +418,16 @@ def build_rule(name: str, parameters: Mapping[str, Any], lam: float | None = Non
     return rule if label is None else replace(rule, label=label)
 
 
-RULE = ("label", "form", "bootstrap")
+def _rule_of_text(text: str, folder: Path | None, marks: Mapping[str, str]) -> Rule:
+    """Return the rule of a text, if the files that it names have not changed."""
+    if folder is None:
+        return stored_rule(text)
+    for path in rule_files(text):
+        check_file(f"{path}:", folder, marks.get(path))
+    return Rule.parse(text, folder)
+
+
+RULE = ("label", "form", "bootstrap", "dual")
 """Keys of a rule besides its name and the parameters of its constructor."""
 
 SAMPLED = 2**32 - 1

@@ -18,6 +18,7 @@ from saddleback import _registry
 from saddleback.engine import FiniteSource, as_source
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.rules import NAMED, Rule
+from saddleback.rules.parse import rule_files
 from saddleback.sweep.study import (
     METRICS,
     PROBLEMS,
@@ -48,6 +49,7 @@ Seed = Annotated[
 Number = Annotated[float, Meta(ge=-1e100, le=1e100, description="a number up to 1e+100")]
 Flag = Annotated[bool, Meta(description="true or false")]
 Names = Annotated[list[Any], Meta(min_length=1, description="a list of names without duplicates")]
+Texts = Annotated[list[str], Meta(description='a list of texts, ["GES:0.5", …]')]
 Table = Annotated[dict[str, Any], Meta(description="a table")]
 Lists = Annotated[
     dict[str, list[Any]], Meta(description="a table of lists, such as { gamma = [0.9, 0.99] }")
@@ -93,6 +95,7 @@ class StudyTable(Struct, kw_only=True):
     grid: Any = {}
     problem: Any = []
     rule: Any = []
+    rules: Texts = []
     quick: Table = {}
 
 
@@ -178,6 +181,7 @@ class _StudyReader(ValidationErrors):
         super().__init__(text)
         self._path, self._data = path, data
         self._misspelt: set[str] = set()  # top-level keys that are present, but misspelt
+        self._rule_marks: dict[str, str] = {}
         self._top = StudyTable()
 
     def study(self, share: int, quick: bool) -> Study:
@@ -195,7 +199,7 @@ class _StudyReader(ValidationErrors):
         metrics = self._metrics(top.metrics)
         tables = top.grid if isinstance(top.grid, list) else [top.grid]
         lams = [table.get("lam") for table in tables if isinstance(table, dict)]
-        rules = self._rules(lams)
+        rules = self._rules(lams, top.rules)
         steps = [self._grid(table, k, rules) for k, table in enumerate(tables)]
         grid = steps[0][2] if steps else EMPTY
         problems = self._cases()
@@ -208,7 +212,8 @@ class _StudyReader(ValidationErrors):
             str(self._path.stem if top.title is None else top.title), top.seed, top.runs,
             tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), grid.alphas,
             grid.betas, grid.ratio, grid.schedule, metrics, top.sample, top.theta0, share,
-            top.parameters, self._marks(metrics), top.common_random_numbers, quick,
+            top.parameters, self._marks(metrics) | self._rule_marks, top.common_random_numbers,
+            quick,
         )  # fmt: skip
         self._check_combinations(study, cases, [path for path, _ in rules])
         if self.errors:
@@ -260,7 +265,10 @@ class _StudyReader(ValidationErrors):
         if "beta" in grid and "ratio" in grid:
             self.add((*path, "beta"), "give beta or ratio (β/α), not both.")
         dual_key = "beta" if "beta" in grid else "ratio"
-        has_dual = any(build_rule(name, own, given.lam).form.has_dual for _, (name, own) in rules)
+        folder = self._path.parent
+        has_dual = any(
+            build_rule(name, own, given.lam, folder).form.has_dual for _, (name, own) in rules
+        )
         if has_dual and dual_key not in grid and not meant & {"beta", "ratio"}:
             self.add(path, "rules with two step sizes need ratio = [1.0, …] (β/α), or beta.")
         schedule = given.schedule
@@ -287,28 +295,39 @@ class _StudyReader(ValidationErrors):
             return ()
         return tuple(sizes)
 
-    def _rules(self, lams: list[Any]) -> list[tuple[KeyPath, tuple[str, dict[str, Any]]]]:
+    def _rules(
+        self, lams: list[Any], texts: list[str]
+    ) -> list[tuple[KeyPath, tuple[str, dict[str, Any]]]]:
         specs: list[tuple[KeyPath, tuple[str, dict[str, Any]]]] = []
         rules: set[Rule] = set()
         display_names: set[str] = set()
-        for k, table in enumerate(self._tables("rule")):
-            path: KeyPath = ("rule", k)
+        tables: list[tuple[KeyPath, dict[str, Any]]] = [
+            (("rules",), {"name": text}) for text in texts
+        ]
+        if "rule" in self._data or not texts:
+            tables += [(("rule", k), table) for k, table in enumerate(self._tables("rule"))]
+        folder = self._path.parent
+        for path, table in tables:
             parameters = dict(table)
             name = parameters.pop("name", None)
-            meant = self._check_parameters(path, table, name, NAMED, ("name", *RULE), "[[rule]]")
+            keys = ("name", *RULE[:-1])
+            meant = self._check_parameters(path, table, name, NAMED, keys, "[[rule]]")
             if name is None and "name" not in meant:
                 self.add(path, 'the rule has no name: add name = "GES".')
             if name is None or meant:
                 continue
             self.reject_empty_lists(path, parameters)
             for choice in _combinations(parameters):
-                built = [self.attempt(path, build_rule, name, choice, lam) for lam in lams]
+                built = [self.attempt(path, build_rule, name, choice, lam, folder) for lam in lams]
                 rule = built[0] if built else None
                 if all(isinstance(one, Rule) for one in built) and rule is not None:
                     if rule in rules or rule.display_name in display_names:  # used in results
                         self.add(path, f"duplicate rule {rule.display_name}.")
                     rules.add(rule)
                     display_names.add(rule.display_name)
+                    for file in rule_files(name):
+                        self._rule_marks[file] = file_hash(folder / file)
+                        choice |= {"label": rule.display_name, "dual": rule.form.has_dual}
                     specs.append((path, (name, choice)))
         return specs
 
@@ -450,7 +469,7 @@ class _StudyReader(ValidationErrors):
         for (c, (_, case, problem)), (r, path) in itertools.product(
             enumerate(cases), enumerate(paths)
         ):
-            rule = study.rule(r, c)
+            rule = study.rule(r, c, folder)
             try:
                 as_source("study", problem).streamer([rule])
                 study_metrics(short, c, problem, rule, folder)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from saddleback._typing import ArrayLike, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
-from saddleback.learning.best_setting import argmin_finite, tail_length
+from saddleback.learning.best_setting import Best, best_setting, mean_over_runs, tail_length
 from saddleback.sweep.store import Store
 from saddleback.sweep.study import Study
 
@@ -79,12 +79,17 @@ class RuleResults:
 
     def mean_final(self, metric: str) -> FloatArray:
         """Mean of `final` over runs, [α, ω step]; infinite if a run diverged, NaN if not run."""
-        return np.where(self.diverged > 0, np.inf, self.final(metric).mean(axis=0))
+        return mean_over_runs(self.final(metric), self.diverged_at >= 0)
+
+    def best_setting(self, metric: str) -> Best | None:
+        """The setting with the smallest final mean, None if all diverged."""
+        alphas = np.broadcast_to(self.alphas[:, None], self.betas.shape)
+        return best_setting(metric, self.final(metric), self.diverged_at >= 0, alphas, self.betas)
 
     def best(self, metric: str) -> tuple[int, int] | None:
-        """The setting with the smallest final mean, None if all diverged."""
-        index = argmin_finite(self.mean_final(metric))
-        return None if index is None else (index[0], index[1])
+        """Index of the best setting, None if all diverged."""
+        best = self.best_setting(metric)
+        return None if best is None else (best.index[0], best.index[1])
 
     def curve(self, metric: str) -> FloatArray:
         """Curves of the best setting, or of the first one if all diverged, [point, run]."""
@@ -198,7 +203,7 @@ def read_results(folder: Path) -> StudyResults:
     plan = Study.from_dict(study)
     tasks = sum(1 for _ in plan.task_specs())
     planned = {
-        case.label: [plan.rule(r, c).display_name for r in range(len(plan.rules))]
+        case.label: [plan.rule_label(r, c) for r in range(len(plan.rules))]
         for c, case in enumerate(plan.cases)
     }
     return StudyResults(
@@ -228,22 +233,16 @@ def summary(rows: pa.Table, metrics: Sequence[str]) -> list[dict[str, Any]]:
     metric = metrics[0]
     summaries = []
     for result in _split(rows, [metric]):
-        best, runs = result.best(metric), len(result.runs)
-        setting: dict[str, float | None] = dict.fromkeys(("best", "error", "alpha", "beta"))
-        if best is not None:
-            ends = result.final(metric)[:, *best]
-            beta = float(result.betas[best])
-            setting = {
-                "best": float(ends.mean()),
-                "error": float(ends.std(ddof=1) / np.sqrt(runs)) if runs > 1 else None,
-                "alpha": float(result.alphas[best[0]]),
-                "beta": None if np.isnan(beta) else beta,
-            }
+        best = result.best_setting(metric)
         summaries.append(
             {
                 "problem": result.problem, "rule": result.rule,
                 "settings": int((result.diverged_at > NOT_RUN).any(axis=0).sum()),
-                "diverged": int((result.diverged > 0).sum()), "metric": metric, **setting,
+                "diverged": int((result.diverged > 0).sum()), "metric": metric,
+                "best": None if best is None else best.value,
+                "error": None if best is None else best.error,
+                "alpha": None if best is None else best.alpha,
+                "beta": None if best is None else best.beta,
             }
         )  # fmt: skip
     return summaries

@@ -19,6 +19,7 @@ from saddleback._threads import ThreadSafeCache
 from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
+from saddleback.rules import Rule
 from saddleback.sweep.store import check_versions, parquet_bytes, study_hash
 from saddleback.sweep.study import METRICS, Metrics, Study, TaskSpec, study_metrics
 from saddleback.sweep.task_runner import Shard, Task
@@ -43,9 +44,11 @@ def compute(
     check_versions(required)
     with _LOCK:
         context = _context(data, folder)
-    rules = range(spec.rule_start, spec.rule_stop)
-    metrics = [context.metrics((spec.case, rule)) for rule in rules]
-    return run_task(context.study, spec, context.problem(spec.case), metrics, progress)
+    rules = [
+        (context.study.rule(r, spec.case, Path(folder)), context.metrics((spec.case, r)))
+        for r in range(spec.rule_start, spec.rule_stop)
+    ]
+    return run_task(context.study, spec, context.problem(spec.case), rules, progress)
 
 
 def metric_tasks(study: Study, folder: Path) -> list[Task]:
@@ -73,31 +76,30 @@ def run_task(
     study: Study,
     spec: TaskSpec,
     problem: Problem | Source,
-    metrics: Sequence[Metrics],
+    rules: Sequence[tuple[Rule, Metrics]],
     progress: Progress | None = None,
 ) -> Shard:
-    """Run one task of a study, given its problem and the metrics of each of its rules."""
+    """Run one task of a study, given its problem, and its rules with their metrics."""
     case = study.cases[spec.case]
     alpha, beta = study.step_sizes(spec)
-    rules = [study.rule(r, spec.case) for r in range(spec.rule_start, spec.rule_stop)]
-    by_rule = dict(zip(rules, metrics, strict=True))
+    metrics = dict(rules)
     tables = []
     learners = steps = diverged = 0
     count = spec.run_stop - spec.run_start
     for done, run in enumerate(range(spec.run_start, spec.run_stop)):
         results = learn(
-            rules, problem, alpha=alpha, beta=beta, **{case.unit: case.count},
+            [rule for rule, _ in rules], problem, alpha=alpha, beta=beta, **{case.unit: case.count},
             rng=np.random.SeedSequence(study.seed, spawn_key=study.spawn_key(spec.case, run)),
-            record=np.array(case.points), metrics=lambda rule: by_rule[rule],
+            record=np.array(case.points), metrics=lambda rule: metrics[rule],
             theta0=study.initial_weights(spec.case),
             progress=part_of(progress, done / count, (done + 1) / count),
         )  # type: ignore[call-overload]  # fmt: skip
         for index, result in enumerate(results, spec.rule_start):
-            trace = result.rule.trace
+            parameter = result.rule.trace.parameter
             labels = {
                 "problem": case.label, "rule": result.rule.display_name,
                 "name": study.rules[index][0],
-                "lam": float(getattr(trace, "lam", getattr(trace, "zeta", np.nan))), "run": run,
+                "lam": np.nan if parameter is None else parameter, "run": run,
             }  # fmt: skip
             no_beta = beta is None
             tables.append(
@@ -153,7 +155,8 @@ class StudyContext:
     def _metrics(self, key: tuple[int, int]) -> Metrics:
         case, rule = key
         problem = self.problem(case)
-        return study_metrics(self.study, case, problem, self.study.rule(rule, case), self._folder)
+        chosen = self.study.rule(rule, case, self._folder)
+        return study_metrics(self.study, case, problem, chosen, self._folder)
 
 
 _LOCK = RLock()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ import numpy as np
 from saddleback import _npz, _validate
 from saddleback.engine import Moments
 from saddleback.errors import InvalidParameter
-from saddleback.rules.serialization import rule_from_dict, rule_to_dict
+from saddleback.rules import Rule, as_rule
+from saddleback.rules.parse import stored_rule
 from saddleback.system.system import System
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the file format."""
 
 
@@ -45,12 +48,21 @@ def save(system: System, path: str | os.PathLike[str]) -> Path:
         for n in Moments._fields:
             arrays[f"batches_{n}"] = np.array([getattr(batch, n) for batch in system.batches])
         arrays["batch_steps"] = np.array(system.batch_steps)
-    _npz.write(target, {"schema": SCHEMA, "rule": rule_to_dict(system.rule)}, arrays)
+    rule = system.rule
+    _npz.write(target, {"schema": SCHEMA, "rule": rule.spec, "label": rule.label}, arrays)
     return target
 
 
-def load(path: str | os.PathLike[str]) -> System:
+def load(path: str | os.PathLike[str], rule: Rule | str | None = None) -> System:
     """Read a system that `save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rule
+        The rule of the system, which is needed if it is your own: no code is imported from the
+        file.
 
     Examples
     --------
@@ -62,12 +74,16 @@ def load(path: str | os.PathLike[str]) -> System:
     >>> np.array_equal(loaded.A, system.A), loaded.problem
     (True, None)
     """
-    return _npz.read(path, SCHEMA, "a system", _build)
+    given = [] if rule is None else [as_rule(rule)]
+    system = _npz.read(path, SCHEMA, "a system", partial(_build, given))
+    if given and given[0] != system.rule:
+        raise InvalidParameter(f"{path} is the system of {system.rule}, not of {given[0]}.")
+    return system
 
 
-def _build(arrays: dict[str, Any], metadata: dict[str, Any]) -> System:
+def _build(given: list[Rule], arrays: dict[str, Any], metadata: dict[str, Any]) -> System:
     """Build a system from the content of a file."""
-    rule = rule_from_dict(metadata["rule"])
+    rule = replace(stored_rule(metadata["rule"], given), label=metadata["label"])
     errors = batches = steps = None
     if "errors_A" in arrays:
         errors = Moments(*(arrays[f"errors_{n}"] for n in Moments._fields))

@@ -24,7 +24,7 @@ from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
 from saddleback.engine import CHUNK, ForwardMoments, Moments, Source, as_source
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Terms, as_rules, require_rule, terms
+from saddleback.rules import Rule, Terms, as_rule, as_rules, terms
 from saddleback.system import linear_stability
 from saddleback.system.operators import average, backward, resolvent
 
@@ -93,10 +93,10 @@ class System(Tabular):
             _validate.shape(name, array, (p,) if name == "b" else (p, p))
             _validate.finite(name, array)
             object.__setattr__(self, name, array)
-        require_rule(self.rule)
+        object.__setattr__(self, "rule", as_rule(self.rule))
 
     @classmethod
-    def exact(cls, problem: Problem, rule: Rule) -> Self:
+    def exact(cls, problem: Problem, rule: Rule | str) -> Self:
         """Compute the system of a rule on a finite problem, from long-run expectations.
 
         Parameters
@@ -106,6 +106,7 @@ class System(Tabular):
         rule
             A rule for the values that the features describe.
         """
+        rule = as_rule(rule)
         t = terms(rule, problem)
         visited = problem.visits > 0
         r = problem.mdp.R.reshape(-1, 1)
@@ -124,7 +125,7 @@ class System(Tabular):
     def estimate(
         cls,
         source: Problem | Source,
-        rules: Rule,
+        rules: Rule | str,
         *,
         steps: int | None = ...,
         rng: RNG = ...,
@@ -149,7 +150,7 @@ class System(Tabular):
     def estimate(
         cls,
         source: Problem | Source,
-        rules: Rule | Sequence[Rule],
+        rules: Rule | str | Sequence[Rule],
         *,
         steps: int | None = None,
         rng: RNG = None,
@@ -214,7 +215,7 @@ class System(Tabular):
             A, b, M = moment.moments()
             errors, means = moment.errors(), moment.batch_means
             systems.append(cls(A, b, M, A.T + M, rule, problem, errors, means, size))
-        return systems[0] if isinstance(rules, Rule) else systems
+        return systems[0] if isinstance(rules, (Rule, str)) else systems
 
     def resample(self, draws: int, rng: RNG = None) -> Iterator[Self]:
         """Yield systems of batches drawn with replacement: a bootstrap of the estimate.
@@ -434,14 +435,14 @@ def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     return t.weight * np.repeat(m, mdp.n_actions)
 
 
-def as_system(owner: str, source: Problem | System, rule: Rule | None) -> System:
+def as_system(owner: str, source: Problem | System, rule: Rule | str | None) -> System:
     """Return a system as it is, or the exact system of a problem and a rule.
 
     A rule that is missing, or that differs from the rule of the system, is an error of ``owner``.
     """
     if isinstance(source, System):
-        if rule is not None and rule != source.rule:
+        if rule is not None and as_rule(rule) != source.rule:
             raise InvalidParameter(f"{owner}: the system is that of {source.rule}, not of {rule}.")
         return source
     _validate.instance(owner, "problem", source, Problem)
-    return System.exact(source, as_rules(rule)[0])
+    return System.exact(source, as_rule(rule))

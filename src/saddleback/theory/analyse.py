@@ -264,7 +264,9 @@ def _finite(value: float | str) -> float | str | None:
     return None if value == float("inf") else value
 
 
-def analyse(source: Problem | System, rule: Rule | None = None, *, steps: int = 10_000) -> Analysis:
+def analyse(
+    source: Problem | System, rule: Rule | str | None = None, *, steps: int = 10_000
+) -> Analysis:
     """Analyse a rule: stability, rate of convergence, error floor and step sizes.
 
     Parameters

@@ -24,7 +24,7 @@ from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.trace_ceiling import above_ceiling, trace_radius
 
 
-def noise_covariance(source: Problem | System, rule: Rule | None = None) -> FloatArray:
+def noise_covariance(source: Problem | System, rule: Rule | str | None = None) -> FloatArray:
     """Σ_∞, the long-run covariance of h_t = e_t δ_t(θ*), [p, p].
 
     Parameters
@@ -118,7 +118,7 @@ def _of_batches(system: System) -> FloatArray:
 
 def small_step_floor(
     source: Problem | System,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     *,
     alpha: float,
     beta: float | None = None,

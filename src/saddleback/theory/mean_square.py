@@ -20,7 +20,7 @@ from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
-from saddleback.rules import Rule
+from saddleback.rules import Rule, as_rule
 from saddleback.theory.mean_stability import MeanStability
 from saddleback.theory.moment_model import advance_moments, advance_moments_by
 from saddleback.theory.noise_chain import Factors, Noise, noise_chain
@@ -251,7 +251,7 @@ def largest_stable(stable: Callable[[float], bool], high: float, accuracy: float
 
 def mean_square(
     problem: Problem,
-    rule: Rule,
+    rule: Rule | str,
     *,
     alpha: float,
     beta: float | None = None,
@@ -280,6 +280,7 @@ def mean_square(
     >>> result.curve([0, 10, 100_000]).round(3)
     array([29.41 , 29.211,  0.492])
     """
+    rule = as_rule(rule)
     noise = noise_chain(problem, rule, nodes)
     if beta is None:
         if rule.form.has_dual:

@@ -23,7 +23,7 @@ from saddleback._typing import RNG, ArrayLike, FloatArray, IntArray
 from saddleback.engine import record_points
 from saddleback.errors import RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, Saddle, require_rule
+from saddleback.rules import Rule, Saddle, as_rule
 from saddleback.system import System
 from saddleback.theory.noise_chain import Noise, noise_chain
 
@@ -145,7 +145,7 @@ def gap_constant(noise: Noise, theta_radius: float, omega_radius: float) -> floa
 
 def projected_descent(
     problem: Problem,
-    rule: Rule,
+    rule: Rule | str,
     *,
     theta_radius: float,
     omega_radius: float,
@@ -169,7 +169,7 @@ def projected_descent(
     >>> bool((run.gap[1:, 0] < run.bound[1:]).all())
     True
     """
-    require_rule(rule)
+    rule = as_rule(rule)
     if rule.form.coefficients != Saddle().coefficients:
         raise RuleMismatch(f"projected_descent: {rule} is not of the saddle form.")
     noise = noise_chain(problem, rule)

@@ -70,7 +70,7 @@ class Advice:
 
 def step_sizes(
     source: Problem | System,
-    rule: Rule | None = None,
+    rule: Rule | str | None = None,
     method: Literal["mean", "theorem2", "mean-square"] = "mean-square",
     *,
     steps: int | None = None,

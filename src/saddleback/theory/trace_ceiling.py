@@ -8,8 +8,7 @@ any amount of data, and no constant step size keeps E‖θ_t‖² bounded.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,10 +17,10 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.engine import Simulation
 from saddleback.errors import InvalidParameter, InvalidShape, RuleMismatch
 from saddleback.problem import Problem
-from saddleback.rules import Rule, require_rule, terms
+from saddleback.rules import Rule, as_rule, terms
 
 
-def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
+def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
     """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
 
     With an emphasis it is the larger of that and the same radius with ρ in place of κ. For a
@@ -34,8 +33,8 @@ def trace_radius(problem: Problem | Simulation, rule: Rule) -> float:
     >>> round(trace_radius(problems.two_state(gamma=0.99), GES(0.99)), 4)
     1.9212
     """
+    rule = as_rule(rule)
     if isinstance(problem, Simulation):
-        require_rule(rule)
         square = np.asarray(rule.trace.kappa(problem.target, problem.behaviour)) ** 2
         return float(problem.gamma**2 * (problem.behaviour * square).sum(axis=1).max())
     _validate.instance("trace_radius", "problem", problem, Problem)
@@ -63,7 +62,7 @@ def _radius(K: FloatArray) -> float:
     return float(np.abs(np.linalg.eigvals(K)).max())
 
 
-def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
+def lambda_ceiling(problem: Problem | Simulation, rule: Rule | str) -> float:
     """Return the λ ceiling: below it the trace of the rule has a finite second moment.
 
         λ_max = 1/√radius of γ²[p μ κ²] at λ = 1        (`trace_radius`)
@@ -85,19 +84,17 @@ def lambda_ceiling(problem: Problem | Simulation, rule: Rule) -> float:
     >>> round(lambda_ceiling(problems.mountain_car(), GES(0.5)), 3)
     0.62
     """
-    require_rule(rule)
-    if not any(f.name == "lam" for f in fields(rule.trace)):
+    rule = as_rule(rule)
+    longest, shortest = rule.with_lambda(1.0), rule.with_lambda(0.0)
+    if longest is None or shortest is None:
         raise RuleMismatch(
             f"lambda_ceiling: the trace of {rule} has no λ. Use trace_radius, which is below 1 if "
             "its second moment is finite."
         )
-    longest: Any = replace(rule.trace, **{"lam": 1.0})
-    if rule.emphasis is not None and trace_radius(problem, rule) >= 1.0:
-        shortest: Any = replace(rule.trace, **{"lam": 0.0})
-        if trace_radius(problem, replace(rule, trace=shortest)) >= 1.0:
-            return 0.0
-    full = replace(rule, trace=longest, emphasis=None)
-    radius = trace_radius(problem, full)
+    grows = rule.emphasis is not None and trace_radius(problem, rule) >= 1.0
+    if grows and trace_radius(problem, shortest) >= 1.0:
+        return 0.0
+    radius = trace_radius(problem, replace(longest, emphasis=None))
     return float("inf") if radius == 0.0 else radius**-0.5
 
 

@@ -1,7 +1,4 @@
-"""Contract checks for rules, for use on custom rules as well.
-
-Each check is a function that states one property; `check_rule` runs them all.
-"""
+"""Contract checks of rules; each is a function that states one property."""
 
 from __future__ import annotations
 
@@ -9,36 +6,44 @@ import dataclasses
 
 import numpy as np
 
+from saddleback.engine import FiniteSource, sample
 from saddleback.errors import SaddlebackError
+from saddleback.features import OneHot
 from saddleback.learning import learn
+from saddleback.log import Log
+from saddleback.ope import Statistics
 from saddleback.problem import Problem
 from saddleback.problems import random_mdp
-from saddleback.rules import NAMED, Rule, terms
+from saddleback.rules import NAMED, Rule, as_rule, make_with, terms
+from saddleback.rules.requirements import wrong_declaration
 from saddleback.system import System
-
-__all__ = ["CheckFailed", "check_rule", "named_rules", "typical_problem"]
 
 
 class CheckFailed(SaddlebackError):
-    """A rule violates a property that every rule must have."""
+    """A property that saddleback relies on does not hold."""
 
 
-def check_rule(rule: Rule) -> None:
-    """Run every check on a rule; raise `CheckFailed` at the first that fails.
+def check_rule(rule: Rule | str) -> None:
+    """Check a rule, on finite problems and on a log.
+
+    Its trace is a pure function and is what it declares; its tabular fixed point is the truth; runs
+    repeat bit for bit; and A, b and M of a log are those of the experience in it.
 
     Examples
     --------
-    >>> from saddleback import GES
-    >>> check_rule(GES(0.5))
+    >>> check_rule("GES:0.5")
     """
+    rule = as_rule(rule)
     for check in (
         check_value_semantics,
         check_repr,
         check_trace_is_pure,
+        check_declarations,
         check_forms_share_a_system,
         check_tabular_fixed_point,
         check_settings_are_independent,
         check_runs_are_reproducible,
+        check_logged_path,
     ):
         check(rule)
 
@@ -51,8 +56,7 @@ def named_rules() -> list[Rule]:
     >>> [str(rule) for rule in named_rules()[:3]]
     ['GES(0.4)', 'GQ(0.4)', 'ABQ(0.4)']
     """
-    parameters = {"GTD": {}, "ABQ": {"zeta": 0.4}}
-    return [make(**parameters.get(name, {"lam": 0.4})) for name, make in NAMED.items()]
+    return [make_with(name, 0.4) for name in NAMED]
 
 
 def typical_problem(rule: Rule, seed: int = 7) -> Problem:
@@ -92,6 +96,12 @@ def check_trace_is_pure(rule: Rule) -> None:
     _require(bool(valid), rule, f"kappa must be finite, >= 0 and of shape {list(pi.shape)}")
 
 
+def check_declarations(rule: Rule) -> None:
+    """The properties that a trace declares hold."""
+    wrong = wrong_declaration(rule.trace)
+    _require(not wrong, rule, wrong)
+
+
 def check_forms_share_a_system(rule: Rule) -> None:
     """Without emphasis E[γ'x eᵀ] = Aᵀ + M, so all forms of a trace have the same fixed point."""
     if rule.emphasis is None:
@@ -102,13 +112,10 @@ def check_forms_share_a_system(rule: Rule) -> None:
 
 def check_tabular_fixed_point(rule: Rule) -> None:
     """With one feature per row, Φθ* = q^π (or v^π, if κ has the factor ρ)."""
-    typical = typical_problem(rule)
-    rows = typical.features.shape[:-1]
-    table = np.eye(int(np.prod(rows))).reshape(*rows, -1)
-    problem = Problem(typical.mdp, table, typical.target, typical.behaviour)
+    problem = _tabular(typical_problem(rule))
     if rule.values == "state":
         t = terms(rule, problem)
-        kappa, rho = (x.reshape(typical.rho.shape) for x in (t.kappa, t.rho))
+        kappa, rho = (x.reshape(problem.rho.shape) for x in (t.kappa, t.rho))
         scale = (kappa.sum(axis=1) / rho.sum(axis=1))[:, None]
         if not np.allclose(kappa, scale * rho):
             return
@@ -135,6 +142,43 @@ def check_runs_are_reproducible(rule: Rule) -> None:
     _require(np.array_equal(first.theta, second.theta), rule, "two runs of one seed differ")
     frozen = learn(rule, problem, alpha=0.0, beta=0.0, steps=50, rng=5, theta0=1.0)
     _require(bool((frozen.theta == 1.0).all()), rule, "θ changes with a step size of zero")
+
+
+def check_logged_path(rule: Rule) -> None:
+    """A, b and M of a log equal those of the same experience on the problem."""
+    if rule.bootstrap.on_policy_only or not rule.trace.pointwise:
+        return  # refused on logs
+    values = rule.bootstrap.values
+    problem = _tabular(random_mdp(rng=7, values=values, off_policy=0.7, termination=0.1))
+    sampled = sample(problem, 400, rng=5)
+    starts = np.flatnonzero(sampled.starts)
+    experience = sampled[: int(starts[starts % 2 == 0][-1])]  # complete episodes, two batches
+    direct = System.estimate(FiniteSource(problem, experience), rule, batches=2)
+    mu = problem.behaviour[experience.states]
+    ends = experience.discounts == 0
+    log = Log(
+        {
+            "episode_id": np.cumsum(experience.starts), "obs_0": experience.states.astype(float),
+            "action": experience.actions, "reward": experience.rewards, "terminated": ends,
+            "truncated": np.zeros(len(ends), dtype=bool),
+            "behavior_prob": mu[np.arange(len(mu)), experience.actions],
+            **{f"mu_{a}": column for a, column in enumerate(mu.T)},
+        }
+    )  # fmt: skip
+    sums = Statistics.of(
+        log, rule, problem.target, features=OneHot(problem.mdp.n_states), gamma=problem.mdp.gamma
+    )
+    logged = sums.system()
+    for name in ("A", "b", "M"):
+        gap = np.abs(getattr(logged, name) - getattr(direct, name)).max()
+        _require(gap < 1e-10, rule, f"{name} of a log differs from that of its steps by {gap:.1e}")
+
+
+def _tabular(problem: Problem) -> Problem:
+    """Return a problem with one feature for each row of Φ."""
+    rows = problem.features.shape[:-1]
+    table = np.eye(int(np.prod(rows))).reshape(*rows, -1)
+    return Problem(problem.mdp, table, problem.target, problem.behaviour)
 
 
 def _require(holds: bool, rule: Rule, failure: str) -> None:
