@@ -80,7 +80,7 @@ def result():
 
 
 def test_the_schema_covers_every_field_of_a_result(result):
-    assert set(SavedEvaluation.__struct_fields__) == set(result) - {"kind", "schema"}
+    assert set(SavedEvaluation.__struct_encode_fields__) == set(result) - {"kind", "schema"}
     assert find_damage(result) is None
 
 

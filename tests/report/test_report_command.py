@@ -51,7 +51,7 @@ def test_stores_that_are_missing_damaged_or_of_another_kind_are_refused(folder, 
         shard.unlink()
     assert "has no finished task yet" in refused(copy)
     Store.load(copy).put("other", parquet_bytes(pa.table({"square": [1.0]})))
-    assert "results of another kind, without run, rule, point" in refused(copy)
+    assert "results of another kind, without problem, rule, run" in refused(copy)
     Store.load(copy).put("other", parquet_bytes(rows("walk", 0).slice(0, 0)))
     assert "has no rows of results" in refused(copy)
     manifest = copy / "manifest.json"

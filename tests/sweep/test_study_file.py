@@ -46,7 +46,7 @@ LONG = "the length is missing: add steps = 50_000, or episodes = 500."
 POINTS = (
     "checkpoints must be a whole number from 2 to 100,000, or a list of steps or episodes, got "
 )
-EACH = "each must be a table of lists, such as { gamma = [0.9, 0.99] }, got "
+LISTS = "each must be a table of lists, such as { gamma = [0.9, 0.99] }, got "
 TWO = 'give name = "two_state", or make = "module.py:function".'
 
 
@@ -137,8 +137,8 @@ def errors_in(folder, text):
         ('name = "two_state"', 'name = "two_state"\nsteps = -5', "9: steps must be a whole number from 1 to 1,000,000,000,000, got -5."),
         ('name = "two_state"', 'name = "two_state"\nepisodes = 5', "9: two_state has no episodes; give steps instead."),
         ('name = "two_state"', 'name = "two_state"\neach = { gama = [0.5] }', "9: unknown key 'gama' in each of two_state. Did you mean 'gamma'? Known: gamma, rewards."),
-        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + EACH + "3."),
-        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + EACH + "{'gamma': 0.5}."),
+        ('name = "two_state"', 'name = "two_state"\neach = 3', "9: " + LISTS + "3."),
+        ('name = "two_state"', 'name = "two_state"\neach = { gamma = 0.5 }', "9: " + LISTS + "{'gamma': 0.5}."),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [] }', "9: gamma is an empty list."),
         ('name = "two_state"', 'name = "two_state"\neach = { gamma = [0.5, 0.5] }', "7: duplicate problem 'two_state gamma=0.5': give it another label."),
         ('name = "two_state"', 'name = "two_state"\n[[problem]]\nname = "two_state"', "9: duplicate problem 'two_state': give it another label."),

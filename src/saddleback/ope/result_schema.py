@@ -189,7 +189,7 @@ class SavedProvenance(Struct):
     seed: int
 
 
-class SavedEvaluation(Struct, kw_only=True, omit_defaults=True):
+class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provenance": "made"}):
     """An `Evaluation`; fields with a default may be absent."""
 
     gamma: float
@@ -211,7 +211,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True):
     verdicts: list[SavedVerdict]
     ess_by_step: dict[str, list[float]] = {}
     tails: dict[str, list[tuple[float, Positive]]] = {}
-    made: SavedProvenance | None = None
+    provenance: SavedProvenance | None = None
 
 
 def find_damage(result: dict[str, Any]) -> str | None:

@@ -34,6 +34,7 @@ from filelock import FileLock, Timeout
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
 from saddleback.errors import InvalidParameter
+from saddleback.sweep.toml_lines import abbreviate
 
 logger = logging.getLogger(__name__)
 
@@ -327,8 +328,7 @@ def _by_label(value: Any) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    text = repr(value)
-    return "missing" if value is None else text if len(text) <= 60 else f"{text[:57]}..."
+    return "missing" if value is None else abbreviate(value)
 
 
 def _lock_folder(folder: Path) -> FileLock:

@@ -200,7 +200,10 @@ class Study:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
         """Return the study that `as_dict` describes."""
-        return msgspec.convert({"title": "", **data}, cls)
+        try:
+            return msgspec.convert({"title": "", **data}, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidParameter(f"the data of the study are damaged: {error}.") from None
 
     def rule(self, index: int, case: int = 0, folder: Path | None = None) -> Rule:
         """Return the rule at an index, for a problem; files are imported from the folder only."""

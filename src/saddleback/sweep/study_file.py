@@ -110,7 +110,7 @@ class GridTable(Struct):
     lam: Number | None = None
 
 
-class ProblemTable(Struct):
+class ProblemTable(Struct, rename={"lists": "each"}):
     """A [[problem]], without the parameters of the problem itself."""
 
     name: Any = None
@@ -119,7 +119,7 @@ class ProblemTable(Struct):
     steps: Count = 1
     episodes: Count = 1
     theta0: Number | None = None
-    each: Lists | None = None
+    lists: Lists | None = None
 
 
 EMPTY = Grid((), (), True, "constant")
@@ -352,7 +352,7 @@ class _StudyReader(ValidationErrors):
         cases: list[tuple[KeyPath, Case, Any]] = []
         for k, table in enumerate(self._tables("problem")):
             path: KeyPath = ("problem", k)
-            keys = ProblemTable.__struct_fields__
+            keys = ProblemTable.__struct_encode_fields__
             rest = {key: value for key, value in table.items() if key not in keys}
             given, _ = self.table(
                 path, {key: table[key] for key in keys if key in table}, ProblemTable
@@ -366,8 +366,8 @@ class _StudyReader(ValidationErrors):
             if (name is None) == (maker is None) or meant:
                 continue
             unit, count = self._length(path, table, given)
-            lists, lists_path = given.each or {}, (*path, "each")
-            if "each" in table and given.each is None:
+            lists, lists_path = given.lists or {}, (*path, "each")
+            if "each" in table and given.lists is None:
                 continue
             if maker is None and self._check_parameters(
                 lists_path, lists, name, PROBLEMS, (), "each of"

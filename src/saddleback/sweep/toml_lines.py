@@ -132,12 +132,14 @@ class ValidationErrors:
 
         Every key is checked. One that is missing or invalid has its default.
         """
-        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
         meant = self.check_keys(path, table, fields, where)
         values = {
-            key: self.value((*path, key), table[key], fields[key]) for key in fields if key in table
+            field.name: self.value((*path, key), table[key], field.type)
+            for key, field in fields.items()
+            if key in table
         }
-        given = {key: value for key, value in values.items() if value is not None}
+        given = {name: value for name, value in values.items() if value is not None}
         return kind(**given), meant
 
     def value(self, path: KeyPath, value: Any, kind: Any) -> Any:
