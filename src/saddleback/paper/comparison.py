@@ -28,7 +28,7 @@ from saddleback.system import System
 
 STUDIES = Path(__file__).parent / "studies"
 
-HERE = Path()
+RULE_FOLDER = Path()
 """Folder of the files that ``--rule`` names."""
 
 ROW = 120
@@ -73,7 +73,9 @@ def study_of(name: str, options: Options) -> Study:
         seed=options.seed,
         cases=tuple(_changed_case(case, study.cases[0].lam, options) for case in study.cases),
         rules=rules,
-        marks={file: file_hash(HERE / file) for rule, _ in rules for file in rule_files(rule)},
+        marks={
+            file: file_hash(RULE_FOLDER / file) for rule, _ in rules for file in rule_files(rule)
+        },
     )
     per_run = (
         case.count * case.length * len(study.grid(c).alphas)
@@ -141,7 +143,7 @@ def chosen_rule(name: str) -> RuleSpec:
         return predefined[name]
     if not is_text(name):
         check_name("rule", name, rule_names())
-    rule = build_rule(name, {}, 0.5, HERE)
+    rule = build_rule(name, {}, 0.5, RULE_FOLDER)
     label = rule.display_name if is_text(name) else name
     for_states = rule.values == "state" and rule.emphasis is None
     parameters = {"label": label, "dual": rule.form.has_dual}
@@ -153,7 +155,7 @@ def check(name: str, options: Options) -> int:
     study = study_of(name, options)
     rows = 0
     for c, case in enumerate(study.cases):
-        rules = [study.rule(r, c, HERE) for r in range(len(study.rules))]
+        rules = [study.rule(r, c, RULE_FOLDER) for r in range(len(study.rules))]
         as_source("paper", case.build(STUDIES)).streamer(rules)
         settings = len(study.grid(c).alphas) * sum(
             study.beta_count(r, c) for r in range(len(rules))
@@ -200,7 +202,7 @@ class Comparison:
     @property
     def rules(self) -> list[Rule]:
         """The rules, in the order of the results."""
-        return [self.study.rule(r, self.index, HERE) for r in range(len(self.study.rules))]
+        return [self.study.rule(r, self.index, RULE_FOLDER) for r in range(len(self.study.rules))]
 
     def on_grid(self, values: ArrayLike) -> FloatArray:
         """Repeat the values of a rule without β for every β/α."""
