@@ -22,7 +22,7 @@ POINTS = np.random.default_rng(0).uniform(0.0, 1.0, (9, 2))
         sb.features.Polynomial((0, 0), (1, 1), degree=2),
         sb.features.Custom(lambda x: x > 0.5, size=2),
     ],
-    ids=repr,
+    ids=lambda features: type(features).__name__,
 )
 def test_features_of_the_library_pass(features):
     check_features(features, POINTS)

@@ -1,9 +1,9 @@
 """One pass over a log for any number of reducers, which share the work on each segment.
 
 A reducer accumulates one kind of result: moments, counts, weights, influence. It receives each
-segment as a `SegmentBatch`, which holds what several of them need: encoded features, the probabilities of
-each target policy, the ids of the episodes. `evaluate` reads a log twice: what needs θ̂ comes
-second.
+segment as a `SegmentBatch`, which holds what several of them need: encoded features, the
+probabilities of each target policy, the ids of the episodes. `evaluate` reads a log twice: what
+needs θ̂ comes second.
 """
 
 from __future__ import annotations
