@@ -18,13 +18,6 @@ ROOT = Path(__file__).parents[1] / "src" / "saddleback"
 OPTION = re.compile(r"(?<!var\()(?<![\w-])--[a-z][a-z-]*(?![a-z-]*:)")
 """An option; not a custom property of CSS, ``var(--name)`` or ``--name:``."""
 
-EXEMPT = {
-    "paper/__init__.py": 5,  # command lines of experiments, and sys.argv
-    "paper/reproduction.py": 1,
-    "report/study_html.py": 1,
-}
-"""Files with options, and how many; the list may only shrink."""
-
 MODULES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in ROOT.rglob("*.py")
@@ -58,12 +51,7 @@ def test_front_end_code_is_recognised():
 @pytest.mark.parametrize("module", MODULES)
 def test_options_printing_and_exit_statuses_are_in_the_command_line_only(module):
     lines = front_end_code((ROOT / module).read_text(encoding="utf-8"))
-    assert len(lines) <= EXEMPT.get(module, 0), lines
-
-
-def test_the_exemptions_are_needed():
-    for module, count in EXEMPT.items():
-        assert len(front_end_code((ROOT / module).read_text(encoding="utf-8"))) == count
+    assert not lines
 
 
 FIXES = [

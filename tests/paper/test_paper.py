@@ -406,9 +406,9 @@ def test_a_quick_run_draws_every_figure(tmp_path):
 def test_a_quick_run_cannot_be_taken_for_the_real_one(tmp_path):
     claims = (Claim("it works", "it does", YES, figure="two-state-paper-zero-curves"),)
     parts = [Section("Theory", "", ("claim", "result"), claims)]
-    quick, full = (
-        "\n".join(page(parts, Options(tmp_path, quick=q, seed=q * 3))) for q in (True, False)
-    )
+    command = "saddleback paper all --seed 3 --quick"
+    quick = "\n".join(page(parts, Options(tmp_path, quick=True, seed=3, origin=command)))
+    full = "\n".join(page(parts, Options(tmp_path)))
     assert "**Quick run, a smoke test on little data" in quick.split("\n| |")[0]
     assert "do not cite its numbers or verdicts.**" in quick
     assert "Written by `saddleback paper all --seed 3 --quick` from" in quick

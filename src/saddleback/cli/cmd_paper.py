@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +18,11 @@ from saddleback.cli.options import command_line
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import RULE
 from saddleback.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from saddleback.paper import Options
 
 EXPERIMENTS = {
     "stability": "where off-line Expected Sarsa(λ) is stable, over (γ, λ)",
@@ -119,8 +128,10 @@ def command(
 
     # One thread for linear algebra: runs already use threads, and results stay bit-identical.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from rich.console import Console
+
     from saddleback import _validate
-    from saddleback.paper import QUICK, Options, check, run
+    from saddleback.paper import Options, check
     from saddleback.paper.comparison import chosen_rule
 
     for name, value in (("lam", lam), ("zeta", zeta)):
@@ -128,23 +139,45 @@ def command(
             _validate.unit("paper", f"--{name}", value)
     for rule in rules:
         chosen_rule(rule)
+    own = {"runs": runs, "episodes": episodes, "lam": lam, "zeta": zeta, "seed": seed or None}
+    flags = [f"--{name} {value:g}" for name, value in own.items() if value is not None]
+    origin = " ".join(["saddleback paper all", *flags, *["--quick"] * quick])
     options = Options(
-        folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line()
-    )
+        folder, runs, episodes, lam, zeta, rules, seed, quick, threads, command=command_line(),
+        origin=origin,
+    )  # fmt: skip
     prepare_folder(folder)
-    check(chosen, options)
-    from rich.console import Console
+    with _missing_results(folder, quick):
+        check(chosen, options)
+        _run(chosen, options, Console(stderr=as_json))
+    if as_json:
+        click.echo((folder / "reproduction.json").read_text(encoding="utf-8"))
 
-    console = Console(stderr=as_json)
+
+def _run(chosen: Sequence[str], options: Options, console: Console) -> None:
+    """Run experiments; print their tables, and the files they wrote."""
+    from saddleback.paper import QUICK, run
+
     with display() as progress:
         for name, tables, paths in run(chosen, replace(options, progress=progress)):
             with progress.suspended():
                 click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
                 for table in tables:
                     console.print(table)
-                if quick:
+                if options.quick:
                     console.print(QUICK, style="bold")
                 for path in paths:
                     console.print(f"  {path}", highlight=False)
-    if as_json:
-        click.echo((folder / "reproduction.json").read_text(encoding="utf-8"))
+
+
+@contextmanager
+def _missing_results(folder: Path, quick: bool) -> Iterator[None]:
+    """Name the command for results that an experiment needs."""
+    from saddleback.paper import MissingResults
+
+    try:
+        yield
+    except MissingResults as error:
+        first = ["paper", error.experiment, *["--quick"] * quick, "--out", str(folder)]
+        text = error.message.replace("run it first", f"run saddleback {shlex.join(first)} first")
+        raise InvalidParameter(text) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 from rich.table import Table
 
 from saddleback._progress import Progress, part_of, split_progress
-from saddleback.errors import Fix, InvalidParameter
+from saddleback.errors import Fix, InvalidParameter, SaddlebackError
 from saddleback.sweep import Store, Task, run_tasks, threads
 
 QUICK = "Quick run, a smoke test on little data: do not cite its numbers or verdicts."
@@ -48,6 +47,8 @@ class Options:
         Callback for the progress of an experiment.
     command
         Command line to record in the manifests.
+    origin
+        Command that gives the same numbers, for the page of claims.
     """
 
     out: Path
@@ -61,15 +62,7 @@ class Options:
     workers: int = 2
     progress: Progress | None = field(default=None, compare=False)
     command: str = field(default="", compare=False)
-
-    def command_line(self, experiment: str) -> str:
-        """Return the command for an experiment with the options that decide its numbers."""
-        parts = ["saddleback", "paper", experiment]
-        for name in ("runs", "episodes", "lam", "zeta"):
-            value = getattr(self, name)
-            parts += [f"--{name}", f"{value:g}"] if value is not None else []
-        parts += ["--seed", str(self.seed)] if self.seed else []
-        return " ".join([*parts, *["--quick"] * self.quick])
+    origin: str = field(default="saddleback paper all", compare=False)
 
     def apply(self, config: Config, *names: str, **quick: Any) -> Config:
         """Return a configuration with the values for a quick run, and the named options if given.
@@ -136,15 +129,21 @@ def execute(name: str, study: dict[str, Any], tasks: Sequence[Task], options: Op
     return store
 
 
+class MissingResults(SaddlebackError):
+    """Results of an experiment that another one needs are missing."""
+
+    def __init__(self, folder: Path, experiment: str) -> None:
+        super().__init__(
+            f"{folder} has no results of {experiment} yet: run it first, or all experiments."
+        )
+        self.experiment = experiment
+
+
 def store_of(name: str, options: Options) -> Store:
     """Return the store of an experiment that has been run."""
     folder = options.out / name
     if not (folder / "manifest.json").exists():
-        command = ["saddleback", "paper", name, *(["--quick"] if options.quick else [])]
-        raise InvalidParameter(
-            f"{options.out} has no results of {name} yet: run {shlex.join(command)} --out "
-            f"{shlex.quote(str(options.out))} first, or all experiments."
-        )
+        raise MissingResults(options.out, name)
     return Store.load(folder)
 
 

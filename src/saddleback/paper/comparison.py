@@ -29,7 +29,7 @@ from saddleback.system import System
 STUDIES = Path(__file__).parent / "studies"
 
 RULE_FOLDER = Path()
-"""Folder of the files that ``--rule`` names."""
+"""Folder of the files that the rules of the options name."""
 
 ROW = 120
 """Size of a row of results in memory, in bytes."""
@@ -128,7 +128,7 @@ def _predefined() -> dict[str, RuleSpec]:
 
 
 def rule_names() -> list[str]:
-    """Return the names of rules that ``--rule`` accepts, besides texts."""
+    """Return the names of the rules that can be compared, besides texts."""
     return list(dict.fromkeys([*_predefined(), *NAMED]))
 
 

@@ -131,9 +131,9 @@ def page(parts: Sequence[Section], options: Options) -> list[str]:
     counts = _counts(parts)
     lines = ["# Reproduction", ""]
     if options.quick:
-        lines += [f"**{QUICK}** Run `saddleback paper all` without `--quick` for those.", ""]
+        lines += [f"**{QUICK}** Run all experiments at full size for those.", ""]
     lines += [
-        f"Written by `{options.command_line('all')}` from its results; do not edit.",
+        f"Written by `{options.origin}` from its results; do not edit.",
         "Each claim of *On Convergence of Gradient Expected Sarsa(λ)* is listed with our result.",
         "Where the paper leaves the protocol open, our choices are in `src/saddleback/paper/`.",
         "[Theory](theory.md) treats the statements of the theory one by one.",

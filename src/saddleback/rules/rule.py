@@ -88,7 +88,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str, folder: str | os.PathLike[str] = ".") -> Rule:
-        """Return the rule that a text describes, as in ``--rule`` and study files.
+        """Return the rule that a text describes, as on the command line and in study files.
 
         The text is the name of a rule, or a trace, a form and so on joined by ``+``, each with its
         parameters. A part of your own is ``path/to/module.py:Name``. The form is `Saddle` and the
