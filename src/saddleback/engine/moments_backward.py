@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from saddleback._jit import compiled
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._typing import BoolArray, FloatArray, IndexArray, IntArray, OffsetArray
 from saddleback.engine.stream_columns import Columns, SparseVector
 
 NEGLIGIBLE = 1e-18
@@ -59,7 +59,7 @@ class BackwardMoments:
         episodes = Episodes(bounds[:-1][order], bounds[1:][order], block[order])
         _backwards(stream, episodes, self._e, self._z, self._packed, self._A, self._b)
         if self._M.size:
-            _gram(stream, self._M)
+            _gram(stream.phi_from, stream.phi_index, stream.phi_value, self._M)
         if continues:
             _follow(stream, self._e)
         else:
@@ -151,9 +151,10 @@ def _backwards(
 
 
 @compiled
-def _gram(stream: Columns, M: FloatArray) -> None:
+def _gram(
+    phi_from: OffsetArray, phi_index: IndexArray, phi_value: FloatArray, M: FloatArray
+) -> None:
     """Add Σφφᵀ in the order of the log, so that it does not depend on the chunks."""
-    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
     stride = np.uint64(0 if len(phi_value) == 1 else 1)
     for t in range(len(phi_from) - 1):
         for j in range(phi_from[t], phi_from[t + 1]):

@@ -156,7 +156,10 @@ class CumulativeWeights:
         H = int(self.lengths.max(initial=0))
         self.steps = StepSums._make(np.zeros((5, H)))
         log_weights = self.episodes[:, LOG].copy()
-        sum_steps(self.lengths, log_weights, self._log_max, self._sums, self._gamma, self.steps)
+        sum_steps(
+            self.lengths, log_weights, self._log_max, self._sums, self._gamma,
+            np.full(H + 1, -np.inf), np.zeros((H + 1, 2)), self.steps,
+        )  # fmt: skip
         fold = EpisodeFold(4)
         for rows in self._rows:
             scored = fold.begin(rows)
@@ -247,17 +250,18 @@ def sum_steps(
     log_max: FloatArray,
     sums: FloatArray,
     gamma: float,
+    ended_log_max: FloatArray,
+    ended: FloatArray,
     steps: StepSums,
 ) -> None:
     """Add the last weights of episodes that have ended, and compute Y_t and its tail sums.
 
     exp(−low_T) tail_T = Σ_{t≥T} γ^t Y_t/D_t enters the score of an episode of T steps, with low_T
-    the smallest log D_t, which is at least the logarithm of its weight.
+    the smallest log D_t, which is at least the logarithm of its weight. ``ended``, zeros
+    [H + 1, 2], receives Σw and Σw² of ended episodes, relative to exp(ended_log_max), −∞ [H + 1].
     """
     log_total, ess, mean, tail, low = steps
     H, n = len(mean), len(lengths)
-    # Σw and Σw² of the episodes that have ended, relative to exp(ended_log_max).
-    ended_log_max, ended = np.full(H + 1, -np.inf), np.zeros((H + 1, 2))
     for i in range(n + H - 1):
         if i < n:  # an episode, at the step where it ended; then each step carried to the next
             t, log_weight, first, second = lengths[i], log_weights[i], 1.0, 1.0
