@@ -79,7 +79,7 @@ def test_a_study_reports_progress_inside_tasks(tmp_path):
     inside = {round(f * tasks, 3) for f in recorder.fractions}
     assert len(inside) > 2 * tasks
     assert re.fullmatch(
-        rf"sweep, {tasks} of {tasks} tasks, [\d.]+ [kM] learner-steps/s, \d+ diverged so far",
+        rf"sweep, {tasks} of {tasks} tasks, [\d.]+ [kM] learner-steps/s, \d+ diverged",
         recorder.reports[-1][1],
     )
 

@@ -57,6 +57,7 @@ def _import(path: str) -> ModuleType:
     folder = str(Path(path).resolve().parent)
     sys.modules.setdefault(spec.name, module)
     sys.path.insert(0, folder)
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave the folder as it is
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -64,5 +65,6 @@ def _import(path: str) -> ModuleType:
             f"importing {path} failed: {type(error).__name__}: {error}"
         ) from error
     finally:
+        sys.dont_write_bytecode = written
         sys.path.remove(folder)
     return module

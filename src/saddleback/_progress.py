@@ -153,7 +153,7 @@ class TaskProgress:
             if self._unit and self._any_finished and elapsed > 0:
                 text += f", {si_number(done / elapsed)} {self._unit}/s"
             if self._diverged:
-                text += f", {self._diverged:,} diverged so far"
+                text += f", {self._diverged:,} diverged"
             self._progress(done / total if total else 1.0, text + self._note())
 
 

@@ -23,7 +23,7 @@ def car_log():
 
 @pytest.fixture(scope="module")
 def car_values():
-    effort = truth_of_car.Effort(pairs=2000, returns=200)
+    effort = truth_of_car.Effort(starts=0, steps=0, pairs=2000, returns=200, sample=0)
     return truth_of_car.reference_values(CAR, effort, np.random.SeedSequence(5))
 
 

@@ -178,8 +178,8 @@ def test_a_lost_scheduler_is_reported_and_threads_can_finish(folder, out, tmp_pa
     assert process.returncode == 2
     lines = [line for line in messages.splitlines() if not line.startswith("sweep, ")]
     assert lines == [
-        f"error: lost the Dask scheduler at {dask.address}. Finished tasks are kept; run again when "
-        "it is back, or with --workers."
+        f"error: lost the Dask scheduler at {dask.address}. Finished tasks are kept. Run again when "
+        "it is back, or in threads of this machine: --workers …"
     ]
     assert 2 <= len(check_shards(out)) < MANY
     assert sweep("study.toml", "--out", out, "--workers", 2).exit_code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -93,7 +94,8 @@ class PlainLines(Display):
             self._last = now
             seconds = self.clock.remaining(now)
             left = "" if seconds is None else f", {format_duration(seconds)} left"
-            click.echo(f"{self.phase}: {self.fraction:.0%} done{left}", err=True)
+            line = f"{self.phase}: {self.fraction:.0%} done{left}"
+            click.echo(textwrap.fill(line, 80, subsequent_indent="  "), err=True)
 
 
 class Bar(Display):
@@ -188,7 +190,9 @@ def can_draw_bar() -> bool:
 @contextmanager
 def _bar() -> Iterator[Bar]:
     from rich.console import Console
+    from rich.control import Control
     from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn
+    from rich.segment import ControlType
     from rich.table import Column
     from rich.text import Text
 
@@ -215,7 +219,12 @@ def _bar() -> Iterator[Bar]:
         ),
     )
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        yield Bar(progress, clock)
+        try:
+            yield Bar(progress, clock)
+        except KeyboardInterrupt:  # it may have come while the bar was being drawn
+            progress.stop()
+            console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
+            raise
 
 
 def format_duration(seconds: float) -> str:

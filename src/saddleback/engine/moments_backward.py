@@ -10,6 +10,7 @@ the episode, so that statistics of several files can be merged and their varianc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,17 +30,16 @@ DENSE = 4
 
 
 class Episodes(NamedTuple):
-    """First step, end and block of the episodes of a chunk, in the order they are added."""
+    """First step and end of some episodes of a chunk, in the order they are added."""
 
     begin: IntArray
     end: IntArray
-    block: IntArray
 
 
 class BackwardMoments:
-    """Adds to A [blocks, p, p] and b [blocks, p], and to M [p, p] unless that is empty."""
+    """Adds to A [p, p] and b [p] of each block, and to M [p, p] unless that is empty."""
 
-    def __init__(self, A: FloatArray, b: FloatArray, M: FloatArray) -> None:
+    def __init__(self, A: Sequence[FloatArray] | FloatArray, b: FloatArray, M: FloatArray) -> None:
         self._A, self._b, self._M = A, b, M
         p = b.shape[1]
         self._e, self._z, self._packed = np.zeros(p), SparseVector.zeros(p), np.empty(p)
@@ -48,16 +48,17 @@ class BackwardMoments:
         """Add a chunk of episodes, each with the number of its block.
 
         The first episode may have begun in an earlier chunk, and the last continues in the next
-        one if ``continues``. Episodes are grouped by block, so that its sums stay in cache.
+        one if ``continues``. One block is added after the other, so that its sums stay in cache.
         """
         if not len(stream.reward):
             return
         first = np.flatnonzero(starts)
         first = first if starts[0] else np.append(0, first)
         bounds = np.append(first, len(starts))
-        order = np.argsort(block, kind="stable")
-        episodes = Episodes(bounds[:-1][order], bounds[1:][order], block[order])
-        _backwards(stream, episodes, self._e, self._z, self._packed, self._A, self._b)
+        for k in np.unique(block):
+            own = np.flatnonzero(block == k)
+            episodes = Episodes(bounds[own], bounds[own + 1])
+            _backwards(stream, episodes, self._e, self._z, self._packed, self._A[k], self._b[k])
         if self._M.size:
             _gram(stream.phi_from, stream.phi_index, stream.phi_value, self._M)
         if continues:
@@ -85,7 +86,7 @@ def _backwards(
     p, n, age = len(z), 0, 0
     scale, y = 1.0, 0.0
     for episode in range(len(episodes.begin)):
-        k, begin = episodes.block[episode], episodes.begin[episode]
+        begin = episodes.begin[episode]
         for t in range(episodes.end[episode] - 1, begin - 1, -1):
             inverse = 1.0 / scale
             for j in range(phi_from[t], phi_from[t + 1]):
@@ -111,14 +112,14 @@ def _backwards(
                     packed[q] = z[touched[q]]
             for j in range(phi_from[t], phi_from[t + 1]):
                 i, value = phi_index[j], phi_value[j * stride]
-                row, w = A[k, i], weight[t] * value * scale
+                row, w = A[i], weight[t] * value * scale
                 if dense:
                     for q in range(p):
                         row[q] += w * z[q]
                 else:
                     for q in range(n):
                         row[touched[q]] += w * packed[q]
-                b[k, i] += weight[t] * value * y
+                b[i] += weight[t] * value * y
             scale *= decay[t]
             y *= decay[t]
             age += 1
@@ -126,8 +127,8 @@ def _backwards(
                 for i in range(p):
                     if e[i] != 0.0:
                         for q in range(n):
-                            A[k, i, touched[q]] += e[i] * scale * z[touched[q]]
-                        b[k, i] += e[i] * y
+                            A[i, touched[q]] += e[i] * scale * z[touched[q]]
+                        b[i] += e[i] * y
             if t == begin or scale == 0.0:
                 for q in range(n):
                     z[touched[q]] = 0.0

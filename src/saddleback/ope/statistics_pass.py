@@ -105,7 +105,12 @@ class StatisticsReducer:
         shape = (T, R) if main is None else (main, 1)
         _check_memory(p, shape[0] * shape[1] * setting.blocks + (0 if main is None else T * R))
         self._log, self.setting = log, setting
-        self._A = np.zeros((*shape, setting.blocks, p, p))
+        self._A: Any = (
+            np.zeros((*shape, setting.blocks, p, p))
+            if main is None
+            # One array for each block, so that it can be freed when it is no longer needed.
+            else [[[np.zeros((p, p)) for _ in range(setting.blocks)]] for _ in range(main)]
+        )
         self._b = np.zeros((*shape, setting.blocks, p))
         total = (0, 0) if main is None else (T, R)
         self._total_A, self._total_b = np.zeros((*total, 1, p, p)), np.zeros((*total, 1, p))
@@ -120,7 +125,7 @@ class StatisticsReducer:
                 by_block = t < shape[0] and r < shape[1]
                 A, b = (self._A, self._b) if by_block else (self._total_A, self._total_b)
                 gram = self._M if t == r == 0 else self._M[:0]
-                moments.append((BackwardMoments(A[t, r], b[t, r], gram), setting.blocks * by_block))
+                moments.append((BackwardMoments(A[t][r], b[t][r], gram), setting.blocks * by_block))
             visits = self._visits if t == 0 else self._visits[:0]
             self.targets.append(
                 _TargetSums(log, policy, setting, features, rules, moments, visits, sink)
@@ -154,19 +159,16 @@ class StatisticsReducer:
 
     def by_block(self) -> dict[str, Any]:
         """Return the fields of the statistics that are kept by block."""
-        T, R, B = self._A.shape[:3]
+        T, R, B = self._b.shape[:3]
         return self._fields(self._A, self._b, self.setting.part(range(T), range(R), B))
 
     def of_active(self) -> dict[str, Any]:
         """Return `by_block` for the features that are ever active, and free the sums of others."""
         fields, active = self.by_block(), np.flatnonzero(np.diag(self._M) > 0)
-        A = np.empty((*self._A.shape[:3], len(active), len(active)))
-        for pair in np.ndindex(self._A.shape[:3]):
-            A[pair] = self._A[pair][np.ix_(active, active)]
-        fields["A"] = A
-        for target in self.targets:
-            target.moments = []
-        del self._A
+        fields["A"] = np.empty((*self._b.shape[:3], len(active), len(active)))
+        for t, r, k in np.ndindex(self._b.shape[:3]):
+            fields["A"][t, r, k] = self._A[t][r][k][np.ix_(active, active)]
+            self._A[t][r][k] = np.zeros((0, 0))
         for name in ("b", "starts"):
             fields[name] = np.ascontiguousarray(fields[name][..., active])
         fields["M"] = self._M[np.ix_(active, active)]
@@ -175,8 +177,9 @@ class StatisticsReducer:
 
     def totals(self) -> dict[str, Any]:
         """Return the fields of the statistics of all rules and targets, in one block."""
-        T, R = self._A.shape[:2]
-        self._total_A[:T, :R, 0] = self._A.sum(axis=2)
+        T, R = self._b.shape[:2]
+        for t, r, k in np.ndindex(self._b.shape[:3]):
+            self._total_A[t, r, 0] += self._A[t][r][k]
         self._total_b[:T, :R, 0] = self._b.sum(axis=2)
         setting = replace(self.setting, blocks=1)
         return self._fields(self._total_A, self._total_b, setting)
@@ -229,7 +232,7 @@ class _TargetSums:
         visits: FloatArray,
         sink: Sink | None,
     ) -> None:
-        self._policy, self._sink, self.moments, self._visits = policy, sink, moments, visits
+        self._policy, self._sink, self._moments, self._visits = policy, sink, moments, visits
         self._copies = copies_of(log.n_actions, setting.values, setting.shared)
         self._streamer = LoggedStreamer(
             features, rules, self._copies, setting.gamma, corrections=False
@@ -272,7 +275,7 @@ class _TargetSums:
                 total.add, stream, segment.starts, block if by_block else none,
                 segment.continues_in_next,
             )
-            for (total, by_block), stream in zip(self.moments, streams, strict=True)
+            for (total, by_block), stream in zip(self._moments, streams, strict=True)
         ]  # fmt: skip
 
 
