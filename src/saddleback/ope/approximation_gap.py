@@ -82,8 +82,8 @@ def unvisited_gap(
     filled = np.zeros_like(weights)
     filled[:, :K] = np.where(activity == 0, np.nan_to_num(mean)[:, None], 0.0)
     z = filled.ravel()
-    system = sums.system(rule, target)
-    changed = sums.factorised(rule, target, ridge).solve(system.b + system.A @ z).theta + z
+    A, b = sums.means(rule, target)
+    changed = sums.factorised(rule, target, ridge).solve(b + A @ z).theta + z
     return float(abs((changed - theta) @ sums.start(target)))
 
 

@@ -156,6 +156,8 @@ def evaluate(
         log = log.cached([table for policy in named for table in policy.tables], reading)
         raise_errors(log.reader().findings())
     sample = log.sample(reading)
+    if not sample.action_counts.any():
+        raise_errors(log.summary(gamma).findings)
     features = as_features(features, log, sample, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:
         if selected != ("svrg",) or path:

@@ -139,7 +139,7 @@ def spectrum(
             results.append((values, drawn))
         return results
 
-    full = pool.submit(_ordered, sums.system(rule, target).A[np.ix_(at, at)])
+    full = pool.submit(lambda: _ordered(sums.means(rule, target)[0][np.ix_(at, at)]))
     chunks = range(0, draws, DRAWS_PER_JOB)
     parts = [pool.submit(compute, weights[k : k + DRAWS_PER_JOB]) for k in chunks]
 
@@ -158,7 +158,7 @@ def spectrum(
 MIN_SOLVED_DRAWS = 100
 """Number of draws from which V̂ is solved for each, and their quantiles are shown."""
 
-DRAWS_PER_JOB = 5
+DRAWS_PER_JOB = 2
 """Draws per job of the pool."""
 
 

@@ -170,17 +170,15 @@ class Statistics:
 
     def system(self, rule: Rule | int = 0, target: str | int = 0) -> System:
         """Return the linear system of a rule and a target policy: means over transitions."""
-        t, r = self.index_of(rule, target)
-        if (t, r) not in self._systems:
-            n, M = int(self.steps.sum()), self.span.M
-            A = self.A[t, r].sum(axis=0) / n
-            b = self.b[t, r].sum(axis=0) / n
-            self._systems[t, r] = System(A, b, M, A.T + M, self.setting.rules[r])
-        return self._systems[t, r]
+        A, b = self.means(rule, target)
+        M, r = self.span.M, self.index_of(rule, target)[1]
+        return System(A, b, M, A.T + M, self.setting.rules[r])
 
-    @cached_property
-    def _systems(self) -> dict[tuple[int, int], System]:
-        return {}
+    def means(self, rule: Rule | int = 0, target: str | int = 0) -> tuple[FloatArray, FloatArray]:
+        """Return Â and b̂ of a rule and a target policy, means over transitions."""
+        t, r = self.index_of(rule, target)
+        n = int(self.steps.sum())
+        return self.A[t, r].sum(axis=0) / n, self.b[t, r].sum(axis=0) / n
 
     def factorised(
         self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0
@@ -188,7 +186,7 @@ class Statistics:
         """Return the factorised system of a rule and a target policy."""
         pair = self.index_of(rule, target)
         if pair not in self._reduced:
-            self._reduced[pair] = self.span.reduced(self.system(rule, target).A)
+            self._reduced[pair] = self.span.reduced(self.means(rule, target)[0])
         if self._factorised.get(pair, (None,))[0] != ridge:  # keep only the last of each pair
             factors = self.span.factor_reduced(self._reduced[pair], ridge)
             self._factorised[pair] = ridge, factors
@@ -198,7 +196,9 @@ class Statistics:
         self, rule: Rule | int = 0, target: str | int = 0, ridge: float = 0.0
     ) -> LSTDSolution:
         """Return the fixed point of a rule for a target policy."""
-        return self.factorised(rule, target, ridge).solve(self.system(rule, target).b)
+        t, r = self.index_of(rule, target)
+        b = self.b[t, r].sum(axis=0) / int(self.steps.sum())
+        return self.factorised(rule, target, ridge).solve(b)
 
     @cached_property
     def _reduced(self) -> dict[tuple[int, int], FloatArray]:

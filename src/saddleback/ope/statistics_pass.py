@@ -167,7 +167,7 @@ class StatisticsReducer:
         fields, active = self.by_block(), np.flatnonzero(np.diag(self._M) > 0)
         fields["A"] = np.empty((*self._b.shape[:3], len(active), len(active)))
         for t, r, k in np.ndindex(self._b.shape[:3]):
-            fields["A"][t, r, k] = self._A[t][r][k][np.ix_(active, active)]
+            fields["A"][t, r, k] = self._A[t][r][k][active].take(active, axis=1)
             self._A[t][r][k] = np.zeros((0, 0))
         for name in ("b", "starts"):
             fields[name] = np.ascontiguousarray(fields[name][..., active])
