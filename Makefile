@@ -31,7 +31,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite pages kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -40,12 +40,11 @@ paper: $(RUN)
 
 # Linters, types, import layers, the complete suite (which builds the documentation), and the kernel
 # tests again with the compiler off. The examples run before the suite, so that its workers can load
-# most compiled kernels from disk. Pages in a browser, which wait for it most of the time, and the
-# kernel tests run beside the suite.
+# most compiled kernels from disk; the kernel tests run whenever the suite leaves a core idle.
 test: $(DEV)
 	@rm -f $(DURATIONS)
 	@$(MAKE) --no-print-directory -j2 lint examples
-	@$(MAKE) --no-print-directory -j3 suite pages kernels
+	@$(MAKE) --no-print-directory -j2 suite kernels
 	@cat $(DURATIONS)
 
 # The same without slow tests, and without the second run of the kernel tests.
@@ -63,10 +62,7 @@ examples: $(DEV)
 	$(call step,examples in docstrings,$(BIN)/pytest -q src)
 
 suite: $(DEV)
-	$(call step,the suite,$(BIN)/pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not browser" --durations=25 tests)
-
-pages: $(DEV)
-	$(call step,pages in a browser,$(BIN)/pytest -q -m browser --durations=5 tests/report tests/docs)
+	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
 
 kernels: $(DEV)
 	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 nice -n 5 $(BIN)/coverage run -m pytest -q -m kernel $$(grep -rl mark.kernel tests --include=*.py))
