@@ -26,6 +26,7 @@ from saddleback.rules import (
     Saddle,
     Trace,
 )
+from saddleback.rules.terms import tabulate_steps
 
 STATES, ACTIONS, GAMMA = 5, 3, 0.9
 FOURIER = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
@@ -191,6 +192,7 @@ def test_streams_equal_the_equations(name, stream):
 @pytest.mark.parametrize("form", [Saddle(), Correction()])
 @pytest.mark.parametrize("bootstrap", [Expected(), Blend(), Greedy()])
 @pytest.mark.parametrize("stream", [simulation_stream, log_stream])
+@pytest.mark.kernel
 def test_a_bootstrap_means_the_same_on_problems_simulations_and_logs(bootstrap, form, stream):
     problem = tabular("action")
     e = experience_of(problem)
@@ -200,6 +202,7 @@ def test_a_bootstrap_means_the_same_on_problems_simulations_and_logs(bootstrap, 
         np.testing.assert_allclose(other, one, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.kernel
 def test_the_next_action_in_a_log_is_the_one_of_the_following_row():
     problem = tabular("action")
     e = experience_of(problem)
@@ -219,6 +222,7 @@ def statistics_of(data, rule):
     return Statistics.of(Log(data), rule, target, features=FOURIER, gamma=0.9)
 
 
+@pytest.mark.kernel
 def test_a_log_without_the_next_action_is_refused_if_the_bootstrap_depends_on_it():
     data = columns([4, 4], ["terminated", "truncated"], seed=1)
     statistics_of(data, Rule(Importance(0.5), Saddle(), Greedy()))
@@ -228,6 +232,7 @@ def test_a_log_without_the_next_action_is_refused_if_the_bootstrap_depends_on_it
     statistics_of(ended, Rule(Importance(0.5), Saddle(), Blend()))
 
 
+@pytest.mark.kernel
 def test_a_correction_needs_the_full_behaviour_unless_the_trace_is_the_ratio():
     """κ of a subclass of Importance is not λρ, so μκ depends on μ of every action."""
     problem = tabular("action")
@@ -249,6 +254,7 @@ def test_a_correction_needs_the_full_behaviour_unless_the_trace_is_the_ratio():
         log_stream(problem, blend, e, full=False)
 
 
+@pytest.mark.kernel
 def test_a_correction_needs_the_behaviour_in_the_next_state_of_truncated_episodes():
     data = columns([4, 4], ["terminated", "truncated"], seed=1)
     lacking = {name: column for name, column in data.items() if not name.startswith("next_mu")}
@@ -273,3 +279,13 @@ def test_kappa_is_checked_on_logs_as_on_problems():
     for stream in (problem_stream, simulation_stream, log_stream):
         with pytest.raises(InvalidNumbers, match=r"kappa.* is nan.*must be finite and >= 0"):
             stream(problem, rule, e)
+
+
+@pytest.mark.kernel
+def test_clipped_propensities_do_not_change_the_mean_of_the_bootstrap():
+    """Rows of μ with a clipped propensity do not add up to 1; x is b minus Σμκφ all the same."""
+    pi, mu = np.full((1, 2), 0.5), np.array([[0.3, 0.99]])
+    steps = np.array([0]), np.array([0])
+    terms = tabulate_steps(sb.GQ(0.5), np.eye(2), pi, mu, steps, correction=True)
+    expected = pi[0] - mu[0] * 0.5 * pi[0] / mu[0]
+    np.testing.assert_allclose(terms.correction[0], expected)

@@ -48,3 +48,18 @@ def test_rows_without_a_valid_decision_are_left_out():
     assert len(sample.states) == len(data["obs_1"]) - 2
     assert np.isfinite(sample.states).all()
     assert sample.action_counts.sum() == len(sample.states)
+
+
+@pytest.mark.parametrize("options", [{"drop_bad": "episode"}, {}])
+def test_dropped_rows_are_not_sampled(options):
+    data = columns([3, 4], "terminated")
+    data["obs_0"] = np.array([0.1, 1000.0, np.nan, 0.2, 0.3, 0.4, 0.5])
+    sample = sb.Log(data, **options).sample()
+    assert sample.high[0] == (0.5 if options else 1000.0)
+
+
+def test_a_log_without_any_valid_decision_raises_its_own_errors():
+    data = columns([3, 4], "terminated")
+    data["obs_0"] = np.full(7, np.nan)
+    with pytest.raises(sb.LogError, match="E120"):
+        sb.Log(data).sample()

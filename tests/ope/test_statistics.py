@@ -345,3 +345,22 @@ def test_sums_do_not_depend_on_batches(monkeypatch):
         statistics = statistics_of(Log(data, segment=9), rules, features=TILES)
         for name in ("A", "b", "M"):
             np.testing.assert_array_equal(getattr(statistics, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("segment", [1 << 16, 4, 1])
+def test_truncated_episodes_need_a_discount_for_any_segmentation(segment):
+    data = columns([5] * 9 + [5], "terminated")
+    data["terminated"][-1], data["truncated"][-1] = False, True
+    with pytest.raises(sb.LogError, match="E160"):
+        sb.Statistics.of(
+            sb.Log(data, segment=segment), sb.GES(0.0), "uniform",
+            features=sb.features.Polynomial((-9, -9), (9, 9), degree=1), gamma=1.0,
+        )  # fmt: skip
+
+
+def test_names_of_targets_are_texts():
+    with pytest.raises(sb.errors.InvalidParameter, match="must be strings, got 1"):
+        sb.Statistics.of(
+            sb.Log(mixed(1)), sb.GES(0.0), {1: "uniform"},
+            features=sb.features.Polynomial((-9, -9), (9, 9), degree=1), gamma=0.9,
+        )  # fmt: skip

@@ -449,3 +449,10 @@ def test_the_page_in_the_documentation_is_of_a_full_run():
 def test_the_help_explains_the_quick_run():
     text = " ".join(invoke("paper", "--help").stdout.split())
     assert "With --quick only PNG figures" in text
+
+
+@pytest.mark.slow
+def test_step_sizes_with_one_lambda_have_fewer_panels(tmp_path):
+    done = invoke("paper", "step-size", "--quick", "--lam", "0.4", "--out", str(tmp_path))
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "step-size.png").stat().st_size > 0

@@ -235,9 +235,20 @@ def test_an_id_in_two_chunks_is_refused_as_in_one_pass(tmp_path):
 
 
 @pytest.mark.parametrize("names", [None, ["no", "yes"]])
-def test_actions_are_counted_from_the_action_column(names):
+def test_actions_are_counted_in_the_sample(names):
     data = columns([3, 5, 4], "terminated", actions=2)
     if names is not None:
         data["action"] = np.array(names)[data["action"]]
     log = sb.Log(data, actions=names)
-    np.testing.assert_array_equal(statistics_chunks.action_counts(log), log.summary().taken)
+    np.testing.assert_array_equal(log.sample().action_counts, log.summary().taken)
+
+
+def test_an_unlisted_action_is_an_error_of_the_log(tmp_path):
+    data = columns([4, 4], "terminated", actions=2, mu=False)
+    data["action"] = np.array(["a", "b"])[data["action"]]
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({name: np.asarray(value) for name, value in data.items()}), path)
+    words = ["stats", str(path), *OPTIONS, "--actions", "a,c", "--out", str(tmp_path / "x.stats")]
+    done = CliRunner().invoke(group, words)
+    assert done.exit_code == 2, done.output
+    assert "E145" in done.output

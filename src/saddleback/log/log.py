@@ -312,13 +312,13 @@ class Log:
     def sample(self, progress: Progress | None = None) -> LogSample:
         """Return states spaced evenly over the rows, and counts of the actions taken.
 
-        Unless the log is in memory, only the columns of the observation and the action are read,
-        and they are not validated: rows without a finite observation or a known action are left
-        out.
+        Unless the log is in memory or rows are dropped, only the columns of the observation and the
+        action are read, and they are not validated: rows without a finite observation or a known
+        action are left out. If none is left, the errors of the log are raised.
         """
         sample = LogSample(self.n_actions, self.dimensions)
-        if self._cache is not None:
-            for segment in self._cache.segments():
+        if self._cache is not None or self.drop_bad or self.drop_autoreset:
+            for segment in self.reader().segments(progress):
                 sample.add(segment.rows.observations, segment.rows.actions)
             return sample
         decode, done = Decoder(self.roles, self.action_names, self.n_actions, ()), 0
@@ -329,6 +329,8 @@ class Log:
                 done += batch.num_rows
                 if progress is not None:
                     progress(done / self.rows)
+        if not sample.action_counts.any():
+            raise_errors(self.summary().findings)
         return sample
 
     def start_states(self) -> FloatArray:

@@ -11,6 +11,7 @@ a table [S, K] for observations 0, …, S − 1
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -140,6 +141,21 @@ def as_target(target: Any, log: Log, name: str | None = None) -> Target:
     check_distribution("target table", table, np.arange(len(table), dtype=np.float64)[:, None])
     digest = hashlib.sha256(table.tobytes()).hexdigest()[:16]
     return Target(name or "table", f"table {digest}", partial(_look_up, table))
+
+
+def as_targets(targets: Any, log: Log) -> list[Target]:
+    """Return target policies from any accepted form; names must be distinct."""
+    named = targets if isinstance(targets, Mapping) else {None: targets}
+    if not named:
+        raise InvalidParameter("no target policy: pass at least one.")
+    for name in named:
+        if name is not None and not isinstance(name, str):
+            raise InvalidParameter(f"names of target policies must be strings, got {name!r}.")
+    resolved = [as_target(given, log, name) for name, given in named.items()]
+    names = [target.name for target in resolved]
+    if len(set(names)) < len(names):
+        raise InvalidParameter(f"target policies need different names, got {names}.")
+    return resolved
 
 
 def _parse_spec(spec: str, log: Log, name: str) -> Target:

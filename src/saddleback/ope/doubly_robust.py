@@ -27,13 +27,13 @@ from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
 from saddleback.log import Log, Target
+from saddleback.log.target_policies import as_targets
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.importance_sampling import (
     RowValues,
     WeightReducer,
     check_weighting,
-    resolve_targets,
     weigh_episodes,
 )
 from saddleback.ope.log_pass import SegmentBatch
@@ -103,7 +103,7 @@ def doubly_robust(
     WeightedEstimate(DR of pump:0.8: -75.1 [-77.07, -73.12], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
     check_weighting(log, gamma)
-    chosen = resolve_targets(log, targets)
+    chosen = as_targets(targets, log)
     if (features is None) == (q is None):
         raise InvalidParameter("doubly_robust needs either features to fit Q with, or q itself.")
     if q is not None:

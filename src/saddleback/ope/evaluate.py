@@ -16,6 +16,7 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Finding, Log, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.target_policies import as_targets
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.confidence_bounds import require_two_episodes
 from saddleback.ope.diagnosis import diagnose, resample_count, start_spectra
@@ -26,7 +27,7 @@ from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
 from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features
 from saddleback.ope.fqe import ONE_STEP, iterate_q
-from saddleback.ope.importance_sampling import WeightReducer, resolve_targets
+from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
@@ -149,15 +150,13 @@ def evaluate(
     selected = _methods(log, chosen, methods)
     if draws is not None:
         check_draws(draws)
-    named = resolve_targets(log, target)
+    named = as_targets(target, log)
     check_name_not_reserved([policy.name for policy in named])
     reading = part_of(progress, 0.0, READING, "reading")
     if log.rows <= CACHED_ROWS:
         log = log.cached([table for policy in named for table in policy.tables], reading)
         raise_errors(log.reader().findings())
     sample = log.sample(reading)
-    if not sample.action_counts.any():
-        raise_errors(log.summary(gamma).findings)
     features = as_features(features, log, sample, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:
         if selected != ("svrg",) or path:

@@ -19,7 +19,7 @@ All take one pass over the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,8 +29,9 @@ from saddleback._progress import Progress, part_of
 from saddleback._typing import FloatArray, OffsetArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, InvalidParameter
 from saddleback.features import Features
-from saddleback.log import Finding, Log, Segment, Target, as_target
+from saddleback.log import Finding, Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.target_policies import as_targets
 from saddleback.ope import confidence_bounds
 from saddleback.ope.cumulative_weights import LOG, MASS, PEAK, RETURN, TOTAL, CumulativeWeights
 from saddleback.ope.episode_weights import Trajectories
@@ -99,23 +100,8 @@ def importance_sampling(
     WeightedEstimate(PDIS of pump:0.8: -20.06 [-28.46, -11.67], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
     check_weighting(log, gamma)
-    jobs = [WeightReducer(log, target, gamma) for target in resolve_targets(log, targets)]
+    jobs = [WeightReducer(log, target, gamma) for target in as_targets(targets, log)]
     return weigh_episodes(log, jobs, allow_uncovered, progress=progress)
-
-
-def resolve_targets(log: Log, targets: Any) -> list[Target]:
-    """Return target policies from any accepted form; names must be distinct."""
-    named = targets if isinstance(targets, Mapping) else {None: targets}
-    if not named:
-        raise InvalidParameter("no target policy: pass at least one.")
-    for name in named:
-        if name is not None and not isinstance(name, str):
-            raise InvalidParameter(f"names of target policies must be strings, got {name!r}.")
-    resolved = [as_target(given, log, name) for name, given in named.items()]
-    names = [target.name for target in resolved]
-    if len(set(names)) < len(names):
-        raise InvalidParameter(f"target policies need different names, got {names}.")
-    return resolved
 
 
 def check_weighting(log: Log, gamma: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,12 +23,13 @@ from saddleback.engine import (
 )
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Features
-from saddleback.log import Log, Segment, Target, as_target
+from saddleback.log import Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.fingerprints import Fingerprints
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
+from saddleback.log.target_policies import as_targets
 from saddleback.ope.log_counts import ActionSupport, LogCounts, PolicyCounts
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 from saddleback.ope.statistics_key import StatisticsKey
@@ -58,10 +59,7 @@ def compute_statistics(
     sink: Sink | None = None,
 ) -> dict[str, Any]:
     """Return the fields of `Statistics`, from one pass."""
-    named = targets if isinstance(targets, Mapping) else {None: targets}
-    if not named:
-        raise InvalidParameter("no target policy: pass at least one.")
-    policies = [as_target(given, log, name) for name, given in named.items()]
+    policies = as_targets(targets, log)
     setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, blocks)
     once = EncodeOnce(features)
     reducer = StatisticsReducer(log, setting, policies, once, sink=sink)
@@ -116,7 +114,7 @@ class StatisticsReducer:
         self._total_A, self._total_b = np.zeros((*total, 1, p, p)), np.zeros((*total, 1, p))
         self._M, self._visits = np.zeros((p, p)), np.zeros(p)
         self._returns = EpisodeReturns(setting.gamma, log.time_limit == "task")
-        self._fingerprints, self._truncated = Fingerprints(), 0
+        self._fingerprints = Fingerprints()
         self.targets = []
         for t, policy in enumerate(policies):
             rules = setting.rules if main is None or t < main else setting.rules[:1]
@@ -136,14 +134,13 @@ class StatisticsReducer:
         segment = batch.segment
         self._returns.add(segment)
         self._fingerprints.add(segment)
-        last = np.append(segment.starts[1:], not segment.continues_in_next)[: len(segment)]
-        self._truncated += int((last & segment.continues).sum())
         return [job for target in self.targets for job in target.add(batch)]
 
     def check(self, reader: LogReader, allow_uncovered: bool) -> None:
         """Raise if the log cannot be evaluated; otherwise keep its warnings."""
-        if self.setting.gamma == 1.0 and self._truncated:
-            raise_errors([undiscounted_error(self._truncated / len(self._returns.returns))])
+        ended = self._returns.ended
+        if self.setting.gamma == 1.0 and not ended.all():
+            raise_errors([undiscounted_error(float(np.mean(~ended)))])
         uncovered = [target.support.finding(allow_uncovered) for target in self.targets]
         self.findings = tuple(
             [*reader.findings(), *(finding for finding in uncovered if finding is not None)]

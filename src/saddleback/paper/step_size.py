@@ -90,7 +90,9 @@ def draw(results: Results) -> Figure:
     figure, axes = plots.panels(
         2, 2, 1.3, caption=caption, legend_rows=1, top=0.26, gap=(0.6, 0.3), sharex=True
     )
-    panels = dict(zip(kinds, axes, strict=True))
+    panels = dict(zip(kinds, axes, strict=False))
+    for ax in axes[len(kinds) :]:  # one λ has fewer panels
+        ax.set_visible(False)
     for (kind, lam, name), (_, result) in results.items():
         colour, dashes = STYLES[name]
         points, ax = result.points[1:], panels[kind, lam]

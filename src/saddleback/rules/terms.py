@@ -136,12 +136,15 @@ def tabulate_steps(
     rho = ratio(target, behaviour)
     everywhere = np.broadcast_to(phi, (len(pi), *phi.shape))
     b, x = rule.bootstrap.rows(everywhere, pi), np.zeros((0, phi.shape[1]))
+    by_state = b.strides[1] == 0 or bool((b == b[:, :1]).all())
     if correction:
-        x = _correction(b, _kappa(rule.trace, pi, mu), everywhere, mu)
-    if b.strides[1] == 0 or bool((b == b[:, :1]).all()):
-        b = b[:, 0]
-    elif correction:
-        x = np.repeat(x, len(phi), axis=0)
+        # Rows of μ need not add up to 1 where propensities were clipped; the mean of b must.
+        mean = b[:, 0]
+        if not by_state:
+            mean = np.einsum("sa,sap->sp", mu, b) / mu.sum(axis=1, keepdims=True)
+        x = mean - (mu * _kappa(rule.trace, pi, mu)) @ phi
+        x = x if by_state else np.repeat(x, len(phi), axis=0)
+    b = b[:, 0] if by_state else b
     return Terms(
         phi=phi,
         bootstrap=np.ascontiguousarray(b).reshape(-1, phi.shape[1]),

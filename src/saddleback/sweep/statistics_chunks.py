@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from saddleback._progress import Progress
 from saddleback._provenance import versions
-from saddleback._typing import FloatArray, OffsetArray
+from saddleback._typing import OffsetArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
-from saddleback.log.arrow_decode import decode_dictionary
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.ope import Statistics, load_statistics
@@ -112,7 +110,7 @@ class ChunkedStatistics:
         """Compute the statistics of the log or a part of it."""
         return Statistics.of(
             log, self.rules,
-            {**self.targets, NAME: BehaviourTarget.from_counts(action_counts(log))},
+            {**self.targets, NAME: BehaviourTarget.from_counts(log.sample().action_counts)},
             features=self.resolve_features(log), gamma=self.gamma, shared=self.shared,
             blocks=self.blocks, allow_uncovered=self.allow_uncovered, threads=threads,
             progress=progress,
@@ -190,22 +188,6 @@ def _check_unique(ids: OffsetArray) -> None:
             "files: duplicated episodes, or ids that restart in each file? Give different episodes "
             "different ids."
         )
-
-
-def action_counts(log: Log) -> FloatArray:
-    """Return the number of rows with each action, [K], reading only the action column."""
-    column, names = log.roles.names["action"], log.action_names
-    counts = np.zeros(len(names))
-    for part in log.sources:
-        for batch in part.batches([column]):
-            for count in pc.value_counts(
-                decode_dictionary(batch.column(column)).drop_null()
-            ).to_pylist():
-                value = count["values"]
-                index = names.index(value) if log.has_text_actions else int(value)
-                if 0 <= index < len(counts):
-                    counts[index] += count["counts"]
-    return counts
 
 
 def _episode_continues(file: str, following: str, column: str) -> bool:
