@@ -145,6 +145,23 @@ def test_a_text_from_a_file_imports_nothing(folder, monkeypatch):
     assert stored_rule("Capped(0.0)+Saddle", [rule]) == rule.with_lambda(0.0)
 
 
+@pytest.mark.parametrize("name", ["Retrace", "GES"])
+def test_a_part_with_the_name_of_a_library_part_or_rule_stays_the_users(folder, name):
+    (folder / "mine.py").write_text(USER_MODULE.replace("Capped", name))
+    rule = Rule.parse(f"mine.py:{name}(0.5)", folder)
+    texts = [rule.spec, rule.with_lambda(0.25).spec]
+    assert texts == [f"own:{name}(0.5)+Saddle", f"own:{name}(0.25)+Saddle"]
+    for text in texts:
+        assert rule_files(text) == []
+        for given_rules in ([], [sb.GRetrace(0.5)]):
+            with pytest.raises(errors.RuleRequired):
+                stored_rule(text, given_rules)
+    assert [stored_rule(text, [rule]) for text in texts] == [rule, rule.with_lambda(0.25)]
+    assert stored_rule("Retrace(0.25)+Correction", [rule]).trace == sb.Retrace(0.25)
+    with pytest.raises(errors.InvalidParameter, match="own is not a file"):
+        Rule.parse(texts[0])
+
+
 def test_a_named_rule_is_one_function():
     try:
 
@@ -163,6 +180,14 @@ def test_a_named_rule_is_one_function():
         @named_rule
         def GES(lam: float) -> Rule:
             return sb.GQ(lam)
+
+    with pytest.raises(errors.InvalidParameter, match="Retrace is a part of the rules of saddle"):
+
+        @named_rule
+        def Retrace(lam: float) -> Rule:
+            return sb.GQ(lam)
+
+    assert "Retrace" not in NAMED
 
 
 def test_a_label_is_not_part_of_the_text():

@@ -105,6 +105,17 @@ def test_statistics_and_systems_are_read_with_the_rule_only(folder):
     assert json.loads(run("analyse", "a.npz", "--json", "--rule", CAPPED))["p"] == 2
 
 
+def test_a_trace_named_like_one_of_the_library_is_not_replaced(folder):
+    (folder / "mine.py").write_text(USER_MODULE.replace("Capped", "Retrace"))
+    rule = Rule.parse("mine.py:Retrace(0.5)")
+    both = [rule, rule.with_lambda(0.25)]
+    sums = Statistics.of(sb.Log("log.parquet"), both, "pump:0.8", features=TILES, gamma=0.99)
+    sb.save_statistics(sums, "a.stats")
+    with pytest.raises(errors.RuleRequired):
+        sb.load_statistics("a.stats")
+    assert sb.load_statistics("a.stats", rule).setting == sums.setting
+
+
 def test_a_data_file_cannot_name_code(folder):
     """A text with a path in a file is refused like any unknown rule: nothing is imported."""
     (folder / "evil.py").write_text("raise SystemExit('imported')")

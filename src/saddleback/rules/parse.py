@@ -5,7 +5,8 @@ Parts are joined by ``+``. A part is a name and its parameters, ``NAME:0.5`` or
 ``path/to/module.py:NAME``. Parameters are literals: no expression is evaluated.
 
 Files keep the text of a rule, `Rule.spec`. Reading one imports no code: `stored_rule` takes parts
-that saddleback does not have from rules that the caller gives.
+that saddleback does not have from rules that the caller gives. A part of your own with the name of
+one of saddleback's is marked there, ``own:Retrace(0.5)``.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ KINDS: dict[str, type] = {
 JOINT = re.compile(r"\+(?=\s*[^\W\d])")
 """A plus between two parts; the one in 1e+3 is followed by a digit."""
 
-CALL = re.compile(r"(?:(.*\.py):)?([^\W\d]\w*)\s*(?:\((.*)\)|:(.*))?", re.DOTALL)
-"""Path, name and parameters of one part."""
+CALL = re.compile(r"(?:(.*\.py|own):)?([^\W\d]\w*)\s*(?:\((.*)\)|:(.*))?", re.DOTALL)
+"""Path or ``own``, name and parameters of one part."""
 
 LookUp = Callable[[str], Any]
 
@@ -86,8 +87,8 @@ def stored_rule(text: str, given: Iterable[Rule] = ()) -> Rule:
     for rule in listed:
         if rule.spec == text:
             return rule
-    parts = {type(part).__name__: type(part) for rule in listed for part in _parts(rule)}
-    known = NAMED | parts | library()
+    parts = {_part_name(type(part)): type(part) for rule in listed for part in _parts(rule)}
+    known = library() | NAMED | parts
 
     def look_up(name: str) -> Any:
         if name not in known:
@@ -106,7 +107,7 @@ def rule_files(text: str) -> list[str]:
     ['mine.py']
     """
     names = (_call(part)[0] for part in _split(text))
-    return [path for name in names if (path := name.rpartition(":")[0])]
+    return [path for name in names if (path := name.rpartition(":")[0]) not in ("", "own")]
 
 
 def named_text(rule: Rule, show: Callable[[Any], str] = repr) -> str:
@@ -126,7 +127,7 @@ def named_text(rule: Rule, show: Callable[[Any], str] = repr) -> str:
 def part_text(part: Any) -> str:
     """Return a part as a call of its class."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    return call_text(type(part).__name__, type(part), values, repr).removesuffix("()")
+    return call_text(_part_name(type(part)), type(part), values, repr).removesuffix("()")
 
 
 def call_text(
@@ -158,6 +159,12 @@ def library() -> dict[str, Any]:
         and issubclass(value, tuple(KINDS.values()))
         and not inspect.isabstract(value)
     }
+
+
+def _part_name(kind: type) -> str:
+    """Return the name of a class, marked if saddleback has another part or rule of that name."""
+    name = kind.__name__
+    return name if (library() | NAMED).get(name, kind) is kind else f"own:{name}"
 
 
 def _parts(rule: Rule) -> list[Any]:
