@@ -134,6 +134,19 @@ def test_parts_of_a_file(folder):
     assert Rule.parse("mine.py:Capped(0.5)", folder) != before
 
 
+@pytest.mark.parametrize("cap", [np.inf, -np.inf, (0.1, np.inf), [(-np.inf, 1.0)]])
+def test_infinite_parameters_are_read_back(folder, cap):
+    rule = Rule.parse("mine.py:Capped(0.5)", folder)
+    rule = replace(rule, trace=replace(rule.trace, cap=cap))
+    assert stored_rule(rule.spec, [Rule.parse("mine.py:Capped(0.5)", folder)]) == rule
+
+
+@pytest.mark.parametrize("text", ["GES(lam=0.1,lam=0.2)", "GES(lam=infinite)", "GES(inf())"])
+def test_a_repeated_parameter_or_an_expression_is_refused(text):
+    with pytest.raises(errors.InvalidParameter, match="is not a number or a list such as"):
+        Rule.parse(text)
+
+
 def test_a_text_from_a_file_imports_nothing(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "evil.py").write_text("raise SystemExit('imported')")

@@ -258,7 +258,9 @@ def _call(part: str) -> tuple[str, list[Any], dict[str, Any]]:
             raise ValueError
         arguments = [_literal(node) for node in call.args]
         keywords = {str(node.arg): _literal(node.value) for node in call.keywords}
-        if "None" in keywords:  # **mapping
+        if "None" in keywords or len(keywords) < len(
+            call.keywords
+        ):  # **mapping, or a repeated name
             raise ValueError
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidParameter(
@@ -268,7 +270,12 @@ def _call(part: str) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _literal(node: ast.AST) -> Any:
-    """Return the value of a literal; ``inf`` is one."""
-    if isinstance(node, ast.Name) and node.id == "inf":
-        return float("inf")
-    return ast.literal_eval(node)
+    """Return the value of a literal; ``inf`` is one, also within another."""
+    return ast.literal_eval(_Infinity().visit(node))
+
+
+class _Infinity(ast.NodeTransformer):
+    """Replaces the name ``inf`` by its value."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(float("inf")) if node.id == "inf" else node
