@@ -185,6 +185,20 @@ def test_a_table_of_a_study_names_a_file_and_lists_parameters(folder):
     assert study.rule(2, folder=folder) == Rule.parse("mine.py:Capped(0.5, cap=4)")
 
 
+def test_a_study_file_cannot_say_whether_a_rule_has_a_dual_variable(folder):
+    table = '[[rule]]\nname = "mine.py:Capped"\nlam = 0.25\ndual = false\n'
+    (folder / "study.toml").write_text(STUDY + table)
+    with pytest.raises(errors.InvalidParameter, match=r"13: unknown key 'dual' in \[\[rule\]\]"):
+        read_study(folder / "study.toml")
+
+
+def test_a_table_of_a_study_takes_every_form_of_the_library(folder):
+    for form in ("UpdateNorm", "Correction", "Saddle", "SemiGradient", "RegularisedCorrection"):
+        table = f'[[rule]]\nname = "GTB"\nlam = 0.25\nform = "{form}"\n'
+        (folder / "study.toml").write_text(STUDY + table)
+        assert type(read_study(folder / "study.toml").rule(3).form) is getattr(sb.rules, form)
+
+
 def test_a_named_rule_works_by_its_name(folder):
     try:
 
