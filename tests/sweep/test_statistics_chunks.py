@@ -10,10 +10,12 @@ from click.testing import CliRunner
 
 import saddleback as sb
 from helpers.logs import columns
+from helpers.user_rules import USER_MODULE
 from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
 from saddleback.features import Polynomial
 from saddleback.ope import load_statistics
+from saddleback.ope.statistics_key import StatisticsKey
 from saddleback.sweep import ChunkedStatistics, statistics_chunks, threads
 from saddleback.sweep.statistics_chunks import run_chunks
 
@@ -140,6 +142,47 @@ def test_statistics_of_other_settings_are_not_mixed(tmp_path):
     run_merged(chunked(paths), tmp_path / "parts")
     with pytest.raises(InvalidParameter, match=r"statistics: gamma is 0\.9 there and 0\.8 here"):
         run_merged(chunked(paths, gamma=0.8), tmp_path / "parts")
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("np.minimum(self.cap, ", "np.minimum(0.5 * self.cap, "),
+        ("number = 3", "number = 4"),
+        ("td=1.0", "td=0.5"),
+    ],
+    ids=["method", "global value", "property"],
+)
+def test_versions_of_a_rule_in_a_file_are_not_mixed(tmp_path, old, new):
+    paths, module = files(tmp_path / "a"), tmp_path / "mine.py"
+    text = USER_MODULE.replace("return self.lam *", "return number / 3 * self.lam *")
+
+    def job(text, files=paths):
+        module.write_text(text)
+        rule = sb.Rule.parse("mine.py:Capped(0.5)+mine.py:Half", tmp_path)
+        return replace(chunked(files), rules=(rule, sb.GES(0.0)))
+
+    first = run_merged(job(text), tmp_path / "parts")
+    assert first.setting.rule_marks[1] == ""
+    run_merged(job(text + "\nunused = 1\n"), tmp_path / "parts")
+    other = job(text.replace(old, new))
+    with pytest.raises(InvalidParameter, match=r"statistics: rule_marks is .* there and .* here"):
+        run_merged(other, tmp_path / "parts")
+    second = other.compute(sb.Log(paths[:1]))
+    sb.save_statistics(first, tmp_path / "a.stats")
+    sb.save_statistics(second, tmp_path / "b.stats")
+    one, two = (load_statistics(tmp_path / f"{k}.stats", other.rules[0]) for k in "ab")
+    with pytest.raises(InvalidParameter, match=r"merge: definitions of the rules differ: .Capped"):
+        one.merge(two)
+
+
+def test_rules_of_the_library_leave_no_mark_in_files(tmp_path):
+    job = chunked(files(tmp_path / "a"))
+    assert "rule_marks" not in job.study()
+    assert job.setting() == StatisticsKey(**{**vars(job.setting()), "rule_marks": ()})
+    part = replace(job, rules=(sb.GTB(0.5), sb.GES(0.1))).setting().part(range(1), range(1, 2), 3)
+    assert part.rule_marks == ("",)
 
 
 @pytest.mark.usefixtures("small")

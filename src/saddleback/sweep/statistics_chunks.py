@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,10 +130,9 @@ class ChunkedStatistics:
 
     def study(self) -> dict[str, Any]:
         """Return the settings as JSON data, for the manifest of the store."""
-        setting, log = self.setting(), self.log
+        log = self.log
         behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
-        return asdict(setting) | {
-            "rules": [rule.spec for rule in setting.rules],
+        return self.setting().as_dict() | {
             "columns": dict(log.roles.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip
