@@ -124,6 +124,8 @@ def test_any_text_gives_a_rule_or_an_error_of_the_library(text):
 def test_parts_of_a_file(folder):
     rule = Rule.parse("mine.py:Capped(0.5, cap=3)+mine.py:Half", folder)
     assert rule == Rule.parse("mine.py:Half+mine.py:Capped:0.5,cap=3", folder)
+    for path in (f"{folder}/mine.py", "./mine.py", f"../{folder.name}/mine.py"):
+        assert rule == Rule.parse(f"{path}:Capped(0.5, cap=3)+{path}:Half", folder)
     assert rule.spec == "Capped(0.5, cap=3)+Half"
     assert rule_files("mine.py:Capped(0.5)+a/b.py:Half+Expected") == ["mine.py", "a/b.py"]
     assert Rule.parse("mine.py:Capped:0.5", folder).form == sb.Saddle()

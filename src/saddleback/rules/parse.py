@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, rules
-from saddleback._plugins import load_once
+from saddleback._plugins import file_of, load_once
 from saddleback.errors import InvalidParameter, RuleRequired, SaddlebackError
 from saddleback.rules.bootstraps import Bootstrap, Expected
 from saddleback.rules.emphasis import FollowOn
@@ -37,7 +37,7 @@ KINDS: dict[str, type] = {
 }  # fmt: skip
 """Parts of a rule and their base classes."""
 
-JOINT = re.compile(r"\+(?=\s*[^\W\d])")
+JOINT = re.compile(r"\+(?=\s*(?:[^\W\d]|\.{0,2}/))")
 """A plus between two parts; the one in 1e+3 is followed by a digit."""
 
 CALL = re.compile(r"(?:(.*\.py|own):)?([^\W\d]\w*)\s*(?:\((.*)\)|:(.*))?", re.DOTALL)
@@ -124,10 +124,31 @@ def named_text(rule: Rule, show: Callable[[Any], str] = repr) -> str:
     return ""
 
 
-def part_text(part: Any) -> str:
-    """Return a part as a call of its class."""
+def part_text(part: Any, name: str = "") -> str:
+    """Return a part as a call of its class, or of another name."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    return call_text(_part_name(type(part)), type(part), values, repr).removesuffix("()")
+    name = name or _part_name(type(part))
+    return call_text(name, type(part), values, repr).removesuffix("()")
+
+
+def located_text(rule: Rule) -> str:
+    """Return text that another process parses into a rule; empty if a class is from no file.
+
+    Parts of your own are named with the absolute path of their file.
+
+    Examples
+    --------
+    >>> located_text(Rule.parse("GES:0.5"))
+    'Importance(0.5)+Saddle+Expected'
+    """
+    known, texts = set(library().values()), []
+    for part in _parts(rule):
+        kind = type(part)
+        path = None if kind in known else file_of(kind)
+        if kind not in known and path is None:
+            return ""
+        texts.append(part_text(part, f"{path}:{kind.__name__}" if path else ""))
+    return "+".join(texts)
 
 
 def call_text(

@@ -30,7 +30,8 @@ from saddleback.ope import Statistics, load_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.statistics_key import StatisticsKey
-from saddleback.rules import Rule
+from saddleback.rules import Rule, as_rule
+from saddleback.rules.parse import located_text
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store, check_versions
 from saddleback.sweep.task_runner import Task, run_tasks
@@ -120,12 +121,14 @@ class ChunkedStatistics:
         """Return one task per chunk, each with only the files of its chunk."""
         rows = {os.path.abspath(part.name): part.rows for part in self.log.sources}
         names = self.log.action_names
+        rules = [(located_text(rule) or rule, rule.label) for rule in self.rules]
         tasks = []
         for files in self.chunks():
-            chunk = replace(self, log=self.log.with_options(data=list(files), actions=names))
+            log = self.log.with_options(data=list(files), actions=names)
+            chunk = replace(self, log=log, rules=())
             name = f"files-{hashlib.sha256(_file_states(files).encode()).hexdigest()[:16]}"
             size = sum(rows[file] for file in files)
-            tasks.append(Task(name, partial(compute_chunk, chunk, versions()), size))
+            tasks.append(Task(name, partial(compute_chunk, chunk, rules, versions()), size))
         return tasks
 
     def study(self) -> dict[str, Any]:
@@ -139,10 +142,18 @@ class ChunkedStatistics:
 
 
 def compute_chunk(
-    chunk: ChunkedStatistics, required: Mapping[str, str], progress: Progress | None
+    chunk: ChunkedStatistics,
+    rules: Sequence[tuple[Rule | str, str]],
+    required: Mapping[str, str],
+    progress: Progress | None,
 ) -> bytes:
-    """Compute the statistics of one chunk; return them as the content of a file."""
+    """Compute the statistics of one chunk; return them as the content of a file.
+
+    Rules come as text, each with its label: a class from a file of the user cannot be unpickled in
+    another process.
+    """
     check_versions(required)
+    chunk = replace(chunk, rules=tuple(replace(as_rule(r), label=label) for r, label in rules))
     return packed_statistics(chunk.compute(chunk.log, progress=progress))
 
 
