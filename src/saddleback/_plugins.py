@@ -25,7 +25,23 @@ def load(spec: str) -> Any:
 
 def load_once(spec: str) -> Any:
     """Like `load`, but import a file again only if it has changed: its classes stay the same."""
-    return _object(spec, lambda path: _import_content(str(Path(path).resolve()), _digest(path)))
+
+    def import_file(path: str) -> ModuleType:
+        absolute = str(Path(path).resolve())
+        _LOADED[absolute] = _import_content(absolute, _digest(path))
+        return _LOADED[absolute]
+
+    return _object(spec, import_file)
+
+
+def file_of(kind: type) -> str | None:
+    """Return the absolute path of the file that `load_once` has a class from, if there is one."""
+    name = kind.__name__
+    return next((path for path, module in _LOADED.items() if vars(module).get(name) is kind), None)
+
+
+_LOADED: dict[str, ModuleType] = {}
+"""The latest module of each file that `load_once` imported."""
 
 
 def _object(spec: str, import_file: Callable[[str], ModuleType]) -> Any:

@@ -18,6 +18,7 @@ from saddleback.features import Custom, Fourier, Tiles
 from saddleback.log import Log, LogError, collect, row_sources
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
+from saddleback.rules.requirements import check_log_requirements
 
 BOX = ((-3.0, -3.0), (3.0, 3.0))
 FOURIER = Fourier(*BOX, order=1)
@@ -311,6 +312,36 @@ def test_wrong_declarations_of_a_trace_are_rejected(declared, wrong):
     trace = type("Wrong", (Greedy,), declared)()
     with pytest.raises(errors.RuleMismatch, match=wrong):
         statistics_of(Log(mixed(seed=20)), Rule(trace, Saddle(), Expected()))
+
+
+@dataclass(frozen=True)
+class ByAction(Trace):
+    """A trace with one parameter for each of the actions."""
+
+    lams: tuple[float, ...]
+    elementwise, uses_mu = False, False
+
+    def kappa(self, pi, mu):
+        """Return λ_a π(a|s)."""
+        return np.array(self.lams) * pi
+
+
+@pytest.mark.parametrize("actions", [2, 5])
+def test_a_trace_may_have_parameters_for_each_action(actions):
+    def check(count):
+        rule = Rule(ByAction((0.5,) * count), Saddle(), Expected())
+        check_log_requirements(rule, "action", propensity=True, behaviour=True, actions=actions)
+
+    check(actions)
+    wrong = f"κ of {actions} actions cannot be computed: ValueError: operands could not be"
+    with pytest.raises(errors.RuleMismatch, match=wrong) as caught:
+        check(6)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_an_error_of_a_trace_names_the_rule():
+    with pytest.raises(errors.RuleMismatch, match="Correct kappa in ByAction, or its parameters"):
+        statistics_of(Log(mixed(seed=20)), Rule(ByAction((0.5,) * 9), Saddle(), Expected()))
 
 
 def test_unknown_rules_and_targets_are_rejected():

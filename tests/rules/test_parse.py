@@ -124,6 +124,8 @@ def test_any_text_gives_a_rule_or_an_error_of_the_library(text):
 def test_parts_of_a_file(folder):
     rule = Rule.parse("mine.py:Capped(0.5, cap=3)+mine.py:Half", folder)
     assert rule == Rule.parse("mine.py:Half+mine.py:Capped:0.5,cap=3", folder)
+    for path in (f"{folder}/mine.py", "./mine.py", f"../{folder.name}/mine.py"):
+        assert rule == Rule.parse(f"{path}:Capped(0.5, cap=3)+{path}:Half", folder)
     assert rule.spec == "Capped(0.5, cap=3)+Half"
     assert rule_files("mine.py:Capped(0.5)+a/b.py:Half+Expected") == ["mine.py", "a/b.py"]
     assert Rule.parse("mine.py:Capped:0.5", folder).form == sb.Saddle()
@@ -132,6 +134,19 @@ def test_parts_of_a_file(folder):
     before = Rule.parse("mine.py:Capped(0.5)", folder)
     (folder / "mine.py").write_text(USER_MODULE.replace("cap: float = 2.0", "cap: float = 12.0"))
     assert Rule.parse("mine.py:Capped(0.5)", folder) != before
+
+
+@pytest.mark.parametrize("cap", [np.inf, -np.inf, (0.1, np.inf), [(-np.inf, 1.0)]])
+def test_infinite_parameters_are_read_back(folder, cap):
+    rule = Rule.parse("mine.py:Capped(0.5)", folder)
+    rule = replace(rule, trace=replace(rule.trace, cap=cap))
+    assert stored_rule(rule.spec, [Rule.parse("mine.py:Capped(0.5)", folder)]) == rule
+
+
+@pytest.mark.parametrize("text", ["GES(lam=0.1,lam=0.2)", "GES(lam=infinite)", "GES(inf())"])
+def test_a_repeated_parameter_or_an_expression_is_refused(text):
+    with pytest.raises(errors.InvalidParameter, match="is not a number or a list such as"):
+        Rule.parse(text)
 
 
 def test_a_text_from_a_file_imports_nothing(folder, monkeypatch):
@@ -143,6 +158,23 @@ def test_a_text_from_a_file_imports_nothing(folder, monkeypatch):
     rule = Rule.parse("mine.py:Capped(0.5)")
     assert stored_rule("Capped(0.5)+Saddle", [rule]) == rule
     assert stored_rule("Capped(0.0)+Saddle", [rule]) == rule.with_lambda(0.0)
+
+
+@pytest.mark.parametrize("name", ["Retrace", "GES"])
+def test_a_part_with_the_name_of_a_library_part_or_rule_stays_the_users(folder, name):
+    (folder / "mine.py").write_text(USER_MODULE.replace("Capped", name))
+    rule = Rule.parse(f"mine.py:{name}(0.5)", folder)
+    texts = [rule.spec, rule.with_lambda(0.25).spec]
+    assert texts == [f"own:{name}(0.5)+Saddle", f"own:{name}(0.25)+Saddle"]
+    for text in texts:
+        assert rule_files(text) == []
+        for given_rules in ([], [sb.GRetrace(0.5)]):
+            with pytest.raises(errors.RuleRequired):
+                stored_rule(text, given_rules)
+    assert [stored_rule(text, [rule]) for text in texts] == [rule, rule.with_lambda(0.25)]
+    assert stored_rule("Retrace(0.25)+Correction", [rule]).trace == sb.Retrace(0.25)
+    with pytest.raises(errors.InvalidParameter, match="own is not a file"):
+        Rule.parse(texts[0])
 
 
 def test_a_named_rule_is_one_function():
@@ -163,6 +195,14 @@ def test_a_named_rule_is_one_function():
         @named_rule
         def GES(lam: float) -> Rule:
             return sb.GQ(lam)
+
+    with pytest.raises(errors.InvalidParameter, match="Retrace is a part of the rules of saddle"):
+
+        @named_rule
+        def Retrace(lam: float) -> Rule:
+            return sb.GQ(lam)
+
+    assert "Retrace" not in NAMED
 
 
 def test_a_label_is_not_part_of_the_text():

@@ -75,6 +75,8 @@ def test_logs_and_statistics_on_the_command_line(folder):
         saved = json.loads(run("evaluate", "a.stats", "--rule", rule, "--json", status=(0, 3, 4)))
         assert saved["estimates"][0]["value"] == direct["estimates"][0]["value"]
     assert "is not one of saddleback's" in run("evaluate", "a.stats", "--rule", "GES", status=2)
+    merge = run("merge", "a.stats", "--out", "b.stats", status=2)
+    assert "Give the rule: --rule path/to/module.py:Name(0.5)" in merge
     other = "mine.py:Capped(0.7, cap=3)"
     assert "is not in these statistics" in run("evaluate", "a.stats", "--rule", other, status=2)
 
@@ -103,6 +105,17 @@ def test_statistics_and_systems_are_read_with_the_rule_only(folder):
         system.load("a.npz", "mine.py:Capped(0.5, cap=4)")
     assert "is not one of saddleback's" in run("analyse", "a.npz", "--json", status=2)
     assert json.loads(run("analyse", "a.npz", "--json", "--rule", CAPPED))["p"] == 2
+
+
+def test_a_trace_named_like_one_of_the_library_is_not_replaced(folder):
+    (folder / "mine.py").write_text(USER_MODULE.replace("Capped", "Retrace"))
+    rule = Rule.parse("mine.py:Retrace(0.5)")
+    both = [rule, rule.with_lambda(0.25)]
+    sums = Statistics.of(sb.Log("log.parquet"), both, "pump:0.8", features=TILES, gamma=0.99)
+    sb.save_statistics(sums, "a.stats")
+    with pytest.raises(errors.RuleRequired):
+        sb.load_statistics("a.stats")
+    assert sb.load_statistics("a.stats", rule).setting == sums.setting
 
 
 def test_a_data_file_cannot_name_code(folder):
@@ -170,6 +183,20 @@ def test_a_table_of_a_study_names_a_file_and_lists_parameters(folder):
     (folder / "study.toml").write_text(text + table)
     study = read_study(folder / "study.toml")
     assert study.rule(2, folder=folder) == Rule.parse("mine.py:Capped(0.5, cap=4)")
+
+
+def test_a_study_file_cannot_say_whether_a_rule_has_a_dual_variable(folder):
+    table = '[[rule]]\nname = "mine.py:Capped"\nlam = 0.25\ndual = false\n'
+    (folder / "study.toml").write_text(STUDY + table)
+    with pytest.raises(errors.InvalidParameter, match=r"13: unknown key 'dual' in \[\[rule\]\]"):
+        read_study(folder / "study.toml")
+
+
+def test_a_table_of_a_study_takes_every_form_of_the_library(folder):
+    for form in ("UpdateNorm", "Correction", "Saddle", "SemiGradient", "RegularisedCorrection"):
+        table = f'[[rule]]\nname = "GTB"\nlam = 0.25\nform = "{form}"\n'
+        (folder / "study.toml").write_text(STUDY + table)
+        assert type(read_study(folder / "study.toml").rule(3).form) is getattr(sb.rules, form)
 
 
 def test_a_named_rule_works_by_its_name(folder):

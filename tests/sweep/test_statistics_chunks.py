@@ -1,5 +1,8 @@
 """Chunked statistics of many files: bit-identical, resumable, without lost or repeated files."""
 
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +13,13 @@ from click.testing import CliRunner
 
 import saddleback as sb
 from helpers.logs import columns
+from helpers.user_rules import USER_MODULE
 from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
 from saddleback.features import Polynomial
 from saddleback.ope import load_statistics
+from saddleback.ope.statistics_key import StatisticsKey
+from saddleback.rules.parse import located_text
 from saddleback.sweep import ChunkedStatistics, statistics_chunks, threads
 from saddleback.sweep.statistics_chunks import run_chunks
 
@@ -140,6 +146,78 @@ def test_statistics_of_other_settings_are_not_mixed(tmp_path):
     run_merged(chunked(paths), tmp_path / "parts")
     with pytest.raises(InvalidParameter, match=r"statistics: gamma is 0\.9 there and 0\.8 here"):
         run_merged(chunked(paths, gamma=0.8), tmp_path / "parts")
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("np.minimum(self.cap, ", "np.minimum(0.5 * self.cap, "),
+        ("number = 3", "number = 4"),
+        ("td=1.0", "td=0.5"),
+    ],
+    ids=["method", "global value", "property"],
+)
+def test_versions_of_a_rule_in_a_file_are_not_mixed(tmp_path, old, new):
+    paths, module = files(tmp_path / "a"), tmp_path / "mine.py"
+    text = USER_MODULE.replace("return self.lam *", "return number / 3 * self.lam *")
+
+    def job(text, files=paths):
+        module.write_text(text)
+        rule = sb.Rule.parse("mine.py:Capped(0.5)+mine.py:Half", tmp_path)
+        return replace(chunked(files), rules=(rule, sb.GES(0.0)))
+
+    first = run_merged(job(text), tmp_path / "parts")
+    assert first.setting.rule_marks[1] == ""
+    run_merged(job(text + "\nunused = 1\n"), tmp_path / "parts")
+    other = job(text.replace(old, new))
+    with pytest.raises(InvalidParameter, match=r"statistics: rule_marks is .* there and .* here"):
+        run_merged(other, tmp_path / "parts")
+    second = other.compute(sb.Log(paths[:1]))
+    sb.save_statistics(first, tmp_path / "a.stats")
+    sb.save_statistics(second, tmp_path / "b.stats")
+    one, two = (load_statistics(tmp_path / f"{k}.stats", other.rules[0]) for k in "ab")
+    with pytest.raises(InvalidParameter, match=r"merge: definitions of the rules differ: .Capped"):
+        one.merge(two)
+
+
+@pytest.mark.usefixtures("small")
+def test_rules_in_a_file_reach_another_process(tmp_path, monkeypatch):
+    paths = files(tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(USER_MODULE.replace("Capped", "Retrace"))
+    rule = replace(sb.Rule.parse("mine.py:Retrace(0.5)+mine.py:Half"), label="short")
+    rules = (rule, rule.with_lambda(0.0), sb.GRetrace(0.5), sb.ExpectedSarsa(0.5))
+    job = replace(chunked(paths), rules=rules)
+    task = job.tasks()[0]
+    (tmp_path / "task.pickle").write_bytes(pickle.dumps(task.work))
+    (tmp_path / "other").mkdir()
+    script = (
+        "import pathlib, pickle\n"
+        "work = pickle.loads(pathlib.Path('../task.pickle').read_bytes())\n"
+        "pathlib.Path('a.stats').write_bytes(work(None))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "other", check=True)
+    remote = load_statistics(tmp_path / "other" / "a.stats", rule)
+    local = job.compute(sb.Log(paths[:1]))
+    equal(remote, local)
+    assert remote.setting == local.setting
+    assert [rule.label for rule in remote.setting.rules] == ["short", "", "", ""]
+
+
+def test_a_rule_outside_any_file_is_sent_as_it_is(tmp_path):
+    local = sb.Rule(type("Local", (sb.Importance,), {})(0.5), sb.Saddle(), sb.Expected())
+    assert located_text(local) == ""
+    job = replace(chunked(files(tmp_path / "a")), rules=(local,))
+    assert run_merged(job, tmp_path / "parts").setting.rules == (local,)
+
+
+def test_rules_of_the_library_leave_no_mark_in_files(tmp_path):
+    job = chunked(files(tmp_path / "a"))
+    assert "rule_marks" not in job.study()
+    assert job.setting() == StatisticsKey(**{**vars(job.setting()), "rule_marks": ()})
+    part = replace(job, rules=(sb.GTB(0.5), sb.GES(0.1))).setting().part(range(1), range(1, 2), 3)
+    assert part.rule_marks == ("",)
 
 
 @pytest.mark.usefixtures("small")

@@ -28,7 +28,9 @@ def as_option(fix: Fix) -> str:
     for name in sorted(COMMANDS, key=lambda name: name != current):
         command = group.get_command(context, name)
         for option in command.params if command is not None else ():
-            if option.name == fix.parameter and isinstance(option, click.Option):
+            if isinstance(option, click.Option) and (
+                option.name == fix.parameter or f"--{fix.parameter}" in option.opts
+            ):
                 caller = "" if name == current else f"saddleback {name} "
                 value = "" if option.is_flag else f" {_as_text(fix.value)}"
                 return fix.text(f"{caller}{option.opts[0]}{value}")

@@ -1,4 +1,4 @@
-"""Fingerprint of a policy or feature function: a hash of its source code and the values it uses.
+"""Fingerprint of a policy, feature function or class: a hash of its source and the values it uses.
 
 Statistics are merged only if they belong to the same target and features. Two functions count as
 the same if their source and the values they refer to are equal, on any machine.
@@ -18,6 +18,9 @@ import numpy as np
 DEPTH = 5
 """Depth to which the values that a function refers to are followed."""
 
+EXCLUDED = ("saddleback", "builtins", "abc", "typing")
+"""Packages of base classes that are not part of a fingerprint."""
+
 
 def fingerprint(value: Any, source: str | None = None) -> str:
     """Return a name and a 64-bit hash in hexadecimal; ``source`` is hashed as well if given.
@@ -36,6 +39,38 @@ def fingerprint(value: Any, source: str | None = None) -> str:
     return f"{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
+def class_fingerprint(kind: type) -> str:
+    """Return a name and a hash of what a class and its bases outside saddleback define.
+
+    Examples
+    --------
+    >>> class Scaled:
+    ...     __module__ = "mine"
+    ...     factor = 2
+    >>> before = class_fingerprint(Scaled)
+    >>> Scaled.factor = 3
+    >>> before == class_fingerprint(Scaled)
+    False
+    """
+    bases = [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in EXCLUDED]
+    text = str(
+        [(name, _describe(value, DEPTH)) for base in bases for name, value in _members(base)]
+    )
+    return f"{kind.__qualname__} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _members(kind: type) -> list[tuple[str, Any]]:
+    """Return what the body of a class defines, without what Python and dataclasses add."""
+
+    def written(name: str, value: Any) -> bool:
+        if name.startswith(("_abc_", "__annotate")):
+            return False
+        code = getattr(value, "__code__", None)
+        return not name.startswith("__") or (code is not None and code.co_filename != "<string>")
+
+    return [(name, value) for name, value in sorted(vars(kind).items()) if written(name, value)]
+
+
 def _describe(value: Any, depth: int) -> str:
     """Return text that identifies a value, without its memory address."""
     if depth == 0 or isinstance(value, (ModuleType, type)):
@@ -44,6 +79,10 @@ def _describe(value: Any, depth: int) -> str:
         return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
     if isinstance(value, functools.partial):
         return "partial" + _describe((value.func, value.args, value.keywords), depth - 1)
+    if isinstance(value, property):
+        return "property" + _describe((value.fget, value.fset), depth - 1)
+    if isinstance(value, (staticmethod, classmethod)):
+        return type(value).__name__ + _describe(value.__func__, depth - 1)
     if isinstance(value, MethodType):
         return _describe((value.__func__, value.__self__), depth - 1)
     if isinstance(value, FunctionType):

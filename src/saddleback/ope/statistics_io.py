@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def _as_arrays(sums: Statistics) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     header = {
         "schema": SCHEMA,
-        "setting": asdict(sums.setting)
+        "setting": sums.setting.as_dict()
         | {"rules": [(rule.spec, rule.label) for rule in sums.setting.rules]},
         "estimated": sums.estimated,
         "findings": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from saddleback import _validate
@@ -11,8 +11,9 @@ from saddleback.engine import copies_of
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Custom, Features
 from saddleback.log import Finding, Log, LogError, Target
-from saddleback.log.callable_fingerprint import fingerprint
+from saddleback.log.callable_fingerprint import class_fingerprint, fingerprint
 from saddleback.rules import Rule
+from saddleback.rules.parse import library
 
 SEVERAL_BLOCKS = Fix("Use several blocks of episodes", "blocks", 20)
 """Fix of statistics without confidence intervals."""
@@ -38,6 +39,8 @@ class StatisticsKey:
         Number of blocks of episodes.
     reading
         Options for reading the log: dropped rows, clipped or estimated propensities, time limits.
+    rule_marks
+        Fingerprints of the classes of each rule, empty for a rule of saddleback.
     """
 
     gamma: float
@@ -52,6 +55,11 @@ class StatisticsKey:
     observation: tuple[str, ...]
     blocks: int
     reading: str
+    rule_marks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.rule_marks:
+            object.__setattr__(self, "rule_marks", ("",) * len(self.rules))
 
     @classmethod
     def of(
@@ -85,6 +93,7 @@ class StatisticsKey:
             observation=log.roles.observations,
             blocks=_validate.count("Statistics", "blocks", blocks),
             reading=log.read_options,
+            rule_marks=tuple(map(rule_mark, rules)),
         )
 
     def part(self, targets: range, rules: range, blocks: int) -> StatisticsKey:
@@ -94,8 +103,16 @@ class StatisticsKey:
             targets=tuple(self.targets[t] for t in targets),
             marks=tuple(self.marks[t] for t in targets),
             rules=tuple(self.rules[r] for r in rules),
+            rule_marks=tuple(self.rule_marks[r] for r in rules),
             blocks=blocks,
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the setting as JSON data, with the rules as text, and marks only of your own."""
+        data = asdict(self) | {"rules": [rule.spec for rule in self.rules]}
+        if not any(self.rule_marks):
+            del data["rule_marks"]
+        return data
 
     def check_equal(self, other: StatisticsKey) -> None:
         """Raise if another setting differs, naming the first difference."""
@@ -113,7 +130,22 @@ FIELD_NAMES = {
     "marks": "target policies",
     "observation": "observation columns",
     "reading": "options for reading the log",
+    "rule_marks": "definitions of the rules",
 }
+
+
+def rule_mark(rule: Rule) -> str:
+    """Return the fingerprints of the classes of a rule that are not saddleback's.
+
+    Examples
+    --------
+    >>> from saddleback import GES
+    >>> rule_mark(GES(0.5))
+    ''
+    """
+    known = set(library().values())
+    own = (kind for kind in rule.kind if kind not in known and kind is not type(None))
+    return ", ".join(map(class_fingerprint, own))
 
 
 def check_features(log: Log, features: Features) -> None:

@@ -50,8 +50,15 @@ def named_rule(constructor: Constructor) -> Constructor:
     >>> del NAMED["CorrectedRetrace"]
     """
     name = constructor.__name__
-    if name in NAMED and NAMED[name].__module__ == __name__:
-        raise InvalidParameter(f"named_rule: {name} is a rule of saddleback; choose another name.")
+    if constructor.__module__ != __name__:
+        from saddleback.rules.parse import library
+
+        built_in = name in NAMED and NAMED[name].__module__ == __name__
+        if built_in or name in library():
+            kind = "rule" if built_in else "part of the rules"
+            raise InvalidParameter(
+                f"named_rule: {name} is a {kind} of saddleback; choose another name."
+            )
     NAMED[name] = constructor
     return constructor
 

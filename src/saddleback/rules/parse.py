@@ -5,7 +5,8 @@ Parts are joined by ``+``. A part is a name and its parameters, ``NAME:0.5`` or
 ``path/to/module.py:NAME``. Parameters are literals: no expression is evaluated.
 
 Files keep the text of a rule, `Rule.spec`. Reading one imports no code: `stored_rule` takes parts
-that saddleback does not have from rules that the caller gives.
+that saddleback does not have from rules that the caller gives. A part of your own with the name of
+one of saddleback's is marked there, ``own:Retrace(0.5)``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, rules
-from saddleback._plugins import load_once
+from saddleback._plugins import file_of, load_once
 from saddleback.errors import InvalidParameter, RuleRequired, SaddlebackError
 from saddleback.rules.bootstraps import Bootstrap, Expected
 from saddleback.rules.emphasis import FollowOn
@@ -36,11 +37,11 @@ KINDS: dict[str, type] = {
 }  # fmt: skip
 """Parts of a rule and their base classes."""
 
-JOINT = re.compile(r"\+(?=\s*[^\W\d])")
+JOINT = re.compile(r"\+(?=\s*(?:[^\W\d]|\.{0,2}/))")
 """A plus between two parts; the one in 1e+3 is followed by a digit."""
 
-CALL = re.compile(r"(?:(.*\.py):)?([^\W\d]\w*)\s*(?:\((.*)\)|:(.*))?", re.DOTALL)
-"""Path, name and parameters of one part."""
+CALL = re.compile(r"(?:(.*\.py|own):)?([^\W\d]\w*)\s*(?:\((.*)\)|:(.*))?", re.DOTALL)
+"""Path or ``own``, name and parameters of one part."""
 
 LookUp = Callable[[str], Any]
 
@@ -86,8 +87,8 @@ def stored_rule(text: str, given: Iterable[Rule] = ()) -> Rule:
     for rule in listed:
         if rule.spec == text:
             return rule
-    parts = {type(part).__name__: type(part) for rule in listed for part in _parts(rule)}
-    known = NAMED | parts | library()
+    parts = {_part_name(type(part)): type(part) for rule in listed for part in _parts(rule)}
+    known = library() | NAMED | parts
 
     def look_up(name: str) -> Any:
         if name not in known:
@@ -106,7 +107,7 @@ def rule_files(text: str) -> list[str]:
     ['mine.py']
     """
     names = (_call(part)[0] for part in _split(text))
-    return [path for name in names if (path := name.rpartition(":")[0])]
+    return [path for name in names if (path := name.rpartition(":")[0]) not in ("", "own")]
 
 
 def named_text(rule: Rule, show: Callable[[Any], str] = repr) -> str:
@@ -123,10 +124,31 @@ def named_text(rule: Rule, show: Callable[[Any], str] = repr) -> str:
     return ""
 
 
-def part_text(part: Any) -> str:
-    """Return a part as a call of its class."""
+def part_text(part: Any, name: str = "") -> str:
+    """Return a part as a call of its class, or of another name."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if f.init}
-    return call_text(type(part).__name__, type(part), values, repr).removesuffix("()")
+    name = name or _part_name(type(part))
+    return call_text(name, type(part), values, repr).removesuffix("()")
+
+
+def located_text(rule: Rule) -> str:
+    """Return text that another process parses into a rule; empty if a class is from no file.
+
+    Parts of your own are named with the absolute path of their file.
+
+    Examples
+    --------
+    >>> located_text(Rule.parse("GES:0.5"))
+    'Importance(0.5)+Saddle+Expected'
+    """
+    known, texts = set(library().values()), []
+    for part in _parts(rule):
+        kind = type(part)
+        path = None if kind in known else file_of(kind)
+        if kind not in known and path is None:
+            return ""
+        texts.append(part_text(part, f"{path}:{kind.__name__}" if path else ""))
+    return "+".join(texts)
 
 
 def call_text(
@@ -158,6 +180,12 @@ def library() -> dict[str, Any]:
         and issubclass(value, tuple(KINDS.values()))
         and not inspect.isabstract(value)
     }
+
+
+def _part_name(kind: type) -> str:
+    """Return the name of a class, marked if saddleback has another part or rule of that name."""
+    name = kind.__name__
+    return name if (library() | NAMED).get(name, kind) is kind else f"own:{name}"
 
 
 def _parts(rule: Rule) -> list[Any]:
@@ -251,7 +279,9 @@ def _call(part: str) -> tuple[str, list[Any], dict[str, Any]]:
             raise ValueError
         arguments = [_literal(node) for node in call.args]
         keywords = {str(node.arg): _literal(node.value) for node in call.keywords}
-        if "None" in keywords:  # **mapping
+        if "None" in keywords or len(keywords) < len(
+            call.keywords
+        ):  # **mapping, or a repeated name
             raise ValueError
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidParameter(
@@ -261,7 +291,12 @@ def _call(part: str) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _literal(node: ast.AST) -> Any:
-    """Return the value of a literal; ``inf`` is one."""
-    if isinstance(node, ast.Name) and node.id == "inf":
-        return float("inf")
-    return ast.literal_eval(node)
+    """Return the value of a literal; ``inf`` is one, also within another."""
+    return ast.literal_eval(_Infinity().visit(node))
+
+
+class _Infinity(ast.NodeTransformer):
+    """Replaces the name ``inf`` by its value."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(float("inf")) if node.id == "inf" else node

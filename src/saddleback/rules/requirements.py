@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter, RuleMismatch
+from saddleback.errors import (
+    ESTIMATE_PROPENSITIES,
+    Fix,
+    InvalidParameter,
+    RuleMismatch,
+    SaddlebackError,
+)
 from saddleback.rules.rule import Rule
 from saddleback.rules.traces import Trace
 
 
-def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behaviour: bool) -> None:
+def check_log_requirements(
+    rule: Rule, values: str, *, propensity: bool, behaviour: bool, actions: int = 3
+) -> None:
     """Refuse a rule that cannot be used on a log.
 
     Parameters
@@ -22,6 +30,8 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
         Whether the log has μ of the action taken.
     behaviour
         Whether the log has μ of every action.
+    actions
+        Number of actions of the log.
     """
     if rule.values != values:
         raise RuleMismatch(
@@ -37,7 +47,7 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
             f"{rule} needs the extrema of the policies over all states, which a log does not have: "
             "declare them, e.g. ActionDependent(zeta, extrema=(0.1, 0.9))."
         )
-    if wrong := wrong_declaration(rule.trace):
+    if wrong := _wrong_declaration(rule, actions):
         raise RuleMismatch(f"{rule}: {wrong}. Correct the property in {type(rule.trace).__name__}.")
     if not propensity and needs_propensities(rule):
         raise InvalidParameter(
@@ -58,15 +68,28 @@ def check_log_requirements(rule: Rule, values: str, *, propensity: bool, behavio
         )
 
 
-def wrong_declaration(trace: Trace) -> str:
+def _wrong_declaration(rule: Rule, actions: int) -> str:
+    """Like `wrong_declaration`; an error of the user's code is raised again with the rule."""
+    try:
+        return wrong_declaration(rule.trace, actions)
+    except SaddlebackError:
+        raise
+    except Exception as error:
+        raise RuleMismatch(
+            f"{rule}: κ of {actions} actions cannot be computed: {type(error).__name__}: {error}. "
+            f"Correct kappa in {type(rule.trace).__name__}, or its parameters."
+        ) from error
+
+
+def wrong_declaration(trace: Trace, actions: int = 3) -> str:
     """Return what a trace declares of itself that is not so on random policies, or empty text."""
     if not trace.pointwise:
         return ""
-    pi, mu, other = np.random.default_rng(0).dirichlet(np.ones(3), (3, 16))
+    pi, mu, other = np.random.default_rng(0).dirichlet(np.ones(actions), (3, 16))
     kappa, by_other = (np.asarray(trace.kappa(pi.copy(), m.copy())) for m in (mu, other))
     if trace.elementwise:
-        columns = [trace.kappa(pi[:, [a]], mu[:, [a]]) for a in range(3)]
-        if not np.allclose(np.hstack(columns), kappa, equal_nan=True):
+        columns = [trace.kappa(pi[:, [a]], mu[:, [a]]) for a in range(min(actions, 8))]
+        if not np.allclose(np.hstack(columns), kappa[:, :8], equal_nan=True):
             return "elementwise is True, but κ of an action depends on the other actions"
     if not trace.uses_mu and not np.allclose(kappa, by_other, equal_nan=True):
         return "uses_mu is False, but κ depends on μ"

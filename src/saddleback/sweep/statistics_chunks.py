@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from saddleback.ope import Statistics, load_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.statistics_key import StatisticsKey
-from saddleback.rules import Rule
+from saddleback.rules import Rule, as_rule
+from saddleback.rules.parse import located_text
 from saddleback.sweep.executors import ExecutorHandle
 from saddleback.sweep.store import Store, check_versions
 from saddleback.sweep.task_runner import Task, run_tasks
@@ -120,30 +121,39 @@ class ChunkedStatistics:
         """Return one task per chunk, each with only the files of its chunk."""
         rows = {os.path.abspath(part.name): part.rows for part in self.log.sources}
         names = self.log.action_names
+        rules = [(located_text(rule) or rule, rule.label) for rule in self.rules]
         tasks = []
         for files in self.chunks():
-            chunk = replace(self, log=self.log.with_options(data=list(files), actions=names))
+            log = self.log.with_options(data=list(files), actions=names)
+            chunk = replace(self, log=log, rules=())
             name = f"files-{hashlib.sha256(_file_states(files).encode()).hexdigest()[:16]}"
             size = sum(rows[file] for file in files)
-            tasks.append(Task(name, partial(compute_chunk, chunk, versions()), size))
+            tasks.append(Task(name, partial(compute_chunk, chunk, rules, versions()), size))
         return tasks
 
     def study(self) -> dict[str, Any]:
         """Return the settings as JSON data, for the manifest of the store."""
-        setting, log = self.setting(), self.log
+        log = self.log
         behaviour = None if log.behaviour is None else fingerprint(log.behaviour)
-        return asdict(setting) | {
-            "rules": [rule.spec for rule in setting.rules],
+        return self.setting().as_dict() | {
             "columns": dict(log.roles.names), "behaviour": behaviour,
             "without propensities": log.ignore_propensities,
         }  # fmt: skip
 
 
 def compute_chunk(
-    chunk: ChunkedStatistics, required: Mapping[str, str], progress: Progress | None
+    chunk: ChunkedStatistics,
+    rules: Sequence[tuple[Rule | str, str]],
+    required: Mapping[str, str],
+    progress: Progress | None,
 ) -> bytes:
-    """Compute the statistics of one chunk; return them as the content of a file."""
+    """Compute the statistics of one chunk; return them as the content of a file.
+
+    Rules come as text, each with its label: a class from a file of the user cannot be unpickled in
+    another process.
+    """
     check_versions(required)
+    chunk = replace(chunk, rules=tuple(replace(as_rule(r), label=label) for r, label in rules))
     return packed_statistics(chunk.compute(chunk.log, progress=progress))
 
 

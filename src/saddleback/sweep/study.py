@@ -22,8 +22,8 @@ from saddleback.engine import Source, as_source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
 from saddleback.problem import Problem
 from saddleback.rules import NAMED, Expected, Rule, make
-from saddleback.rules.forms import Correction, Form, RegularisedCorrection, Saddle, SemiGradient
-from saddleback.rules.parse import rule_files, stored_rule
+from saddleback.rules.forms import Form
+from saddleback.rules.parse import library, rule_files, stored_rule
 from saddleback.system import System
 
 METRICS = ("mspbe", "mse", "norm")
@@ -41,7 +41,7 @@ PROBLEMS: dict[str, Callable[..., Problem | Source]] = {
 """Problems by name."""
 
 FORMS: dict[str, type[Form]] = {
-    form.__name__: form for form in (Saddle, Correction, RegularisedCorrection, SemiGradient)
+    name: part for name, part in library().items() if issubclass(part, Form)
 }
 """Forms by name, for a rule whose form is replaced."""
 

@@ -312,6 +312,8 @@ class _StudyReader(ValidationErrors):
             name = parameters.pop("name", None)
             keys = ("name", *RULE[:-1])
             meant = self._check_parameters(path, table, name, NAMED, keys, "[[rule]]")
+            if "dual" in parameters and not meant:  # set below, for a rule in a file
+                meant = self.check_keys(path, {"dual": None}, keys, " in [[rule]]")
             if name is None and "name" not in meant:
                 self.add(path, 'the rule has no name: add name = "GES".')
             if name is None or meant:
