@@ -96,7 +96,7 @@ class StatisticsReducer:
         for rule in setting.rules:
             check_log_requirements(
                 rule, setting.values, propensity=bool(log.propensity),
-                behaviour=log.has_full_behaviour,
+                behaviour=log.has_full_behaviour, actions=log.n_actions,
             )  # fmt: skip
         p = setting.p if sink is None else 0
         T, R = len(policies), len(setting.rules)
