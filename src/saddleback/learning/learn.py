@@ -36,7 +36,7 @@ SAMPLE, MAX_FEATURES = 100_000, 16
 
 
 class LearnOptions(TypedDict, total=False):
-    """LearnOptions of `learn`, stated for its two overloads."""
+    """Options of `learn`, stated for its two overloads."""
 
     alpha: StepSize | None
     beta: StepSize | None
