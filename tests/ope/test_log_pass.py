@@ -48,7 +48,7 @@ def test_evaluate_reads_a_large_log_twice(reads, uncached):
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize("features", ["polynomial:2", None])
+@pytest.mark.parametrize("features", ["polynomial:2", None, lambda states: states**2])
 def test_features_with_the_range_of_the_log_take_no_further_read(reads, uncached, features):
     evaluated(features=features)
     assert len(reads) == 2

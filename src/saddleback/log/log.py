@@ -318,7 +318,8 @@ class Log:
         """
         sample = LogSample(self.n_actions, self.dimensions)
         if self._cache is not None or self.drop_bad or self.drop_autoreset:
-            for segment in self.reader().segments(progress):
+            shown = progress if self._cache is None else None  # memory is quick
+            for segment in self.reader().segments(shown):
                 sample.add(segment.rows.observations, segment.rows.actions)
             return sample
         decode, done = Decoder(self.roles, self.action_names, self.n_actions, ()), 0

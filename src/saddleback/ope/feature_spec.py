@@ -49,7 +49,7 @@ def parse_features(
     spec = spec or _default_spec(log, sample)  # type: ignore[arg-type]
     kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
-        return load_features(spec, log)
+        return load_features(spec, log, sample)
     _registry.check_name("features", kind, NAMES)
     if kind == "given":
         return Identity(log.dimensions)
@@ -106,7 +106,7 @@ def as_features(
                 f'{name} is the box of features given as a text, such as "tiles:8x4"; these '
                 "features have their own."
             )
-    return wrap_features(features, log, "features")
+    return wrap_features(features, log, "features", sample)
 
 
 def _corner(name: str, given: ArrayLike | None, log: Log) -> FloatArray | None:
@@ -158,12 +158,12 @@ def _positive_int(spec: str, text: str, default: int) -> int:
     return int(text)
 
 
-def load_features(spec: str, log: Log) -> Features:
+def load_features(spec: str, log: Log, sample: LogSample | None = None) -> Features:
     """Return the features ``module.py:name``: a features object, or a function of observations."""
-    return wrap_features(load(spec), log, f"features {spec!r}")
+    return wrap_features(load(spec), log, f"features {spec!r}", sample)
 
 
-def wrap_features(given: Any, log: Log, name: str) -> Features:
+def wrap_features(given: Any, log: Log, name: str, sample: LogSample | None = None) -> Features:
     """Return a features object as it is, or wrap a function of observations."""
     if hasattr(given, "encode") and hasattr(given, "size") and not isinstance(given, type):
         features: Features = given
@@ -174,7 +174,7 @@ def wrap_features(given: Any, log: Log, name: str) -> Features:
             f'text such as "tiles:8x4" or "polynomial:2", got {given!r}.'
         )
     given = with_columns(given, log.observation_names)
-    states = next(log.segments()).observations[:2]
+    states = (next(log.segments()).observations if sample is None else sample.states)[:2]
     try:
         shape = np.shape(given(states))
     except Exception as error:
