@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from click.testing import CliRunner
 
 from saddleback.cli.group import group
-from saddleback.sweep import Store, read_study, run_tasks, tasks_of, threads
+from saddleback.sweep import Store, StudyError, read_study, run_tasks, tasks_of, threads
 
 SMALL = """\
 title = "small"
@@ -141,3 +142,13 @@ def unwrap(text):
 def shard_metadata(path):
     """The metadata in the schema of a shard."""
     return json.loads(pq.read_schema(path).metadata[b"saddleback"])
+
+
+def errors_in(folder, text):
+    """Return the errors in the text of a study, without the name of its file."""
+    with pytest.raises(StudyError) as raised:
+        read_study(write_study(folder, text))
+    start = f"{folder / 'study.toml'}:"
+    lines = str(raised.value).split("\n")
+    assert all(line.startswith(start) for line in lines)
+    return [line.removeprefix(start) for line in lines]

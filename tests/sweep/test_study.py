@@ -14,6 +14,7 @@ from helpers.studies import (
     SMALL,
     bits,
     edit_good_study,
+    errors_in,
     run_study_rows,
     shard_metadata,
     sort_rows,
@@ -21,6 +22,8 @@ from helpers.studies import (
     write_study,
 )
 from saddleback import System, learn, problems
+from saddleback.errors import InvalidParameter
+from saddleback.rules import Correction, Expected, Rule, TreeBackup
 from saddleback.sweep import (
     Store,
     Study,
@@ -320,3 +323,106 @@ def test_a_sweep_reads_its_study_once_and_builds_each_problem_once(tmp_path, mon
     assert len(reads) == 1
     plan(read_study(path), tmp_path)
     assert sorted((tmp_path / "built.txt").read_text().split()) == ["0.5", "0.9"]
+
+
+GRIDS = """\
+seed = 3
+runs = 2
+steps = 100
+common_random_numbers = true
+metrics = ["mspbe", "toy.py:distance"]
+[parameters]
+origin = 1.0
+[quick]
+runs = 1
+steps = 20
+problem = { gamma = 0.5 }
+[[grid]]
+label = "short"
+lam = 0.9
+alpha = [0.1, 0.2]
+ratio = [0.5, 1.0]
+[[grid]]
+label = "wide"
+lam = 0.5
+alpha = [0.1]
+ratio = [1.0]
+schedule = "inverse_sqrt"
+[[problem]]
+name = "two_state"
+gamma = 0.9
+label = "zero"
+theta0 = 1.0
+[[problem]]
+name = "two_state"
+gamma = 0.9
+rewards = [[1, -1], [0.5, 2]]
+[[rule]]
+name = "GES"
+[[rule]]
+name = "GTB"
+form = "Correction"
+label = "GTB corr."
+"""
+
+DISTANCE = """\
+import numpy as np
+
+def distance(problem, rule, lam, theta0, origin):
+    return lambda theta: np.abs(theta - origin).sum(axis=-1) + 100 * lam + 1000 * theta0
+"""
+
+
+@pytest.fixture
+def grids(tmp_path):
+    (tmp_path / "toy.py").write_text(DISTANCE)
+    return write_study(tmp_path, GRIDS)
+
+
+def test_every_problem_is_run_with_every_grid_and_its_lambda(grids, tmp_path):
+    study = read_study(grids)
+    assert [(case.label, case.lam, case.theta0) for case in study.cases] == [
+        ("short, zero", 0.9, 1.0), ("short, two_state", 0.9, None),
+        ("wide, zero", 0.5, 1.0), ("wide, two_state", 0.5, None),
+    ]  # fmt: skip
+    assert study.rule(1, 2) == Rule(TreeBackup(0.5), Correction(), Expected())
+    assert study.grid(3).schedule == "inverse_sqrt"
+    rows = run_study_rows(grids, tmp_path / "s").to_pylist()
+    assert len(rows) == 2 * 2 * 2 * 20 * (4 + 1)
+    assert {(row["problem"], row["rule"], row["lam"]) for row in rows} == {
+        (case.label, rule, case.lam)
+        for case in study.cases
+        for rule in (f"GES({case.lam})", "GTB corr.")
+    }
+
+
+def test_metrics_may_be_functions_that_ask_for_settings(grids, tmp_path):
+    for row in run_study_rows(grids, tmp_path / "s").to_pylist():
+        if row["point"] == 0:  # θ is theta0 in both of its elements
+            start = 1.0 if "zero" in row["problem"] else 0.0
+            expected = 2 * abs(start - 1.0) + 100 * row["lam"] + 1000 * start
+            assert row["distance"] == expected
+    study = read_study(grids)
+    (tmp_path / "toy.py").write_text(DISTANCE + "\n")
+    with pytest.raises(InvalidParameter, match=r"holds another study: marks: toy\.py is"):
+        run_study_rows(grids, tmp_path / "s")
+    assert read_study(grids) != study
+    write_study(tmp_path, GRIDS.replace("toy.py:distance", "toy.py:distanc"))
+    assert "Did you mean 'distance'?" in errors_in(tmp_path, grids.read_text())[0]
+
+
+def test_common_random_numbers_give_all_problems_the_same_experience(grids):
+    study = read_study(grids)
+    assert [study.spawn_key(case, 1) for case in (0, 3)] == [(1,), (1,)]
+    write_study(grids.parent, GRIDS.replace("common_random_numbers = true\n", ""))
+    assert read_study(grids).spawn_key(3, 1) == (3, 1)
+
+
+def test_a_quick_study_is_recorded_as_such(grids):
+    study, quick = read_study(grids), read_study(grids, quick=True)
+    assert (quick.runs, quick.cases[0].count, quick.cases[1].parameters["gamma"]) == (1, 20, 0.5)
+    assert (study.runs, study.cases[0].count, study.cases[0].parameters["gamma"]) == (2, 100, 0.9)
+    assert quick.as_dict()["quick"] is True
+    assert "quick" not in study.as_dict()
+    for one in (study, quick):
+        assert Study.from_dict(json.loads(json.dumps(one.as_dict()))) == one

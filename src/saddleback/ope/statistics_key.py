@@ -143,8 +143,8 @@ def rule_mark(rule: Rule) -> str:
     >>> rule_mark(GES(0.5))
     ''
     """
-    known = set(library().values())
-    own = (kind for kind in rule.kind if kind not in known and kind is not type(None))
+    library_parts = set(library().values())
+    own = (kind for kind in rule.kind if kind not in library_parts and kind is not type(None))
     return ", ".join(map(class_fingerprint, own))
 
 

@@ -33,7 +33,7 @@ def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
         extents: list[float] = []
         for y, estimate in estimates:  # the verdict is on the first estimate of a target
             extents += _draw(ax, y, estimate, verdicts.pop(estimate["target"], None), result)
-        ends = [value for _, estimate in estimates for value in _known(estimate)]
+        ends = [value for _, estimate in estimates for value in _value_and_interval(estimate)]
         extents = extents or [e["value"] for _, e in estimates if e["value"] is not None]
         logged = result.get("logged")
         if logged is not None:
@@ -64,7 +64,7 @@ def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
     return ax
 
 
-def _known(estimate: dict[str, Any]) -> list[float]:
+def _value_and_interval(estimate: dict[str, Any]) -> list[float]:
     """Return the value and the ends of the interval, as far as they are known."""
     return [estimate[part] for part in ("value", "low", "high") if estimate[part] is not None]
 
@@ -73,7 +73,7 @@ def _mark_outside(ax: Axes, estimates: list[tuple[int, dict[str, Any]]]) -> None
     """Draw arrows for estimates and intervals outside the axis."""
     low, high = ax.get_xlim()
     for y, estimate in estimates:
-        ends = _known(estimate)
+        ends = _value_and_interval(estimate)
         for outside, edge, mark in ((min(ends, default=low) < low, low, "<"),
                                    (max(ends, default=high) > high, high, ">")):  # fmt: skip
             if outside:

@@ -55,9 +55,9 @@ def parse_rule(text: str, folder: str | os.PathLike[str] = ".") -> Rule:
         path, _, attribute = name.rpartition(":")
         if path:
             return load_once(f"{Path(folder, path)}:{attribute}")
-        known = library() | NAMED
-        if name in known:
-            return known[name]
+        rules = library() | NAMED
+        if name in rules:
+            return rules[name]
         kind, names = ("part of a rule", library()) if "+" in text else ("rule", NAMED)
         return _registry.check_name(kind, name, names)
 
@@ -88,12 +88,12 @@ def stored_rule(text: str, given: Iterable[Rule] = ()) -> Rule:
         if rule.spec == text:
             return rule
     parts = {_part_name(type(part)): type(part) for rule in listed for part in _parts(rule)}
-    known = library() | NAMED | parts
+    available = library() | NAMED | parts
 
     def look_up(name: str) -> Any:
-        if name not in known:
+        if name not in available:
             raise RuleRequired(text)
-        return known[name]
+        return available[name]
 
     return _compose(text, look_up)
 
@@ -141,11 +141,11 @@ def located_text(rule: Rule) -> str:
     >>> located_text(Rule.parse("GES:0.5"))
     'Importance(0.5)+Saddle+Expected'
     """
-    known, texts = set(library().values()), []
+    library_parts, texts = set(library().values()), []
     for part in _parts(rule):
         kind = type(part)
-        path = None if kind in known else file_of(kind)
-        if kind not in known and path is None:
+        path = None if kind in library_parts else file_of(kind)
+        if kind not in library_parts and path is None:
             return ""
         texts.append(part_text(part, f"{path}:{kind.__name__}" if path else ""))
     return "+".join(texts)

@@ -270,8 +270,8 @@ def _split(rows: pa.Table, metrics: Sequence[str]) -> Iterator[RuleResults]:
         for j in dict.fromkeys(rule_index[in_problem].tolist()):
             chosen = np.flatnonzero(in_problem & (rule_index == j))
             own = {name: column[chosen] for name, column in columns.items()}
-            known = {name: column[int(chosen[0])].as_py() for name, column in labels.items()}
-            name, lam = known.get("name") or rules[j], known.get("lam")
+            label = {name: column[int(chosen[0])].as_py() for name, column in labels.items()}
+            name, lam = label.get("name") or rules[j], label.get("lam")
             lam = None if lam is None or np.isnan(lam) else float(lam)
             yield _arrays((problem, rules[j], str(name), lam), own, metrics)
 
