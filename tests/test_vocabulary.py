@@ -17,6 +17,7 @@ CHECKED = (PACKAGE, ROOT / "tests", ROOT / "benchmarks")
 BANNED = frozenset(
     [
         "told",
+        "known",
         "tells",
         "telling",
         "said",

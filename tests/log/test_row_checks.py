@@ -393,7 +393,7 @@ def test_corrupted_logs_are_rejected_or_usable(data, options, batch, monkeypatch
 
 def test_the_mean_reward_ignores_missing_rewards():
     data = with_value("reward", [0, 1, 2], np.nan)
-    known = good()["reward"][3:]
+    rewards = good()["reward"][3:]
     summary = Log(data).summary()
     assert summary.errors
-    assert summary.reward[1] == pytest.approx(known.mean())
+    assert summary.reward[1] == pytest.approx(rewards.mean())

@@ -103,8 +103,8 @@ def test_mse_and_its_refusal():
     rewarded = System.exact(problems.two_state(0.9, [[1, -1], [0.5, 2]]), sb.GES(0.3))
     zero = np.zeros(rewarded.p)
     assert rewarded.mse(zero) == pytest.approx(1.0)
-    known = rewarded.problem
-    assert rewarded.mse_absolute(zero) == pytest.approx(known.truth**2 @ known.weights)
+    problem = rewarded.problem
+    assert rewarded.mse_absolute(zero) == pytest.approx(problem.truth**2 @ problem.weights)
     unrewarded = System.exact(problems.two_state(), sb.GES(0.3))
     assert unrewarded.mse_absolute([1.0, 1.0]) == pytest.approx(2.5)
     with pytest.raises(sb.errors.Undefined, match="which is 0 on this problem"):

@@ -94,17 +94,17 @@ class ValidationErrors:
         self._errors.append((self._lines.get(path, 1), message))
 
     def check_keys(
-        self, path: KeyPath, table: Mapping[str, Any], known: Iterable[str], where: str
+        self, path: KeyPath, table: Mapping[str, Any], valid: Iterable[str], where: str
     ) -> set[str]:
         """Record unknown keys; return the keys that were probably meant.
 
         A key that is missing because it is misspelt is not reported a second time.
         """
-        known, meant = list(dict.fromkeys(known)), set()
+        valid, meant = list(dict.fromkeys(valid)), set()
         for key in table:
-            if key not in known:
-                self.attempt((*path, key), _registry.check_name, "key", key, known, where)
-                meant.add(_registry.nearest(key, known) or key)
+            if key not in valid:
+                self.attempt((*path, key), _registry.check_name, "key", key, valid, where)
+                meant.add(_registry.nearest(key, valid) or key)
         return meant
 
     def attempt(
