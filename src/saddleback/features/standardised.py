@@ -1,0 +1,200 @@
+"""Features of robustly standardised observations: random Fourier features and monomials."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from saddleback import _validate
+from saddleback._typing import ArrayLike, FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.features.base import Active, all_active
+
+NORMAL_RANGE = 3.29
+"""Distance between the 5% and 95% quantiles of a normal distribution, in standard deviations."""
+
+CLIP = 5.0
+"""Standardised observations are clipped to ± this."""
+
+LOG_RATIO = 20.0
+"""Positive columns whose central 90% span more than this factor are taken as logarithms."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Centre and scale of each column; a column of scale 0 is dropped.
+
+    Attributes
+    ----------
+    centre, scale
+        Median, and the range of the central 90% in units of a normal distribution's.
+    logarithm
+        Which columns are taken as logarithms first.
+
+    Examples
+    --------
+    >>> scaling = Scaling.of(np.array([[1.0, 7.0], [2.0, 7.0], [3.0, 7.0]]))
+    >>> scaling.centre, [round(scale, 3) for scale in scaling.scale]
+    ((2.0, 7.0), [0.547, 0.0])
+    >>> scaling(np.array([[2.547, 0.0]])).round(2)
+    array([[1.]])
+    """
+
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    logarithm: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.logarithm:
+            object.__setattr__(self, "logarithm", (False,) * len(self.centre))
+        if not len(self.centre) == len(self.scale) == len(self.logarithm):
+            raise InvalidParameter("Scaling: centre, scale and logarithm differ in length.")
+        for name in ("centre", "scale"):
+            _validate.finite(name, np.asarray(getattr(self, name), dtype=float))
+
+    @classmethod
+    def of(cls, observations: FloatArray) -> Self:
+        """Return the scaling of a sample of observations [n, d]."""
+        low, high = np.quantile(observations, [0.05, 0.95], axis=0)
+        logarithm = (observations.min(axis=0) > 0) & (high > LOG_RATIO * low)
+        points = _logarithms(observations, logarithm)
+        low, high = np.quantile(points, [0.05, 0.95], axis=0)
+        scale = (high - low) / NORMAL_RANGE
+        deviation = points.std(axis=0)
+        constant = deviation <= 1e-12 * np.abs(points).max(axis=0)
+        scale = np.where(constant, 0.0, np.where(scale > 1e-3 * deviation, scale, deviation))
+        return cls(
+            tuple(np.median(points, axis=0).tolist()), tuple(scale.tolist()),
+            tuple(logarithm.tolist()),
+        )  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """Number of columns that are kept."""
+        return sum(scale > 0 for scale in self.scale)
+
+    def __call__(self, observations: FloatArray) -> FloatArray:
+        """Return the standardised columns, [n, size]."""
+        kept = np.array(self.scale) > 0
+        points = _logarithms(observations, np.array(self.logarithm))[:, kept]
+        scaled = (points - np.array(self.centre)[kept]) / np.array(self.scale)[kept]
+        return np.clip(scaled, -CLIP, CLIP)
+
+
+def _logarithms(observations: FloatArray, which: ArrayLike) -> FloatArray:
+    if not np.any(which):
+        return observations
+    positive = np.log(np.maximum(observations, np.finfo(float).tiny))
+    return np.where(which, positive, observations)
+
+
+@dataclass(frozen=True)
+class _Standardised(ABC):
+    """Functions of standardised observations."""
+
+    scaling: Scaling
+
+    @property
+    def dimensions(self) -> int:
+        """Length of an observation."""
+        return len(self.scaling.centre)
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of features."""
+
+    @abstractmethod
+    def evaluate(self, x: FloatArray) -> FloatArray:
+        """Return features [n, size] of standardised observations."""
+
+    def __call__(self, observations: ArrayLike) -> FloatArray:
+        """Return features [n, size] of observations [n, d]; NaN and infinities are refused."""
+        points = _validate.floats("observations", observations)
+        _validate.shape("observations", points, ("n", self.dimensions))
+        _validate.finite("observations", points)
+        return self.evaluate(self.scaling(points))
+
+    def encode(self, observations: FloatArray) -> Active:
+        """Return the same features without validation, for the engine."""
+        return all_active(self.evaluate(self.scaling(observations)))
+
+
+@dataclass(frozen=True)
+class RandomFourier(_Standardised):
+    """1, the columns x, and √2 cos(wᵀx + c) with random w ~ N(0, 1/bandwidth²), c ~ U(0, 2π).
+
+    Inner products approximate a Gaussian kernel (Rahimi & Recht 2007).
+
+    Examples
+    --------
+    >>> features = RandomFourier(Scaling((0.0,), (1.0,)), waves=3, bandwidth=1.0, seed=0)
+    >>> features.size, features([[0.5]]).round(2)
+    (5, array([[ 1.  ,  0.5 , -1.25,  0.2 , -0.57]]))
+    """
+
+    waves: int
+    bandwidth: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _validate.count("RandomFourier", "waves", self.waves)
+        _validate.positive("RandomFourier", "bandwidth", self.bandwidth)
+
+    @property
+    def size(self) -> int:
+        """1, the number of columns, and the number of waves."""
+        return 1 + self.scaling.size + self.waves
+
+    @cached_property
+    def _draws(self) -> tuple[FloatArray, FloatArray]:
+        rng = np.random.default_rng(self.seed)
+        frequencies = rng.standard_normal((self.scaling.size, self.waves)) / self.bandwidth
+        return frequencies, rng.uniform(0.0, 2.0 * np.pi, self.waves)
+
+    def evaluate(self, x: FloatArray) -> FloatArray:
+        """Return 1, x and the waves."""
+        frequencies, phases = self._draws
+        waves = np.sqrt(2.0) * np.cos(x @ frequencies + phases)
+        return np.column_stack([np.ones(len(x)), x, waves])
+
+
+@dataclass(frozen=True)
+class Monomials(_Standardised):
+    """All monomials of the columns up to a total degree.
+
+    Examples
+    --------
+    >>> Monomials(Scaling((0.0, 0.0), (1.0, 1.0)), degree=2)([[2.0, 3.0]])
+    array([[1., 2., 3., 4., 6., 9.]])
+    """
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        if self.degree != 0:
+            _validate.count("Monomials", "degree", self.degree)
+
+    @cached_property
+    def _factors(self) -> list[tuple[int, ...]]:
+        columns = range(self.scaling.size)
+        return [
+            factors
+            for degree in range(self.degree + 1)
+            for factors in itertools.combinations_with_replacement(columns, degree)
+        ]
+
+    @property
+    def size(self) -> int:
+        """Number of monomials."""
+        return len(self._factors)
+
+    def evaluate(self, x: FloatArray) -> FloatArray:
+        """Return the monomials."""
+        columns = [np.prod(x[:, list(factors)], axis=1) for factors in self._factors]
+        return np.column_stack(columns)

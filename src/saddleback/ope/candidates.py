@@ -1,0 +1,162 @@
+"""Candidate features for a log: what a decision may depend on, and functions of it.
+
+Views of a decision: the observation; with the step; and with the step, the previous observation and
+action, and the reward so far, which may reveal a state that the observation hides. On each view:
+monomials, random Fourier features of several bandwidths and sizes, cells of a partition, and one
+feature per distinct value where there are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.features import Monomials, RandomFourier, Scaling, Tiles
+from saddleback.ope.episode_sample import EpisodeSample
+from saddleback.ope.partition import Cells
+
+OBSERVATION, STEP, HISTORY = "observation", "step", "history"
+"""Views of a decision."""
+
+Encoder = Callable[[FloatArray], FloatArray]
+"""Dense features [n, m] of the points of a view [n, d]."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What features may depend on: points before and after each transition, and at the start."""
+
+    name: str
+    before: FloatArray
+    after: FloatArray
+    start: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Features of a view.
+
+    Attributes
+    ----------
+    name
+        The features as text, such as ``random Fourier 200, bandwidth 1.8``.
+    view
+        The view they are functions of.
+    encode
+        The features.
+    """
+
+    name: str
+    view: View
+    encode: Encoder
+
+    def evaluate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the features before and after each transition, and at the start."""
+        view = self.view
+        return self.encode(view.before), self.encode(view.after), self.encode(view.start)
+
+
+def views(sample: EpisodeSample) -> Iterator[View]:
+    """Return the views of a sample."""
+    states, after, starts = sample.states, sample.next_states, sample.starts
+    yield View(OBSERVATION, states, after, starts)
+    if not sample.step.any():
+        return
+    step = sample.step[:, None].astype(float)
+    zero = np.zeros((len(starts), 1))
+    clock = np.column_stack([states, step]), np.column_stack([after, step + 1.0])
+    yield View(STEP, *clock, np.column_stack([starts, zero]))
+    first = sample.step == 0
+    missing = np.median(states, axis=0)
+    taken = np.eye(sample.n_actions)[sample.actions]
+    total = np.cumsum(sample.rewards)
+    before = total - sample.rewards
+    offset = before[first][np.cumsum(first) - 1]
+    previous = np.roll(states, 1, axis=0), np.roll(taken, 1, axis=0)
+    previous[0][first], previous[1][first] = missing, 0.0
+    history = np.column_stack([clock[0], *previous, before - offset])
+    later = np.column_stack([clock[1], states, taken, total - offset])
+    none = np.zeros((len(starts), sample.n_actions + 1))
+    begin = np.column_stack([starts, zero, np.tile(missing, (len(starts), 1)), none])
+    yield View(HISTORY, history, later, begin)
+
+
+def candidates(
+    sample: EpisodeSample, sizes: tuple[int, ...], max_size: int, seed: int = 0
+) -> Iterator[Basis]:
+    """Return the bases to try, with at most ``max_size`` features of an observation."""
+    rng = np.random.default_rng(seed)
+    for view in views(sample):
+        scaling = Scaling.of(view.before)
+        observed = view.name == OBSERVATION
+        if observed:
+            yield Basis("constant", view, lambda points: np.ones((len(points), 1)))
+        if not scaling.size:
+            continue
+        for degree in (1, 2) if view.name != HISTORY else (1,):
+            monomials = Monomials(scaling, degree)
+            if 1 < monomials.size <= max_size:
+                yield Basis(("linear", "quadratic")[degree - 1], view, monomials)
+        values = _distinct(view, max(max_size, 400))
+        if values is not None:
+            yield Basis(f"{len(values)} distinct values", view, partial(_one_hot, values))
+        width = _median_distance(scaling(view.before), rng)
+        factors = [(sizes[-1], factor) for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+        factors += [(size, factor) for size in sizes[:-1] for factor in (1.0, 4.0)]
+        waves = [
+            (min(size, max_size - 1 - scaling.size), width * factor)
+            for size, factor in (factors if observed else factors[2:4])
+        ]
+        for k, (size, bandwidth) in enumerate(waves):
+            if size >= 8:
+                features = RandomFourier(scaling, size, bandwidth, seed + k)
+                name = f"random Fourier {size}, bandwidth {bandwidth:.2g}"
+                yield Basis(name, view, features)
+        if observed and len(view.before[0]) <= 2:
+            low, high = view.before.min(axis=0), view.before.max(axis=0)
+            high = np.where(high > low, high, low + 1.0)
+            for bins, tilings in ((6, 4), (12, 1)):
+                tiles = Tiles(tuple(low), tuple(high), bins, tilings)
+                if tiles.size <= max_size:
+                    yield Basis(f"tiles {bins}x{tilings}", view, tiles)
+        if observed:
+            scaled = scaling(view.before)
+            cells = Cells.of(scaled, min(16, max_size))
+            yield Basis(f"{cells.size} cells", view, partial(_cells, cells, scaling))
+
+
+def _cells(cells: Cells, scaling: Scaling, points: FloatArray) -> FloatArray:
+    return cells.encode(scaling(points)).dense(cells.size)
+
+
+def _distinct(view: View, limit: int) -> FloatArray | None:
+    """Return the distinct points of a view, if they are at most ``limit``."""
+    few = np.unique(view.before[: 4 * limit], axis=0)
+    if len(few) > limit:
+        return None
+    values = np.unique(np.concatenate([view.before, view.after, view.start]), axis=0)
+    return values if 1 < len(values) <= limit else None
+
+
+def _one_hot(values: FloatArray, points: FloatArray) -> FloatArray:
+    """Return one feature per value; points that are none of them have no feature."""
+    both = np.concatenate([values, points])
+    _, index = np.unique(both, axis=0, return_inverse=True)
+    index = index.ravel()
+    order = np.full(index.max() + 1, -1)
+    order[index[: len(values)]] = np.arange(len(values))
+    which = order[index[len(values) :]]
+    return np.asarray((which[:, None] == np.arange(len(values))).astype(float))
+
+
+def _median_distance(points: FloatArray, rng: np.random.Generator) -> float:
+    """Return the median distance of two points."""
+    chosen = points[rng.permutation(len(points))[:600]]
+    squares = (chosen**2).sum(axis=1)
+    distance = squares[:, None] + squares - 2.0 * chosen @ chosen.T
+    upper = distance[np.triu_indices(len(chosen), 1)]
+    return float(np.sqrt(max(np.median(upper), 1e-6))) if len(upper) else 1.0

@@ -1,0 +1,167 @@
+"""A sample of whole episodes of a log in memory, with what is known before each decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
+from saddleback.log import Target
+from saddleback.ope.log_pass import Job, SegmentBatch
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeSample:
+    """Transitions of whole episodes, ordered by episode and step.
+
+    Attributes
+    ----------
+    states, next_states
+        Observations before and after each transition, [n, d].
+    actions, rewards
+        Action and reward of each transition, [n].
+    continues
+        Whether there is a next value; False where the task ended, [n].
+    episode, step
+        Number of the episode of each transition, from 0, and its step, [n].
+    starts
+        First observations of the episodes, [E, d].
+    next_pi, start_pi
+        For each target, π in the next states [n, K] and in the first ones [E, K].
+    numbers
+        Position in the log of each episode, [E].
+    total
+        Number of episodes of the log.
+    """
+
+    states: FloatArray
+    next_states: FloatArray
+    actions: IntArray
+    rewards: FloatArray
+    continues: BoolArray
+    episode: IntArray
+    step: IntArray
+    starts: FloatArray
+    next_pi: dict[str, FloatArray]
+    start_pi: dict[str, FloatArray]
+    numbers: IntArray
+    total: int
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(next(iter(self.next_pi.values())).shape[1])
+
+
+@dataclass
+class _Episode:
+    """What is kept of one episode: its parts, one for each segment it spans."""
+
+    priority: int
+    number: int
+    start: FloatArray
+    start_pi: list[FloatArray]
+    parts: list[tuple[FloatArray, ...]]
+    rows: int = 0
+
+
+class EpisodeSampler:
+    """Keeps the episodes of a log whose ids have the smallest hashes, up to a number of rows.
+
+    An episode longer than a sixteenth of ``max_rows`` is cut there.
+    """
+
+    def __init__(self, targets: Sequence[Target], max_rows: int) -> None:
+        self._targets, self._max_rows = list(targets), max_rows
+        self._longest = max(1, max_rows // 16)
+        self._kept: list[_Episode] = []
+        self._rows, self._count = 0, 0
+        self._threshold = np.uint64(2**64 - 1)
+        self._open: _Episode | None = None
+
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
+        """Add the next segment."""
+        segment = batch.segment
+        pi = [batch.pi(target) for target in self._targets]
+        begins = np.flatnonzero(segment.starts)
+        ends = np.append(begins[1:], len(segment))
+        if self._open is not None:
+            self._extend(self._open, batch, pi, 0, int(begins[0]) if len(begins) else len(segment))
+            self._open = self._open if segment.continues_in_next and not len(begins) else None
+        rank = {int(segment.states[t]): k for k, t in enumerate(begins)}
+        priority = _mix(batch.episode_ids[1:])
+        for i in np.flatnonzero(priority < self._threshold):
+            first = int(segment.first_states[i])
+            episode = _Episode(
+                int(priority[i]), self._count + int(i), segment.observations[first],
+                [p[first] for p in pi], [],
+            )  # fmt: skip
+            self._kept.append(episode)
+            k = rank.get(first)  # None for an episode without transitions
+            if k is not None:
+                self._extend(episode, batch, pi, int(begins[k]), int(ends[k]))
+                if segment.continues_in_next and k == len(begins) - 1:
+                    self._open = episode
+        self._count += len(priority)
+        self._thin()
+        return ()
+
+    def _extend(
+        self, episode: _Episode, batch: SegmentBatch, pi: list[FloatArray], begin: int, end: int
+    ) -> None:
+        end = min(end, begin + self._longest - episode.rows)
+        if end <= begin:
+            return
+        segment, rows = batch.segment, slice(begin, end)
+        after = segment.next_states[rows]
+        episode.parts.append(
+            (
+                segment.observations[segment.states[rows]], segment.observations[after],
+                segment.actions[rows], segment.rewards[rows], segment.continues[rows],
+                *(p[after] for p in pi),
+            )
+        )  # fmt: skip
+        episode.rows += end - begin
+        self._rows += end - begin
+
+    def _thin(self) -> None:
+        """Drop the episodes of largest priority while there are too many rows."""
+        if self._rows <= self._max_rows:
+            return
+        self._kept.sort(key=lambda episode: -episode.priority)
+        while self._rows > self._max_rows and len(self._kept) > 1:
+            dropped = self._kept.pop(0)
+            self._rows -= dropped.rows
+            self._threshold = np.uint64(dropped.priority)
+            self._open = None if self._open is dropped else self._open
+
+    @property
+    def sample(self) -> EpisodeSample:
+        """The sample, after the last segment."""
+        kept = sorted(self._kept, key=lambda episode: episode.number)
+        parts = [part for episode in kept for part in episode.parts]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        lengths = np.array([episode.rows for episode in kept])
+        before = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        names = [target.name for target in self._targets]
+        starts = [np.stack(pi) for pi in zip(*(episode.start_pi for episode in kept), strict=True)]
+        return EpisodeSample(
+            *columns[:5],
+            np.repeat(np.arange(len(kept)), lengths),
+            np.arange(len(before)) - before,
+            np.stack([episode.start for episode in kept]),
+            dict(zip(names, columns[5:], strict=True)),
+            dict(zip(names, starts, strict=True)),
+            np.array([episode.number for episode in kept]),
+            self._count,
+        )
+
+
+def _mix(ids: OffsetArray) -> OffsetArray:
+    """Return hashes of ids that differ from those that choose blocks (SplitMix64)."""
+    z = ids + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,225 @@
+"""Doubly robust estimates with marginal ratios, over many candidate features.
+
+For features φ, M = Σφφᵀ, C = Σφφ'ᵀ and b = Σφr over the rows of some episodes, x = Σφ₀ over their
+starts, and M_λ = M + λ diag M, the primal θ and the dual u solve
+
+    (M_λ − γC) θ = b            q(s, a) = φᵀθ is the value of an action
+    (M_λ − γC)ᵀ u = x           w(s, a) = φᵀu is how often π comes there, relative to the log
+
+or, for a task of H steps, θ_{h+1} = M_λ⁻¹(b + γCθ_h), and u_t = M_λ⁻¹ν_t with ν_0 = x and
+ν_{t+1} = γCᵀM_λ⁻¹ν_t. With both fitted on other episodes, and δ the TD error of q,
+
+    V̂_ij = mean over episodes of [q_i(s_0) + Σ w_j δ_i]
+
+is a doubly robust estimate without products of ratios (Kallus & Uehara 2020): its bias is a product
+of the errors of q_i and w_j. Every candidate i is a basis with a ridge, and provides both. If w_j is
+right, V̂_ij is the same for all i; if q_i is right, it is the same for all j and the correction is 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
+
+from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.ope.candidates import Basis
+from saddleback.ope.episode_sample import EpisodeSample
+
+FOLDS = 5
+"""Number of folds of episodes."""
+
+RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Ridges, relative to the diagonal of M."""
+
+POOLING = (1.0, 100.0)
+"""Penalties on what differs between actions, relative to that on what they share."""
+
+JITTER = 1e-9
+"""Ridge relative to the mean of the diagonal of M, for features that are never active."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Cross-fitted candidates of one basis, one per ridge.
+
+    Attributes
+    ----------
+    start
+        q(s_0) of each episode under π, [R, E].
+    delta, ratio
+        TD error δ and marginal ratio w of each row, [R, n, H]; H is 1 without a horizon.
+    """
+
+    start: FloatArray
+    delta: FloatArray
+    ratio: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a sample, sorted by fold and action, as every basis needs them."""
+
+    order: IntArray
+    actions: IntArray
+    rewards: FloatArray
+    weights: FloatArray
+    folds: IntArray
+    start_pi: FloatArray
+    start_folds: IntArray
+
+    @classmethod
+    def of(cls, sample: EpisodeSample, target: str, folds: IntArray, gamma: float) -> Rows:
+        """Sort the rows of a sample, given the fold of each episode."""
+        fold = folds[sample.episode]
+        order = np.lexsort((sample.actions, fold))
+        weights = gamma * sample.continues[:, None] * sample.next_pi[target]
+        return cls(
+            order, sample.actions[order], sample.rewards[order], weights[order], fold[order],
+            sample.start_pi[target], folds,
+        )  # fmt: skip
+
+
+def fit_basis(
+    basis: Basis,
+    rows: Rows,
+    horizon: int | None,
+    ridges: Sequence[float] = RIDGES,
+    pooling: Sequence[float] = POOLING,
+) -> Fits:
+    """Fit primal and dual of a basis for each ridge and pooling, each fold by the other folds."""
+    before, after, first = basis.evaluate()
+    before, after = before[rows.order], after[rows.order]
+    folds = [_FoldSums.of(k, before, after, first, rows) for k in range(FOLDS)]
+    total = [np.sum(parts, axis=0) for parts in zip(*(fold.sums for fold in folds), strict=True)]
+    steps, penalties = horizon or 1, list(itertools.product(pooling, ridges))
+    kind = np.float64 if horizon is None else np.float32
+    start = np.full((len(penalties), len(first)), np.nan)
+    delta = np.full((len(penalties), len(before), steps), np.nan, kind)
+    ratio = np.full_like(delta, np.nan)
+    solve = _solve_fixed_point if horizon is None else _solve_horizon
+    for fold in folds:
+        M, C, b, x = (whole - part for whole, part in zip(total, fold.sums, strict=True))
+        rewards = rows.rewards[fold.rows][:, None]
+        for r, (pooled, ridge) in enumerate(penalties):
+            solution = solve(_penalised(M, ridge, pooled), C, b, x, steps)
+            if solution is None:
+                continue
+            theta, u = solution
+            q = fold.of_actions(before, theta)
+            following = fold.next_values(after, rows.weights, theta)
+            start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ theta[:, -1]
+            if horizon is None:
+                delta[r, fold.rows] = rewards + following - q
+            else:
+                delta[r, fold.rows] = rewards + following[:, -2::-1] - q[:, :0:-1]
+            ratio[r, fold.rows] = fold.of_actions(before, u)
+    back = np.argsort(rows.order)
+    return Fits(start, delta[:, back], ratio[:, back])
+
+
+def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
+    """Return M_λ [p, p] from the blocks of M [K, m, m].
+
+    The penalty is λ times the mean square of a feature over all rows; ``pooling`` times that on the
+    differences of an action's weights from their mean over actions.
+    """
+    K, m = M.shape[:2]
+    scale = np.einsum("aii->i", M) / K
+    penalised = np.zeros((K * m, K * m))
+    at = np.arange(m)
+    for a, c in itertools.product(range(K), range(K)):
+        share = pooling * (a == c) - (pooling - 1.0) / K
+        penalised[a * m + at, c * m + at] = ridge * share * scale
+    for a in range(K):
+        block = slice(a * m, (a + 1) * m)
+        penalised[block, block] += M[a]
+    penalised[np.diag_indices(K * m)] += JITTER * max(float(scale.mean()), 1e-300)
+    return penalised
+
+
+def _solve_fixed_point(
+    M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, _: int
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return θ and u, [p, 1] each; None if the system is singular."""
+    factors = lu_factor(M - C, overwrite_a=True, check_finite=False)
+    if not np.diagonal(factors[0]).all():
+        return None
+    theta = lu_solve(factors, b, check_finite=False)
+    return theta[:, None], lu_solve(factors, x, trans=1, check_finite=False)[:, None]
+
+
+def _solve_horizon(
+    M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, steps: int
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H]; None if M is not definite."""
+    try:
+        factor = cho_factor(M, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    P, first = cho_solve(factor, C, check_finite=False), cho_solve(factor, b, check_finite=False)
+    theta, nu = np.zeros((len(b), steps + 1)), np.zeros((len(b), steps))
+    nu[:, 0] = x
+    for h in range(steps):
+        theta[:, h + 1] = first + P @ theta[:, h]
+        if h + 1 < steps:
+            nu[:, h + 1] = nu[:, h] @ P
+    return theta, cho_solve(factor, nu, check_finite=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _FoldSums:
+    """Rows and episodes of a fold, and its sums M [K, m, m], C [p, p], b [p], x [p], with p = K·m."""
+
+    rows: slice
+    bounds: IntArray
+    episodes: BoolArray
+    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+
+    @classmethod
+    def of(
+        cls, k: int, before: FloatArray, after: FloatArray, first: FloatArray, rows: Rows
+    ) -> _FoldSums:
+        K, m = rows.weights.shape[1], before.shape[1]
+        begin, end = np.searchsorted(rows.folds, [k, k + 1])
+        bounds = begin + np.searchsorted(rows.actions[begin:end], np.arange(K + 1))
+        M, C, b = np.zeros((K, m, m)), np.zeros((K, m, K * m)), np.zeros((K, m))
+        for a in range(K):
+            own = slice(bounds[a], bounds[a + 1])
+            phi = before[own]
+            M[a], b[a] = phi.T @ phi, phi.T @ rows.rewards[own]
+            for c in range(K):
+                weight = rows.weights[own, c]
+                if weight.any():
+                    C[a, :, c * m : (c + 1) * m] = (phi * weight[:, None]).T @ after[own]
+        episodes = rows.start_folds == k
+        starts = rows.start_pi[episodes].T @ first[episodes]
+        sums = (M, C.reshape(K * m, K * m), b.ravel(), starts.ravel())
+        return cls(slice(begin, end), bounds, episodes, sums)
+
+    def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return φᵀ of the logged actions times weights [p, c], for the rows of the fold."""
+        begin, K, m = self.rows.start, len(self.bounds) - 1, features.shape[1]
+        values = np.empty((self.rows.stop - begin, weights.shape[1]))
+        for a in range(K):
+            own = slice(self.bounds[a], self.bounds[a + 1])
+            values[own.start - begin : own.stop - begin] = (
+                features[own] @ weights[a * m : (a + 1) * m]
+            )
+        return values
+
+    def next_values(self, after: FloatArray, pi: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return γ times the next value under π, for the rows of the fold."""
+        m = after.shape[1]
+        return sum(
+            pi[self.rows, a, None] * (after[self.rows] @ theta[a * m : (a + 1) * m])
+            for a in range(pi.shape[1])
+        )  # type: ignore[return-value]
+
+    def starts(self, first: FloatArray, start_pi: FloatArray) -> FloatArray:
+        """Return φ under π at the starts of the fold's episodes, [E_k, p]."""
+        own, pi = first[self.episodes], start_pi[self.episodes]
+        return (pi[:, :, None] * own[:, None, :]).reshape(len(own), -1)
