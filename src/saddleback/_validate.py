@@ -30,13 +30,13 @@ def non_negative(owner: str, name: str, value: Any) -> float:
     return _real(owner, name, value, 0.0, math.inf, "a finite number >= 0")
 
 
-def positive(owner: str, name: str, value: Any) -> float:
+def positive(owner: object, name: str, value: Any) -> float:
     """Return ``value`` if it is a finite number > 0."""
     tiny = float(np.nextafter(0.0, 1.0))
     return _real(owner, name, value, tiny, math.inf, "a finite number > 0")
 
 
-def _real(owner: str, name: str, value: Any, low: float, high: float, allowed: str) -> float:
+def _real(owner: object, name: str, value: Any, low: float, high: float, allowed: str) -> float:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     number = isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool
@@ -68,7 +68,7 @@ def count(owner: str, name: str, value: Any) -> int:
     return int(value)
 
 
-def instance(owner: str, name: str, value: Any, kind: type) -> None:
+def instance(owner: object, name: str, value: Any, kind: type) -> None:
     """Refuse a ``value`` that is not a ``kind``."""
     if not isinstance(value, kind):
         got = repr(value) if isinstance(value, (str, int, float, type)) else type(value).__name__

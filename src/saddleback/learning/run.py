@@ -317,7 +317,7 @@ class Batch:
         self.omega = self._weights("omega0", omega0, p)
         if bound is None:
             bound = BOUND * max(1.0, np.abs(fixed_point).max(), np.abs(self.theta).max())
-        self.bound = _validate.positive(str(rule), "bound", bound)
+        self.bound = _validate.positive(rule, "bound", bound)
         if self.bound > float(np.finfo(self.dtype).max):
             raise InvalidParameter(f"bound {self.bound:g} is beyond the range of {self.dtype}.")
 

@@ -182,7 +182,7 @@ def _correction(b: FloatArray, kappa: FloatArray, phi: FloatArray, mu: FloatArra
 
 def check(rule: Rule, problem: Problem) -> None:
     """Refuse a rule that cannot be applied to ``problem``."""
-    _validate.instance(str(rule), "problem", problem, Problem)
+    _validate.instance(rule, "problem", problem, Problem)
     if rule.values != problem.values:
         shape = "[s, a, p]" if rule.values == "action" else "[s, p]"
         raise RuleMismatch(

@@ -19,6 +19,7 @@ nodes lead to the nearest one instead. The share of the trace that this drops is
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -238,6 +239,7 @@ class Exploration:
         self._scale = float(np.abs(t.phi).max()) or 1.0
         self.nodes: list[Node] = []
         self._index: dict[tuple[int, int, bytes], int] = {}
+        self._alike: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         self._queue: list[tuple[float, int]] = []
         self.events: list[Event] = []
         zero_traces = [
@@ -268,17 +270,19 @@ class Exploration:
         if key in self._index:
             return self._index[key]
         if len(self.nodes) >= self._max_nodes and key_values.any():
-            near = [n for n, other in enumerate(self.nodes) if other[:2] == node[:2]]
-            return min(near, key=lambda n: self._distance(node, self.nodes[n]))
+            near = self._alike[node[:2]]
+            return near[int(self._distances(node, [self.nodes[n] for n in near]).argmin())]
         self._index[key] = len(self.nodes)
+        self._alike[node[:2]].append(len(self.nodes))
         self.nodes.append(node)
         heapq.heappush(self._queue, (-mass, self._index[key]))
         return self._index[key]
 
-    def _distance(self, first: Node, second: Node) -> float:
-        """Squared distance between the traces of two nodes."""
-        by_follow = self._scale * (first.follow - second.follow)
-        return float(np.sum((first.trace - second.trace) ** 2) + by_follow**2)
+    def _distances(self, node: Node, others: list[Node]) -> FloatArray:
+        """Squared distances between the trace of a node and those of others."""
+        gaps = node.trace - np.array([other.trace for other in others])
+        by_follow = self._scale * (node.follow - np.array([other.follow for other in others]))
+        return np.asarray((gaps**2).sum(axis=1) + by_follow**2)
 
     def _expand(self, n: int, mass: float) -> None:
         """Add every event of a node."""
@@ -303,9 +307,9 @@ class Exploration:
                 for a1, choice in self._node_actions(s):
                     part, successor = q * (1.0 - end) * choice, Node(s, a1, trace, passed)
                     j = self._node_index(successor, mass * part)
-                    missed = self._distance(successor, self.nodes[j])
-                    carried = self._distance(successor, Node(s, a1, np.zeros_like(trace), 0.0))
-                    following = (part, pair, next_pair + a1, reward, mdp.gamma, e, missed, carried)
+                    zero = Node(s, a1, np.zeros_like(trace), 0.0)
+                    lost = self._distances(successor, [self.nodes[j], zero]).tolist()
+                    following = (part, pair, next_pair + a1, reward, mdp.gamma, e, *lost)
                     self.events.append(Event(n, j, *following))
 
 
