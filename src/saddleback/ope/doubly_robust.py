@@ -23,6 +23,7 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IndexArray, IntArray
+from saddleback._user_functions import call
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
@@ -216,14 +217,14 @@ class _UserQ:
 
     def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment."""
-        observations = batch.segment.observations[states]
-        values = np.asarray(self._function(observations), dtype=np.float64)
+        observations, name = batch.segment.observations[states], f"q of {self._name!r}"
+        values = np.asarray(call(name, self._function, observations), dtype=np.float64)
         if values.shape != (len(observations), self._n_actions):
             raise InvalidParameter(
-                f"q of {self._name!r} must return one value for each row and action, "
+                f"{name} must return one value for each row and action, "
                 f"({len(observations)}, {self._n_actions}); got shape {values.shape}."
             )
-        _validate.finite(f"q of {self._name!r}", values)
+        _validate.finite(name, values)
         return values
 
 

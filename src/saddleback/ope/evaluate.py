@@ -213,7 +213,7 @@ def evaluate(
         evidence = EvidenceReducer(log, sums, named, sample.states, once, chosen, ridge)
         logged = ScoreReducer(sums, behaviour, once, chosen, ridge)
         reducers: list[Reducer] = [*weights, evidence, logged]
-        read_log(log, reducers, policies, once, pool=pool, progress=second)
+        read_log(log, reducers, policies, once, pool=pool, progress=second, checked=True)
         episodes = [reducer.result(allow_uncovered) for reducer in weights]
         robust = {weighting.target: weighting for weighting in episodes if weighting.has_q}
         baseline = Baseline.of(logged.scores, bool(sums.counts.truncated_weight[0]))

@@ -19,6 +19,7 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.engine import EpisodeFold
 from saddleback.features import Active, Features
+from saddleback.features.base import check_feature_rows, encode
 from saddleback.log import Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.reader import LogReader
@@ -43,10 +44,14 @@ class EncodeOnce:
         self._states: FloatArray | None = None
         self._active: Active | None = None
 
+    def check_rows(self, observations: FloatArray) -> None:
+        """Raise unless the features are a function of each observation alone."""
+        check_feature_rows(self._features, observations)
+
     def encode(self, observations: FloatArray) -> Active:
         """Return the active features of observations; the last result is kept."""
         if observations is not self._states or self._active is None:
-            self._states, self._active = observations, self._features.encode(observations)
+            self._states, self._active = observations, encode(self._features, observations)
         return self._active
 
 
@@ -102,20 +107,28 @@ class SegmentBatch:
 def read_log(
     log: Log,
     reducers: Sequence[Reducer],
-    targets: Iterable[Target],
+    targets: Sequence[Target],
     features: EncodeOnce | None = None,
     *,
     pool: Executor | None = None,
     progress: Progress | None = None,
+    checked: bool = False,
 ) -> LogReader:
     """Drive reducers over a log in one pass; raise the errors of the log at its end.
 
-    ``features`` are those that the reducers use, as one `EncodeOnce`.
+    ``features`` are those that the reducers use, as one `EncodeOnce`. Unless they are ``checked``,
+    functions of the user are called again on some states of the first segment.
     """
     reader = log.reader([table for target in targets for table in target.tables])
     ids = EpisodeFold(1, np.uint64)
     pending: list[Future[object]] = []
     for segment in reader.segments(progress):
+        if not checked:
+            checked = True
+            for target in targets:
+                target.check_rows(segment, log.n_actions)
+            if features is not None:
+                features.check_rows(segment.observations)
         numbers = ids.begin(segment)
         numbers[1:, 0] = segment.ids
         batch = SegmentBatch(segment, numbers[:, 0], features, log.n_actions)
