@@ -23,12 +23,7 @@ class Fingerprints:
         """Add the next segment."""
         rows = segment.rows
         hashes = self._hashes.begin(segment)
-        with np.errstate(over="ignore"):  # the hash is meant to overflow; compiled code is silent
-            hash_rows(
-                np.ascontiguousarray(rows.observations).view(np.uint64), rows.actions,
-                np.ascontiguousarray(rows.rewards).view(np.uint64), segment.row_episode,
-                hashes[:, 0],
-            )  # fmt: skip
+        hash_rows(rows, segment.row_episode, hashes[:, 0])
         self._hashes.end(segment, hashes)
         self._ids.append(segment.ids)
         # With numbered steps an episode cannot continue in another file: it would not start at 0.

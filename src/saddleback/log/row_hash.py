@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from saddleback._jit import compiled, inlined
 from saddleback._typing import IntArray, OffsetArray
+from saddleback.log.arrow_decode import DecodedRows
+
+
+def hash_rows(
+    rows: DecodedRows, episode: IntArray, hashes: OffsetArray, which: Any = slice(None)
+) -> None:
+    """Add some of the rows to the hashes of episodes [n], given the episode of every row."""
+    with np.errstate(over="ignore"):  # the hash is meant to overflow; compiled code is silent
+        _chain(
+            np.ascontiguousarray(rows.observations[which]).view(np.uint64), rows.actions[which],
+            np.ascontiguousarray(rows.rewards[which]).view(np.uint64), episode[which], hashes,
+        )  # fmt: skip
 
 
 @compiled
-def hash_rows(
+def _chain(
     observations: OffsetArray,
     actions: IntArray,
     rewards: OffsetArray,

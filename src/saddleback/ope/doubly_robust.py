@@ -3,7 +3,7 @@
 DR is the estimator of Jiang & Li 2016, with per-decision weights; WDR that of Thomas & Brunskill
 2016. DR is unbiased for any Q that does not depend on the episode, and its variance falls as Q
 improves; WDR is consistent. Therefore Q is cross-fitted: episodes are assigned to folds by their
-ids, and the Q of a fold is the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g =
+rows, and the Q of a fold is the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g =
 0, all from one pass. (M = Σφφᵀ is kept for all folds together: it only determines the span of θ
 and the units of the ridge.)
 
@@ -101,7 +101,7 @@ def doubly_robust(
     >>> log = collect(car, episodes=500, rng=0)
     >>> weighted = doubly_robust(log, "pump:0.8", features=car.features, gamma=0.99)["pump:0.8"]
     >>> weighted.estimate("DR")  # the true value is −79.83
-    WeightedEstimate(DR of pump:0.8: -75.1 [-77.07, -73.12], V^π, ESS 2.3 of 500, k-hat 1.69)
+    WeightedEstimate(DR of pump:0.8: -72.11 [-75.95, -68.28], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
     check_weighting(log, gamma)
     chosen = as_targets(targets, log)
