@@ -97,5 +97,5 @@ def test_repeated_episodes_of_merged_logs_do_not_widen_the_interval():
 
     parts = [one(seed) for seed in range(16)]
     merged = interval_from_blocks(functools.reduce(sb.Statistics.merge, parts)).error
-    alone = np.sqrt(np.mean([interval_from_blocks(part).error ** 2 for part in parts]) / 16)
-    assert merged == pytest.approx(alone, rel=0.5)
+    apart = np.sqrt(np.mean([interval_from_blocks(part).error ** 2 for part in parts]) / 16)
+    assert merged == pytest.approx(apart, rel=0.5)

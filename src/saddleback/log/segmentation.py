@@ -271,10 +271,10 @@ def _hash_first_rows(rows: DecodedRows) -> OffsetArray:
     hashes = np.zeros(1 + int(episode[-1]), dtype=np.uint64)
     first = np.flatnonzero(rows.position < HASHED_ROWS)
     hash_rows(rows, episode, hashes, first)
-    whole = np.ones(len(hashes), dtype=np.bool_)
+    integers = np.ones(len(hashes), dtype=np.bool_)
     numbers = np.column_stack([rows.observations[first], rows.rewards[first]])
-    whole[episode[first[(numbers % 1 != 0).any(axis=1)]]] = False
-    return np.asarray(hashes // np.uint64(2) * np.uint64(2) + whole)[1:]
+    integers[episode[first[(numbers % 1 != 0).any(axis=1)]]] = False
+    return np.asarray(hashes // np.uint64(2) * np.uint64(2) + integers)[1:]
 
 
 def _build_segment(
