@@ -72,7 +72,7 @@ def meddle(x):
         (Broken(value=lambda x: np.ones((len(x), 2))), r"values must be \[9, 1\] like indices"),
         (Broken(value=lambda x: np.full((len(x), 1), np.nan)), "a value is NaN or infinite"),
         (Broken(indices=lambda x: np.ones((len(x), 2), dtype=int)), "has an index with a value"),
-        (Broken(value=meddle), "changes the observations"),
+        (Broken(value=meddle), "writes into the observations"),
         (Counting(), "must be deterministic"),
         (Broken(value=lambda x: (x / x.max())[:, :1]), "another result in another batch"),
         (Broken(value=lambda x: np.arange(len(x))[:, None]), "another result in another batch"),
@@ -125,7 +125,7 @@ def writing(x):
         (lambda x: 1 / 0, "failed: ZeroDivisionError"),
         (random, "must be deterministic"),
         (ranked, "another result in another batch"),
-        (writing, "changes the observations"),
+        (writing, "writes into the observations"),
     ],
 )
 def test_broken_policies_are_found(policy, failure):

@@ -13,12 +13,14 @@ GOOD = Evidence(
     episodes=500, steps=5000, value=12.3456, error=0.02, spread=1.0, uncovered=0.0, coverage=1.0,
     unvisited=0.0, miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
     self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
-    sensitivity=0.01, limit=40, limit_share=0.0, truncated_weight=0.1, outside=0.0,
+    sensitivity=0.01, ridge_shift=0.01, error_without_ridge=0.02, limit=40,
+    limit_share=0.0, truncated_weight=0.1, outside=0.0,
 )  # fmt: skip
 
 CODES = (
     "EPISODES", "SUPPORT", "COVERAGE", "PROPENSITIES", "CEILING", "SELF-CHECK", "SOLUTION",
-    "STABILITY", "AGREEMENT", "GAP", "PRECISION", "SENSITIVITY", "ENDS", "HORIZON", "RANGE",
+    "STABILITY", "AGREEMENT", "GAP", "PRECISION", "SENSITIVITY", "RIDGE", "ENDS", "HORIZON",
+    "RANGE",
 )  # fmt: skip
 
 SURE = {"calibration_z": 9.0}
@@ -37,6 +39,7 @@ BAD = {
     "GAP": ({"gap": 0.6}, {"gap": 2.1}),
     "PRECISION": ({"error": 0.3}, None),
     "SENSITIVITY": ({"sensitivity": 0.6}, {"sensitivity": 2.1}),
+    "RIDGE": ({"ridge_shift": 0.03}, {"ridge_shift": 0.05}),
     "ENDS": ({"limit_share": 0.3}, None),
     "HORIZON": ({"truncated_weight": 0.6}, {"truncated_weight": 0.95}),
     "RANGE": (None, {"outside": 0.01}),

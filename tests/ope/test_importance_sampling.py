@@ -280,13 +280,13 @@ def test_q_of_an_episode_is_fitted_to_the_other_folds(shared):
     data = mixed(seed=9)
     features = sb.features.Fourier((-3, -3), (3, 3), order=2)
     options = {"features": features, "gamma": GAMMA, "shared": shared, "rule": sb.GES(0.0)}
-    estimates = doubly_robust(Log(data), {"π": target}, ridge=1e-6, folds=3, **options)["π"]
+    estimates = doubly_robust(Log(data), {"π": target}, ridge=1e-7, folds=3, **options)["π"]
     numbers = np.unique(data["episode_id"])
     for fold in range(3):
         in_fold = estimates.ids % np.uint64(3) == fold
         rest = np.isin(data["episode_id"], numbers[~in_fold])
         other = Log({name: column[rest] for name, column in data.items()})
-        fitted = sb.LSTD(target=target, **options, ridge=1e-6).fit(other)
+        fitted = sb.LSTD(target=target, **options, ridge=1e-7).fit(other)
         expected = mean_estimates(episodes(data, q=fitted.predict))[1]
         # The ridge is in units of the M of all folds, so agreement is to the order of the ridge.
         np.testing.assert_allclose(

@@ -62,9 +62,10 @@ def test_eigenvalues_are_those_of_the_system(rule):
 
 
 def test_draws_equal_block_resamples_by_hand():
-    log = random_decisions(0, episodes=100)
+    log = random_decisions(0, episodes=200)
     rule = sb.GES(0.5)
     sums = sb.Statistics.of(log, rule, always(0.3, 0.7), features=OneHot(5), gamma=0.9)
+    assert (sums.episodes > 0).all()
     name = sums.setting.targets[0]
     result = spectrum(sums, rule, name, ridge=0.0, draws=100, rng=7)
     generator = np.random.default_rng(7)

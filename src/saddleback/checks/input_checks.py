@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
+from saddleback._user_functions import ImpureFunction, call, check_rows
 from saddleback.checks.rule_checks import CheckFailed
 from saddleback.errors import SaddlebackError
 from saddleback.features import Active, Features
-from saddleback.log import Log
+from saddleback.log import Log, LogError
 from saddleback.log.fingerprints import Fingerprints
-from saddleback.log.policy_query import query_policy
+from saddleback.log.policy_query import check_policy_rows
 
 SHORT_SEGMENT = 50
 """Rows of a segment in the second reading of a log."""
@@ -45,11 +47,12 @@ def check_features(features: Features, observations: ArrayLike) -> None:
         _fail(name, f"expect {expected} entries per observation, got {points.shape[1]}")
 
     def dense(rows: FloatArray) -> FloatArray:
-        result = features.encode(rows)
+        result = call(name, features.encode, rows)
         _check_active(name, result, len(rows), int(size))
         return Active(*result).dense(int(size))
 
-    _check_function(name, dense, points)
+    with _failures():
+        check_rows(name, dense, points, features.encode)
 
 
 def _check_active(name: str, result: Any, n: int, size: int) -> None:
@@ -93,14 +96,8 @@ def check_policy(
     if not callable(policy):
         _fail("the policy", f"must be a function of observations, got {policy!r}")
 
-    def probabilities(rows: FloatArray) -> FloatArray:
-        try:
-            return query_policy("the", policy, rows, n_actions)
-        except SaddlebackError as error:
-            code = str(error).partition(" ")[0]
-            raise CheckFailed(str(error).removeprefix(f"{code} ")) from error
-
-    _check_function("the policy", probabilities, _points(observations))
+    with _failures():
+        check_policy_rows("the", policy, _points(observations), n_actions)
 
 
 def check_log(log: Log) -> None:
@@ -140,23 +137,15 @@ def _contents(log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check_function(
-    name: str, function: Callable[[FloatArray], FloatArray], points: FloatArray
-) -> None:
-    """Check that a function of observations is pure, and treats each of them on its own."""
-    given = points.copy()
-    result = function(given)
-    if not np.array_equal(given, points):
-        _fail(name, "changes the observations that it is given")
-    if not np.array_equal(function(given), result):
-        _fail(name, "gives another result when it is called again: it must be deterministic")
-    half = len(points) // 2
-    parts = [points[:half], points[half:][::-1]] if half else [points]
-    separate = np.concatenate([function(part.copy()) for part in parts])
-    if half:
-        separate[half:] = separate[half:][::-1]
-    if not np.allclose(separate, result, rtol=1e-9, atol=1e-12):
-        _fail(name, "gives an observation another result in another batch")
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Raise errors as failed checks, without their codes."""
+    try:
+        yield
+    except LogError as error:
+        raise CheckFailed("\n".join(finding.message for finding in error.findings)) from error
+    except ImpureFunction as error:
+        raise CheckFailed(error.message) from error
 
 
 def _points(observations: ArrayLike) -> FloatArray:

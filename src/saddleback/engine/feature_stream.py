@@ -18,6 +18,7 @@ from saddleback.engine.stream_columns import Columns
 from saddleback.engine.tabular_stream import fill_decay_and_weight
 from saddleback.errors import RuleMismatch
 from saddleback.features import Features
+from saddleback.features.base import encode
 from saddleback.rules import Bootstrap, Rule, Terms, tabulate
 from saddleback.rules.requirements import correction_uses_mu
 from saddleback.rules.terms import tabulate_steps
@@ -86,7 +87,7 @@ class FeatureStreamer:
 
     def _encode(self, observations: FloatArray, *rows: IntArray) -> list[Encoded]:
         """Return the features of the states in ``rows``, encoded once."""
-        index, value = self._features.encode(observations)
+        index, value = encode(self._features, observations)
         return [Encoded(index, np.ones((0, 0)) if value is None else value, r) for r in rows]
 
     def _columns(

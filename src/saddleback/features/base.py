@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from saddleback._typing import FloatArray, IndexArray
+from saddleback._user_functions import SAMPLE, call, check_rows
 
 
 class Active(NamedTuple):
@@ -63,3 +64,27 @@ class Features(Protocol):
 
     def encode(self, observations: FloatArray) -> Active:
         """Return the active features of observations [n, d], without validation."""
+
+
+def encode(features: Features, observations: FloatArray) -> Active:
+    """Return the active features of observations; features of a user cannot write to them."""
+    if type(features).__module__.startswith("saddleback."):
+        return features.encode(observations)
+    indices, value = call("features", features.encode, observations)
+    return Active(indices, None if value is None else np.require(value, requirements="W"))
+
+
+def check_feature_rows(features: Features, observations: FloatArray) -> None:
+    """Raise unless features of a user are a function of each observation alone."""
+    own = not type(features).__module__.startswith("saddleback.")
+    function = features.encode if own else getattr(features, "function", None)
+    if function is not None:
+        limit = min(SAMPLE, max(2, ENTRIES // features.size))
+        check_rows(
+            "features", lambda rows: encode(features, rows).dense(features.size), observations,
+            function, limit,
+        )  # fmt: skip
+
+
+ENTRIES = 1 << 22
+"""Largest number of entries of the dense features that are compared."""

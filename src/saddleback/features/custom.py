@@ -10,6 +10,7 @@ import numpy as np
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray
+from saddleback._user_functions import call
 from saddleback.errors import InvalidParameter, InvalidShape
 from saddleback.features.base import Active, all_active
 
@@ -75,7 +76,7 @@ class Custom:
 
     def encode(self, observations: FloatArray) -> Active:
         """Call the function, validate its result, and keep the non-zero entries."""
-        values = self.function(observations)
+        values = call("features", self.function, observations)
         if not hasattr(values, "tocsr"):
             values = _validate.floats("features", values)
         if values.shape != (len(observations), self.size):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc
 
-from saddleback._jit import compiled, inlined
-from saddleback._typing import BoolArray, IntArray, OffsetArray
+from saddleback._typing import BoolArray, OffsetArray
 from saddleback.engine import EpisodeFold
+from saddleback.log.row_hash import hash_rows
 from saddleback.log.segmentation import Segment
 
 
@@ -23,12 +23,7 @@ class Fingerprints:
         """Add the next segment."""
         rows = segment.rows
         hashes = self._hashes.begin(segment)
-        with np.errstate(over="ignore"):  # the hash is meant to overflow; compiled code is silent
-            _hash_rows(
-                np.ascontiguousarray(rows.observations).view(np.uint64), rows.actions,
-                np.ascontiguousarray(rows.rewards).view(np.uint64), segment.row_episode,
-                hashes[:, 0],
-            )  # fmt: skip
+        hash_rows(rows, segment.row_episode, hashes[:, 0])
         self._hashes.end(segment, hashes)
         self._ids.append(segment.ids)
         # With numbered steps an episode cannot continue in another file: it would not start at 0.
@@ -65,27 +60,3 @@ def overlap(one: tuple[OffsetArray, OffsetArray], other: tuple[OffsetArray, Offs
 
 SIGNIFICANCE = 1e-6
 """Probability below which agreement is not attributed to chance."""
-
-
-@compiled
-def _hash_rows(
-    observations: OffsetArray,
-    actions: IntArray,
-    rewards: OffsetArray,
-    episode: IntArray,
-    hashes: OffsetArray,
-) -> None:
-    """Chain the bits of each row to the hash of its episode."""
-    for t in range(len(rewards)):
-        h = hashes[episode[t]]
-        for d in range(observations.shape[1]):
-            h = _mix(h, observations[t, d])
-        h = _mix(h, np.uint64(actions[t]))
-        hashes[episode[t]] = _mix(h, rewards[t])
-
-
-@inlined
-def _mix(h: np.uint64, x: np.uint64) -> np.uint64:
-    """One round of a multiplicative hash (the constants of MurmurHash3's finaliser)."""
-    h = (h ^ x) * np.uint64(0xFF51AFD7ED558CCD)
-    return h ^ (h >> np.uint64(33))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback._user_functions import ImpureFunction, call, check_rows
 from saddleback.log.diagnostics import Finding, LogError
 
 TOLERANCE = 1e-6
@@ -16,7 +17,10 @@ TOLERANCE = 1e-6
 def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
     """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid."""
     try:
-        probabilities = np.asarray(policy(observations), dtype=np.float64)
+        result = call(f"{name} policy", policy, observations)
+        probabilities = np.require(result, np.float64, "W")  # it may be the view that it was given
+    except ImpureFunction:
+        raise
     except Exception as error:
         message = f"{name} policy failed: {type(error).__name__}: {error}"
         raise LogError(Finding("E144", message)) from error
@@ -31,6 +35,14 @@ def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: in
         )
         raise LogError(Finding("E141", message))
     return check_distribution(f"{name} policy", probabilities, observations)
+
+
+def check_policy_rows(name: str, policy: Any, observations: FloatArray, n_actions: int) -> None:
+    """Raise unless a policy treats each observation alone, and always the same."""
+    check_rows(
+        f"{name} policy", lambda rows: query_policy(name, policy, rows, n_actions), observations,
+        policy,
+    )  # fmt: skip
 
 
 def check_distribution(

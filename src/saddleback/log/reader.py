@@ -14,7 +14,7 @@ from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows, Decoder
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
-from saddleback.log.policy_query import query_policy
+from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
 from saddleback.log.summary import LogSummary
@@ -124,6 +124,8 @@ class LogReader:
         """Query μ in every state, and in those that truncated rows led to."""
         tables, n_actions = dict(rows.tables), self._log.n_actions
         finite = np.flatnonzero(np.isfinite(rows.observations).all(axis=1))
+        if not self.checks.n_rows:
+            check_policy_rows("behaviour", policy, rows.observations[finite], n_actions)
         if len(finite) == len(rows):
             mu = query_policy("behaviour", policy, rows.observations, n_actions)
         else:  # other rows are an error, or dropped

@@ -22,9 +22,13 @@ from saddleback.log.arrow_decode import DecodedRows, join
 from saddleback.log.diagnostics import Finding, ProblemCounter
 from saddleback.log.episode_ids import hash_ids
 from saddleback.log.row_checks import DROP_AUTORESET, MESSAGES, finite_rows
+from saddleback.log.row_hash import hash_rows
 
 SEGMENT = 1 << 16
 """Number of steps after which a long episode is split."""
+
+HASHED_ROWS = 64
+"""Number of rows of an episode that determine its block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +53,9 @@ class Segment:
         Whether a transition begins an episode, [n].
     first_states
         Indices of the start states of the episodes that begin here, with or without transitions.
-    ids
-        64-bit hash of the id of each of those episodes.
+    ids, contents
+        64-bit hashes of each of those episodes: of its id, and of its first 64 rows; the latter is
+        odd if these contain only whole numbers, and so may well be equal to those of others.
     unfinished
         Which of the episodes that end here stop without a flag.
     continues_in_next, next_action
@@ -78,6 +83,7 @@ class Segment:
     starts: BoolArray
     first_states: IntArray
     ids: OffsetArray
+    contents: OffsetArray
     unfinished: BoolArray
     continues_in_next: bool
     next_action: int | None
@@ -135,7 +141,8 @@ class Segmenter:
         if last_start:
             yield from self._complete(pending.select(slice(0, last_start)))
         pending = pending.select(slice(last_start, None))
-        while len(pending) > self.max_steps and not self._needs_complete_episodes:
+        least = max(self.max_steps, HASHED_ROWS)  # so that the first rows of an episode are known
+        while len(pending) > least and not self._needs_complete_episodes:
             yield self._segment(pending.select(slice(0, self.max_steps)), pending)
             pending = pending.select(slice(self.max_steps, None))
         self._pending = pending
@@ -207,7 +214,8 @@ class Segmenter:
         used = ~(truncated & ~has_next)
         self.lost += int((~used).sum())
         next_row = None if rest is None else rest.select(slice(len(rows), len(rows) + 1))
-        return _build_segment(rows, last, terminated, has_next, used, next_row, ended)
+        contents = _hash_first_rows(rows if rest is None else rest)[: int(rows.starts.sum())]
+        return _build_segment(rows, last, terminated, has_next, used, next_row, ended, contents)
 
     def _check_flags(self, rows: DecodedRows, last: BoolArray, ended: BoolArray) -> None:
         """Count flags inside an episode, and how many look like automatic resets."""
@@ -257,6 +265,18 @@ class Segmenter:
         return replace(rows, starts=starts, position=rows.position - shift).select(~drop)
 
 
+def _hash_first_rows(rows: DecodedRows) -> OffsetArray:
+    """Return `Segment.contents` of the episodes that begin in some rows."""
+    episode = np.cumsum(rows.starts, dtype=np.int64)
+    hashes = np.zeros(1 + int(episode[-1]), dtype=np.uint64)
+    first = np.flatnonzero(rows.position < HASHED_ROWS)
+    hash_rows(rows, episode, hashes, first)
+    integers = np.ones(len(hashes), dtype=np.bool_)
+    numbers = np.column_stack([rows.observations[first], rows.rewards[first]])
+    integers[episode[first[(np.floor(numbers) != numbers).any(axis=1)]]] = False
+    return np.asarray(hashes // np.uint64(2) * np.uint64(2) + integers)[1:]
+
+
 def _build_segment(
     rows: DecodedRows,
     last: BoolArray,
@@ -265,6 +285,7 @@ def _build_segment(
     used: BoolArray,
     next_row: DecodedRows | None,
     ended: BoolArray,
+    contents: OffsetArray,
 ) -> Segment:
     n, extra = len(rows), np.flatnonzero(has_next)
     next_states = np.arange(1, n + 1)
@@ -302,6 +323,7 @@ def _build_segment(
         starts=rows.starts[chosen],
         first_states=starts,
         ids=hash_ids(rows.ids.take(starts)),
+        contents=contents,
         unfinished=~ended[last],
         continues_in_next=next_row is not None,
         next_action=None if next_row is None else int(next_row.actions[0]),

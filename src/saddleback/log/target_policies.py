@@ -27,7 +27,7 @@ from saddleback.log.callable_fingerprint import fingerprint
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
 from saddleback.log.named_columns import with_columns
-from saddleback.log.policy_query import check_distribution, query_policy
+from saddleback.log.policy_query import check_distribution, check_policy_rows, query_policy
 from saddleback.log.segmentation import Segment
 from saddleback.policies import Policy
 
@@ -92,6 +92,12 @@ class Target:
     def behaviour(self, segment: Segment) -> tuple[FloatArray | None, FloatArray | None]:
         """Return μ of the logged actions [n], and of all actions in all states [m, K], if known."""
         return segment.propensity, segment.tables.get("mu")
+
+    def check_rows(self, segment: Segment, n_actions: int) -> None:
+        """Raise unless π is a function of each observation alone, on some states of a segment."""
+        if self.policy is not None:
+            name = f"target {self.name!r}"
+            check_policy_rows(name, self.policy, segment.observations, n_actions)
 
     def at(self, observations: FloatArray, n_actions: int) -> FloatArray:
         """Return π [n, K] for any observations."""

@@ -6,6 +6,7 @@ residual    with Q = φᵀθ̂, V^π − V̂ is the value of a problem whose rew
             δ_t(θ̂). It is solved in cells of the observation, which may show what the features miss.
 trace       features that can represent V^π have the same fixed point for every λ: how far is the
             one of λ = 0?
+ridge       the interval without the ridge: how far does it extend beyond the interval?
 self-check  the same estimator gives V̂_μ for the logged policy, whose returns are known.
 agreement   weighted doubly robust estimates target V^π itself, where the weights are reliable.
 allowance   statistics of a log provide neither residual nor agreement: twice the sum of the other
@@ -29,6 +30,7 @@ from saddleback.log import Target
 from saddleback.ope.fqe import ONE_STEP
 from saddleback.ope.log_pass import EncodeOnce, SegmentBatch
 from saddleback.ope.lstd_solve import FeatureSpan
+from saddleback.ope.sandwich import Interval
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_pass import add_start, first_of_episodes
 from saddleback.rules import Rule
@@ -43,13 +45,14 @@ class Gap:
 
     Attributes
     ----------
-    unvisited, residual, trace, self_check, agreement, allowance
+    unvisited, residual, trace, ridge, self_check, agreement, allowance
         See the module docstring.
     """
 
     unvisited: float | None = None
     residual: float | None = None
     trace: float | None = None
+    ridge: float | None = None
     self_check: float | None = None
     agreement: float | None = None
     allowance: float | None = None
@@ -100,6 +103,11 @@ def trace_gap(
     if other is None or other == rule or other not in sums.setting.rules:
         return None
     return abs(float(sums.solve(other, target, ridge).theta @ sums.start(target)) - value)
+
+
+def ridge_gap(interval: Interval, plain: Interval) -> float:
+    """Return how far an interval must be widened to contain the one without the ridge."""
+    return float(np.max([0.0, interval.low - plain.low, plain.high - interval.high]))
 
 
 class ResidualProblem:

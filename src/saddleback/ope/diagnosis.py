@@ -11,7 +11,7 @@ import numpy as np
 
 from saddleback._progress import Progress, split_progress
 from saddleback._typing import FloatArray
-from saddleback.ope.approximation_gap import Gap, gap_allowance, trace_gap, unvisited_gap
+from saddleback.ope.approximation_gap import Gap, gap_allowance, ridge_gap, trace_gap, unvisited_gap
 from saddleback.ope.baseline import Baseline, excess_over
 from saddleback.ope.calibration import calibration, uncovered
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
@@ -37,6 +37,7 @@ NOTES = {
     "SUPPORT": "the log has no propensities",
     "PROPENSITIES": "the log has no propensities",
     "CEILING": "the rule has no importance trace, or the log has no propensities",
+    "RIDGE": "there is no ridge",
     "STABILITY": "skipped without a bootstrap: too few blocks of episodes, or too many features",
 }
 """Why a check is not applicable."""
@@ -139,6 +140,8 @@ class Measurements:
         Coverage by region; None without the log.
     residual
         Value of the residual problem; None without the log, or for state values.
+    without_ridge
+        Confidence interval with a ridge of 0; None if that is the ridge.
     agreement
         V̂ minus WDR and its standard error; None where there is no reliable WDR.
     no_agreement
@@ -157,6 +160,7 @@ class Measurements:
     weakest: str
     support: Coverage | None = None
     residual: float | None = None
+    without_ridge: Interval | None = None
     agreement: tuple[float, float] | None = None
     no_agreement: str = "not available from statistics: evaluate the log itself"
     from_log: bool = False
@@ -181,9 +185,10 @@ def diagnose(
     unvisited = unvisited_gap(sums, rule, name, measured.theta, ridge)
     trace = trace_gap(sums, rule, name, value, ridge)
     self_check = None if baseline is None else baseline.self_check
-    agreed = measured.agreement
+    agreed, plain = measured.agreement, measured.without_ridge
     gap = Gap(
         unvisited=unvisited, residual=measured.residual, trace=trace,
+        ridge=None if plain is None else ridge_gap(interval, plain),
         self_check=None if baseline is None else baseline.gap,
         agreement=None if agreed is None else excess_over(*agreed, 1.0),
         allowance=None if measured.from_log else gap_allowance(unvisited, trace, self_check),
@@ -208,6 +213,8 @@ def diagnose(
         agreement_error=None if agreed is None else agreed[1],
         gap=gap.value,
         sensitivity=_sensitivity(sums, rule, name, value, ridge, trace),
+        ridge_shift=None if plain is None else abs(value - plain.value),
+        error_without_ridge=None if plain is None else plain.error,
         limit=limit,
         limit_share=limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
@@ -230,10 +237,11 @@ def diagnose(
 
 def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) -> Measurements:
     """Measure one target by statistics alone."""
+    how = "sandwich over blocks of episodes"
     value, influence = block_scores(sums, rule, name, ridge)
-    interval = student_interval(
-        value, influence, 0.95, ESTIMAND, "sandwich over blocks of episodes"
-    )
+    interval, plain = student_interval(value, influence, 0.95, ESTIMAND, how), None
+    if ridge:
+        plain = student_interval(*block_scores(sums, rule, name, 0.0), 0.95, ESTIMAND, how)
     t = sums.index_of(rule, name)[0]
     mass, visits = sums.counts.mass[t], sums.counts.visits
     total = max(float(mass.sum()), 1e-300)
@@ -248,6 +256,7 @@ def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) ->
         coverage=float(mass[visits >= MIN_ROWS].sum()) / total,
         unvisited=float(mass[visits == 0].sum()) / total,
         weakest=f"feature {rarest}, active on {visits[rarest]:,.0f} steps",
+        without_ridge=plain,
     )
 
 

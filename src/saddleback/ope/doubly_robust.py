@@ -3,7 +3,7 @@
 DR is the estimator of Jiang & Li 2016, with per-decision weights; WDR that of Thomas & Brunskill
 2016. DR is unbiased for any Q that does not depend on the episode, and its variance falls as Q
 improves; WDR is consistent. Therefore Q is cross-fitted: episodes are assigned to folds by their
-ids, and the Q of a fold is the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g =
+rows, and the Q of a fold is the fixed point of the other folds' sums, Σ_{g≠f} A_g θ + Σ_{g≠f} b_g =
 0, all from one pass. (M = Σφφᵀ is kept for all folds together: it only determines the span of θ
 and the units of the ridge.)
 
@@ -23,6 +23,7 @@ from saddleback import _validate
 from saddleback._jit import compiled
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IndexArray, IntArray
+from saddleback._user_functions import call
 from saddleback.engine import copies_of
 from saddleback.errors import InvalidParameter, RuleMismatch
 from saddleback.features import Features
@@ -100,7 +101,7 @@ def doubly_robust(
     >>> log = collect(car, episodes=500, rng=0)
     >>> weighted = doubly_robust(log, "pump:0.8", features=car.features, gamma=0.99)["pump:0.8"]
     >>> weighted.estimate("DR")  # the true value is −79.83
-    WeightedEstimate(DR of pump:0.8: -75.1 [-77.07, -73.12], V^π, ESS 2.3 of 500, k-hat 1.69)
+    WeightedEstimate(DR of pump:0.8: -72.11 [-75.95, -68.28], V^π, ESS 2.3 of 500, k-hat 1.69)
     """
     check_weighting(log, gamma)
     chosen = as_targets(targets, log)
@@ -216,14 +217,14 @@ class _UserQ:
 
     def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment."""
-        observations = batch.segment.observations[states]
-        values = np.asarray(self._function(observations), dtype=np.float64)
+        observations, name = batch.segment.observations[states], f"q of {self._name!r}"
+        values = np.asarray(call(name, self._function, observations), dtype=np.float64)
         if values.shape != (len(observations), self._n_actions):
             raise InvalidParameter(
-                f"q of {self._name!r} must return one value for each row and action, "
+                f"{name} must return one value for each row and action, "
                 f"({len(observations)}, {self._n_actions}); got shape {values.shape}."
             )
-        _validate.finite(f"q of {self._name!r}", values)
+        _validate.finite(name, values)
         return values
 
 

@@ -30,7 +30,7 @@ class Trajectories:
     target, gamma
         The target policy and the discount.
     ids
-        A 64-bit id for each episode, [n]; its block or fold is the remainder.
+        A 64-bit hash of the rows of each episode, [n]; its fold is the remainder.
     log_weights, peaks
         Logarithms of w_{T−1}, and of the largest w_t, [n].
     lengths, returns, mass

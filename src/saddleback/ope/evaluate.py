@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,10 @@ def evaluate(
     with thread_pool(threads) as pool:
         # The first pass: statistics.
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
-        reader = read_log(log, [first], policies, once, pool=pool, progress=phases.sums)
+        one_pass = partial(
+            read_log, log, targets=policies, features=once, pool=pool, mergeable=False
+        )
+        reader = one_pass([first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
@@ -213,7 +217,7 @@ def evaluate(
         evidence = EvidenceReducer(log, sums, named, sample.states, once, chosen, ridge)
         logged = ScoreReducer(sums, behaviour, once, chosen, ridge)
         reducers: list[Reducer] = [*weights, evidence, logged]
-        read_log(log, reducers, policies, once, pool=pool, progress=second)
+        one_pass(reducers, progress=second, checked=True)
         episodes = [reducer.result(allow_uncovered) for reducer in weights]
         robust = {weighting.target: weighting for weighting in episodes if weighting.has_q}
         baseline = Baseline.of(logged.scores, bool(sums.counts.truncated_weight[0]))

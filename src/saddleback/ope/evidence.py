@@ -37,6 +37,8 @@ class Evidence:
         Estimated bias of the fixed point, |V^π − fixed point|.
     sensitivity
         Largest change of V̂ over neighbouring λ and ridges.
+    ridge_shift, error_without_ridge
+        Change of V̂ by the ridge, and its standard error without a ridge.
     limit, limit_share
         Maximum length of a terminated episode, and the share of episodes with that length.
     truncated_weight
@@ -66,6 +68,8 @@ class Evidence:
     agreement_error: float | None = None
     gap: float | None = None
     sensitivity: float | None = None
+    ridge_shift: float | None = None
+    error_without_ridge: float | None = None
     limit: int | None = None
     limit_share: float | None = None
     truncated_weight: float | None = None

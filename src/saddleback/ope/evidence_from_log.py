@@ -81,6 +81,9 @@ class EvidenceReducer:
             weakest=support.description,
             support=support,
             residual=residual,
+            without_ridge=None
+            if target.plain is None
+            else interval_from_scores(target.plain.scores),
             agreement=_agreement(scores, robust),
             no_agreement=_why_no_agreement(robust),
             from_log=True,
@@ -105,6 +108,7 @@ class _TargetEvidence:
             self.residual = ResidualProblem(cells, policy, n_actions, sums.setting.gamma)
         on_deltas = None if self.residual is None else self.residual.add
         self.scores = ScoreReducer(sums, policy, features, rule, ridge, on_deltas)
+        self.plain = ScoreReducer(sums, policy, features, rule, 0.0) if ridge else None
         self.counts, self.sample = PolicyCounts.empty(n_actions, cells.size), StridedSample()
         self._cells = cells
 
@@ -114,6 +118,8 @@ class _TargetEvidence:
         self.counts.add(segment, pi, cell.astype(np.int64))
         self.sample.add(segment.observations[segment.states], pi[segment.states])
         self.scores.add(batch)
+        if self.plain is not None:
+            self.plain.add(batch)
 
 
 def _agreement(scores: EpisodeScores, robust: Trajectories | None) -> tuple[float, float] | None:

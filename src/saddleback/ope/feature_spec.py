@@ -9,6 +9,7 @@ import numpy as np
 from saddleback import _registry, _validate
 from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
+from saddleback._user_functions import ImpureFunction, call
 from saddleback.errors import InvalidParameter
 from saddleback.features import RBF, Custom, Features, Fourier, Identity, OneHot, Polynomial, Tiles
 from saddleback.log import Log, LogSample
@@ -176,7 +177,9 @@ def wrap_features(given: Any, log: Log, name: str, sample: LogSample | None = No
     given = with_columns(given, log.observation_names)
     states = (next(log.segments()).observations if sample is None else sample.states)[:2]
     try:
-        shape = np.shape(given(states))
+        shape = np.shape(call(name, given, states))
+    except ImpureFunction:
+        raise
     except Exception as error:
         raise InvalidParameter(f"{name} failed: {type(error).__name__}: {error}") from error
     if len(shape) != 2 or shape[0] != len(states):

@@ -125,6 +125,14 @@ def _half_width(e: Evidence) -> float:
     return 2.0 * e.error + (e.gap or 0.0)
 
 
+def _shift_by_ridge(e: Evidence) -> float | None:
+    """Return the change by a ridge in half-widths, which are at least 0.02 SD of the return."""
+    if e.ridge_shift is None or e.error_without_ridge is None:
+        return None
+    half_width = max(2.0 * e.error_without_ridge, 0.02 * e.spread)
+    return _in_errors(e.ridge_shift, half_width, 0.0)
+
+
 CHECKS = (
     Check(
         "EPISODES", lambda e: float(e.episodes), 50, 10,
@@ -186,6 +194,11 @@ CHECKS = (
         "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,
         "the estimate varies by {short} SD of the return with λ and ridge",
         "the result depends on the choice of λ or ridge",
+    ),
+    Check(
+        "RIDGE", _shift_by_ridge, 0.5, 1.0,
+        "the ridge moves the estimate by {short} of the half-width of the interval without it",
+        "the ridge biases the estimate",
     ),
     Check(
         "ENDS", lambda e: e.limit_share, 0.05, None,

@@ -142,7 +142,7 @@ class WeightReducer:
         self._log, self._gamma, self._q = log, float(gamma), q
         self._weights = CumulativeWeights(self._gamma)
         self._support = ActionSupport(target.name, log.action_names)
-        self._ids: list[OffsetArray] = []
+        self._numbers: list[OffsetArray] = []
         self._truncated, self._rewards = 0, (np.inf, -np.inf)
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
@@ -151,7 +151,7 @@ class WeightReducer:
         if not len(rows):
             return ()
         assert rows.propensity is not None
-        self._ids.append(segment.ids)
+        self._numbers.append(batch.block_numbers[1:])
         self._truncated += _count_truncated(segment, self._log.time_limit == "task")
         low, high = self._rewards
         self._rewards = min(low, rows.rewards.min()), max(high, rows.rewards.max())
@@ -169,7 +169,7 @@ class WeightReducer:
 
     def result(self, allow_uncovered: bool) -> Trajectories:
         """Return the weighted episodes, after the last segment."""
-        ids = np.concatenate([np.zeros(0, dtype=np.uint64), *self._ids])
+        ids = np.concatenate([np.zeros(0, dtype=np.uint64), *self._numbers])
         confidence_bounds.require_two_episodes(len(ids))
         weights = self._weights
         weights.close()

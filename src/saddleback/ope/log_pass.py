@@ -2,7 +2,7 @@
 
 A reducer accumulates one kind of result: moments, counts, weights, influence. It receives each
 segment as a `SegmentBatch`, which holds what several of them need: encoded features, the
-probabilities of each target policy, the ids of the episodes. `evaluate` reads a log twice: what
+probabilities of each target policy, the blocks of the episodes. `evaluate` reads a log twice: what
 needs θ̂ comes second.
 """
 
@@ -19,8 +19,10 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.engine import EpisodeFold
 from saddleback.features import Active, Features
+from saddleback.features.base import check_feature_rows, encode
 from saddleback.log import Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_blocks import BlockNumbers
 from saddleback.log.reader import LogReader
 
 Job = Callable[[], object]
@@ -43,10 +45,14 @@ class EncodeOnce:
         self._states: FloatArray | None = None
         self._active: Active | None = None
 
+    def check_rows(self, observations: FloatArray) -> None:
+        """Raise unless the features are a function of each observation alone."""
+        check_feature_rows(self._features, observations)
+
     def encode(self, observations: FloatArray) -> Active:
         """Return the active features of observations; the last result is kept."""
         if observations is not self._states or self._active is None:
-            self._states, self._active = observations, self._features.encode(observations)
+            self._states, self._active = observations, encode(self._features, observations)
         return self._active
 
 
@@ -57,14 +63,19 @@ class SegmentBatch:
     ----------
     segment
         The segment.
-    episode_ids
-        64-bit ids of its episodes, [1 + new], numbered as by `Segment.row_episode`.
+    block_numbers
+        64-bit numbers of its episodes, [1 + new], in the order of `Segment.row_episode`; the
+        remainder is the block.
     """
 
     def __init__(
-        self, segment: Segment, episode_ids: OffsetArray, features: EncodeOnce | None, actions: int
+        self,
+        segment: Segment,
+        block_numbers: OffsetArray,
+        features: EncodeOnce | None,
+        actions: int,
     ) -> None:
-        self.segment, self.episode_ids = segment, episode_ids
+        self.segment, self.block_numbers = segment, block_numbers
         self._features, self._actions = features, actions
         self._pi: dict[str, FloatArray] = {}
 
@@ -96,30 +107,40 @@ class SegmentBatch:
 
     def blocks(self, count: int) -> IntArray:
         """Return which of a number of blocks each episode belongs to, [1 + new]."""
-        return (self.episode_ids % np.uint64(count)).astype(np.int64)
+        return (self.block_numbers % np.uint64(count)).astype(np.int64)
 
 
 def read_log(
     log: Log,
     reducers: Sequence[Reducer],
-    targets: Iterable[Target],
+    targets: Sequence[Target],
     features: EncodeOnce | None = None,
     *,
     pool: Executor | None = None,
     progress: Progress | None = None,
+    checked: bool = False,
+    mergeable: bool = True,
 ) -> LogReader:
     """Drive reducers over a log in one pass; raise the errors of the log at its end.
 
-    ``features`` are those that the reducers use, as one `EncodeOnce`.
+    ``features`` are those that the reducers use, as one `EncodeOnce`. Unless they are ``checked``,
+    functions of the user are called again on some states of the first segment. ``mergeable`` is
+    that of `BlockNumbers`.
     """
     reader = log.reader([table for target in targets for table in target.tables])
-    ids = EpisodeFold(1, np.uint64)
+    contents, carried = BlockNumbers(mergeable), EpisodeFold(1, np.uint64)
     pending: list[Future[object]] = []
     for segment in reader.segments(progress):
-        numbers = ids.begin(segment)
-        numbers[1:, 0] = segment.ids
+        if not checked:
+            checked = True
+            for target in targets:
+                target.check_rows(segment, log.n_actions)
+            if features is not None:
+                features.check_rows(segment.observations)
+        numbers = carried.begin(segment)
+        numbers[1:, 0] = contents.of(segment.contents)
         batch = SegmentBatch(segment, numbers[:, 0], features, log.n_actions)
-        ids.end(segment, numbers)
+        carried.end(segment, numbers)
         jobs = [job for reducer in reducers for job in reducer.add(batch)]
         for future in pending:  # a segment is prepared while the previous one is added
             future.result()

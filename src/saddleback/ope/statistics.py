@@ -3,7 +3,7 @@
     A = Σ_t e_t (γ'b_t − φ_t)ᵀ   b = Σ_t R_t e_t   M = Σ_t φ_t φ_tᵀ   x = Σ_episodes E_π φ(S_0, ·)
 
 for every rule and target policy, in one pass. A, b and x are kept for blocks of episodes, assigned
-by episode id: blocks of two logs are added one by one, and their variation estimates the variance.
+by their rows: blocks of two logs are added one by one, and their variation estimates the variance.
 """
 
 from __future__ import annotations

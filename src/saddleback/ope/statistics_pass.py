@@ -12,7 +12,7 @@ import numpy as np
 from saddleback import _validate
 from saddleback._progress import Progress
 from saddleback._threads import thread_pool
-from saddleback._typing import FloatArray, IntArray
+from saddleback._typing import FloatArray, IntArray, OffsetArray
 from saddleback.engine import (
     BackwardMoments,
     Columns,
@@ -115,6 +115,7 @@ class StatisticsReducer:
         self._M, self._visits = np.zeros((p, p)), np.zeros(p)
         self._returns = EpisodeReturns(setting.gamma, log.time_limit == "task")
         self._fingerprints = Fingerprints()
+        self._numbers: list[OffsetArray] = []
         self.targets = []
         for t, policy in enumerate(policies):
             rules = setting.rules if main is None or t < main else setting.rules[:1]
@@ -134,6 +135,7 @@ class StatisticsReducer:
         segment = batch.segment
         self._returns.add(segment)
         self._fingerprints.add(segment)
+        self._numbers.append(batch.block_numbers[1:])
         return [job for target in self.targets for job in target.add(batch)]
 
     def check(self, reader: LogReader, allow_uncovered: bool) -> None:
@@ -183,7 +185,7 @@ class StatisticsReducer:
 
     def _fields(self, A: FloatArray, b: FloatArray, setting: StatisticsKey) -> dict[str, Any]:
         ids, fingerprints, unfinished = self._fingerprints.arrays()
-        block = (ids % np.uint64(setting.blocks)).astype(np.int64)
+        block = (np.concatenate(self._numbers) % np.uint64(setting.blocks)).astype(np.int64)
         steps = np.zeros(setting.blocks, dtype=np.int64)
         np.add.at(steps, block, self._returns.transitions)
         targets = self.targets[: len(setting.targets)]

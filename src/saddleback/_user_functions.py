@@ -1,0 +1,117 @@
+"""Functions of observations that a user supplies: they must not write, and treat each row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+
+SAMPLE = 256
+"""Rows on which a function is called again."""
+
+REPEATED = 1e-9
+"""Largest difference, relative to the largest result, between two calls with the same rows."""
+
+SINGLE_PRECISION = 1e-5
+"""Largest such difference between batches: networks round to 32 bits, differently in each."""
+
+
+class ImpureFunction(InvalidParameter):
+    """A function that writes into its argument, or is not a function of each row alone."""
+
+
+def call(name: str, function: Callable[[FloatArray], Any], observations: FloatArray) -> Any:
+    """Return ``function(observations)``; it gets a view that it cannot write to.
+
+    Examples
+    --------
+    >>> def centred(obs):
+    ...     obs -= 0.5
+    ...     return obs
+    >>> call("features", centred, np.zeros((1, 2)))
+    Traceback (most recent call last):
+    ...
+    saddleback._user_functions.ImpureFunction: features: centred writes into the observations that
+    it is given. Let it work on a copy: obs = obs.copy().
+    """
+    view = observations.view()
+    view.flags.writeable = False
+    try:
+        return function(view)
+    except Exception as error:
+        text = str(error).replace("-", "")
+        if "readonly" not in text and "not writeable" not in text:
+            raise
+        function(observations.copy())  # fails as well if the error has another cause
+        raise _writes(name, function) from error
+
+
+def check_rows(
+    name: str,
+    function: Callable[[FloatArray], FloatArray],
+    observations: FloatArray,
+    of: Callable[..., Any] | None = None,
+    limit: int = SAMPLE,
+) -> None:
+    """Raise unless a function gives each row the same result again, in any batch.
+
+    Parameters
+    ----------
+    name, of
+        Of the function in messages: its role, and the user's function that it calls, if another.
+    function
+        From observations [n, d] to an array [n, ·].
+    observations, limit
+        The rows, of which at most ``limit`` are used, evenly spaced.
+    """
+    rows = observations[:: max(1, -(-len(observations) // limit))]
+    if not len(rows):
+        return
+    given, blame = rows.copy(), function if of is None else of
+    first = function(given)
+    if not np.array_equal(given, rows):  # past the protection, such as through torch.from_numpy
+        raise _writes(name, blame)
+    size = float(np.max(np.abs(first), initial=0.0, where=np.isfinite(first)))
+    change = _difference(function(given), first)
+    if not change <= REPEATED * size:
+        raise ImpureFunction(
+            f"{name}: {_title(blame)} gives the same observations other results when it is called "
+            f"again (by up to {change:.2g}). It must be deterministic: return probabilities rather "
+            "than sampled actions, and keep no state between calls."
+        )
+    middle = (len(rows) + 1) // 2
+    parts = [function(part.copy()) for part in (rows[:middle][::-1], rows[middle:]) if len(part)]
+    change = _difference(np.concatenate([parts[0][::-1], *parts[1:]]), first)
+    if not change <= SINGLE_PRECISION * size:
+        raise ImpureFunction(
+            f"{name}: {_title(blame)} gives an observation another result in another batch (by up "
+            f"to {change:.2g}). It must treat each row alone: use constants instead of the mean, "
+            "the range or the order of the batch."
+        )
+
+
+def _difference(one: FloatArray, other: FloatArray) -> float:
+    """Return the largest difference; infinite if shapes differ, or NaN if one of two is NaN."""
+    if one.shape != other.shape:
+        return float("inf")
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    return float(np.max(np.abs(one[~same] - other[~same]), initial=0.0))
+
+
+def _writes(name: str, function: Callable[..., Any]) -> ImpureFunction:
+    return ImpureFunction(
+        f"{name}: {_title(function)} writes into the observations that it is given. Let it work on "
+        "a copy: obs = obs.copy()."
+    )
+
+
+def _title(function: Any) -> str:
+    """Return the name of a function, also of one that is wrapped or a method of an object."""
+    while hasattr(function, "func"):  # a partial function
+        function = next((a for a in function.args if callable(a)), function.func)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return str(name).rpartition("<locals>.")[2]
