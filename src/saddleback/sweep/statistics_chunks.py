@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
-from saddleback.ope import Statistics, load_statistics
+from saddleback.ope import Statistics, load_statistics, save_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.statistics_key import StatisticsKey
@@ -164,12 +164,11 @@ def run_chunks(
     executor: ExecutorHandle,
     command: str,
     progress: Progress | None = None,
-    finish: Callable[[Statistics], object] = lambda merged: None,
+    out: Path | None = None,
 ) -> Statistics:
     """Compute all chunks, keeping each in a folder; return the merged statistics.
 
-    ``finish`` is called with them while the folder is still locked, to save them and to remove the
-    chunks.
+    With ``out``, they are saved there, and the folder is removed.
     """
     study = {"statistics": job.study()}
     fix = Fix(f"Remove {folder}, or choose another file", "out")
@@ -177,7 +176,9 @@ def run_chunks(
         run_tasks(tasks, store, executor, progress, name="stats", unit="rows")
         merged = _merge([store.path(task.name) for task in tasks], job.rules)
         _check_unique(merged.ids)
-        finish(merged)
+        if out is not None:
+            save_statistics(merged, out)
+            store.remove()
     return merged
 
 

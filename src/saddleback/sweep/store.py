@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import shlex
+import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -137,6 +138,7 @@ class Store:
             atomic_write(path, (json.dumps(manifest, indent=1) + "\n").encode())
         for leftover in (folder / "shards").glob(".*.part"):  # of a process that was killed
             leftover.unlink()
+        shutil.rmtree(_removed(folder), ignore_errors=True)
         return manifest
 
     @classmethod
@@ -159,6 +161,10 @@ class Store:
         """Release the lock."""
         if self._lock is not None:
             _release(self._lock, self.folder)
+
+    def remove(self) -> None:
+        """Remove the folder; a process that is killed meanwhile leaves no half of a store."""
+        shutil.rmtree(self.folder.rename(_removed(self.folder)))
 
     @property
     def version_mismatches(self) -> dict[str, tuple[str, str]]:
@@ -359,6 +365,11 @@ def _release(lock: FileLock, folder: Path) -> None:
     if lock.is_locked:
         (folder / ".owner").unlink(missing_ok=True)
         lock.release()
+
+
+def _removed(folder: Path) -> Path:
+    """Return the name of a folder while it is removed."""
+    return folder.with_name(f".{folder.name}.removed")
 
 
 def _why_no_store(folder: Path) -> str:
