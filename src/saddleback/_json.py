@@ -1,4 +1,4 @@
-"""JSON that any parser reads: values without NaN or infinities, and their text."""
+"""JSON that any parser reads: values without NaN or infinities, their text, and its errors."""
 
 from __future__ import annotations
 
@@ -33,3 +33,16 @@ def json_text(value: Any) -> str:
     '[\n null\n]'
     """
     return json.dumps(json_ready(value), ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def invalid_place(error: Exception) -> str:
+    """Return an error of msgspec as place and problem.
+
+    Examples
+    --------
+    >>> invalid_place(ValueError("Expected `int`, got `str` - at `$.verdicts[0].rank`"))
+    'verdicts[0].rank: expected `int`, got `str`'
+    """
+    message, _, place = str(error).partition(" - at `$")
+    message = message[0].lower() + message[1:]
+    return f"{place.strip('.`')}: {message}" if place else message

@@ -96,6 +96,10 @@ class LazyGroup(click.Group):
             path = f"{error.filename}: " if error.filename else ""
             echo_message(f"error: {path}{error.strerror or error}.", err=True)
             sys.exit(2)
+        except MemoryError as error:
+            reason = f" ({error})" if str(error) else ""
+            echo_message(f"error: not enough memory{reason}. Use fewer features.", err=True)
+            sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
             kept = "; finished tasks are kept" if ctx.invoked_subcommand == "paper" else ""
             click.echo(f"interrupted{kept}.", err=True)

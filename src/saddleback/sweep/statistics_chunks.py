@@ -26,6 +26,7 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
+from saddleback.log.row_sources import reading
 from saddleback.ope import Statistics, load_statistics, save_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
@@ -203,12 +204,14 @@ def _check_unique(ids: OffsetArray) -> None:
 
 def _episode_continues(file: str, following: str, column: str) -> bool:
     """Whether the last episode of a file continues in the following one."""
-    with pq.ParquetFile(file) as last, pq.ParquetFile(following) as first:
-        if not last.metadata.num_rows or not first.metadata.num_rows:
-            return True
-        ending = last.read_row_group(last.num_row_groups - 1, columns=[column])[column]
-        beginning = next(first.iter_batches(batch_size=1, columns=[column])).column(0)
-        return bool(ending[-1] == beginning[0])
+    with reading(file), pq.ParquetFile(file) as last:
+        groups = last.num_row_groups
+        ending = last.read_row_group(groups - 1, columns=[column])[column] if groups else []
+    with reading(following), pq.ParquetFile(following) as first:
+        beginning = next(first.iter_batches(batch_size=1, columns=[column]), None)
+    if not len(ending) or beginning is None or not len(beginning):
+        return True
+    return bool(ending[-1] == beginning.column(0)[0])
 
 
 def _file_states(files: Sequence[str]) -> str:
