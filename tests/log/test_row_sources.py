@@ -8,8 +8,8 @@ import pytest
 
 from helpers.log_cases import error_matching, errors_of, good, without
 from helpers.logs import assert_same_content, content
-from saddleback import errors
-from saddleback.log import Log, LogError
+from saddleback import errors, problems
+from saddleback.log import Log, LogError, collect
 
 
 @pytest.fixture
@@ -62,6 +62,35 @@ def test_files_damaged_after_opening_are_reported(file):
         LogError, f"E190 {file} cannot be read as Parquet (", "). It may be incomplete"
     ):
         content(log)
+
+
+@pytest.mark.parametrize("how", ["write", "collect"])
+def test_a_flipped_bit_of_a_page_never_changes_a_log(how, tmp_path):
+    path = tmp_path / "log.parquet"
+    car = problems.mountain_car()
+    log = collect(car, episodes=3, rng=0, limit=20, out=path if how == "collect" else None)
+    intact, data = (
+        content(log),
+        bytearray((log.write(path) if how == "write" else path).read_bytes()),
+    )
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    refused = []
+    for place in range(4, pages, 40):
+        data[place] ^= 1 << place % 8
+        path.write_bytes(data)
+        data[place] ^= 1 << place % 8
+        try:
+            assert_same_content(content(Log(path)), intact)
+        except LogError as error:
+            refused += error.findings
+    assert len(refused) > pages / 40 / 2
+    assert {finding.code for finding in refused} == {"E190"}
+
+
+def test_column_names_that_are_not_text_are_reported(file):
+    file.write_bytes(file.read_bytes().replace(b"reward", b"rewar\xff"))
+    with error_matching(LogError, f"E190 {file} cannot be read as Parquet ('utf-8' codec can't"):
+        Log(file)
 
 
 def test_a_footer_that_lists_rows_the_file_does_not_hold_is_reported(file):

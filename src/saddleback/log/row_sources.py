@@ -24,7 +24,7 @@ from saddleback.log.schema import ColumnRoles, resolve
 BATCH = 1 << 15
 """Number of rows read at a time."""
 
-READ_ERRORS = (pa.ArrowException, OSError)
+READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
 """Exceptions that a damaged file raises."""
 
 METADATA = b"saddleback"
@@ -54,8 +54,7 @@ class RowSource:
             yield from selected.to_batches(max_chunksize=BATCH)
             return
         rows = 0
-        # Without buffering ahead, which would load the entire file.
-        with reading(self.name), pq.ParquetFile(self.name, pre_buffer=False) as file:
+        with open_parquet(self.name) as file:
             for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
                 batch.validate(full=True)  # such as that text is UTF-8
                 yield batch
@@ -101,12 +100,24 @@ def metadata_problem(metadata: Any) -> str:
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
-    """Report what a damaged file raises as an error of the log."""
+def open_parquet(name: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; report what a damaged one raises as an error of the log."""
     try:
-        yield
+        # Without buffering ahead, which would load the entire file.
+        with pq.ParquetFile(name, pre_buffer=False, page_checksum_verification=True) as file:
+            yield file
     except READ_ERRORS as error:
         raise LogError(_unreadable(name, error)) from None
+
+
+@contextmanager
+def new_parquet(path: Path, schema: Any) -> Iterator[pq.ParquetWriter]:
+    """Write a Parquet file, atomically, with checksums of its pages."""
+    with (
+        output_file(path) as file,
+        pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+    ):
+        yield writer
 
 
 def open_sources(data: Any) -> list[RowSource]:
@@ -186,10 +197,12 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
             continue
         seen[real] = path
         try:
-            with pq.ParquetFile(path) as file:
-                sources.append(RowSource(path, file.metadata.num_rows, file.schema_arrow))
-        except READ_ERRORS as error:
-            errors.append(_unreadable(path, error))
+            with open_parquet(path) as file:
+                schema = file.schema_arrow
+                list(schema.names)  # raises an error if they are not text
+                sources.append(RowSource(path, file.metadata.num_rows, schema))
+        except LogError as error:
+            errors += error.findings
     if errors:
         raise LogError(*errors)
     return sources
@@ -270,7 +283,7 @@ def write_sources(sources: Sequence[RowSource], path: Path, metadata: dict[str, 
         if all(source.schema.get_field_index(column.name) >= 0 for source in sources)
     ]
     schema = pa.schema(common, metadata={METADATA: encoded})
-    with output_file(path) as file, pq.ParquetWriter(file, schema) as writer:
+    with new_parquet(path, schema) as writer:
         for source in sources:
             for batch in source.batches(schema.names):
                 rows = batch.cast(schema.remove_metadata())

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from saddleback._progress import Progress
 from saddleback._provenance import versions
@@ -26,7 +25,7 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
-from saddleback.log.row_sources import reading
+from saddleback.log.row_sources import open_parquet
 from saddleback.ope import Statistics, load_statistics, save_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
@@ -204,10 +203,10 @@ def _check_unique(ids: OffsetArray) -> None:
 
 def _episode_continues(file: str, following: str, column: str) -> bool:
     """Whether the last episode of a file continues in the following one."""
-    with reading(file), pq.ParquetFile(file) as last:
+    with open_parquet(file) as last:
         groups = last.num_row_groups
         ending = last.read_row_group(groups - 1, columns=[column])[column] if groups else []
-    with reading(following), pq.ParquetFile(following) as first:
+    with open_parquet(following) as first:
         beginning = next(first.iter_batches(batch_size=1, columns=[column]), None)
     if not len(ending) or beginning is None or not len(beginning):
         return True
