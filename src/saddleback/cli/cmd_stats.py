@@ -28,6 +28,7 @@ from saddleback.cli.target_options import (
     check_targets,
     target_options,
 )
+from saddleback.cli.terminal import echo
 
 logger = logging.getLogger(__name__)
 
@@ -131,9 +132,7 @@ def command(
             "note: the box of the features is the range of this log; to merge with statistics of "
             "other logs, fix it with --low and --high.", err=True,
         )  # fmt: skip
-    click.echo(
-        json_text(statistics_summary(statistics, out)) if as_json else f"{statistics!r} -> {out}"
-    )
+    echo(json_text(statistics_summary(statistics, out)) if as_json else f"{statistics!r} -> {out}")
 
 
 MAX_WARNINGS = 20
