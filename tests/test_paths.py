@@ -1,6 +1,7 @@
 """Files are written complete or not at all, whichever command writes them."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import saddleback as sb
-from saddleback._paths import atomic_write, output_file
+from helpers.studies import invoke
+from saddleback._paths import atomic_file, atomic_write, check_writable, output_file
 from saddleback.errors import InvalidParameter
 from saddleback.plots.style import save
 
@@ -58,6 +60,43 @@ def test_a_kill_leaves_the_old_file_and_the_next_run_clears_the_rest(tmp_path):
     atomic_write(path, b"new")
     assert path.read_text() == "new"
     assert names(tmp_path) == ["page.html"]
+
+
+def test_two_writers_of_a_file_do_not_mix_their_content(tmp_path):
+    path = tmp_path / "result.json"
+    with atomic_file(path) as slow:
+        slow.write(b"slow, ")
+        with atomic_file(path) as quick:
+            quick.write(b"quick")
+        assert path.read_bytes() == b"quick"
+        slow.write(b"and later")
+    assert path.read_bytes() == b"slow, and later"
+    assert names(tmp_path) == ["result.json"]
+
+
+def test_checking_a_path_never_creates_the_file(tmp_path, monkeypatch):
+    """Killed at any moment, the check leaves no empty file."""
+    path, seen = tmp_path / "new.json", []
+    unlink = Path.unlink
+
+    def watched(self, missing_ok=False):
+        seen.append(path.exists())
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", watched)
+        check_writable(path)
+    assert seen == [False]
+    assert names(tmp_path) == []
+
+
+@POSIX
+def test_a_private_file_stays_private(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    path.chmod(0o600)
+    atomic_write(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @POSIX
@@ -110,3 +149,49 @@ def test_a_full_disk_does_not_damage_an_existing_output(tmp_path, monkeypatch, n
     write(path)
     assert path.read_bytes() != b"old"
     assert names(tmp_path) == [name]
+
+
+class Killed(BaseException):
+    """Stands for the sudden end of a process."""
+
+
+WRITE = ("open", "fsync", "replace", "fsync")
+"""Calls that write a file: its hidden copy, its content, its name, the folder."""
+
+CALLS = ("open", "open", *WRITE, "open", *WRITE)
+"""Those of a command that writes two: it checks both, then the page once more."""
+
+
+@pytest.mark.parametrize("step", range(len(CALLS)))
+def test_evaluate_killed_while_it_writes_keeps_whole_files(tmp_path, monkeypatch, step):
+    log, save, page = (tmp_path / name for name in ("log.parquet", "result.json", "page.html"))
+    sb.collect(sb.problems.mountain_car(), episodes=3, rng=0, limit=20, out=log)
+    options = ("--target", "pump:0.8", "--gamma", "0.9", "--features", "tiles:1x1", "--quiet")
+    arguments = ("evaluate", log, *options, "--save", save, "--report", page)
+    for path in (save, page):
+        path.write_bytes(b"old")
+    calls = []
+
+    def fragile(name, act):
+        def acting(*given, **named):
+            written = given[0].suffix == ".part" if isinstance(given[0], Path) else True
+            if written and (name != "open" or given[1:2] == ("x+b",)):
+                calls.append(name)
+                if len(calls) - 1 == step:
+                    raise Killed
+            return act(*given, **named)
+
+        return acting
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fragile("fsync", os.fsync))
+        patch.setattr(Path, "open", fragile("open", Path.open))
+        patch.setattr(Path, "replace", fragile("replace", Path.replace))
+        with pytest.raises(Killed):
+            invoke(*arguments)
+    assert tuple(calls) == CALLS[: step + 1]
+    for path, ends in ((save, b"}"), (page, b"</html>")):
+        assert path.read_bytes() == b"old" or path.read_bytes().rstrip().endswith(ends)
+    invoke(*arguments)
+    assert names(tmp_path) == ["log.parquet", "page.html", "result.json"]
+    assert json.loads(save.read_bytes())["steps"] == 60

@@ -7,6 +7,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unicodedata import category
 
 from saddleback.errors import InvalidParameter
 
@@ -57,6 +58,23 @@ def frame(kind: str, columns: Mapping[str, Any]) -> Any:
     return package.DataFrame(dict(columns))
 
 
+def visible(text: str, keep: str = "\n") -> str:
+    r"""Return text with control characters, such as those that reverse or hide text, as escapes.
+
+    Examples
+    --------
+    >>> print(visible("low\x1b[2K\u202ehgih"))
+    low\x1b[2K\u202ehgih
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in keep or category(letter) == "Zs"
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )  # fmt: skip
+
+
 def shorten(text: str, more: str, lines: int = LINES) -> str:
     r"""Return at most ``lines`` lines of a text; the last one refers to ``more`` for the rest.
 
@@ -74,6 +92,10 @@ def shorten(text: str, more: str, lines: int = LINES) -> str:
     return "\n".join([*kept, f"… and {len(all_lines) - len(kept)} more lines: print({more})"])
 
 
+def _escape(value: Any) -> str:
+    return html.escape(visible(str(value)))
+
+
 def card_html(title: str, facts: Mapping[str, Any] | Pairs, *parts: str) -> str:
     """Return a title, named facts and parts, as HTML for a notebook.
 
@@ -86,12 +108,12 @@ def card_html(title: str, facts: Mapping[str, Any] | Pairs, *parts: str) -> str:
     True
     """
     rows = "".join(
-        f'<tr><th style="{CELL};font-weight:600">{html.escape(str(name))}</th>'
-        f'<td style="{CELL}">{html.escape(str(value))}</td></tr>'
+        f'<tr><th style="{CELL};font-weight:600">{_escape(name)}</th>'
+        f'<td style="{CELL}">{_escape(value)}</td></tr>'
         for name, value in (facts.items() if isinstance(facts, Mapping) else facts)
     )
     table = f'<table style="{TABLE}">{rows}</table>' if rows else ""
-    return f"<div><strong>{html.escape(title)}</strong>{table}{''.join(parts)}</div>"
+    return f"<div><strong>{_escape(title)}</strong>{table}{''.join(parts)}</div>"
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
@@ -103,15 +125,15 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
     1
     """
     listed = [[str(value) for value in row] for row in rows]
-    head = "".join(f'<th scope="col" style="{CELL}">{html.escape(name)}</th>' for name in header)
+    head = "".join(f'<th scope="col" style="{CELL}">{_escape(name)}</th>' for name in header)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{CELL}">{html.escape(cell)}</td>' for cell in row) + "</tr>"
+        "<tr>" + "".join(f'<td style="{CELL}">{_escape(cell)}</td>' for cell in row) + "</tr>"
         for row in listed[:ROWS]
     )
     left = len(listed) - ROWS
     notes = [caption] if caption else []
     notes += [f"and {left} more rows"] if left > 0 else []
-    below = f'<caption style="{CAPTION}">{html.escape("; ".join(notes))}</caption>' if notes else ""
+    below = f'<caption style="{CAPTION}">{_escape("; ".join(notes))}</caption>' if notes else ""
     return (
         f'<table style="{TABLE}">{below}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )

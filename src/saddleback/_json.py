@@ -1,14 +1,17 @@
-"""JSON that any parser reads: values without NaN or infinities, and their text."""
+"""JSON that any parser reads: values without NaN or infinities, their text, and its errors."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 
-def json_ready(value: Any) -> Any:
+def json_ready(value: Any, text: Callable[[str], str] = str) -> Any:
     """Return nested data that JSON can represent: NaN and infinities become null.
+
+    ``text`` is applied to all text.
 
     Examples
     --------
@@ -16,20 +19,44 @@ def json_ready(value: Any) -> Any:
     {'a': [1.0, None]}
     """
     if isinstance(value, dict):
-        return {str(name): json_ready(item) for name, item in value.items()}
+        return {text(str(name)): json_ready(item, text) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [json_ready(item) for item in value]
+        return [json_ready(item, text) for item in value]
+    if isinstance(value, str):
+        return text(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
 def json_text(value: Any) -> str:
-    r"""Return nested data as JSON text, indented.
+    r"""Return nested data as JSON text, indented; what cannot be printed is escaped.
 
     Examples
     --------
     >>> json_text([float("inf")])
     '[\n null\n]'
+    >>> print(json_text("high\u202e"))
+    "high\u202e"
     """
-    return json.dumps(json_ready(value), ensure_ascii=False, indent=1, allow_nan=False)
+    content = json.dumps(json_ready(value), ensure_ascii=False, indent=1, allow_nan=False)
+    lines = content.split("\n")
+    return "\n".join(line if line.isprintable() else _escape(line) for line in lines)
+
+
+def _escape(line: str) -> str:
+    """Return JSON without characters that cannot be printed."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
+def invalid_place(error: Exception) -> str:
+    """Return an error of msgspec as place and problem.
+
+    Examples
+    --------
+    >>> invalid_place(ValueError("Expected `int`, got `str` - at `$.verdicts[0].rank`"))
+    'verdicts[0].rank: expected `int`, got `str`'
+    """
+    message, _, place = str(error).partition(" - at `$")
+    message = message[0].lower() + message[1:]
+    return f"{place.strip('.`')}: {message}" if place else message

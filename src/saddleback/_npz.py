@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import zipfile
 import zlib
@@ -16,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+import msgspec
 import numpy as np
 
+from saddleback._json import invalid_place
 from saddleback._paths import check_writable, output_file
 from saddleback.errors import InvalidParameter, RuleRequired, SaddlebackError
 
@@ -29,9 +32,18 @@ METADATA = "words"
 DIGEST = "digest.npy"
 """Member of the archive that holds the digest of all others."""
 
+MAX_BYTES = 2**34
+"""Largest size of all arrays of a file."""
+
+HEADERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[Any, ...]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""Readers of the shape, order and type of an array, by version of the format."""
+
 READ_ERRORS = (
     LookupError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError,
-    RecursionError, zipfile.BadZipFile, zlib.error,
+    RecursionError, MemoryError, zipfile.BadZipFile, zlib.error, msgspec.ValidationError,
 )  # fmt: skip
 """Exceptions that a damaged file may raise; every `SaddlebackError` of ``build`` is among them."""
 
@@ -66,6 +78,18 @@ def _digest(archive: zipfile.ZipFile) -> str:
     return hashlib.sha256("\n".join(listed).encode()).hexdigest()
 
 
+def _check_sizes(archive: zipfile.ZipFile) -> None:
+    """Refuse arrays that are larger than their members, or than memory, before they are read."""
+    if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
+        raise InvalidParameter(f"its arrays are larger than {MAX_BYTES / 2**30:.0f} GB")
+    for member in archive.infolist():
+        with archive.open(member) as file:
+            shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
+            size = math.prod(shape) * dtype.itemsize
+            if size != member.file_size - file.tell() and not dtype.hasobject:
+                raise InvalidParameter(f"{member.filename} is not as large as its header says")
+
+
 def read(
     path: str | os.PathLike[str],
     schema: int,
@@ -89,6 +113,7 @@ def read(
         with Path(path).open("rb") as raw:
             with zipfile.ZipFile(raw) as archive:
                 digest = _digest(archive)
+                _check_sizes(archive)
             raw.seek(0)
             with np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
@@ -107,6 +132,8 @@ def read(
         raise InvalidParameter(f"cannot read {path}: {error.strerror or error}.") from None
     except READ_ERRORS as error:
         reason = f": {error}".rstrip(".") if isinstance(error, SaddlebackError) else ""
+        if isinstance(error, msgspec.ValidationError):
+            reason = f": {invalid_place(error)}"
         raise InvalidParameter(
             f"{path} is not {content} saved by saddleback, or is damaged{reason}."
         ) from None

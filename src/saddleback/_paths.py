@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import glob
 import os
+import secrets
+import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from saddleback.errors import InvalidParameter
+
+if sys.platform != "win32":
+    import fcntl
 
 
 def expand_pattern(name: str) -> list[str]:
@@ -54,13 +60,13 @@ def check_writable(path: Path, suffix: str = "") -> None:
                 f"cannot write {path}: there is no folder {path.parent}. Create it first."
             )
         resolved = path.resolve()  # a link may point to a file that does not exist yet
-        existed = resolved.exists()
-        if existed and not resolved.is_file():  # opening would change a device or a pipe
-            return
-        with resolved.open("ab"):
+        if resolved.exists():
+            if not resolved.is_file():  # opening would change a device or a pipe
+                return
+            with resolved.open("ab"):
+                pass
+        with _part_file(resolved):
             pass
-        if not existed:
-            resolved.unlink()
     except OSError as error:
         raise InvalidParameter(
             f"cannot write {path}: {error.strerror}. Choose another path."
@@ -71,7 +77,7 @@ def check_writable(path: Path, suffix: str = "") -> None:
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file that replaces ``path`` when the block ends: complete, or not at all.
 
-    Until then it is ``.NAME.part`` beside it; a file that a killed process left is overwritten. A
+    Until then it is ``.NAME.….part`` beside it; those of processes that were killed are removed. A
     link stays a link to the file it names; a device or a pipe is written to directly. If anything
     fails, what was there before is still there.
 
@@ -86,26 +92,64 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     ('42', ['answer.txt'])
     """
     target = path.resolve()
-    temporary = target.with_name(f".{target.name}.part")
-    try:
-        if target.exists() and not target.is_file():
-            with target.open("wb") as file:
-                yield file
-            return
-        with temporary.open("w+b") as file:
+    existed = target.exists()
+    if existed and not target.is_file():
+        with target.open("wb") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except (Exception, KeyboardInterrupt):
-        temporary.unlink(missing_ok=True)
-        raise
+        return
+    with _part_file(target) as (part, file):
+        yield file
+        if existed:
+            shutil.copymode(target, part)
+        file.flush()
+        os.fsync(file.fileno())
+        if os.name == "nt":  # cannot rename an open file
+            file.close()
+        part.replace(target)
     if os.name != "nt":  # makes the new name durable, too; Windows opens no folders
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def _part_file(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Open a hidden file beside ``target``, locked until the block ends; remove abandoned ones.
+
+    An abandoned file is one without a lock: its process has ended. The name is random, so that two
+    processes that write the same file do not mix their content.
+    """
+    for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(OSError):  # in use, or removed by another process
+            if sys.platform == "win32":
+                abandoned.unlink()  # fails while it is open
+            else:
+                with abandoned.open("r+b") as unlocked:
+                    fcntl.flock(unlocked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    abandoned.unlink()
+    part, file = _open_locked(target)
+    try:
+        with file:
+            yield part, file
+    except (Exception, KeyboardInterrupt):
+        part.unlink(missing_ok=True)
+        raise
+    part.unlink(missing_ok=True)
+
+
+def _open_locked(target: Path) -> tuple[Path, IO[bytes]]:
+    """Open a new hidden file beside ``target`` and lock it."""
+    while True:
+        part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        file = part.open("x+b")
+        if sys.platform != "win32":
+            with suppress(OSError):  # where files cannot be locked, none is removed either
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if part.exists():  # not removed by another process before it was locked
+            return part, file
+        file.close()
 
 
 def atomic_write(path: Path, content: bytes) -> None:

@@ -180,6 +180,18 @@ def test_a_missing_output_folder_is_reported_in_a_sentence(sums, tmp_path):
 
 
 @pytest.mark.slow
+def test_too_little_memory_is_reported_in_a_sentence(sums, monkeypatch):
+    def greedy(*_):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr("saddleback.ope.load_statistics", greedy)
+    done = run("evaluate", sums / "day0.stats")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1] == (
+        "error: not enough memory (Unable to allocate 7.28 TiB). Use fewer features."
+    )
+
+
 def test_merge_summarises_its_output_as_json(sums, tmp_path):
     files = [sums / "day0.stats", sums / "day1.stats"]
     out = tmp_path / "all.stats"

@@ -11,7 +11,9 @@ import pytest
 
 from helpers.log_cases import parquet
 from helpers.logs import assert_same_content, columns, content, mixed
-from saddleback.log import Log, LogError, row_sources
+from saddleback.errors import InvalidParameter
+from saddleback.log import Log, LogError
+from saddleback.log.row_sources import METADATA
 
 NAMES = ["left", "stay", "right"]
 
@@ -244,13 +246,50 @@ def test_columns_that_not_all_files_have_are_not_written(tmp_path):
     assert_same_content(content(Log(path)), content(Log(data)))
 
 
-def test_invalid_metadata_is_ignored(tmp_path):
-    data = pa.table(columns([3], "terminated"))
-    for text in (b"not JSON", b"[1]"):
-        path = tmp_path / "odd.parquet"
-        parquet(path, data.replace_schema_metadata({row_sources.METADATA: text}))
-        assert Log(path).metadata == {}
-    text = json.dumps({"actions": NAMES}).encode()
-    assert Log(data.replace_schema_metadata({row_sources.METADATA: text})).action_names == tuple(
-        NAMES
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"not JSON", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"true", "expected `object`, got `bool`"),
+        (b'{"actions": 3}', "actions: expected `array | null`, got `int`"),
+        (b'{"actions": []}', "actions: expected `array` of length >= 1"),
+        (b'{"actions": [["a"]]}', "actions[0]: expected `str`, got `array`"),
+        (b'{"actions": ["a", "b", "a"]}', "actions: a name occurs twice"),
+        (b'{"actions": ["\\ud800", "b", "c"]}', "actions: a name is not text"),
+        (b'{"gamma": 2}', "gamma: expected `float` <= 1.0"),
+        (b'{"gamma": NaN}', "gamma: expected `float` >= 0.0"),
+    ],
+)
+def test_metadata_that_are_not_those_of_a_log_are_refused(tmp_path, text, problem):
+    data = pa.table(columns([3], "terminated")).replace_schema_metadata({METADATA: text})
+    path = tmp_path / "odd.parquet"
+    parquet(path, data)
+    with pytest.raises(LogError) as caught:
+        Log(path)
+    assert str(caught.value) == (
+        f"E194 the metadata of {path} are not those of a log: {problem}. Write the file again, or "
+        "remove its metadata under the key saddleback."
     )
+
+
+def test_metadata_name_the_actions_and_cannot_be_written_wrong(tmp_path):
+    data = pa.table(columns([3], "terminated"))
+    text = json.dumps({"actions": NAMES}).encode()
+    assert Log(data.replace_schema_metadata({METADATA: text})).action_names == tuple(NAMES)
+    with pytest.raises(InvalidParameter, match=r"^write: invalid metadata: gamma: expected "):
+        Log(data).write(tmp_path / "log.parquet", gamma=2)
+
+
+def test_episode_ids_may_be_unsigned():
+    data = mixed()
+    ids = data["episode_id"].astype(np.uint64)
+    assert_same_content(content(Log(data | {"episode_id": ids})), content(Log(data)))
+    large = Log(data | {"episode_id": ids + np.uint64(2**63)})
+    assert large.summary().episodes == Log(data).summary().episodes
+
+
+def test_a_missing_id_is_not_taken_for_the_id_0():
+    ids = pa.array([0, 0, None, 1, 1], pa.uint8())
+    log = Log(columns([2, 1, 2], "terminated") | {"episode_id": ids})
+    assert [finding.code for finding in log.summary().errors] == ["E121"]

@@ -8,8 +8,8 @@ import pytest
 
 from helpers.log_cases import error_matching, errors_of, good, without
 from helpers.logs import assert_same_content, content
-from saddleback import errors
-from saddleback.log import Log, LogError
+from saddleback import errors, problems
+from saddleback.log import Log, LogError, collect
 
 
 @pytest.fixture
@@ -64,6 +64,55 @@ def test_files_damaged_after_opening_are_reported(file):
         content(log)
 
 
+@pytest.mark.parametrize("how", ["write", "collect"])
+def test_a_flipped_bit_of_a_page_never_changes_a_log(how, tmp_path):
+    path = tmp_path / "log.parquet"
+    car = problems.mountain_car()
+    log = collect(car, episodes=3, rng=0, limit=20, out=path if how == "collect" else None)
+    intact, data = (
+        content(log),
+        bytearray((log.write(path) if how == "write" else path).read_bytes()),
+    )
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    refused = []
+    for place in range(4, pages, 40):
+        data[place] ^= 1 << place % 8
+        path.write_bytes(data)
+        data[place] ^= 1 << place % 8
+        try:
+            assert_same_content(content(Log(path)), intact)
+        except LogError as error:
+            refused += error.findings
+    assert len(refused) > pages / 40 / 2
+    assert {finding.code for finding in refused} == {"E190"}
+
+
+def test_column_names_that_are_not_text_are_reported(file):
+    file.write_bytes(file.read_bytes().replace(b"reward", b"rewar\xff"))
+    with error_matching(LogError, f"E190 {file} cannot be read as Parquet ('utf-8' codec can't"):
+        Log(file)
+
+
+def test_a_footer_that_lists_rows_the_file_does_not_hold_is_reported(file):
+    pq.write_table(pa.table(good()).slice(0, 0), file)
+    footer = file.read_bytes()
+    assert footer.count(b"\x16\0\x19") == 1
+    file.write_bytes(footer.replace(b"\x16\0\x19", b"\x16\x18\x19"))  # 12 rows, not 0
+    problem = "it holds 0 of the 12 rows that its footer lists"
+    for read in (content, Log.sample, Log.summary):
+        with error_matching(LogError, f"E190 {file} cannot be read as Parquet ({problem}). It may"):
+            read(Log(file))
+
+
+def test_text_that_is_not_utf8_is_reported(file):
+    wrong = pa.array([b"\xff"] * 12)
+    text = pa.Array.from_buffers(pa.string(), 12, wrong.buffers())
+    names = [name for name in good() if "mu_" in name]
+    pq.write_table(pa.table(without(*names) | {"action": text}), file)
+    with error_matching(LogError, f"E190 {file} cannot be read as Parquet (", "UTF8"):
+        content(Log(file))
+
+
 def test_a_file_listed_twice_is_rejected(file, tmp_path):
     link = tmp_path / "b.parquet"
     link.symlink_to(file)
@@ -95,6 +144,13 @@ def test_files_with_different_columns_are_rejected(file, tmp_path):
     pq.write_table(pa.table(good()), other)
     with error_matching(
         LogError, "E191 ", "behavior_prob is missing in the first, double in the second."
+    ):
+        Log([file, other])
+    table = pa.table(good())
+    pq.write_table(table, file)
+    pq.write_table(pa.table([*table, table["step"]], names=[*table.column_names, "step"]), other)
+    with error_matching(
+        LogError, "E191 ", "step is int64 in the first, int64 and int64 in the second."
     ):
         Log([file, other])
 

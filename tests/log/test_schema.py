@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from helpers.log_cases import error_matching, good, with_value, without
-from helpers.logs import content
-from saddleback import errors
+from helpers.logs import columns, content
+from saddleback import errors, evaluate
 from saddleback.log import Log, LogError
 
 # Columns.
@@ -78,6 +78,22 @@ def test_huge_action_numbers_are_rejected():
         "K at most 10,000. Renumber them without gaps, or convert them to text."
     ):  # fmt: skip
         content(Log(data))
+
+
+def test_a_log_with_a_different_action_on_every_row_is_rejected():
+    data = columns([10_001], "terminated", actions=1, mu=False)
+    data["action"] = np.arange(10_001).astype(str)
+    with error_matching(LogError, "E145 the log has more than 10,000 actions. Group them"):
+        evaluate(data, "uniform", gamma=0.9)
+
+
+def test_columns_with_the_same_name_are_rejected():
+    table = pa.table(good())
+    for name in ("reward", "obs_0", "mu_1", "comment"):
+        both = [*table, table["reward"], table["reward"]]
+        log = pa.table(both, names=[*table.column_names, name, "comment"])
+        with error_matching(LogError, f"E105 the log has several columns {name!r}. Remove or"):
+            Log(log)
 
 
 # Arguments.

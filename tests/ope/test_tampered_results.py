@@ -3,6 +3,8 @@
 import copy
 import io
 import json
+import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -210,6 +212,43 @@ def test_arrays_of_wrong_shapes_are_rejected(content, tmp_path):
             pack(file, words, arrays | {name: array[None]})
         with pytest.raises(InvalidParameter, match="is not statistics saved by saddleback"):
             sb.load_statistics(tmp_path / "day.stats")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (dict(p=10**6), "Statistics: 1,000,000 features (one copy per action) exceed 10,000"),
+        (dict(p=5), "its active features are not numbered in order."),
+        (dict(p=True), "p: expected `int`, got `bool`."),
+        (dict(gamma=-1), "gamma: expected `float` >= 0.0."),
+        (dict(values="both"), "values: expected `str` matching regex '^(action|state)$'."),
+        (dict(targets=[["new"]]), "targets[0]: expected `str`, got `array`."),
+        (dict(rules=[["GES(0.5)", 3]]), "[0][1]: expected `str`, got `int`."),
+    ],
+)
+def test_settings_that_cannot_be_are_rejected_before_memory_is_used(
+    change, complaint, content, tmp_path
+):
+    """Even if the hash is correct, as in a forged file."""
+    arrays = {name: array for name, array in content.items() if name not in ("words", "digest")}
+    words = json.loads(str(content["words"]))
+    words["setting"] |= change
+    with (tmp_path / "day.stats").open("w+b") as file:
+        pack(file, words, arrays)
+    with pytest.raises(InvalidParameter, match=re.escape(f"or is damaged: {complaint}")):
+        sb.load_statistics(tmp_path / "day.stats")
+
+
+def test_arrays_larger_than_their_file_are_rejected_before_memory_is_used(content, tmp_path):
+    path, huge = tmp_path / "day.stats", io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
+    np.lib.format.write_array_header_1_0(huge, header)
+    with path.open("wb") as file:
+        np.savez(file, **{name: array for name, array in content.items() if name != "M"})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("M.npy", huge.getvalue())
+    with pytest.raises(InvalidParameter, match=r"M\.npy is not as large as its header says"):
+        sb.load_statistics(path)
 
 
 @pytest.mark.parametrize("command", ["evaluate", "rank", "merge"])

@@ -100,7 +100,7 @@ def test_a_kill_at_any_step_of_writing_a_shard_loses_nothing(tmp_path, monkeypat
 
     def fragile(name, act):
         def acting(*given, **named):
-            if name != "open" or given[1:2] in (("ab+",), ("w+b",)):
+            if name != "open" or given[1:2] in (("ab+",), ("x+b",)):
                 calls.append(name)
                 if len(calls) - 1 == len(STEPS) + step:  # in the second shard
                     raise Killed

@@ -19,10 +19,8 @@ from helpers.studies import (
     write_study,
 )
 from saddleback.cli.group import group
-from saddleback.sweep import (
-    Store,
-    task,
-)
+from saddleback.errors import InvalidParameter
+from saddleback.sweep import Store, run_study, task
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks of POSIX")
 
@@ -172,6 +170,51 @@ def test_a_damaged_manifest_is_refused(store, text):
         "folder.\n"
     )
     assert files(out) == before
+
+
+@pytest.mark.parametrize("suffix", ["/../../../victim.txt", ".npz", "", "/x"])
+def test_a_manifest_cannot_lead_out_of_the_folder(store, suffix):
+    path, _, out = store
+    manifest(out, suffix=suffix)
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert f"{out}/manifest.json is damaged, or not the manifest of a store." in done.stderr
+
+
+@pytest.mark.parametrize("name", ["shards", "damaged", "SHA256SUMS", ".owner", "manifest.json"])
+def test_links_do_not_lead_out_of_the_folder(store, tmp_path, name):
+    path, _, out = store
+    outside = tmp_path / "outside"
+    if (out / name).exists():
+        (out / name).rename(outside)
+    (out / name).symlink_to(outside)
+    before = files(tmp_path)
+    done = sweep(path, "--out", out)
+    assert done.exit_code == 2
+    assert f"error: {out / name} is a link: nothing is written outside" in done.stderr
+    assert files(tmp_path) == before
+
+
+def test_a_shard_is_not_written_through_a_link(store, tmp_path):
+    path, intact, out = store
+    shard = out / "shards" / "p001-0000-run00000.parquet"
+    shard.unlink()
+    shard.symlink_to(tmp_path / "outside")
+    assert sweep(path, "--out", out).exit_code == 0
+    assert not shard.is_symlink()
+    assert not (tmp_path / "outside").exists()
+    assert shards(out) == shards(intact)
+
+
+def test_a_lost_shard_is_reported_in_python(store):
+    path, intact, out = store
+    name = "p001-0000-run00000.parquet"
+    (out / "shards" / name).unlink()
+    lost = f"lacks 1 of 6 shards with a hash (first: {name}). Run the study again: it computes"
+    with pytest.raises(InvalidParameter, match=re.escape(lost)):
+        Store.load(out).table()
+    run_study(path, out)
+    assert bits(Store.load(out).table()) == bits(Store.load(intact).table())
 
 
 PROBLEMS = SMALL[SMALL.index("[[problem]]") : SMALL.index("[[rule]]")]

@@ -1,6 +1,7 @@
 """Chunked statistics of many files: bit-identical, resumable, without lost or repeated files."""
 
 import pickle
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -253,6 +254,31 @@ def test_the_command_keeps_chunks_until_all_are_complete(tmp_path):
     assert resumed.exit_code == 0, resumed.stderr
     assert not (tmp_path / "year.stats.parts").exists()
     assert load_statistics(out).steps.sum() == 37
+
+
+class Killed(BaseException):
+    """Stands for the sudden end of a process."""
+
+
+@pytest.mark.usefixtures("small")
+def test_a_kill_while_the_chunks_are_removed_leaves_a_command_that_runs(tmp_path, monkeypatch):
+    out = tmp_path / "year.stats"
+    arguments = ["stats", *files(tmp_path / "a"), *OPTIONS, "--out", str(out), "--workers", "1"]
+
+    def killed(path, **options):
+        if path.is_dir():
+            (path / "SHA256SUMS").unlink()
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(Killed):
+            CliRunner().invoke(group, arguments)
+    first = out.read_bytes()
+    resumed = CliRunner().invoke(group, arguments)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert out.read_bytes() == first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "year.stats"]
 
 
 def test_a_small_log_is_read_in_one_pass_and_leaves_no_folder(tmp_path):

@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from saddleback._display import visible
 from saddleback._json import json_text
 from saddleback.cli.completion import PROBLEMS
 from saddleback.cli.files import prepare_folder
 from saddleback.cli.target_options import RULE
+from saddleback.cli.terminal import echo
 from saddleback.errors import InvalidParameter
 
 KIND = "saddleback analysis"
@@ -53,7 +55,7 @@ def command(
       saddleback analyse two_state --gamma 0.999 --lam 0.9 --rule GES
       saddleback analyse random_mdp --rule GQ --steps 100000 --json
     """
-    click.echo(f"analysing {source} …", err=True)
+    echo(f"analysing {source} …", err=True)
     from saddleback.theory import analyse
 
     subject: tuple[Any, ...]
@@ -70,11 +72,12 @@ def command(
     else:
         problem, chosen = _make_problem(source, rule, lam, gamma, seed)
         title, subject = f"{chosen}, {source}, γ = {problem.mdp.gamma:g}", (problem, chosen)
+    title = visible(title, keep="")
     if not as_json:
         prepare_folder(out)
     analysis = analyse(*subject, steps=steps)
     if as_json:
-        click.echo(json_text({"kind": KIND, "schema": 1, "title": title} | analysis.as_dict()))
+        echo(json_text({"kind": KIND, "schema": 1, "title": title} | analysis.as_dict()))
         return
 
     from rich.console import Console
@@ -85,7 +88,7 @@ def command(
     with plots.style():
         paths = plots.save(plots.overview(analysis, title), out, f"analyse-{Path(source).stem}")
     for path in paths:
-        click.echo(f"wrote {path}", err=True)
+        echo(f"wrote {path}", err=True)
 
 
 def _make_problem(
@@ -131,9 +134,15 @@ def _make_problem(
 def _table(title: str, analysis: Any) -> Any:
     """Return the verdicts as a table of two columns."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, box=box.SIMPLE, show_header=False, title_justify="left")
+    table = Table(
+        title=escape(title),
+        box=box.SIMPLE,
+        show_header=False,
+        title_justify="left",
+    )
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in analysis.verdicts:

@@ -15,7 +15,7 @@ from saddleback.cli.log_options import LogFiles, log_options
 from saddleback.cli.messages import as_option, echo_message
 from saddleback.cli.options import json_option, quiet_option
 from saddleback.cli.progress import display
-from saddleback.cli.terminal import text_width
+from saddleback.cli.terminal import echo, text_width
 from saddleback.errors import with_fix
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> N
     except LogError as error:
         if not as_json:
             raise
-        click.echo(json_text(HEADER | {"findings": _as_data(error.findings)}))
+        echo(json_text(HEADER | {"findings": _as_data(error.findings)}))
         sys.exit(2)
     if as_json:
         data = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
@@ -60,20 +60,20 @@ def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> N
             "low": summary.low.tolist(), "high": summary.high.tolist(),
             "findings": _as_data(summary.findings),
         }  # fmt: skip
-        click.echo(json_text(HEADER | data))
+        echo(json_text(HEADER | data))
     else:
         for line in summary.text.splitlines():
-            click.echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
+            echo("\n".join(textwrap.wrap(line, text_width(), subsequent_indent="  ")))
         for finding in summary.findings:
             echo_message(finding.render(as_option))
         errors, warnings = len(summary.errors), len(summary.findings) - len(summary.errors)
         counts = [_count(errors, "error")] * bool(errors)
         counts += [_count(warnings, "warning")] * bool(warnings)
         if not summary.findings:
-            click.echo("no warnings. Ready.")
+            echo("no warnings. Ready.")
         else:
             ready = "Fix the errors before use." if summary.errors else "Ready."
-            click.echo(f"{', '.join(counts)}. {ready}")
+            echo(f"{', '.join(counts)}. {ready}")
     if summary.errors:
         sys.exit(2)
 

@@ -24,7 +24,7 @@ from saddleback.cli.options import (
 )
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import RULE, check_targets, target_options
-from saddleback.cli.terminal import echo_lines, text_width
+from saddleback.cli.terminal import echo, echo_lines, text_width
 
 if TYPE_CHECKING:
     from saddleback.ope import Evaluation
@@ -132,16 +132,16 @@ def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_j
     result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
     result["warnings"] = [finding.render(as_option) for finding in evaluation.warnings]
     if as_json:
-        click.echo(json_text(result))
+        echo(json_text(result))
     else:
         echo_lines(result_lines(result, text_width()))
     if save is not None:
         with output_file(save) as file:
             file.write(json_text(result).encode())
-        click.echo(f"wrote {save}", err=True)
+        echo(f"wrote {save}", err=True)
     if report is not None:
         from saddleback.report import evaluation_page, write
 
-        click.echo(f"wrote {write(evaluation_page(result), report)}", err=True)
+        echo(f"wrote {write(evaluation_page(result), report)}", err=True)
     verdicts = {verdict["trust"] for verdict in result["verdicts"]}
     sys.exit(next((STATUS[trust] for trust in STATUS if trust in verdicts), STATUS["doubtful"]))

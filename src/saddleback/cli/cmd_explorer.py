@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from saddleback.cli.files import check_outputs
+from saddleback.cli.terminal import echo
 
 
 @click.command()
@@ -26,10 +27,10 @@ def command(out: Path) -> None:
       saddleback explorer --out lecture.html
     """
     check_outputs(page=out)
-    click.echo(f"saddleback explorer -> {out}", err=True)
+    echo(f"saddleback explorer -> {out}", err=True)
     from saddleback.report import ready
 
     ready()
     from saddleback.report import explorer_page, write
 
-    click.echo(f"wrote {write(explorer_page(), out)}")
+    echo(f"wrote {write(explorer_page(), out)}")

@@ -13,6 +13,7 @@ from saddleback.cli.files import check_outputs
 from saddleback.cli.log_options import announce
 from saddleback.cli.options import json_option
 from saddleback.cli.target_options import RULE
+from saddleback.cli.terminal import echo
 
 if TYPE_CHECKING:
     from saddleback.ope import Statistics
@@ -45,9 +46,9 @@ def command(files: tuple[str, ...], out: Path, rules: tuple[str, ...], as_json: 
     merged = reduce(lambda first, second: first.merge(second), loaded)
     save_statistics(merged, out)
     if as_json:
-        click.echo(json_text(statistics_summary(merged, out)))
+        echo(json_text(statistics_summary(merged, out)))
     else:
-        click.echo(f"{merged!r} -> {out}")
+        echo(f"{merged!r} -> {out}")
 
 
 def statistics_summary(statistics: Statistics, out: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from saddleback.cli.files import prepare_folder
 from saddleback.cli.options import command_line
 from saddleback.cli.progress import display
 from saddleback.cli.target_options import RULE
+from saddleback.cli.terminal import echo
 from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def command(
         )
     folder = out or Path("results-quick" if quick else "results")
     title = f"all {len(chosen)} experiments" if experiment == "all" else experiment
-    click.echo(f"saddleback paper: {title} -> {folder}/", err=True)
+    echo(f"saddleback paper: {title} -> {folder}/", err=True)
 
     # One thread for linear algebra: runs already use threads, and results stay bit-identical.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -151,7 +152,7 @@ def command(
         check(chosen, options)
         _run(chosen, options, Console(stderr=as_json))
     if as_json:
-        click.echo((folder / "reproduction.json").read_text(encoding="utf-8"))
+        echo((folder / "reproduction.json").read_text(encoding="utf-8"))
 
 
 def _run(chosen: Sequence[str], options: Options, console: Console) -> None:
@@ -161,7 +162,7 @@ def _run(chosen: Sequence[str], options: Options, console: Console) -> None:
     with display() as progress:
         for name, tables, paths in run(chosen, replace(options, progress=progress)):
             with progress.suspended():
-                click.echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
+                echo(f"\n{name}: {EXPERIMENTS[name]}", err=True)
                 for table in tables:
                     console.print(table)
                 if options.quick:

@@ -8,7 +8,7 @@ import click
 
 from saddleback._paths import output_file
 from saddleback.cli.files import prepare_folder
-from saddleback.cli.terminal import text_width
+from saddleback.cli.terminal import echo, text_width
 from saddleback.errors import InvalidParameter
 
 POLICY = '''\
@@ -38,8 +38,8 @@ def command(out: Path) -> None:
     Examples:
       saddleback quickstart
     """
-    click.echo("A synthetic clinic: 2,000 patients, given no, a low or a high dose every hour.")
-    click.echo("The log records current practice. Would earlier treatment be better?\n")
+    echo("A synthetic clinic: 2,000 patients, given no, a low or a high dose every hour.")
+    echo("The log records current practice. Would earlier treatment be better?\n")
     from saddleback.log import Log
     from saddleback.problems.synthetic_clinic import DOSES, SIGNS, clinic
 
@@ -65,13 +65,13 @@ def command(out: Path) -> None:
         "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier", "--features", "rbf:64",
         "--save", str(result), *report, "--quiet",
     )  # fmt: skip
-    click.echo("3. Interpretation")
-    click.echo(_interpretation(result))
-    click.echo(f"\nTo see every check:\n$ saddleback explain {result}")
+    echo("3. Interpretation")
+    echo(_interpretation(result))
+    echo(f"\nTo see every check:\n$ saddleback explain {result}")
     if has_reports:
-        click.echo(f"\nReport, to open in a browser: {page}")
+        echo(f"\nReport, to open in a browser: {page}")
     else:
-        click.echo("\nFor a report in the browser: pip install 'saddleback[report]'.")
+        echo("\nFor a report in the browser: pip install 'saddleback[report]'.")
 
 
 def _can_write_pages() -> bool:
@@ -89,16 +89,14 @@ def _run(title: str, *arguments: str) -> None:
     """Print a command, and run it."""
     from saddleback.cli.group import group
 
-    click.echo(f"{title}\n$ saddleback {_wrapped(arguments)}\n")
+    echo(f"{title}\n$ saddleback {_wrapped(arguments)}\n")
     try:
         group.main(list(arguments), prog_name="saddleback", standalone_mode=False)
     except SystemExit as status:
         if status.code == INTERRUPTED:
             raise
-        click.echo(
-            f"\n(exit status {status.code}: {OUTCOMES.get(str(status.code), 'invalid input')})"
-        )
-    click.echo()
+        echo(f"\n(exit status {status.code}: {OUTCOMES.get(str(status.code), 'invalid input')})")
+    echo()
 
 
 INTERRUPTED = 130

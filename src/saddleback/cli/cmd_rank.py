@@ -19,7 +19,7 @@ from saddleback.cli.options import (
     rule_option,
 )
 from saddleback.cli.target_options import target_options
-from saddleback.cli.terminal import echo_lines, text_width
+from saddleback.cli.terminal import echo, echo_lines, text_width
 
 STATUS = {"better": 0, "inconclusive": 5, "doubtful": 4, "refused": 3}
 """Exit status by outcome."""
@@ -72,7 +72,7 @@ def command(
 
     ranking = rank(evaluation, alpha=alpha, baseline=number)
     if as_json:
-        click.echo(json_text(ranking.as_dict()))
+        echo(json_text(ranking.as_dict()))
     else:
         echo_lines(ranking.lines(text_width()))
     sys.exit(STATUS[ranking.outcome])

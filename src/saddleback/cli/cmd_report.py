@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from saddleback.cli.files import check_outputs
+from saddleback.cli.terminal import echo
 
 
 @click.command()
@@ -32,7 +33,7 @@ def command(source: Path, out: Path | None) -> None:
     target = out or (source.with_suffix(".html") if is_result else source / "report.html")
     if source.exists():  # otherwise reading it raises the better error
         check_outputs(page=target, inputs=[source])
-    click.echo(f"saddleback report: {source} -> {target}", err=True)
+    echo(f"saddleback report: {source} -> {target}", err=True)
     from saddleback.report import ready
 
     ready()
@@ -42,9 +43,9 @@ def command(source: Path, out: Path | None) -> None:
         result = read_result(source)
         from saddleback.report import evaluation_page, write
 
-        click.echo(f"wrote {write(evaluation_page(result), target)}")
+        echo(f"wrote {write(evaluation_page(result), target)}")
         return
     from saddleback.report import read_results, study_page, write
 
     study = read_results(source)
-    click.echo(f"wrote {write(study_page(study, source.name), target)}")
+    echo(f"wrote {write(study_page(study, source.name), target)}")

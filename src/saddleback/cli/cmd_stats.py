@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -30,9 +28,7 @@ from saddleback.cli.target_options import (
     check_targets,
     target_options,
 )
-
-if TYPE_CHECKING:
-    from saddleback.ope import Statistics
+from saddleback.cli.terminal import echo
 
 logger = logging.getLogger(__name__)
 
@@ -120,16 +116,11 @@ def command(
             save_statistics(statistics, out)
         else:
             chunks = out.with_name(f"{out.name}.parts")
-
-            def finish(merged: Statistics) -> None:
-                save_statistics(merged, out)
-                shutil.rmtree(chunks)
-
             with threads(count) if dask is None else cluster(dask) as executor:
                 size = f"{len(tasks):,} chunk{'s' if len(tasks) > 1 else ''} of files"
                 logger.info("%s on %s", size, executor.description)
                 statistics = run_chunks(
-                    job, tasks, chunks, executor, command_line(), computing, finish
+                    job, tasks, chunks, executor, command_line(), computing, out
                 )
     findings = statistics.findings
     for finding in findings[:MAX_WARNINGS]:
@@ -141,9 +132,7 @@ def command(
             "note: the box of the features is the range of this log; to merge with statistics of "
             "other logs, fix it with --low and --high.", err=True,
         )  # fmt: skip
-    click.echo(
-        json_text(statistics_summary(statistics, out)) if as_json else f"{statistics!r} -> {out}"
-    )
+    echo(json_text(statistics_summary(statistics, out)) if as_json else f"{statistics!r} -> {out}")
 
 
 MAX_WARNINGS = 20

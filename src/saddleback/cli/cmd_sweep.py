@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from saddleback._display import visible
 from saddleback._json import json_text
 from saddleback._progress import si_number
 from saddleback.cli.options import (
@@ -18,6 +19,7 @@ from saddleback.cli.options import (
     resumable,
 )
 from saddleback.cli.progress import display, format_duration
+from saddleback.cli.terminal import echo
 
 if TYPE_CHECKING:
     from saddleback.sweep import Plan
@@ -57,14 +59,14 @@ def command(
     """
     check_executor_options(workers, dask)
     if not quiet:
-        click.echo(f"reading {study} …", err=True)
+        echo(f"reading {study} …", err=True)
     from saddleback.sweep import plan, read_study, run_study, summary
 
     chosen = read_study(study)
     threads = workers or os.cpu_count() or 1
     if only_plan:
         cost = plan(chosen, study.parent)
-        click.echo(_plan_json(cost, threads) if as_json else _plan_text(cost, threads))
+        echo(_plan_json(cost, threads) if as_json else _plan_text(cost, threads))
         return
     folder = out or Path("results") / study.stem
     with resumable(), display(quiet) as progress:
@@ -75,15 +77,15 @@ def command(
     rows = summary(store.table(), chosen.metrics)
     if as_json:
         head = {"kind": "saddleback sweep", "schema": 1, "out": str(folder)}
-        click.echo(json_text(head | {"best": rows}))
+        echo(json_text(head | {"best": rows}))
         return
     from rich.console import Console
 
     for case in chosen.cases:
         Console().print(_table([row for row in rows if row["problem"] == case.label]))
-    click.echo("Mean over runs and the last tenth of the checkpoints; settings that diverged in")
-    click.echo("any run are excluded.")
-    click.echo(f"{folder}/shards/*.parquet")
+    echo("Mean over runs and the last tenth of the checkpoints; settings that diverged in")
+    echo("any run are excluded.")
+    echo(f"{folder}/shards/*.parquet")
 
 
 def _plan_json(cost: Plan, workers: int) -> str:
@@ -119,14 +121,17 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(rows[0]["problem"]), box=box.SIMPLE, title_justify="left")
+    def shown(name: str) -> str:
+        return escape(visible(name, keep=""))
+
+    table = Table(title=shown(rows[0]["problem"]), box=box.SIMPLE, title_justify="left")
     table.add_column("rule")
-    for heading in ("diverged", f"smallest {rows[0]['metric']}", "± s.e.", "α", "β"):
+    for heading in ("diverged", f"smallest {shown(rows[0]['metric'])}", "± s.e.", "α", "β"):
         table.add_column(heading, justify="right")
     for row in rows:
         numbers = (_short(row[name]) for name in ("best", "error", "alpha", "beta"))
         diverged = f"{row['diverged']} of {row['settings']}"
-        table.add_row(row["rule"], diverged, *numbers)
+        table.add_row(shown(row["rule"]), diverged, *numbers)
     return table
 
 

@@ -13,6 +13,7 @@ from saddleback import __version__
 from saddleback._registry import check_name
 from saddleback.cli.completion import add_completion
 from saddleback.cli.progress import messages_shown
+from saddleback.cli.terminal import echo
 from saddleback.errors import SaddlebackError, UnknownName
 
 COMMANDS = {
@@ -96,9 +97,13 @@ class LazyGroup(click.Group):
             path = f"{error.filename}: " if error.filename else ""
             echo_message(f"error: {path}{error.strerror or error}.", err=True)
             sys.exit(2)
+        except MemoryError as error:
+            reason = f" ({error})" if str(error) else ""
+            echo_message(f"error: not enough memory{reason}. Use fewer features.", err=True)
+            sys.exit(2)
         except (KeyboardInterrupt, click.Abort):
             kept = "; finished tasks are kept" if ctx.invoked_subcommand == "paper" else ""
-            click.echo(f"interrupted{kept}.", err=True)
+            echo(f"interrupted{kept}.", err=True)
             sys.exit(130)
 
 

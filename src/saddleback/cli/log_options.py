@@ -13,6 +13,7 @@ import click
 
 from saddleback.cli.files import file_kind, statistics_files
 from saddleback.cli.progress import write_line
+from saddleback.cli.terminal import echo
 from saddleback.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def announce(verb: str, files: Sequence[str]) -> None:
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    click.echo(f"{verb} {files[0]}{more} …", err=True)
+    echo(f"{verb} {files[0]}{more} …", err=True)
 
 
 def _print_calibration(behaviour: Behaviour) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from saddleback.cli.terminal import text_width
+from saddleback._display import visible
+from saddleback.cli.terminal import echo, text_width
 from saddleback.errors import Fix
 
 
@@ -65,11 +66,11 @@ def wrap_message(message: str, first: int = 0) -> str:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for line in (" " * first + message).split("\n")
+        for line in (" " * first + visible(message)).split("\n")
     )
     return "\n".join(lines)[first:]
 
 
 def echo_message(message: str, err: bool = False) -> None:
     """Print a message, wrapped to the width of the terminal."""
-    click.echo(wrap_message(message), err=err)
+    echo(wrap_message(message), err=err)

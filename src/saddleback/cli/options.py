@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from saddleback.cli.terminal import echo
+
 quiet_option = click.option("--quiet", is_flag=True, help="Do not show progress.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 rule_option = click.option(
@@ -57,7 +59,5 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(
-            f"interrupted; finished tasks are kept. Resume with:\n  {command_line()}", err=True
-        )
+        echo(f"interrupted; finished tasks are kept. Resume with:\n  {command_line()}", err=True)
         sys.exit(130)  # threads are not waited for: a shard is complete or absent

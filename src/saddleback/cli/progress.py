@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-import click
+from saddleback._display import visible
+from saddleback.cli.terminal import echo
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -73,7 +74,7 @@ class Display:
 
     def write(self, message: str) -> None:
         """Write a line to standard error."""
-        click.echo(message, err=True)
+        echo(message, err=True)
 
     def suspended(self) -> AbstractContextManager[Any]:
         """Hide the display while something else is written to the terminal."""
@@ -95,7 +96,7 @@ class PlainLines(Display):
             seconds = self.clock.remaining(now)
             left = "" if seconds is None else f", {format_duration(seconds)} left"
             line = f"{self.phase}: {self.fraction:.0%} done{left}"
-            click.echo(textwrap.fill(line, 80, subsequent_indent="  "), err=True)
+            echo(textwrap.fill(line, 80, subsequent_indent="  "), err=True)
 
 
 class Bar(Display):
@@ -137,7 +138,7 @@ class _MessageHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, above the bar if there is one."""
-        write_line(record.getMessage())
+        write_line(visible(record.getMessage(), keep=""))
 
 
 @contextmanager

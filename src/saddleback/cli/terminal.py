@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from saddleback._display import visible
+
 if TYPE_CHECKING:
     from saddleback.ope.text_report import Line
 
@@ -60,9 +62,15 @@ def shows_colours() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
+def echo(text: str = "", err: bool = False) -> None:
+    """Write text that may contain names from files: control characters are escaped."""
+    click.echo(visible(text), err=err)
+
+
 def echo_lines(lines: Iterable[Line]) -> None:
     """Write lines to standard output, coloured by their outcome."""
     colours = shows_colours()
     for text, outcome in lines:
+        text = visible(text, keep="")
         style = {"fg": COLOURS[outcome], "bold": True} if outcome else {}
         click.echo(click.style(text, **style) if style else text, color=colours)  # type: ignore[arg-type]

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from saddleback import _validate
-from saddleback._paths import output_file
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.engine import Chunker, Experience, Sampler, Simulation, Trajectory
 from saddleback.errors import InvalidParameter
 from saddleback.log.log import Log
 from saddleback.log.policy_query import query_policy
+from saddleback.log.row_sources import new_parquet
 from saddleback.policies import Policy
 from saddleback.problem import Problem
 
@@ -230,7 +229,7 @@ def _as_vector(observation: Any) -> FloatArray:
 
 def _write(tables: Iterator[Any], path: Path) -> Path:
     first = next(tables)
-    with output_file(path) as file, pq.ParquetWriter(file, first.schema) as writer:
+    with new_parquet(path, first.schema) as writer:
         writer.write_table(first)
         for table in tables:
             writer.write_table(table)

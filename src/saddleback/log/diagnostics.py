@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saddleback._display import visible
 from saddleback._typing import BoolArray
 from saddleback.errors import Fix, SaddlebackError, with_fix
 
@@ -47,7 +48,7 @@ class Finding:
 
     def render(self, wording: Callable[[Fix], str] = str) -> str:
         """Return code, message and fix, as ``wording`` words it."""
-        return f"{self.code} {with_fix(self.message, self.fix, wording)}"
+        return f"{self.code} {visible(with_fix(self.message, self.fix, wording), keep='')}"
 
 
 class LogError(SaddlebackError):

@@ -36,7 +36,8 @@ class EpisodeIds:
         same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
         ids = pa.concat_arrays(self._ids) if self._ids else None
         if ids is not None and ids.null_count:  # missing ids are reported as E121
-            same = same[ids.is_valid().to_numpy(zero_copy_only=False)[order[same]]]
+            valid = ids.is_valid().to_numpy(zero_copy_only=False)[order]
+            same = same[valid[same] & valid[same + 1]]
         if ids is None or not len(same):
             return []
         k = same[np.argmin(order[same + 1])]
@@ -56,7 +57,7 @@ class EpisodeIds:
 def hash_ids(ids: Any) -> OffsetArray:
     """Return a 64-bit hash of each episode id, the same in every file and on every machine."""
     if pa.types.is_integer(ids.type):
-        numbers = np.asarray(ids.fill_null(-1).to_numpy(zero_copy_only=False))
+        numbers = np.asarray(ids.fill_null(0).to_numpy(zero_copy_only=False))
         return scramble(numbers.astype(np.int64).view(np.uint64))
     digests = (
         hashlib.blake2b(str(value).encode(), digest_size=8).digest() for value in ids.to_pylist()

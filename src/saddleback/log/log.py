@@ -187,24 +187,35 @@ class Log:
     @cached_property
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions, in order."""
+        tables = [c for t, c in self.roles.tables.items() if t in ("mu", "pi")]
         if self._declared_actions is not None:
-            return tuple(map(str, self._declared_actions))
-        for table in ("mu", "pi"):
-            if table in self.roles.tables:
-                return tuple(map(str, range(len(self.roles.tables[table]))))
+            names = tuple(map(str, self._declared_actions))
+        elif tables:
+            names = tuple(map(str, range(len(tables[0]))))
+        else:
+            names = self._logged_actions()
+        if len(names) > MAX_ACTIONS:
+            message = f"the log has more than {MAX_ACTIONS:,} actions. Group them into fewer."
+            raise LogError(Finding("E145", message))
+        return names
+
+    def _logged_actions(self) -> tuple[str, ...]:
+        """Return the actions in the column of actions: 0, 1, … or all names, sorted."""
         name = self.roles.names["action"]
         values: set[Any] = set()
         for source in self.sources:
             for batch in source.batches([name]):
                 values |= set(pc.unique(decode_dictionary(batch.column(name))).to_pylist())
+                if len(values) > MAX_ACTIONS + 1:  # with None; to be refused
+                    break
         values.discard(None)
-        if is_text(self.sources[0].schema.field(name).type):
+        if self.has_text_actions:
             return tuple(sorted(values))
         n_actions = int(max(values, default=-1)) + 1
-        if n_actions > MAX_NUMBERED_ACTIONS:
+        if n_actions > MAX_ACTIONS:
             message = (
                 f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
-                f"with K at most {MAX_NUMBERED_ACTIONS:,}. Renumber them without gaps, or convert "
+                f"with K at most {MAX_ACTIONS:,}. Renumber them without gaps, or convert "
                 "them to text."
             )
             raise LogError(Finding("E145", message))
@@ -364,8 +375,8 @@ class Log:
 DERIVED = ("sources", "roles", "_cache")
 """Fields that are computed from the others."""
 
-MAX_NUMBERED_ACTIONS = 10_000
-"""Largest number of actions that a column of integers may have."""
+MAX_ACTIONS = 10_000
+"""Largest number of actions of a log."""
 
 
 def _check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:

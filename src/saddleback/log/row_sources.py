@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from saddleback._json import invalid_place
 from saddleback._paths import expand_pattern, output_file, parquet_files
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
@@ -21,11 +24,18 @@ from saddleback.log.schema import ColumnRoles, resolve
 BATCH = 1 << 15
 """Number of rows read at a time."""
 
-READ_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError)
+READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
 """Exceptions that a damaged file raises."""
 
 METADATA = b"saddleback"
 """Key of the schema metadata that holds the metadata of a log, as JSON."""
+
+
+class LogMetadata(msgspec.Struct):
+    """The part of the metadata of a log that is used; anything else may be added to it."""
+
+    actions: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,22 +53,71 @@ class RowSource:
             selected = self.table.select(list(columns)).combine_chunks()
             yield from selected.to_batches(max_chunksize=BATCH)
             return
-        try:
-            # Without buffering ahead, which would load the entire file.
-            with pq.ParquetFile(self.name, pre_buffer=False) as file:
-                yield from file.iter_batches(batch_size=BATCH, columns=list(columns))
-        except READ_ERRORS as error:
-            raise LogError(_unreadable(self.name, error)) from None
+        rows = 0
+        with open_parquet(self.name) as file:
+            for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
+                batch.validate(full=True)  # such as that text is UTF-8
+                yield batch
+                rows += batch.num_rows
+        if rows != self.rows:
+            problem = f"it holds {rows:,} of the {self.rows:,} rows that its footer lists"
+            raise LogError(_unreadable(self.name, problem))
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Metadata of the log: gamma, actions, …"""
         text = (self.schema.metadata or {}).get(METADATA)
-        try:
-            metadata = json.loads(text) if text else {}
-        except ValueError:
+        if not text:
             return {}
-        return metadata if isinstance(metadata, dict) else {}
+        try:
+            metadata: dict[str, Any] = json.loads(text)
+            problem = metadata_problem(metadata)
+        except (ValueError, RecursionError):
+            problem = "it is not JSON"
+        if problem:
+            message = f"the metadata of {self.name} are not those of a log: {problem}."
+            fix = "Write the file again, or remove its metadata under the key saddleback."
+            raise LogError(Finding("E194", f"{message} {fix}"))
+        return metadata
+
+
+def metadata_problem(metadata: Any) -> str:
+    """Return what is wrong with the metadata of a log, or nothing.
+
+    Examples
+    --------
+    >>> metadata_problem({"gamma": 2})
+    'gamma: expected `float` <= 1.0'
+    """
+    try:
+        names = msgspec.convert(metadata, LogMetadata).actions or []
+        "".join(names).encode()
+    except msgspec.ValidationError as error:
+        return invalid_place(error)
+    except UnicodeEncodeError:
+        return "actions: a name is not text"
+    return "" if len(set(names)) == len(names) else "actions: a name occurs twice"
+
+
+@contextmanager
+def open_parquet(name: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; report what a damaged one raises as an error of the log."""
+    try:
+        # Without buffering ahead, which would load the entire file.
+        with pq.ParquetFile(name, pre_buffer=False, page_checksum_verification=True) as file:
+            yield file
+    except READ_ERRORS as error:
+        raise LogError(_unreadable(name, error)) from None
+
+
+@contextmanager
+def new_parquet(path: Path, schema: Any) -> Iterator[pq.ParquetWriter]:
+    """Write a Parquet file, atomically, with checksums of its pages."""
+    with (
+        output_file(path) as file,
+        pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+    ):
+        yield writer
 
 
 def open_sources(data: Any) -> list[RowSource]:
@@ -138,16 +197,18 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
             continue
         seen[real] = path
         try:
-            with pq.ParquetFile(path) as file:
-                sources.append(RowSource(path, file.metadata.num_rows, file.schema_arrow))
-        except READ_ERRORS as error:
-            errors.append(_unreadable(path, error))
+            with open_parquet(path) as file:
+                schema = file.schema_arrow
+                list(schema.names)  # raises an error if they are not text
+                sources.append(RowSource(path, file.metadata.num_rows, schema))
+        except LogError as error:
+            errors += error.findings
     if errors:
         raise LogError(*errors)
     return sources
 
 
-def _unreadable(path: str, error: Exception) -> Finding:
+def _unreadable(path: str, error: Exception | str) -> Finding:
     if isinstance(error, FileNotFoundError):
         return Finding("E190", f"{path}: no such file.")
     if isinstance(error, (IsADirectoryError, PermissionError)):
@@ -204,7 +265,8 @@ def common_roles(
 
 
 def _type(source: RowSource, name: str) -> str:
-    return str(source.schema.field(name).type) if name in source.schema.names else "missing"
+    indices = source.schema.get_all_field_indices(name)
+    return " and ".join(str(source.schema.field(i).type) for i in indices) or "missing"
 
 
 def write_sources(sources: Sequence[RowSource], path: Path, metadata: dict[str, Any]) -> Path:
@@ -213,13 +275,15 @@ def write_sources(sources: Sequence[RowSource], path: Path, metadata: dict[str, 
         encoded = json.dumps(metadata).encode()
     except TypeError as error:
         raise InvalidParameter(f"write: metadata must be serialisable as JSON: {error}.") from None
+    if problem := metadata_problem(json.loads(encoded)):
+        raise InvalidParameter(f"write: invalid metadata: {problem}.")
     common = [
         column
         for column in sources[0].schema
         if all(source.schema.get_field_index(column.name) >= 0 for source in sources)
     ]
     schema = pa.schema(common, metadata={METADATA: encoded})
-    with output_file(path) as file, pq.ParquetWriter(file, schema) as writer:
+    with new_parquet(path, schema) as writer:
         for source in sources:
             for batch in source.batches(schema.names):
                 rows = batch.cast(schema.remove_metadata())

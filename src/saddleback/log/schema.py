@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -88,6 +89,9 @@ def resolve(
     for name in columns:
         check_name("standard column", name, [*REQUIRED, *OPTIONAL])
     available = list(schema.names)
+    if repeated := [name for name, count in Counter(available).items() if count > 1]:
+        message = f"the log has several columns {repeated[0]!r}. Remove or rename all but one."
+        return None, [Finding("E105", message)]
     errors: list[Finding] = []
     names = _standard_columns(available, columns, errors)
     observed, next_columns, as_list, are_features = _observation_columns(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saddleback._display import Tabular, card_html, html_table, shorten
+from saddleback._display import Tabular, card_html, html_table, shorten, visible
 from saddleback._typing import FloatArray
 from saddleback.log.diagnostics import Finding
 
@@ -157,10 +157,11 @@ class LogSummary(Tabular):
             lines.append(
                 f"{self.lost:,} last transitions dropped: no next observation to bootstrap from"
             )
+        names = [visible(name, keep="") for name in self.actions]
         listed = [
             f"{name} {count / max(1, self.rows):.3g}" if name == str(k) else
             f"{k} {name} {count / max(1, self.rows):.3g}"
-            for k, (name, count) in enumerate(zip(self.actions, self.taken, strict=True))
+            for k, (name, count) in enumerate(zip(names, self.taken, strict=True))
         ]  # fmt: skip
         more = f"   and {len(listed) - 8} more" if len(listed) > 8 else ""
         lines.append(f"actions, share of rows   {'   '.join(listed[:8])}{more}")

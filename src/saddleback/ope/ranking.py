@@ -20,7 +20,7 @@ from saddleback.ope.gates import DOUBTFUL, REFUSED, USABLE
 from saddleback.ope.number_format import number
 from saddleback.ope.result import Evaluation
 from saddleback.ope.statistics_key import SEVERAL_BLOCKS
-from saddleback.ope.text_report import WIDTH, Line, wrap
+from saddleback.ope.text_report import WIDTH, Line, joined, wrap
 from saddleback.ope.verdict import RANK
 
 USER_VALUE = "as given"
@@ -164,7 +164,7 @@ class Ranking(Tabular):
     @property
     def text(self) -> str:
         """The answer, and a table of all candidates."""
-        return "\n".join(line.text for line in self.lines())
+        return joined(self.lines())
 
     def lines(self, width: int = WIDTH) -> list[Line]:
         """Return the text as lines; lines of the answer carry its outcome."""

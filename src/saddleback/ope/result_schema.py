@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from saddleback._json import invalid_place
+
 SCHEMA = 1
 """Schema version of saved results."""
 
@@ -225,9 +227,7 @@ def find_damage(result: dict[str, Any]) -> str | None:
     try:
         saved = msgspec.json.decode(json.dumps(result), type=SavedEvaluation)
     except msgspec.DecodeError as error:
-        message, _, place = str(error).partition(" - at `$.")
-        message = message[0].lower() + message[1:]
-        return f"{place.rstrip('`')}: {message}" if place else message
+        return invalid_place(error)
     for k, verdict in enumerate(saved.verdicts):
         if (verdict.low is None) != (verdict.high is None):
             return f"verdicts[{k}] has only one end of its interval"

@@ -6,6 +6,7 @@ Only active features are written, so the size of a file depends on the data, not
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import astuple, replace
@@ -13,14 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from saddleback import _npz, _validate
-from saddleback.errors import Fix
+from saddleback.errors import Fix, InvalidParameter
 from saddleback.log import Finding
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.statistics_key import StatisticsKey
+from saddleback.ope.statistics_pass import check_memory
 from saddleback.rules import Rule, as_rules
 from saddleback.rules.parse import stored_rule
 
@@ -38,6 +41,25 @@ STATISTICS_ARRAYS = (
 )
 COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
+
+
+class SavedFinding(msgspec.Struct, array_like=True):
+    """A `Finding` and its `Fix`, if it has one."""
+
+    code: str
+    message: str
+    advice: str = ""
+    parameter: str = ""
+    value: Any = None
+    python: str = ""
+
+
+class SavedStatistics(msgspec.Struct):
+    """Everything but the arrays; ``setting`` is a `StatisticsKey` with its rules as text."""
+
+    setting: dict[str, Any]
+    estimated: str | None
+    findings: list[SavedFinding]
 
 
 def save_statistics(sums: Statistics, path: str | os.PathLike[str]) -> Path:
@@ -126,14 +148,19 @@ def load_statistics(
 
 
 def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) -> Statistics:
-    key = header["setting"]
-    lists = {name: tuple(value) for name, value in key.items() if isinstance(value, list)}
-    rules = tuple(replace(stored_rule(text, given), label=label) for text, label in key["rules"])
-    setting = StatisticsKey(**(key | lists | {"rules": rules}))
+    saved = msgspec.convert(header, SavedStatistics)
+    specs = msgspec.convert(saved.setting["rules"], list[tuple[str, str]])
+    rules = tuple(replace(stored_rule(text, given), label=label) for text, label in specs)
+    setting = msgspec.convert(saved.setting | {"rules": rules}, StatisticsKey)
     p, active = setting.p, arrays["active"]
     lead = (len(setting.targets), len(setting.rules), setting.blocks)
     for name, expected in _shapes(setting, len(active), len(arrays["ids"])).items():
         _validate.shape(name, arrays[name], expected)
+        if arrays[name].dtype.kind not in "biuf":
+            raise InvalidParameter(f"{name} does not hold numbers")
+    if (np.diff(active, prepend=-1, append=p) <= 0).any():
+        raise InvalidParameter("its active features are not numbered in order")
+    check_memory(p, math.prod(lead))
     A, b, M = np.zeros((*lead, p, p)), np.zeros((*lead, p)), np.zeros((p, p))
     starts, visits, mass = np.zeros((lead[0], lead[2], p)), np.zeros(p), np.zeros((lead[0], p))
     A[..., active[:, None], active], b[..., active] = arrays["A"], arrays["b"]
@@ -148,10 +175,10 @@ def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) ->
         counts=LogCounts(
             visits, mass, **{name: arrays[name] for name in COUNT_ARRAYS}, by_target=by_target
         ),
-        estimated=header["estimated"],
+        estimated=saved.estimated,
         findings=tuple(
-            Finding(code, message, Fix(*fix) if fix else None)
-            for code, message, *fix in header["findings"]
+            Finding(code, message, Fix(*fix) if fix[0] else None)
+            for code, message, *fix in map(msgspec.structs.astuple, saved.findings)
         ),
     )  # fmt: skip
 

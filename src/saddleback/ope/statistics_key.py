@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from saddleback import _validate
 from saddleback.engine import copies_of
@@ -43,17 +45,17 @@ class StatisticsKey:
         Fingerprints of the classes of each rule, empty for a rule of saddleback.
     """
 
-    gamma: float
+    gamma: Annotated[float, Meta(ge=0, le=1)]
     rules: tuple[Rule, ...]
     targets: tuple[str, ...]
     marks: tuple[str, ...]
     features: str
-    values: str
+    values: Annotated[str, Meta(pattern="^(action|state)$")]
     shared: bool
-    p: int
+    p: Annotated[int, Meta(ge=1)]
     actions: tuple[str, ...]
     observation: tuple[str, ...]
-    blocks: int
+    blocks: Annotated[int, Meta(ge=1)]
     reading: str
     rule_marks: tuple[str, ...] = ()
 

@@ -101,7 +101,7 @@ class StatisticsReducer:
         p = setting.p if sink is None else 0
         T, R = len(policies), len(setting.rules)
         shape = (T, R) if main is None else (main, 1)
-        _check_memory(p, shape[0] * shape[1] * setting.blocks + (0 if main is None else T * R))
+        check_memory(p, shape[0] * shape[1] * setting.blocks + (0 if main is None else T * R))
         self._log, self.setting = log, setting
         self._A: Any = (
             np.zeros((*shape, setting.blocks, p, p))
@@ -287,7 +287,7 @@ def add_start(active: Any, weights: FloatArray, block: IntArray, total: FloatArr
     np.add.at(total, (block[:, None, None], index), size[:, :, None] * weights[:, None, :])
 
 
-def _check_memory(p: int, matrices: int) -> None:
+def check_memory(p: int, matrices: int) -> None:
     """Raise if the sums would not fit into memory, before anything is read."""
     if p > LARGEST:
         raise InvalidParameter(

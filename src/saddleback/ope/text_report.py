@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from saddleback._display import visible
 from saddleback.ope.gates import DOUBTFUL, REFUSED, UNKNOWN, USABLE
 from saddleback.ope.number_format import MINUS, bracket, decimals, distinct, number, short, span
 from saddleback.ope.spectrum import MIN_SOLVED_DRAWS
@@ -107,9 +108,14 @@ def failed_checks(verdict: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def joined(lines: Iterable[Line]) -> str:
+    """Return lines as text; names cannot add lines of their own."""
+    return "\n".join(visible(line.text, keep="") for line in lines)
+
+
 def format_result(plain: dict[str, Any], width: int = WIDTH) -> str:
     """Return a result as text: answers, values, warnings, then tables."""
-    return "\n".join(line.text for line in result_lines(plain, width))
+    return joined(result_lines(plain, width))
 
 
 def result_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
@@ -154,7 +160,7 @@ def result_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
 
 def format_result_verbose(plain: dict[str, Any], width: int = WIDTH) -> str:
     """Return a result as text, with the value and thresholds of every check."""
-    return "\n".join(line.text for line in verbose_lines(plain, width))
+    return joined(verbose_lines(plain, width))
 
 
 def verbose_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:

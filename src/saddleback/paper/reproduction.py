@@ -14,7 +14,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from saddleback._paths import atomic_write
+from saddleback._paths import output_file
 from saddleback.paper import QUICK, Options, store_of, table1
 from saddleback.paper.claims import NO, PART, YES, Section
 from saddleback.paper.claims.comparisons import (
@@ -88,9 +88,10 @@ def run(options: Options) -> tuple[list[Table], list[Path]]:
     parts = sections(options)
     page_path, json_path = options.out / "reproduction.md", options.out / "reproduction.json"
     lines = page(parts, options) + table_of_matrices(table1.config_from(options))
-    atomic_write(page_path, "\n".join(lines).encode())
     content = json.dumps(claims_as_dict(parts, options), indent=1, ensure_ascii=False)
-    atomic_write(json_path, content.encode())
+    for path, text in ((page_path, "\n".join(lines)), (json_path, content)):
+        with output_file(path) as file:
+            file.write(text.encode())
     table = Table(
         title="The paper's claims" + " (quick run)" * options.quick,
         box=box.SIMPLE,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from saddleback._typing import FloatArray
-from saddleback.plots.style import COLOURS, mark_decades
+from saddleback.plots.style import COLOURS, mark_decades, plain_text
 from saddleback.system import System
 from saddleback.theory import Analysis, StepModel
 
@@ -33,7 +33,7 @@ def overview(analysis: Analysis, title: str) -> Figure:
     spectrum(axes[0], analysis.system)
     region(axes[1], analysis)
     error(axes[2], analysis)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(plain_text(title), fontsize=10)
     return figure
 
 

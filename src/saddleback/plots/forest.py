@@ -9,9 +9,10 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from saddleback._display import axis_range
+from saddleback._json import json_ready
 from saddleback.ope.text_report import trusted
 from saddleback.plots.result_plots import centred_titles
-from saddleback.plots.style import COLOURS, GREY
+from saddleback.plots.style import COLOURS, GREY, plain_text
 
 ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
 """Height of a row, height of the margins, and width of the figure, in inches."""
@@ -19,6 +20,7 @@ ROW, HEAD, WIDTH = 0.27, 1.1, 6.4
 
 def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
     """Draw the estimates of all targets, from the dictionary of an evaluation."""
+    result = json_ready(result, plain_text)
     targets = list(dict.fromkeys(estimate["target"] for estimate in result["estimates"]))
     several = len(targets) > 1
     rows: list[str | dict[str, Any]] = []  # the name of a target, then its estimates

@@ -16,7 +16,7 @@ from saddleback.errors import InvalidParameter, Undefined
 from saddleback.learning import Run
 from saddleback.plots.analysis_plots import overview, spectrum
 from saddleback.plots.curves import BAND, quartiles
-from saddleback.plots.style import COLOURS, mark_decades, style
+from saddleback.plots.style import COLOURS, mark_decades, plain_text, style
 from saddleback.system import System
 from saddleback.theory import Analysis
 
@@ -111,7 +111,7 @@ def _setting(run: Run, metric: str, index: int | tuple[int, ...] | None) -> tupl
 
 def _label(run: Run, setting: tuple[int, ...], diverged: IntArray) -> str:
     """Return the label of a curve: rule, step sizes, number of runs, and of divergences."""
-    parts = [run.rule.display_name, f"α = {run.alpha[setting]:.3g}"]
+    parts = [plain_text(run.rule.display_name), f"α = {run.alpha[setting]:.3g}"]
     if run.rule.form.has_dual:
         parts.append(f"β = {run.beta[setting]:.3g}")
     count = int((diverged >= 0).sum())

@@ -20,6 +20,7 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter, LogLocator, NullLocator
 
+from saddleback._display import visible
 from saddleback._palette import CATEGORICAL, LIGHT
 from saddleback._paths import output_file
 
@@ -61,6 +62,17 @@ def style() -> Iterator[None]:
         yield
         interactive = matplotlib.is_interactive()
     matplotlib.interactive(interactive)
+
+
+def plain_text(name: str) -> str:
+    r"""Return a name as Matplotlib shows it unchanged: no formulas, control characters as escapes.
+
+    Examples
+    --------
+    >>> print(plain_text("from $5 to $10"))
+    from \$5 to \$10
+    """
+    return visible(name, keep="").replace("$", r"\$")
 
 
 def panels(

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from saddleback.log import LogSummary
 from saddleback.ope import Ranking
 from saddleback.plots.result_plots import centred_titles
-from saddleback.plots.style import COLOURS, GREY
+from saddleback.plots.style import COLOURS, GREY, plain_text
 
 MAX_ROWS = 20
 """Largest number of actions or candidates in a figure."""
@@ -103,4 +103,4 @@ def ranking(result: Ranking, ax: Axes | None) -> Axes:
 
 
 def _short(name: str, limit: int = 28) -> str:
-    return name if len(name) <= limit else f"{name[: limit - 1]}…"
+    return plain_text(name if len(name) <= limit else f"{name[: limit - 1]}…")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from saddleback import __version__
+from saddleback._display import visible
 from saddleback._json import json_ready
 from saddleback._paths import check_writable, output_file
 from saddleback.errors import InvalidParameter
@@ -78,6 +79,7 @@ def page(template: str, scripts: tuple[str, ...], data: dict[str, Any], **contex
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )  # fmt: skip
     text = environment.get_template(template).render(
         csp=_content_security_policy(code), style=Markup(css_variables() + _asset("style.css")),
@@ -102,8 +104,9 @@ def in_json(data: Any) -> str:
     >>> print(in_json({"name": "</script>"}))
     {"name":"\u003c/script>"}
     """
-    text = json.dumps(json_ready(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    plain = json_ready(data, visible)
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
 
 
 def write(text: str, path: Path) -> Path:

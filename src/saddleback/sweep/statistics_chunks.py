@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from saddleback._progress import Progress
 from saddleback._provenance import versions
@@ -26,7 +25,8 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
-from saddleback.ope import Statistics, load_statistics
+from saddleback.log.row_sources import open_parquet
+from saddleback.ope import Statistics, load_statistics, save_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.statistics_key import StatisticsKey
@@ -164,12 +164,11 @@ def run_chunks(
     executor: ExecutorHandle,
     command: str,
     progress: Progress | None = None,
-    finish: Callable[[Statistics], object] = lambda merged: None,
+    out: Path | None = None,
 ) -> Statistics:
     """Compute all chunks, keeping each in a folder; return the merged statistics.
 
-    ``finish`` is called with them while the folder is still locked, to save them and to remove the
-    chunks.
+    With ``out``, they are saved there, and the folder is removed.
     """
     study = {"statistics": job.study()}
     fix = Fix(f"Remove {folder}, or choose another file", "out")
@@ -177,7 +176,9 @@ def run_chunks(
         run_tasks(tasks, store, executor, progress, name="stats", unit="rows")
         merged = _merge([store.path(task.name) for task in tasks], job.rules)
         _check_unique(merged.ids)
-        finish(merged)
+        if out is not None:
+            save_statistics(merged, out)
+            store.remove()
     return merged
 
 
@@ -202,12 +203,14 @@ def _check_unique(ids: OffsetArray) -> None:
 
 def _episode_continues(file: str, following: str, column: str) -> bool:
     """Whether the last episode of a file continues in the following one."""
-    with pq.ParquetFile(file) as last, pq.ParquetFile(following) as first:
-        if not last.metadata.num_rows or not first.metadata.num_rows:
-            return True
-        ending = last.read_row_group(last.num_row_groups - 1, columns=[column])[column]
-        beginning = next(first.iter_batches(batch_size=1, columns=[column])).column(0)
-        return bool(ending[-1] == beginning[0])
+    with open_parquet(file) as last:
+        groups = last.num_row_groups
+        ending = last.read_row_group(groups - 1, columns=[column])[column] if groups else []
+    with open_parquet(following) as first:
+        beginning = next(first.iter_batches(batch_size=1, columns=[column]), None)
+    if not len(ending) or beginning is None or not len(beginning):
+        return True
+    return bool(ending[-1] == beginning.column(0)[0])
 
 
 def _file_states(files: Sequence[str]) -> str:

@@ -19,12 +19,13 @@ import json
 import logging
 import os
 import shlex
+import shutil
 import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 import pyarrow as pa
@@ -57,7 +58,7 @@ class Manifest(Header):
 
     study: dict[str, Any]
     hash: str
-    suffix: str
+    suffix: Literal[".parquet", ".npz"]
     command: str
     versions: dict[str, str]
 
@@ -99,7 +100,7 @@ class Store:
         folder: Path,
         study: Mapping[str, Any],
         command: str,
-        suffix: str = ".parquet",
+        suffix: Literal[".parquet", ".npz"] = ".parquet",
         fix: Fix = ANOTHER_FOLDER,
     ) -> Self:
         """Open the store of a study for writing; create it if it does not exist.
@@ -107,6 +108,12 @@ class Store:
         Refuses the store of a different study, and one that another process is writing to.
         """
         plain = json.loads(json.dumps(study, allow_nan=False))
+        for name in ("shards", "damaged", "manifest.json", SUMS, ".lock", ".owner"):
+            if (folder / name).is_symlink():
+                raise InvalidParameter(
+                    f"{folder / name} is a link: nothing is written outside of a store.",
+                    ANOTHER_FOLDER,
+                )
         try:
             (folder / "shards").mkdir(parents=True, exist_ok=True)
             lock = _lock_folder(folder)
@@ -123,7 +130,12 @@ class Store:
 
     @classmethod
     def _open_manifest(
-        cls, folder: Path, study: dict[str, Any], command: str, suffix: str, fix: Fix
+        cls,
+        folder: Path,
+        study: dict[str, Any],
+        command: str,
+        suffix: Literal[".parquet", ".npz"],
+        fix: Fix,
     ) -> dict[str, Any]:
         """Return the manifest; write it if there is none."""
         path = folder / "manifest.json"
@@ -132,11 +144,12 @@ class Store:
             check_same_study(folder, manifest["study"], study, fix)
         else:
             manifest = msgspec.structs.asdict(
-                Manifest(SCHEMA, study, study_hash(study), suffix, command, versions())
+                Manifest(SCHEMA, study, study_hash(study, suffix), suffix, command, versions())
             )
             atomic_write(path, (json.dumps(manifest, indent=1) + "\n").encode())
         for leftover in (folder / "shards").glob(".*.part"):  # of a process that was killed
             leftover.unlink()
+        shutil.rmtree(_removed(folder), ignore_errors=True)
         return manifest
 
     @classmethod
@@ -159,6 +172,10 @@ class Store:
         """Release the lock."""
         if self._lock is not None:
             _release(self._lock, self.folder)
+
+    def remove(self) -> None:
+        """Remove the folder; a process that is killed meanwhile leaves no half of a store."""
+        shutil.rmtree(self.folder.rename(_removed(self.folder)))
 
     @property
     def version_mismatches(self) -> dict[str, tuple[str, str]]:
@@ -198,6 +215,8 @@ class Store:
         try:
             # The hash is written first: every shard on disk has one, even after a crash.
             _append(self.folder / SUMS, f"{digest}  shards/{path.name}\n")
+            if path.is_symlink():
+                path.unlink()
             atomic_write(path, content)
         except OSError as error:
             raise InvalidParameter(
@@ -208,9 +227,12 @@ class Store:
 
     def names(self) -> list[str]:
         """Return the names of all finished tasks, sorted; other files are ignored."""
+        return [name for name in self._listed() if self.path(name).exists()]
+
+    def _listed(self) -> list[str]:
+        """Return the names of all tasks with a hash, sorted."""
         suffix = self.manifest["suffix"]
-        names = (name.removesuffix(suffix) for name in self._sums if name.endswith(suffix))
-        return sorted(name for name in names if self.path(name).exists())
+        return sorted(name.removesuffix(suffix) for name in self._sums if name.endswith(suffix))
 
     def shard(self, name: str) -> pa.Table:
         """Return the rows of one finished task; refuse a shard that does not match its hash."""
@@ -232,7 +254,17 @@ class Store:
         return content, hashlib.sha256(content).hexdigest() == self._sums.get(path.name)
 
     def table(self) -> pa.Table:
-        """Return the rows of all finished tasks, in the order of their names."""
+        """Return the rows of all finished tasks, in the order of their names.
+
+        A store that lost a shard is refused; one that is not finished is not.
+        """
+        missing = sorted(set(self._listed()) - set(self.names()))
+        if missing:
+            raise InvalidParameter(
+                f"{self.folder} lacks {len(missing):,} of {len(self._sums):,} shards with a hash "
+                f"(first: {self.path(missing[0]).name}). Run the study again: it computes them, "
+                "and keeps the others."
+            )
         return pa.concat_tables([self.shard(name) for name in self.names()])
 
 
@@ -277,14 +309,16 @@ def read_manifest(path: Path) -> dict[str, Any]:
         manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, RecursionError):
         raise damaged from None
-    if manifest.hash != study_hash(manifest.study):
+    if manifest.hash != study_hash(manifest.study, manifest.suffix):
         raise damaged
     return msgspec.structs.asdict(manifest)
 
 
-def study_hash(study: Mapping[str, Any]) -> str:
-    """Return a hash of the settings of a study; its title is not part of it."""
+def study_hash(study: Mapping[str, Any], suffix: str = ".parquet") -> str:
+    """Return a hash of a study, without its title, and of the suffix of its shards."""
     settings = {name: value for name, value in study.items() if name != "title"}
+    if suffix != ".parquet":
+        settings["suffix"] = suffix
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -361,6 +395,11 @@ def _release(lock: FileLock, folder: Path) -> None:
         lock.release()
 
 
+def _removed(folder: Path) -> Path:
+    """Return the name of a folder while it is removed."""
+    return folder.with_name(f".{folder.name}.removed")
+
+
 def _why_no_store(folder: Path) -> str:
     """Explain why a folder is not a store, and suggest its parent if that is one."""
     if not folder.exists():
@@ -387,4 +426,4 @@ def _read_sums(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     pairs = [line.split("  shards/") for line in lines]
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2 and "/" not in pair[1]}
