@@ -7,6 +7,6 @@ from saddleback.features.standardised import Monomials, RandomFourier, Scaling
 from saddleback.features.tiles import Tiles
 
 __all__ = [
-    "RBF", "Active", "Custom", "Features", "Fourier", "Identity", "Monomials", "OneHot", "Polynomial",
-    "RandomFourier", "Scaling", "Tiles",
+    "RBF", "Active", "Custom", "Features", "Fourier", "Identity", "Monomials", "OneHot",
+    "Polynomial", "RandomFourier", "Scaling", "Tiles",
 ]  # fmt: skip

@@ -83,7 +83,7 @@ class Scaling:
         kept = np.array(self.scale) > 0
         points = _logarithms(observations, np.array(self.logarithm))[:, kept]
         scaled = (points - np.array(self.centre)[kept]) / np.array(self.scale)[kept]
-        return np.clip(scaled, -CLIP, CLIP)
+        return np.asarray(np.clip(scaled, -CLIP, CLIP))
 
 
 def _logarithms(observations: FloatArray, which: ArrayLike) -> FloatArray:
@@ -198,3 +198,18 @@ class Monomials(_Standardised):
         """Return the monomials."""
         columns = [np.prod(x[:, list(factors)], axis=1) for factors in self._factors]
         return np.column_stack(columns)
+
+
+def median_distance(points: FloatArray) -> float:
+    """Return the median distance of two points, of at most 600 of them.
+
+    Examples
+    --------
+    >>> median_distance(np.array([[0.0], [1.0], [3.0]]))
+    2.0
+    """
+    chosen = points[:: -(-len(points) // 600)]
+    squares = (chosen**2).sum(axis=1)
+    distance = squares[:, None] + squares - 2.0 * chosen @ chosen.T
+    upper = distance[np.triu_indices(len(chosen), 1)]
+    return float(np.sqrt(max(float(np.median(upper)), 1e-6))) if len(upper) else 1.0

@@ -9,6 +9,8 @@ trace       features that can represent V^π have the same fixed point for every
 ridge       the interval without the ridge: how far does it extend beyond the interval?
 self-check  the same estimator gives V̂_μ for the logged policy, whose returns are known.
 agreement   weighted doubly robust estimates target V^π itself, where the weights are reliable.
+consensus   other features, which were not chosen: how far apart are their estimates, and those that
+            also see the step or the history of an episode?
 allowance   statistics of a log provide neither residual nor agreement: twice the sum of the other
             estimates is used in their place.
 
@@ -45,7 +47,7 @@ class Gap:
 
     Attributes
     ----------
-    unvisited, residual, trace, ridge, self_check, agreement, allowance
+    unvisited, residual, trace, ridge, self_check, agreement, consensus, allowance
         See the module docstring.
     """
 
@@ -55,6 +57,7 @@ class Gap:
     ridge: float | None = None
     self_check: float | None = None
     agreement: float | None = None
+    consensus: float | None = None
     allowance: float | None = None
 
     @property

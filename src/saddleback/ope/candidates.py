@@ -15,7 +15,8 @@ from functools import partial
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.features import Monomials, RandomFourier, Scaling, Tiles
+from saddleback.features import Features, Monomials, RandomFourier, Scaling, Tiles
+from saddleback.features.standardised import median_distance
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.partition import Cells
 
@@ -89,7 +90,6 @@ def candidates(
     sample: EpisodeSample, sizes: tuple[int, ...], max_size: int, seed: int = 0
 ) -> Iterator[Basis]:
     """Return the bases to try, with at most ``max_size`` features of an observation."""
-    rng = np.random.default_rng(seed)
     for view in views(sample):
         scaling = Scaling.of(view.before)
         observed = view.name == OBSERVATION
@@ -104,7 +104,7 @@ def candidates(
         values = _distinct(view, max(max_size, 400))
         if values is not None:
             yield Basis(f"{len(values)} distinct values", view, partial(_one_hot, values))
-        width = _median_distance(scaling(view.before), rng)
+        width = median_distance(scaling(view.before))
         factors = [(sizes[-1], factor) for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
         factors += [(size, factor) for size in sizes[:-1] for factor in (1.0, 4.0)]
         waves = [
@@ -122,15 +122,19 @@ def candidates(
             for bins, tilings in ((6, 4), (12, 1)):
                 tiles = Tiles(tuple(low), tuple(high), bins, tilings)
                 if tiles.size <= max_size:
-                    yield Basis(f"tiles {bins}x{tilings}", view, tiles)
+                    yield Basis(f"tiles {bins}x{tilings}", view, partial(_dense, tiles))
         if observed:
             scaled = scaling(view.before)
             cells = Cells.of(scaled, min(16, max_size))
             yield Basis(f"{cells.size} cells", view, partial(_cells, cells, scaling))
 
 
+def _dense(features: Features, points: FloatArray) -> FloatArray:
+    return features.encode(points).dense(features.size)
+
+
 def _cells(cells: Cells, scaling: Scaling, points: FloatArray) -> FloatArray:
-    return cells.encode(scaling(points)).dense(cells.size)
+    return _dense(cells, scaling(points))
 
 
 def _distinct(view: View, limit: int) -> FloatArray | None:
@@ -151,12 +155,3 @@ def _one_hot(values: FloatArray, points: FloatArray) -> FloatArray:
     order[index[: len(values)]] = np.arange(len(values))
     which = order[index[len(values) :]]
     return np.asarray((which[:, None] == np.arange(len(values))).astype(float))
-
-
-def _median_distance(points: FloatArray, rng: np.random.Generator) -> float:
-    """Return the median distance of two points."""
-    chosen = points[rng.permutation(len(points))[:600]]
-    squares = (chosen**2).sum(axis=1)
-    distance = squares[:, None] + squares - 2.0 * chosen @ chosen.T
-    upper = distance[np.triu_indices(len(chosen), 1)]
-    return float(np.sqrt(max(np.median(upper), 1e-6))) if len(upper) else 1.0

@@ -1,32 +1,64 @@
 """The consensus of many candidates: one estimate, and how far the candidates contradict it.
 
-The residual of a primal is the median of its corrections |Σ w_j δ_i| over the better half of duals,
-and the imbalance of a dual is the median change of its estimate over primals: neither needs the true
-value, and the median is robust to ill-conditioned candidates. The estimate is the mean of V̂_ij over
-all pairs, with weights that fall with the fourth power of residual and imbalance.
+A dual in balance has the same estimate V̂_ij for every primal i: its imbalance is how much that
+changes over bases, poor ones included. The residual of a primal is the mean of its corrections
+|Σ w_j δ_i| over duals in balance. Neither needs the true value. The estimate is the mean of V̂_ij
+over all pairs, with weights that fall with the fourth power of residual and imbalance. Candidates
+that also see the step, or the history of an episode, do not take part; what they estimate by
+themselves tells whether the observation hides something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from saddleback._typing import BoolArray, FloatArray, IntArray
-from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates
+from saddleback._typing import FloatArray
+from saddleback.ope.candidates import OBSERVATION, Basis, candidates
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 
 QUANTILE = 0.8
 """Quantile of the changes of a dual's estimates over bases that is its imbalance."""
 
-POWER, FLOOR = 4.0, 0.02
+POWER, NOISE = 4.0, 0.02
 """Power of the weights, and the residual, in standard deviations of a return, that is noise."""
 
 MAX_FEATURES = 600
 """Largest number of features over all actions."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A basis with its penalties.
+
+    Attributes
+    ----------
+    basis, view
+        The features, and what they are functions of.
+    ridge, pooling
+        The penalties.
+    value
+        Plug-in estimate, the mean of q(s_0).
+    residual, imbalance
+        As a primal, and as a dual, among the candidates of the same view.
+    primal, dual
+        Weights in the estimate.
+    """
+
+    basis: str
+    view: str
+    ridge: float
+    pooling: float
+    value: float
+    residual: float
+    imbalance: float
+    primal: float = 0.0
+    dual: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,134 +73,133 @@ class Consensus:
         Terms of the estimate by episode, [E]; their mean is the value.
     dispersion
         Standard deviation of the estimates of single pairs, with the same weights.
-    tests
-        By view, Σ w δ of the chosen primals under the duals of that view, and its standard error:
-        what the estimate misses, as these duals see it.
-    names, views
-        The candidates, [N], and the views they are functions of.
-    values, residuals, imbalances
-        Plug-in value of each candidate, residual as a primal, imbalance as a dual, [N].
-    primal, dual
-        Weights of the candidates, [N].
+    imbalance
+        Weighted mean of the imbalances of the duals.
+    opinions
+        Estimates by the candidates of other views alone, by view.
+    candidates
+        All candidates.
     """
 
     value: float
     error: float
     scores: FloatArray
     dispersion: float
-    tests: dict[str, tuple[float, float]]
-    names: list[str]
-    views: list[str]
-    values: FloatArray
-    residuals: FloatArray
-    imbalances: FloatArray
-    primal: FloatArray
-    dual: FloatArray
-    estimates: FloatArray
+    imbalance: float
+    opinions: dict[str, float]
+    candidates: tuple[Candidate, ...]
+
+    def contradiction(self, value: float) -> float:
+        """Return how far the candidates contradict a value: the largest of their differences."""
+        return max(
+            self.dispersion, *(abs(v - value) for v in (self.value, *self.opinions.values()))
+        )
+
+    @property
+    def hidden(self) -> tuple[str, float] | None:
+        """The view that changes the estimate most, and by how much; None if there is no other."""
+        changes = {view: abs(v - self.value) for view, v in self.opinions.items()}
+        return max(changes.items(), key=lambda item: item[1], default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the consensus as plain data for JSON."""
+        return {
+            "value": self.value, "error": self.error, "dispersion": self.dispersion,
+            "imbalance": self.imbalance, "opinions": self.opinions,
+            "candidates": [asdict(candidate) for candidate in self.candidates],
+        }  # fmt: skip
 
 
 def find_consensus(
     sample: EpisodeSample,
     target: str,
     gamma: float,
-    horizon: int | None,
-    spread: float,
-    folds: IntArray,
+    horizon: int | None = None,
+    *,
+    thorough: bool = True,
     pool: Executor | None = None,
 ) -> Consensus:
-    """Fit all candidates on a sample of episodes, each with its fold, and weigh them."""
-    rows = Rows.of(sample, target, folds, gamma)
-    bases = list(candidates(sample, (60, 200), max(4, MAX_FEATURES // sample.n_actions)))
+    """Fit all candidates on a sample of episodes, and weigh them.
+
+    Unless ``thorough``, bases are smaller and penalties fewer, for a second opinion.
+    """
+    rows = Rows.of(sample, target, gamma)
+    sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
+    bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
 
     def fit(basis: Basis) -> Fits:
-        if basis.view.name == OBSERVATION:
+        if thorough and basis.view.name == OBSERVATION:
             return fit_basis(basis, rows, horizon)
         return fit_basis(basis, rows, horizon, RIDGES[1:-1], POOLING[1:])
 
     fits = list(map(fit, bases) if pool is None else pool.map(fit, bases))
-    names, views = [], []
-    for basis, fitted in zip(bases, fits, strict=True):
-        names += [basis.name] * len(fitted.start)
-        views += [basis.view.name] * len(fitted.start)
-    together = _Together.of(fits, sample.episode, folds)
-    return _weigh(together, names, views, spread)
+    returns = sample.returns(gamma)
+    noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
+    found = {}
+    for view in dict.fromkeys(basis.view.name for basis in bases):
+        own = [
+            (basis, fit) for basis, fit in zip(bases, fits, strict=True) if basis.view.name == view
+        ]
+        found[view] = _weigh(own, sample, noise)
+    main, *others = found.values()
+    return replace(
+        main,
+        opinions={view: other.value for view, other in found.items() if other is not main},
+        candidates=sum((other.candidates for other in others), main.candidates),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class _Together:
-    """All candidates that could be solved: starts [N, E], δ and w [N, n, H], corrections [N, N]."""
-
-    solved: BoolArray
-    start: FloatArray
-    delta: FloatArray
-    ratio: FloatArray
-    correction: FloatArray
-    episode: IntArray
-
-    @classmethod
-    def of(cls, fits: Iterable[Fits], episode: IntArray, folds: IntArray) -> _Together:
-        start = np.concatenate([fitted.start for fitted in fits])
-        delta = np.concatenate([fitted.delta for fitted in fits])
-        ratio = np.concatenate([fitted.ratio for fitted in fits])
-        solved = np.isfinite(start).all(axis=1)
-        solved &= np.isfinite(delta).all(axis=(1, 2)) & np.isfinite(ratio).all(axis=(1, 2))
-        if not solved.all():
-            start, delta, ratio = start[solved], delta[solved], ratio[solved]
-        N = len(start)
-        correction = delta.reshape(N, -1) @ ratio.reshape(N, -1).T / len(folds)
-        return cls(solved, start, delta, ratio, correction.astype(float), episode)
-
-    def by_episode(self, primal: FloatArray, dual: FloatArray) -> FloatArray:
-        """Return Σ w δ of each episode, for weighted means of primals and of duals, [E]."""
-        delta = np.tensordot(primal, self.delta, 1)
-        ratio = np.tensordot(dual, self.ratio, 1)
-        products = np.einsum("nh,nh->n", delta, ratio)
-        return np.bincount(self.episode, products, minlength=self.start.shape[1])
-
-
-def _weigh(together: _Together, names: list[str], views: list[str], spread: float) -> Consensus:
-    kept = np.flatnonzero(together.solved)
-    names, views = [names[k] for k in kept], [views[k] for k in kept]
-    view = np.array(views)
-    values, correction = together.start.mean(axis=1), together.correction
-    own = view == OBSERVATION
+def _weigh(fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: float) -> Consensus:
+    """Weigh the candidates of one view."""
+    start, delta, ratio = (
+        np.concatenate(parts)
+        for parts in zip(*((fits.start, fits.delta, fits.ratio) for _, fits in fitted), strict=True)
+    )
+    labels = [(basis, *penalty) for basis, fits in fitted for penalty in fits.penalties]
+    solved = np.isfinite(start).all(axis=1)
+    solved &= np.isfinite(delta).all(axis=(1, 2)) & np.isfinite(ratio).all(axis=(1, 2))
+    if not solved.all():
+        start, delta, ratio = start[solved], delta[solved], ratio[solved]
+        labels = [label for label, kept in zip(labels, solved, strict=True) if kept]
+    N, E = start.shape
+    values = start.mean(axis=1)
+    correction = (delta.reshape(N, -1) @ ratio.reshape(N, -1).T).astype(float) / E
     estimates = values[:, None] + correction
-    floor = FLOOR * spread
-    imbalance = _imbalances(estimates[own], [name for name, o in zip(names, own) if o])
-    trusted = _normalised(np.where(own, (imbalance + floor) ** -2.0, 0.0))
-    residual = np.abs(correction) @ trusted
-    primal = _normalised(np.where(own, (residual + floor) ** -POWER, 0.0))
-    dual = _normalised(np.where(own, (imbalance + floor) ** -POWER, 0.0))
-    scores = primal @ together.start + together.by_episode(primal, dual)
+    imbalance = _imbalances(estimates, [id(label[0]) for label in labels])
+    residual = np.abs(correction) @ _normalised((imbalance + noise) ** -2.0)
+    primal = _normalised((residual + noise) ** -POWER)
+    dual = _normalised((imbalance + noise) ** -POWER)
+    corrections = np.einsum(
+        "nh,nh->n", np.tensordot(primal, delta, 1), np.tensordot(dual, ratio, 1)
+    )
+    scores = primal @ start + np.bincount(sample.episode, corrections, minlength=E)
     value = float(scores.mean())
-    tests = {}
-    for name in (OBSERVATION, STEP, HISTORY):
-        if (view == name).any():
-            instrument = np.where(view == name, (imbalance + FLOOR * spread) ** -POWER, 0.0)
-            seen = together.by_episode(primal, _normalised(instrument))
-            tests[name] = float(seen.mean()), _standard_error(seen)
-    dispersion = float(np.sqrt(primal @ (estimates - value) ** 2 @ dual))
+    columns = zip(labels, values, residual, imbalance, primal, dual, strict=True)
     return Consensus(
-        value, _standard_error(scores), scores, dispersion, tests, names, views, values, residual,
-        imbalance, primal, dual, estimates,
-    )  # fmt: skip
+        value=value,
+        error=float(scores.std(ddof=1) / np.sqrt(E)),
+        scores=scores,
+        dispersion=float(np.sqrt(primal @ (estimates - value) ** 2 @ dual)),
+        imbalance=float(dual @ imbalance),
+        opinions={},
+        candidates=tuple(
+            Candidate(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
+            for (basis, pooling, ridge), *numbers in columns
+        ),
+    )
 
 
-def _imbalances(estimates: FloatArray, names: list[str]) -> FloatArray:
+def _imbalances(estimates: FloatArray, bases: list[int]) -> FloatArray:
     """Return how much the estimates of each dual change over the bases of the primals, [N].
 
     Every basis counts once, whatever the number of its ridges, and poor ones count, too: a dual in
     balance has the same estimate for all of them. A fifth of the bases may be left out.
     """
-    label = np.array(names)
-    medians = [np.median(estimates[label == name], axis=0) for name in dict.fromkeys(names)]
+    label = np.array(bases)
+    medians = [np.median(estimates[label == basis], axis=0) for basis in dict.fromkeys(bases)]
     deviations = np.abs(np.array(medians) - np.median(medians, axis=0))
     return np.asarray(np.quantile(deviations, QUANTILE, axis=0))
 
 
 def _normalised(weights: FloatArray) -> FloatArray:
-    return weights / weights.sum()
-
-
-def _standard_error(scores: FloatArray) -> float:
-    return float(scores.std(ddof=1) / np.sqrt(len(scores)))
+    return np.asarray(weights / weights.sum())

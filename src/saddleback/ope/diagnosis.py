@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from saddleback._typing import FloatArray
 from saddleback.ope.approximation_gap import Gap, gap_allowance, ridge_gap, trace_gap, unvisited_gap
 from saddleback.ope.baseline import Baseline, excess_over
 from saddleback.ope.calibration import calibration, uncovered
+from saddleback.ope.consensus import Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
@@ -42,6 +43,12 @@ NOTES = {
 }
 """Why a check is not applicable."""
 
+CLOSED_FORM_NOTES = dict.fromkeys(
+    ("CEILING", "SELF-CHECK", "SOLUTION", "STABILITY", "SENSITIVITY", "RIDGE"),
+    "it concerns the closed form, which is not the estimate",
+)
+"""The same where the estimate is the consensus of candidates."""
+
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
@@ -59,6 +66,8 @@ class Diagnosis:
         Eigenvalues of Â, and the estimated bias of the fixed point.
     condition, rank
         Of M̂ on the span of the active features.
+    consensus
+        Estimates of many candidate features; None without the log.
 
     Examples
     --------
@@ -79,6 +88,7 @@ class Diagnosis:
     gap: Gap
     condition: float
     rank: int
+    consensus: Consensus | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnosis as plain data for JSON."""
@@ -89,6 +99,7 @@ class Diagnosis:
             "gap_parts": asdict(self.gap),
             "spectrum": None if cloud is None else cloud.as_dict(),
             "condition": self.condition, "rank": self.rank,
+            "consensus": None if self.consensus is None else self.consensus.as_dict(),
         }  # fmt: skip
 
 
@@ -148,6 +159,8 @@ class Measurements:
         Why there is none.
     from_log
         Whether they come from the log itself; without it the gap has an allowance.
+    consensus, is_consensus
+        The consensus of many candidate features, and whether it is V̂, not the closed form.
     """
 
     name: str
@@ -164,6 +177,8 @@ class Measurements:
     agreement: tuple[float, float] | None = None
     no_agreement: str = "not available from statistics: evaluate the log itself"
     from_log: bool = False
+    consensus: Consensus | None = None
+    is_consensus: bool = False
 
 
 def diagnose(
@@ -182,17 +197,34 @@ def diagnose(
     episodes, steps = int(sums.episodes.sum()), int(sums.steps.sum())
     limit, limit_share = sums.counts.time_limit
     miscalibration = calibration(counts, steps)
-    unvisited = unvisited_gap(sums, rule, name, measured.theta, ridge)
-    trace = trace_gap(sums, rule, name, value, ridge)
-    self_check = None if baseline is None else baseline.self_check
-    agreed, plain = measured.agreement, measured.without_ridge
-    gap = Gap(
-        unvisited=unvisited, residual=measured.residual, trace=trace,
-        ridge=None if plain is None else ridge_gap(interval, plain),
-        self_check=None if baseline is None else baseline.gap,
-        agreement=None if agreed is None else excess_over(*agreed, 1.0),
-        allowance=None if measured.from_log else gap_allowance(unvisited, trace, self_check),
-    )  # fmt: skip
+    agreed, plain, others = measured.agreement, measured.without_ridge, measured.consensus
+    gap = Gap(agreement=None if agreed is None else excess_over(*agreed, 1.0))
+    closed: dict[str, Any] = {}
+    if not measured.is_consensus:  # what is known of the closed form
+        unvisited = unvisited_gap(sums, rule, name, measured.theta, ridge)
+        trace = trace_gap(sums, rule, name, value, ridge)
+        self_check = None if baseline is None else baseline.self_check
+        gap = replace(
+            gap, unvisited=unvisited, residual=measured.residual, trace=trace,
+            ridge=None if plain is None else ridge_gap(interval, plain),
+            self_check=None if baseline is None else baseline.gap,
+            allowance=None if measured.from_log else gap_allowance(unvisited, trace, self_check),
+        )  # fmt: skip
+        closed = {
+            "trace_ratio": sums.trace_ratio(rule, name),
+            "self_check": self_check,
+            "self_check_error": None if baseline is None else baseline.self_check_error,
+            "unique": sums.factorised(rule, name, ridge).unique,
+            "stable": None if cloud is None else cloud.stable_draws / len(cloud.cloud),
+            "sensitivity": _sensitivity(sums, rule, name, value, ridge, trace),
+            "ridge_shift": None if plain is None else abs(value - plain.value),
+            "error_without_ridge": None if plain is None else plain.error,
+        }
+    hidden = None
+    if others is not None:
+        gap = replace(gap, consensus=others.contradiction(value))
+        hidden = others.hidden
+    notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
     evidence = Evidence(
         episodes=episodes,
         steps=steps,
@@ -202,24 +234,20 @@ def diagnose(
         uncovered=None if miscalibration is None else uncovered(counts) / steps,
         coverage=measured.coverage,
         unvisited=measured.unvisited,
+        imbalance=None if others is None else others.imbalance,
         miscalibrated=None if miscalibration is None else miscalibration[1],
         calibration_z=None if miscalibration is None else miscalibration[0],
-        trace_ratio=sums.trace_ratio(rule, name),
-        self_check=self_check,
-        self_check_error=None if baseline is None else baseline.self_check_error,
-        unique=sums.factorised(rule, name, ridge).unique,
-        stable=None if cloud is None else cloud.stable_draws / len(cloud.cloud),
         agreement=None if agreed is None else agreed[0],
         agreement_error=None if agreed is None else agreed[1],
         gap=gap.value,
-        sensitivity=_sensitivity(sums, rule, name, value, ridge, trace),
-        ridge_shift=None if plain is None else abs(value - plain.value),
-        error_without_ridge=None if plain is None else plain.error,
+        hidden=None if hidden is None else hidden[1],
+        hidden_in=None if hidden is None else hidden[0],
         limit=limit,
         limit_share=limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
         outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
-        notes=NOTES | {"AGREEMENT": measured.no_agreement},
+        notes=notes | {"AGREEMENT": measured.no_agreement},
+        **closed,
     )
     improvement = None
     if baseline is not None:
@@ -231,7 +259,7 @@ def diagnose(
     policy = PolicySummary.of(counts, sums.setting.actions, steps)
     span = sums.span
     return Diagnosis(
-        verdict, interval, policy, measured.support, cloud, gap, span.condition, span.rank
+        verdict, interval, policy, measured.support, cloud, gap, span.condition, span.rank, others
     )
 
 

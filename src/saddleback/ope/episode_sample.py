@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
-from saddleback.log import Target
-from saddleback.ope.log_pass import Job, SegmentBatch
+from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.log import Log, Target
+from saddleback.ope.log_pass import Job, SegmentBatch, read_log
+
+FOLDS = 5
+"""Number of folds of episodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +35,8 @@ class EpisodeSample:
         First observations of the episodes, [E, d].
     next_pi, start_pi
         For each target, π in the next states [n, K] and in the first ones [E, K].
+    rank
+        Rank of each episode by a hash of what it contains, [E].
     numbers
         Position in the log of each episode, [E].
     total
@@ -46,6 +53,7 @@ class EpisodeSample:
     starts: FloatArray
     next_pi: dict[str, FloatArray]
     start_pi: dict[str, FloatArray]
+    rank: IntArray
     numbers: IntArray
     total: int
 
@@ -53,6 +61,43 @@ class EpisodeSample:
     def n_actions(self) -> int:
         """Number of actions."""
         return int(next(iter(self.next_pi.values())).shape[1])
+
+    @property
+    def folds(self) -> IntArray:
+        """Fold of each episode, [E]."""
+        return self.rank % FOLDS
+
+    @property
+    def task_horizon(self) -> int | None:
+        """The common length of the truncated episodes, if it is the largest of all lengths."""
+        last = np.append(self.step[1:] == 0, True)
+        truncated = self.step[last & self.continues] + 1
+        same = len(truncated) and (truncated == self.step.max() + 1).all()
+        return int(truncated[0]) if same else None
+
+    def thinned(self, max_rows: int) -> EpisodeSample:
+        """Return the episodes of lowest rank, at most a number of rows but two episodes a fold."""
+        order = np.argsort(self.rank)
+        rows = np.cumsum(np.bincount(self.episode, minlength=len(self.rank))[order])
+        count = max(int(np.searchsorted(rows, max_rows, "right")), 2 * FOLDS)
+        if count >= len(order):
+            return self
+        kept = np.sort(order[:count])
+        own = np.isin(self.episode, kept)
+        return EpisodeSample(
+            self.states[own], self.next_states[own], self.actions[own], self.rewards[own],
+            self.continues[own], np.searchsorted(kept, self.episode[own]), self.step[own],
+            self.starts[kept], {name: pi[own] for name, pi in self.next_pi.items()},
+            {name: pi[kept] for name, pi in self.start_pi.items()}, self.rank[kept],
+            self.numbers[kept], self.total,
+        )  # fmt: skip
+
+    def returns(self, gamma: float) -> FloatArray:
+        """Return the discounted return of each episode, [E]."""
+        discounted = gamma**self.step * self.rewards
+        totals = np.zeros(len(self.starts))
+        np.add.at(totals, self.episode, discounted)
+        return totals
 
 
 @dataclass
@@ -63,12 +108,12 @@ class _Episode:
     number: int
     start: FloatArray
     start_pi: list[FloatArray]
-    parts: list[tuple[FloatArray, ...]]
+    parts: list[tuple[npt.NDArray[Any], ...]]
     rows: int = 0
 
 
 class EpisodeSampler:
-    """Keeps the episodes of a log whose ids have the smallest hashes, up to a number of rows.
+    """Keeps the episodes of a log with the smallest block numbers, up to a number of rows.
 
     An episode longer than a sixteenth of ``max_rows`` is cut there.
     """
@@ -80,10 +125,12 @@ class EpisodeSampler:
         self._rows, self._count = 0, 0
         self._threshold = np.uint64(2**64 - 1)
         self._open: _Episode | None = None
+        self.has_next_observations = False
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment."""
         segment = batch.segment
+        self.has_next_observations |= segment.rows.next_observations is not None
         pi = [batch.pi(target) for target in self._targets]
         begins = np.flatnonzero(segment.starts)
         ends = np.append(begins[1:], len(segment))
@@ -91,7 +138,7 @@ class EpisodeSampler:
             self._extend(self._open, batch, pi, 0, int(begins[0]) if len(begins) else len(segment))
             self._open = self._open if segment.continues_in_next and not len(begins) else None
         rank = {int(segment.states[t]): k for k, t in enumerate(begins)}
-        priority = _mix(batch.episode_ids[1:])
+        priority = batch.block_numbers[1:]
         for i in np.flatnonzero(priority < self._threshold):
             first = int(segment.first_states[i])
             episode = _Episode(
@@ -147,21 +194,44 @@ class EpisodeSampler:
         before = np.repeat(np.cumsum(lengths) - lengths, lengths)
         names = [target.name for target in self._targets]
         starts = [np.stack(pi) for pi in zip(*(episode.start_pi for episode in kept), strict=True)]
+        states, after, actions, rewards, continues, *next_pi = columns
         return EpisodeSample(
-            *columns[:5],
+            states,
+            after,
+            actions,
+            rewards,
+            continues,
             np.repeat(np.arange(len(kept)), lengths),
             np.arange(len(before)) - before,
             np.stack([episode.start for episode in kept]),
-            dict(zip(names, columns[5:], strict=True)),
+            dict(zip(names, next_pi, strict=True)),
             dict(zip(names, starts, strict=True)),
+            np.argsort(np.argsort([episode.priority for episode in kept])),
             np.array([episode.number for episode in kept]),
             self._count,
         )
 
 
-def _mix(ids: OffsetArray) -> OffsetArray:
-    """Return hashes of ids that differ from those that choose blocks (SplitMix64)."""
-    z = ids + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+MAX_CELLS = 250_000
+"""Largest product of rows and horizon."""
+
+
+def sample_episodes(
+    log: Log, targets: Sequence[Target], max_rows: int, horizon: int | None = None
+) -> tuple[EpisodeSample, int | None]:
+    """Read a log once; return a sample of its episodes, and the horizon of the task, if any.
+
+    If the time limit belongs to the task, the horizon is the common length of truncated episodes.
+    Their next observations are used, since a value of H steps does not end with the log.
+    """
+    bounded = horizon is not None or log.time_limit == "task"
+    source = log.with_options(time_limit="artifact") if bounded else log
+    sampler = EpisodeSampler(targets, max_rows)
+    read_log(source, [sampler], targets, mergeable=False)
+    if horizon is None and bounded:
+        horizon = sampler.sample.task_horizon if sampler.has_next_observations else None
+        if horizon is None:
+            sampler = EpisodeSampler(targets, max_rows)
+            read_log(log, [sampler], targets, mergeable=False, checked=True)
+    sample = sampler.sample
+    return sample if horizon is None else sample.thinned(MAX_CELLS // horizon), horizon

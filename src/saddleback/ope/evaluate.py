@@ -26,13 +26,14 @@ from saddleback.ope.estimate import Estimate
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
 from saddleback.ope.evidence_from_log import EvidenceReducer
-from saddleback.ope.feature_spec import as_features
+from saddleback.ope.feature_spec import as_features, is_automatic
 from saddleback.ope.fqe import ONE_STEP, iterate_q
 from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
+from saddleback.ope.sample_consensus import SampleConsensus, sample_consensus
 from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.ope.spectrum import check_draws
 from saddleback.ope.statistics import Statistics
@@ -65,6 +66,7 @@ def evaluate(
     features: Features | Callable[[FloatArray], ArrayLike] | str | None = None,
     low: ArrayLike | None = None,
     high: ArrayLike | None = None,
+    horizon: int | None = None,
     rule: Rule | str | None = None,
     methods: Sequence[str] | None = None,
     ridge: float = 0.0,
@@ -157,6 +159,7 @@ def evaluate(
     if log.rows <= CACHED_ROWS:
         log = log.cached([table for policy in named for table in policy.tables], reading)
         raise_errors(log.reader().findings())
+    automatic = is_automatic(features) and not log.roles.are_features and chosen.values == "action"
     sample = log.sample(reading)
     features = as_features(features, log, sample, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:
@@ -189,6 +192,9 @@ def evaluate(
     setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, count)
     names = [policy.name for policy in named]
     with thread_pool(threads) as pool:
+        opinions: dict[str, SampleConsensus] = {}
+        if chosen.values == "action":
+            opinions = sample_consensus(log, named, gamma, horizon, automatic, pool)
         # The first pass: statistics.
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
         one_pass = partial(
@@ -225,14 +231,17 @@ def evaluate(
         for k, (name, check) in enumerate(zip(names, checks, strict=True)):
             if check is not None:
                 check(0.0)
-            measured = evidence.measurements(k, robust.get(name))
+            measured = evidence.measurements(k, robust.get(name), opinions.get(name))
             diagnoses.append(
                 diagnose(sums, chosen, ridge, measured, baseline, spectra, lower_is_better)
             )
     estimates: list[Estimate] = []
     for estimate, policy, diagnosis in zip(closed, named, diagnoses, strict=True):
         name = policy.name
-        estimates.append(estimate.with_interval(diagnosis.interval))
+        if automatic:
+            main = diagnosis.interval
+            estimates.append(Estimate(name, "Marginal DR", main.value, "ok").with_interval(main))
+        estimates.append(estimate if automatic else estimate.with_interval(diagnosis.interval))
         options: dict[str, Any] = {
             "target": policy, "features": features, "gamma": gamma, "shared": shared,
             "allow_uncovered": True, "threads": threads,

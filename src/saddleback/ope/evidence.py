@@ -21,6 +21,9 @@ class Evidence:
         Share of π's probability on actions with μ = 0.
     coverage, unvisited
         Shares of π's probability with at least 10 effective rows, and with none.
+    imbalance
+        Change of the estimate over the value functions of many features, with the marginal ratios
+        of other folds: how well the reweighted data represent the target.
     miscalibrated, calibration_z
         Share of rows on which propensities contradict the actions, and the z-score.
     trace_ratio
@@ -35,6 +38,9 @@ class Evidence:
         V̂ minus the weighted doubly robust estimate, where that is reliable, and its error.
     gap
         Estimated bias of the fixed point, |V^π − fixed point|.
+    hidden, hidden_in
+        Largest difference to the estimates of features that also see the step or the history of an
+        episode, and which of these it is.
     sensitivity
         Largest change of V̂ over neighbouring λ and ridges.
     ridge_shift, error_without_ridge
@@ -57,16 +63,19 @@ class Evidence:
     uncovered: float | None = None
     coverage: float | None = None
     unvisited: float | None = None
+    imbalance: float | None = None
     miscalibrated: float | None = None
     calibration_z: float | None = None
     trace_ratio: float | None = None
     self_check: float | None = None
     self_check_error: float | None = None
-    unique: bool = True
+    unique: bool | None = None
     stable: float | None = None
     agreement: float | None = None
     agreement_error: float | None = None
     gap: float | None = None
+    hidden: float | None = None
+    hidden_in: str | None = None
     sensitivity: float | None = None
     ridge_shift: float | None = None
     error_without_ridge: float | None = None

@@ -17,8 +17,9 @@ from saddleback.ope.log_counts import PolicyCounts
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch
 from saddleback.ope.partition import Cells, Column
 from saddleback.ope.policy_summary import ActionCounts
+from saddleback.ope.sample_consensus import SampleConsensus
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
-from saddleback.ope.scoring_pass import EpisodeScores, ScoreReducer
+from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.rules import Rule
@@ -60,8 +61,10 @@ class EvidenceReducer:
             target.add(batch)
         return ()
 
-    def measurements(self, k: int, robust: Trajectories | None) -> Measurements:
-        """Return the measurements of a target, given its doubly robust estimate, if any."""
+    def measurements(
+        self, k: int, robust: Trajectories | None, consensus: SampleConsensus | None
+    ) -> Measurements:
+        """Return the measurements of a target, given other estimates of its value."""
         target = self._targets[k]
         scores = target.scores.scores
         states, pi = target.sample.rows
@@ -70,11 +73,15 @@ class EvidenceReducer:
             self._log.action_names,
         )  # fmt: skip
         residual = None if target.residual is None else abs(target.residual.value())
+        interval, influence = interval_from_scores(scores), scores.influence
+        if consensus is not None and consensus.is_main:
+            value, influence = consensus.adjusted(influence)
+            interval = student_interval(value, influence, 0.95, "V^π", "marginal ratios")
         return Measurements(
             name=target.scores.policy.name,
             theta=scores.theta,
-            interval=interval_from_scores(scores),
-            influence=scores.influence,
+            interval=interval,
+            influence=influence,
             counts=target.counts,
             coverage=support.coverage,
             unvisited=support.unvisited,
@@ -84,9 +91,11 @@ class EvidenceReducer:
             without_ridge=None
             if target.plain is None
             else interval_from_scores(target.plain.scores),
-            agreement=_agreement(scores, robust),
+            agreement=_agreement(interval.value, influence, robust),
             no_agreement=_why_no_agreement(robust),
             from_log=True,
+            consensus=None if consensus is None else consensus.found,
+            is_consensus=consensus is not None and consensus.is_main,
         )
 
 
@@ -122,15 +131,17 @@ class _TargetEvidence:
             self.plain.add(batch)
 
 
-def _agreement(scores: EpisodeScores, robust: Trajectories | None) -> tuple[float, float] | None:
+def _agreement(
+    value: float, influence: FloatArray, robust: Trajectories | None
+) -> tuple[float, float] | None:
     """Return V̂ minus WDR and its standard error, if WDR is reliable."""
     if robust is None or not robust.comparable or not np.isfinite(robust.normalised):
         return None
     heavy = not robust.k_hat <= k_hat_threshold(robust.n)
     if heavy or robust.ess < MIN_ESS:
         return None
-    paired = student_interval(0.0, scores.influence - robust.scores, 0.95, ESTIMAND, "paired")
-    return scores.value - robust.normalised, paired.error
+    paired = student_interval(0.0, influence - robust.scores, 0.95, ESTIMAND, "paired")
+    return value - robust.normalised, paired.error
 
 
 def _why_no_agreement(robust: Trajectories | None) -> str:

@@ -11,14 +11,36 @@ from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback._user_functions import ImpureFunction, call
 from saddleback.errors import InvalidParameter
-from saddleback.features import RBF, Custom, Features, Fourier, Identity, OneHot, Polynomial, Tiles
+from saddleback.features import (
+    RBF,
+    Custom,
+    Features,
+    Fourier,
+    Identity,
+    Monomials,
+    OneHot,
+    Polynomial,
+    RandomFourier,
+    Scaling,
+    Tiles,
+)
+from saddleback.features.standardised import median_distance
 from saddleback.log import Log, LogSample
 from saddleback.log.named_columns import with_columns
 
-DEFAULT_SIZE = 3000
-"""Largest default number of features over all actions; beyond it tiles are hashed."""
+AUTO = "auto"
+"""The text that leaves the choice of features to the log."""
 
-NAMES = ("tiles", "hash", "rbf", "fourier", "polynomial", "states", "given")
+WAVES = 40
+"""Default number of random Fourier features of an observation."""
+
+DEFAULT_SIZE = 3000
+"""Largest number of tiles over all actions by default; beyond it, random Fourier features."""
+
+NAMES = (
+    "tiles", "hash", "rbf", "fourier", "polynomial", "monomials", "random-fourier", "states",
+    "given", AUTO,
+)  # fmt: skip
 
 
 def parse_features(
@@ -31,12 +53,13 @@ def parse_features(
     """Build features from a text.
 
         tiles:BINSxTILINGS   hash:SIZE   rbf:CENTRES   fourier:ORDER   polynomial:DEGREE
-        states[:N]   given   module.py:name
+        monomials:DEGREE   random-fourier:WAVES   states[:N]   given   module.py:name   auto
 
-    By default: ``given`` for ``phi_…`` columns, ``states`` for one column of integers,
-    ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise ``hash`` with 3000
-    in total, and at least 64 per action. The box is the range of the log unless given. The
-    sample may be None if `box_known`.
+    With ``auto``, the default: ``given`` for ``phi_…`` columns, ``states`` for one column of
+    integers, ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise
+    ``random-fourier:40``. The box is the range of the log unless given; monomials and random
+    Fourier features scale observations robustly, and have no box. The sample may be None if
+    `box_known`.
 
     Examples
     --------
@@ -47,7 +70,9 @@ def parse_features(
     >>> parse_features("fourier:3", log, log.sample(), low, high)
     Fourier(low=(-1.2, -0.07), high=(0.6, 0.07), order=3)
     """
-    spec = spec or _default_spec(log, sample)  # type: ignore[arg-type]
+    if is_automatic(spec):
+        spec = _default_spec(log, sample)  # type: ignore[arg-type]
+    assert spec is not None
     kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
         return load_features(spec, log, sample)
@@ -56,6 +81,13 @@ def parse_features(
         return Identity(log.dimensions)
     if kind == "states":
         return OneHot(_positive_int(spec, rest, 0 if sample is None else int(sample.high[0]) + 1))
+    if kind in ("monomials", "random-fourier"):
+        assert sample is not None
+        scaling = Scaling.of(sample.states)
+        if kind == "monomials":
+            return Monomials(scaling, _positive_int(spec, rest, 2))
+        width = median_distance(scaling(sample.states))
+        return RandomFourier(scaling, _positive_int(spec, rest, WAVES), round(width, 3))
     lower = sample.low if low is None and sample is not None else low
     upper = sample.high if high is None and sample is not None else high
     assert lower is not None
@@ -144,8 +176,19 @@ def _default_spec(log: Log, sample: LogSample) -> str:
     whole_numbers = all((values % 1 == 0).all() for values in (low, high, sample.states))
     if log.dimensions == 1 and low[0] >= 0 and whole_numbers:
         return "states"
-    per_action = DEFAULT_SIZE // log.n_actions
-    return "tiles:8x8" if 8 * 9**log.dimensions <= per_action else f"hash:{max(64, per_action)}"
+    few = 8 * 9**log.dimensions <= DEFAULT_SIZE // log.n_actions
+    return "tiles:8x8" if few else f"random-fourier:{WAVES}"
+
+
+def is_automatic(features: Any) -> bool:
+    """Whether the features are left to the log.
+
+    Examples
+    --------
+    >>> is_automatic(None), is_automatic("auto"), is_automatic("tiles:8x4")
+    (True, True, False)
+    """
+    return features is None or (isinstance(features, str) and features == AUTO)
 
 
 def _positive_int(spec: str, text: str, default: int) -> int:
@@ -154,7 +197,8 @@ def _positive_int(spec: str, text: str, default: int) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InvalidParameter(
             f"features {spec!r}: {text!r} is not an integer >= 1. Write tiles:8x4, hash:4096, "
-            "rbf:200, fourier:3, polynomial:2, states:16, given, or module.py:function."
+            "rbf:200, fourier:3, polynomial:2, monomials:2, random-fourier:40, states:16, given, "
+            "auto, or module.py:function."
         )
     return int(text)
 

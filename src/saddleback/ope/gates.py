@@ -144,7 +144,13 @@ CHECKS = (
         "their outcome is unknown",
     ),
     Check(
-        "COVERAGE", lambda e: e.coverage, 0.95, 0.75,
+        "COVERAGE", lambda e: _scaled(e.imbalance, e.spread), 0.5, 2.0,
+        "reweighted to the target's decisions, the data are out of balance by {short} SD of the "
+        "return",
+        "the log does not represent what the target does",
+    ),
+    Check(
+        "ROWS", lambda e: e.coverage if e.imbalance is None else None, 0.95, 0.75,
         "{value:.1%} of the target's decisions have at least 10 effective rows",
         "the rest is extrapolation", "large",
     ),
@@ -165,7 +171,7 @@ CHECKS = (
         "estimates for other policies are not reliable either",
     ),
     Check(
-        "SOLUTION", lambda e: float(e.unique), 1.0, None,
+        "SOLUTION", lambda e: None if e.unique is None else float(e.unique), 1.0, None,
         "the linear system was solved", "its solution is not unique", "large",
     ),
     Check(
@@ -179,6 +185,11 @@ CHECKS = (
         3.0, None,
         "{value:.1f} standard errors from the doubly robust estimate",
         "the features or the importance weights are biased",
+    ),
+    Check(
+        "HIDDEN", lambda e: _scaled(e.hidden, e.spread), 0.5, 2.0,
+        "features that also see the {e.hidden_in} change the estimate by {short} SD of the return",
+        "the value depends on the {e.hidden_in}; add it to the observations, or give the horizon",
     ),
     Check(
         "GAP", lambda e: _scaled(e.gap, e.spread), 0.5, 2.0,

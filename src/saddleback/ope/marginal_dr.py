@@ -11,9 +11,10 @@ or, for a task of H steps, θ_{h+1} = M_λ⁻¹(b + γCθ_h), and u_t = M_λ⁻�
 
     V̂_ij = mean over episodes of [q_i(s_0) + Σ w_j δ_i]
 
-is a doubly robust estimate without products of ratios (Kallus & Uehara 2020): its bias is a product
-of the errors of q_i and w_j. Every candidate i is a basis with a ridge, and provides both. If w_j is
-right, V̂_ij is the same for all i; if q_i is right, it is the same for all j and the correction is 0.
+is a doubly robust estimate without products of ratios (Kallus & Uehara 2020): its bias is a
+product of the errors of q_i and w_j. Every candidate i is a basis with a ridge, and provides both.
+If w_j is right, V̂_ij is the same for all i; if q_i is right, it is the same for all j, and the
+correction is 0.
 """
 
 from __future__ import annotations
@@ -27,10 +28,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.ope.candidates import Basis
-from saddleback.ope.episode_sample import EpisodeSample
-
-FOLDS = 5
-"""Number of folds of episodes."""
+from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 
 RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Ridges, relative to the diagonal of M."""
@@ -44,16 +42,19 @@ JITTER = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Cross-fitted candidates of one basis, one per ridge.
+    """Cross-fitted candidates of one basis, R penalties.
 
     Attributes
     ----------
+    penalties
+        Pooling and ridge of each.
     start
         q(s_0) of each episode under π, [R, E].
     delta, ratio
         TD error δ and marginal ratio w of each row, [R, n, H]; H is 1 without a horizon.
     """
 
+    penalties: list[tuple[float, float]]
     start: FloatArray
     delta: FloatArray
     ratio: FloatArray
@@ -72,14 +73,14 @@ class Rows:
     start_folds: IntArray
 
     @classmethod
-    def of(cls, sample: EpisodeSample, target: str, folds: IntArray, gamma: float) -> Rows:
-        """Sort the rows of a sample, given the fold of each episode."""
-        fold = folds[sample.episode]
+    def of(cls, sample: EpisodeSample, target: str, gamma: float) -> Rows:
+        """Sort the rows of a sample."""
+        fold = sample.folds[sample.episode]
         order = np.lexsort((sample.actions, fold))
         weights = gamma * sample.continues[:, None] * sample.next_pi[target]
         return cls(
             order, sample.actions[order], sample.rewards[order], weights[order], fold[order],
-            sample.start_pi[target], folds,
+            sample.start_pi[target], sample.folds,
         )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def fit_basis(
                 delta[r, fold.rows] = rewards + following[:, -2::-1] - q[:, :0:-1]
             ratio[r, fold.rows] = fold.of_actions(before, u)
     back = np.argsort(rows.order)
-    return Fits(start, delta[:, back], ratio[:, back])
+    return Fits(penalties, start, delta[:, back], ratio[:, back])
 
 
 def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
@@ -172,7 +173,7 @@ def _solve_horizon(
 
 @dataclass(frozen=True, eq=False)
 class _FoldSums:
-    """Rows and episodes of a fold, and its sums M [K, m, m], C [p, p], b [p], x [p], with p = K·m."""
+    """Rows and episodes of a fold, and its sums M [K, m, m], C [p, p], b [p], x [p]; p = K·m."""
 
     rows: slice
     bounds: IntArray

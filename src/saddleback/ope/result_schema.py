@@ -117,6 +117,31 @@ class SavedSpectrum(Struct):
     bootstrap: tuple[Maybe, Maybe]
 
 
+class SavedCandidate(Struct):
+    """A `Candidate` of a consensus."""
+
+    basis: str
+    view: str
+    ridge: float
+    pooling: float
+    value: Maybe
+    residual: Maybe
+    imbalance: Maybe
+    primal: Maybe
+    dual: Maybe
+
+
+class SavedConsensus(Struct):
+    """A `Consensus`."""
+
+    value: Maybe
+    error: Maybe
+    dispersion: Maybe
+    imbalance: Maybe
+    opinions: dict[str, Maybe]
+    candidates: list[SavedCandidate]
+
+
 class SavedVerdict(Struct):
     """A `Verdict` with the rest of its `Diagnosis`."""
 
@@ -138,6 +163,7 @@ class SavedVerdict(Struct):
     spectrum: SavedSpectrum | None
     condition: Maybe
     rank: int
+    consensus: SavedConsensus | None = None
 
 
 class SavedBaseline(Struct):
