@@ -76,11 +76,13 @@ def test_actions_are_drawn_with_their_propensities(family):
         ("graph", "near", 1.16448), ("graph", "far", 4.14303), ("model-win", "far", 0.92),
         ("model-fail", "far", -0.76), ("graph-sparse", "near", 0.3 * 0.98**3),
         ("mountain-car", "far", -79.83), ("cartpole-50", "far", 39.3),
+        ("gridworld", "far", 0.4683),
     ],
 )  # fmt: skip
 def test_published_truths(name, level, truth):
+    """Within half a unit of the fourth decimal, and standard errors if simulated."""
     values = FAMILIES[name].values(level)
-    assert abs(values.truth - truth) < 1e-5 + 5 * values.truth_error
+    assert abs(values.truth - truth) < 5e-5 + 5 * values.truth_error
 
 
 @pytest.mark.statistical
@@ -90,7 +92,7 @@ def test_truth_is_the_mean_return(family):
     level = family.levels[1]
     task, values = family.task(level), family.values(level)
     for policy, value in ((task.pi, values.truth), (task.mu, values.baseline)):
-        returns = fresh_returns(task, policy, 1000)
+        returns = fresh_returns(task, policy, 600)
         error = np.hypot(values.truth_error, returns.std() / np.sqrt(len(returns)))
         assert abs(returns.mean() - value) < 5 * error
     assert abs(returns.std() / values.spread - 1) < 0.25
@@ -107,6 +109,6 @@ def test_exact_moments_are_those_of_a_solved_mdp():
 
 
 def test_a_family_without_stored_values_asks_for_them():
-    family = type(FAMILIES["clinic"])("unheard-of", FAMILIES["clinic"].build, {"near": 0.3})
-    with pytest.raises(KeyError, match=r"python -m benchmarks.families.truths unheard-of"):
+    family = type(FAMILIES["clinic"])("new", FAMILIES["clinic"].build, {"near": 0.3})
+    with pytest.raises(KeyError, match=r"python -m benchmarks.families.truths new"):
         family.case("near", 0, 10)

@@ -5,13 +5,24 @@
 
 from __future__ import annotations
 
-from . import classic_control, finite, medical
+from . import (
+    classic_control,
+    epidemic,
+    finite,
+    grids,
+    lander,
+    medical,
+    operations,
+    pendulums,
+    random_mdps,
+    recommendation,
+)
 from .family import Case, Family
 
+CONTINUOUS = (classic_control, pendulums, lander, medical, epidemic, operations, recommendation)
+FINITE = (finite, grids, random_mdps)
 FAMILIES: dict[str, Family] = {
-    family.name: family
-    for module in (classic_control, medical, finite)
-    for family in module.FAMILIES
+    family.name: family for module in CONTINUOUS + FINITE for family in module.FAMILIES
 }
 
 __all__ = ["FAMILIES", "Case", "Family"]

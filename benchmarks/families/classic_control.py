@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from saddleback.policies import mixture, pump, uniform
 from saddleback.problems.mountain_car import FORCE, GOAL, GRAVITY, HIGH, LOW, START
 
 from ..situations.setups import softmax
-from .family import Family, Task
+from .family import SHARES, Family, Task
 
 
 class CartPole:
@@ -31,11 +33,11 @@ class CartPole:
         return after, np.ones(len(states)), over
 
 
-def towards_fall(probability):
+def towards_fall(probability, column=2):
     """Push right with this probability if the pole leans right, else with one minus it."""
 
     def policy(observations):
-        right = np.where(observations[:, 2] > 0, probability, 1 - probability)
+        right = np.where(observations[:, column] > 0, probability, 1 - probability)
         return np.column_stack([1 - right, right])
 
     return policy
@@ -54,6 +56,12 @@ def balance(gain):
 def cart_pole_50(probability, rng):
     """CartPole of 50 steps without discount: V^π is 39.3 with probability 0.9, V^μ is 21.8."""
     return Task(CartPole(), uniform(2), towards_fall(probability), 1.0, horizon=50)
+
+
+def cart_pole_positions(probability, rng):
+    """The same seen without velocities: position and angle only."""
+    pi = towards_fall(probability, column=1)
+    return Task(CartPole(), uniform(2), pi, 1.0, horizon=50, see=lambda states: states[:, ::2])
 
 
 def cart_pole_200(gain, rng):
@@ -82,6 +90,11 @@ class MountainCar:
 def paper_car(probability, rng):
     """MountainCar of the paper: V^π is −79.83 with probability 0.8."""
     return Task(MountainCar(), pump(0.98), pump(probability), 0.99)
+
+
+def car_without_propensities(probability, rng):
+    """The same with propensities estimated by counts, whose cells do not divide at velocity 0."""
+    return replace(paper_car(probability, rng), estimated="counts")
 
 
 class DoubleIntegrator:
@@ -119,11 +132,13 @@ def double_integrator(share, rng):
     return Task(DoubleIntegrator(), mu, mixture(mu, steer(3.0), share), 0.95, limit=50)
 
 
-SHARES = {"near": 0.3, "mid": 0.6, "far": 1.0}
+LEANS, PUMPS = {"near": 0.65, "mid": 0.8, "far": 0.9}, {"near": 0.95, "mid": 0.9, "far": 0.8}
 
 FAMILIES = (
-    Family("cartpole-50", cart_pole_50, {"near": 0.65, "mid": 0.8, "far": 0.9}, (50, 200, 1000)),
+    Family("cartpole-50", cart_pole_50, LEANS, (50, 200, 1000)),
+    Family("cartpole-positions", cart_pole_positions, LEANS, (50, 200, 1000)),
     Family("cartpole-200", cart_pole_200, {"near": 0.8, "mid": 1.1, "far": 1.6}, (50, 200, 1000)),
-    Family("mountain-car", paper_car, {"near": 0.95, "mid": 0.9, "far": 0.8}, (50, 200, 500)),
+    Family("mountain-car", paper_car, PUMPS, (50, 200, 500)),
+    Family("mountain-car-estimated", car_without_propensities, PUMPS, (50, 200, 500)),
     Family("double-integrator", double_integrator, SHARES, (50, 200, 1000)),
-)  # fmt: skip
+)

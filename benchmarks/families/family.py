@@ -24,6 +24,9 @@ from ..situations.worlds import LONGEST, Policy, Table, follow
 
 TRUTHS = Path(__file__).with_name("truths.json")
 
+SHARES = {"near": 0.3, "mid": 0.6, "far": 1.0}
+"""Levels of families where π is a mixture of μ and another policy: the share of the latter."""
+
 
 def everything(states):
     """Observe the state itself."""
@@ -49,7 +52,7 @@ class Task:
     see
         Function from states to observations.
     estimated
-        Whether propensities are not logged, so that they are estimated from the log by counts.
+        How propensities are estimated from the log, "counts" or "logistic"; None if it has them.
     """
 
     world: Any
@@ -59,7 +62,7 @@ class Task:
     horizon: int | None = None
     limit: int = LONGEST
     see: Callable[[np.ndarray], np.ndarray] = everything
-    estimated: bool = False
+    estimated: str | None = None
 
     def policy(self, policy: Policy) -> Policy:
         """Return a policy as a function of states."""
@@ -97,7 +100,7 @@ class Case:
     actions
         Number of actions.
     estimated
-        Whether the propensities are estimated.
+        How the propensities were estimated, if they were.
     """
 
     log: Mapping[str, np.ndarray]
@@ -109,14 +112,14 @@ class Case:
     baseline: float
     spread: float
     actions: int
-    estimated: bool = False
+    estimated: str | None = None
 
     def as_log(self, **options) -> sb.Log:
         """Return the rows as a log; ``options`` are those of `saddleback.Log`."""
         limit = "artifact" if self.horizon is None else "task"
         names = [str(a) for a in range(self.actions)]
         log = sb.Log(self._columns(), **({"time_limit": limit, "actions": names} | options))
-        return sb.estimate_behaviour(log).log if self.estimated else log
+        return sb.estimate_behaviour(log, self.estimated).log if self.estimated else log
 
     def _columns(self):
         rows = self.log
@@ -162,6 +165,11 @@ class Family:
     def levels(self) -> tuple[str, ...]:
         """Names of the levels, from the least to the largest mismatch."""
         return tuple(self.variants)
+
+    @property
+    def group(self) -> str:
+        """Name of the families with a similar world, which should be left out together."""
+        return self.name.partition("-")[0]
 
     def rng(self, *seeds: int) -> np.random.Generator:
         """Return a generator of this family."""

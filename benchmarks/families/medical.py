@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from saddleback.policies import mixture
+from saddleback.policies import always, mixture
 
 from ..situations.setups import softmax
 from ..situations.worlds import Clinic
-from .family import Family, Task
+from .family import SHARES, Family, Task
 
 SIGNS = ("hr", "bp", "lactate", "temp", "resp", "spo2")
 DOSES = ("none", "low", "medium", "high")
@@ -90,9 +90,63 @@ def clinic_with_clock(share, rng):
     return Task(world, mu, mixture(mu, better, share), 1.0, see=world.see)
 
 
-SHARES = {"near": 0.3, "mid": 0.6, "far": 1.0}
+class Glucose:
+    """Half-hours of a patient with diabetes: glucose, two compartments of insulin, gut, meal size.
+
+    Meals of random size arrive at random; the bolus of insulin (0, 1, 2 or 4 units) acts with a
+    delay. The reward is minus a risk that is 0 at 110 mg/dl; severe hypoglycaemia ends the episode.
+    """
+
+    bolus = np.array([0.0, 1.0, 2.0, 4.0])
+
+    def begin(self, n, rng):
+        """Start fasting."""
+        glucose = rng.normal(150, 25, n).clip(80, 250)
+        return np.column_stack([glucose, np.zeros((n, 3)), self.meal(n, rng)])
+
+    def meal(self, n, rng):
+        """Draw the carbohydrates announced for the next half-hour."""
+        return (rng.random(n) < 0.15) * rng.uniform(20, 70, n)
+
+    def move(self, states, actions, rng):
+        """Wait for half an hour after a bolus."""
+        glucose, depot, active, gut, meal = states.T
+        risk = np.log(glucose / 110) ** 2 * np.where(glucose < 110, 12.0, 4.0)
+        rise = 0.4 * gut
+        active, depot = 0.7 * active + 0.4 * depot, 0.6 * depot + self.bolus[actions]
+        gut = gut - rise + meal
+        glucose = glucose + 2.5 * rise - 12 * active * glucose / (glucose + 60)
+        glucose = np.minimum(glucose + 0.06 * (140 - glucose) + 5 * rng.normal(size=len(gut)), 450)
+        over = glucose < 45
+        after = np.column_stack([np.maximum(glucose, 20), depot, active, gut])
+        return np.column_stack([after, self.meal(len(gut), rng)]), -risk - 8.0 * over, over
+
+
+def bolus_calculator(gain):
+    """Dose for the announced meal and high glucose, less the insulin on board."""
+
+    def policy(observations):
+        glucose, depot, active, gut, meal = observations.T
+        need = (2.5 * (meal + gut) + glucose - 140) / 30 - active - depot
+        return softmax(-gain * np.abs(need[:, None] - Glucose.bolus))
+
+    return policy
+
+
+def glucose(share, rng):
+    """A day of boluses, cut after 48 half-hours; μ hardly follows the calculator."""
+    mu = mixture(bolus_calculator(0.2), always(0, 4), 0.4)
+    return Task(Glucose(), mu, mixture(mu, bolus_calculator(1.5), share), 0.95, limit=48)
+
+
+def clinic_estimated(share, rng):
+    """The clinic without logged propensities; logistic regression is the right model of μ."""
+    return replace(clinic(share, rng), estimated="logistic")
+
 
 FAMILIES = (
     Family("clinic", clinic, SHARES, (100, 500, 2000), instances=3),
     Family("clinic-clock", clinic_with_clock, SHARES, (100, 500, 2000), instances=3),
+    Family("clinic-estimated", clinic_estimated, SHARES, (100, 500, 2000), instances=3),
+    Family("glucose", glucose, SHARES, (50, 200, 1000)),
 )
