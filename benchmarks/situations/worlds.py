@@ -64,16 +64,22 @@ def follow(world, policy: Policy, episodes, rng, limit=LONGEST) -> Rows:
     return Rows(*(column[order] for column in columns))
 
 
-def simulated_value(world, policy: Policy, gamma, rng, episodes=VALUE_EPISODES):
-    """Mean discounted return of a policy, and its standard error."""
+def simulated_returns(world, policy: Policy, gamma, rng, episodes, limit=LONGEST):
+    """Discounted returns of a policy in some episodes, without recording them."""
     states, weight = world.begin(episodes, rng), 1.0
     gains, who = np.zeros(episodes), np.arange(episodes)
-    for _ in range(LONGEST):
+    for _ in range(limit):
         after, rewards, over = world.move(states, draw(policy(states), rng), rng)
         gains[who] += weight * rewards
         states, who, weight = after[~over], who[~over], weight * gamma
         if not len(who) or weight < 1e-5:
             break
+    return gains
+
+
+def simulated_value(world, policy: Policy, gamma, rng, episodes=VALUE_EPISODES):
+    """Mean discounted return of a policy, and its standard error."""
+    gains = simulated_returns(world, policy, gamma, rng, episodes)
     return float(gains.mean()), float(gains.std() / np.sqrt(episodes))
 
 

@@ -1,0 +1,114 @@
+"""Families of decision problems: their truth is true, and the same seed makes the same rows."""
+
+import numpy as np
+import pytest
+from benchmarks.families import FAMILIES
+from benchmarks.families.family import exact_moments
+from benchmarks.situations.worlds import LONGEST, simulated_returns
+
+import saddleback as sb
+
+every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+
+
+def fresh_returns(task, policy, episodes, seed=12345):
+    """Discounted returns of a policy, simulated now."""
+    limit, rng = task.horizon or LONGEST, np.random.default_rng(seed)
+    return simulated_returns(task.world, task.policy(policy), task.gamma, rng, episodes, limit)
+
+
+@every_family
+def test_a_case_is_a_valid_log(family):
+    """Shapes, flags and probabilities; `Log` validates the rows."""
+    assert 50 <= min(family.sizes) <= max(family.sizes) <= 2000
+    for level in family.levels:
+        case = family.case(level, seed=3, episodes=20)
+        rows, n = case.log, len(case.log["actions"])
+        d = rows["observations"].shape[1]
+        assert rows["observations"].shape == rows["next_observations"].shape == (n, d)
+        for name in ("rewards", "propensities", "terminated", "truncated", "episode_id"):
+            assert rows[name].shape == (n,)
+        last = np.flatnonzero(rows["terminated"] | rows["truncated"])
+        np.testing.assert_array_equal(last, np.cumsum(np.bincount(rows["episode_id"])) - 1)
+        inside = np.setdiff1d(np.arange(n), last)
+        np.testing.assert_array_equal(
+            rows["next_observations"][inside], rows["observations"][inside + 1]
+        )
+        if case.horizon is not None:
+            assert np.bincount(rows["episode_id"]).max() <= case.horizon
+        pi = case.target(rows["observations"])
+        assert pi.shape == (n, case.actions)
+        np.testing.assert_allclose(pi.sum(axis=1), 1.0)
+        assert case.spread > 0
+        assert case.truth_error <= 0.01 * case.spread
+        log = case.as_log()
+        assert log.summary().episodes == 20
+        assert log.dimensions == d
+        assert len(log.action_names) == case.actions
+
+
+@every_family
+def test_a_case_depends_on_its_seed_only(family):
+    level = family.levels[-1]
+    first, second, other = (family.case(level, seed, 5).log for seed in (1, 1, 2))
+    for name, column in first.items():
+        np.testing.assert_array_equal(column, second[name])
+    assert not all(np.array_equal(first[name], other[name]) for name in first)
+
+
+@every_family
+def test_actions_are_drawn_with_their_propensities(family):
+    """Expected counts of the actions under μ are those observed."""
+    task = family.task(family.levels[-1])
+    case = family.case(family.levels[-1], 0, 60)
+    taken = case.log["actions"]
+    mu = task.mu(case.log["observations"])
+    if not case.estimated:
+        np.testing.assert_allclose(case.log["propensities"], mu[np.arange(len(taken)), taken])
+    residual = np.eye(case.actions)[taken] - mu
+    error = np.sqrt((mu * (1 - mu)).sum(axis=0))
+    assert (np.abs(residual.sum(axis=0)) <= 4.5 * error + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "truth"),
+    [
+        ("graph", "near", 1.16448), ("graph", "far", 4.14303), ("model-win", "far", 0.92),
+        ("model-fail", "far", -0.76), ("graph-sparse", "near", 0.3 * 0.98**3),
+        ("mountain-car", "far", -79.83), ("cartpole-50", "far", 39.3),
+        ("gridworld", "far", 0.4683),
+    ],
+)  # fmt: skip
+def test_published_truths(name, level, truth):
+    """Within half a unit of the fourth decimal, and standard errors if simulated."""
+    values = FAMILIES[name].values(level)
+    assert abs(values.truth - truth) < 5e-5 + 5 * values.truth_error
+
+
+@pytest.mark.statistical
+@every_family
+def test_truth_is_the_mean_return(family):
+    """Of π and of μ; the spread is that of returns under μ."""
+    level = family.levels[1]
+    task, values = family.task(level), family.values(level)
+    for policy, value in ((task.pi, values.truth), (task.mu, values.baseline)):
+        returns = fresh_returns(task, policy, 600)
+        error = np.hypot(values.truth_error, returns.std() / np.sqrt(len(returns)))
+        assert abs(returns.mean() - value) < 5 * error
+    assert abs(returns.std() / values.spread - 1) < 0.25
+
+
+def test_exact_moments_are_those_of_a_solved_mdp():
+    """Against `FiniteMDP`: without an end other than the horizon, and with a discount below 1."""
+    task = FAMILIES["graph-mc"].task("mid")
+    P = np.pad(task.world.P, ((0, 1), (0, 0), (0, 0)))
+    mdp = sb.FiniteMDP(P, np.full((22, 2), -1.0), 0.99, start=np.eye(22)[10], terminal=[21])
+    pi = np.tile(task.mu(np.zeros((1, 1))), (22, 1))
+    unlimited = type(task)(task.world, task.mu, task.pi, 0.99)
+    assert exact_moments(unlimited, task.mu)[0] == pytest.approx(mdp.v(pi)[10], abs=1e-8)
+
+
+def test_a_family_without_stored_values_asks_for_them():
+    family = type(FAMILIES["clinic"])("new", FAMILIES["clinic"].build, {"near": 0.3})
+    with pytest.raises(KeyError, match=r"python -m benchmarks.families.truths new"):
+        family.case("near", 0, 10)
