@@ -17,6 +17,7 @@ from saddleback.cli.messages import as_option
 from saddleback.cli.options import (
     command_line,
     costs_option,
+    horizon_option,
     json_option,
     quiet_option,
     ridge_option,
@@ -37,6 +38,7 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 @click.command()
 @log_options
 @target_options
+@horizon_option
 @rule_option
 @click.option(
     "--method", "methods", multiple=True, type=click.Choice(METHODS), metavar="NAME",

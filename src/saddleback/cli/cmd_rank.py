@@ -13,6 +13,7 @@ from saddleback.cli.cmd_evaluate import evaluate_files
 from saddleback.cli.log_options import LogFiles, log_options
 from saddleback.cli.options import (
     costs_option,
+    horizon_option,
     json_option,
     quiet_option,
     ridge_option,
@@ -28,6 +29,7 @@ STATUS = {"better": 0, "inconclusive": 5, "doubtful": 4, "refused": 3}
 @click.command()
 @log_options
 @target_options
+@horizon_option
 @rule_option
 @ridge_option
 @click.option(

@@ -26,8 +26,11 @@ CHOICES: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
     "rules": rule_names,
     "learner": rule_names,
     "targets": ("uniform", "logged", "columns", "always:", "pump:"),
-    "features": ("tiles:", "hash:", "rbf:", "fourier:", "polynomial:", "states", "given"),
-}
+    "features": (
+        "auto", "tiles:", "hash:", "rbf:", "fourier:", "polynomial:", "monomials:",
+        "random-fourier:", "states", "given",
+    ),
+}  # fmt: skip
 """Values offered for each parameter, or a function that returns them."""
 
 FILE_SUFFIXES = {

@@ -21,6 +21,10 @@ rule_option = click.option(
 ridge_option = click.option(
     "--ridge", default=0.0, help="Ridge, relative to the scale of each feature."
 )
+horizon_option = click.option(
+    "--horizon", type=click.IntRange(min=1), metavar="H",
+    help="Steps after which the task ends.  [default: none, or the time limit of the task]",
+)  # fmt: skip
 costs_option = click.option("--lower-is-better", is_flag=True, help="Rewards are costs.")
 
 

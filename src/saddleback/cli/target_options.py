@@ -49,8 +49,8 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
             click.option(
                 "--features",
-                help="Features: tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
-                "states, given, module.py:name.  [default: chosen from the columns]",
+                help="Features: auto, tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
+                "monomials:2, random-fourier:40, states, given, module.py:name.  [default: auto]",
             ),
             click.option(
                 "--low", callback=_parse_corner,

@@ -15,13 +15,17 @@ from functools import partial
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
 from saddleback.features import Features, Monomials, RandomFourier, Scaling, Tiles
 from saddleback.features.standardised import median_distance
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.partition import Cells
 
-OBSERVATION, STEP, HISTORY = "observation", "step", "history"
-"""Views of a decision."""
+OBSERVATION, STEP, HISTORY, GIVEN = "observation", "step", "history", "features"
+"""Views of a decision; the last is that of features chosen by hand."""
+
+MAX_GIVEN = 2000
+"""Largest number of features over all actions, if they are chosen by hand."""
 
 Encoder = Callable[[FloatArray], FloatArray]
 """Dense features [n, m] of the points of a view [n, d]."""
@@ -127,6 +131,17 @@ def candidates(
             scaled = scaling(view.before)
             cells = Cells.of(scaled, min(16, max_size))
             yield Basis(f"{cells.size} cells", view, partial(_cells, cells, scaling))
+
+
+def given_basis(features: Features, sample: EpisodeSample) -> Basis:
+    """Return features chosen by hand as a basis."""
+    if features.size * sample.n_actions > MAX_GIVEN:
+        raise InvalidParameter(
+            f"a horizon needs at most {MAX_GIVEN:,} features over all actions; these are "
+            f"{features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the log."
+        )
+    view = View(GIVEN, sample.states, sample.next_states, sample.starts)
+    return Basis("given", view, partial(_dense, features))
 
 
 def _dense(features: Features, points: FloatArray) -> FloatArray:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray
-from saddleback.ope.candidates import OBSERVATION, Basis, candidates
+from saddleback.features import Features
+from saddleback.ope.candidates import GIVEN, OBSERVATION, Basis, candidates, given_basis
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 
@@ -98,7 +99,9 @@ class Consensus:
     @property
     def hidden(self) -> tuple[str, float] | None:
         """The view that changes the estimate most, and by how much; None if there is no other."""
-        changes = {view: abs(v - self.value) for view, v in self.opinions.items()}
+        changes = {
+            view: abs(v - self.value) for view, v in self.opinions.items() if view != OBSERVATION
+        }
         return max(changes.items(), key=lambda item: item[1], default=None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,19 +119,33 @@ def find_consensus(
     gamma: float,
     horizon: int | None = None,
     *,
+    given: Features | None = None,
     thorough: bool = True,
     pool: Executor | None = None,
 ) -> Consensus:
     """Fit all candidates on a sample of episodes, and weigh them.
 
-    Unless ``thorough``, bases are smaller and penalties fewer, for a second opinion.
+    Parameters
+    ----------
+    sample, target
+        The episodes, and the name of the target policy.
+    gamma, horizon
+        Discount, and the number of steps of the task, if it has a limit.
+    given
+        Features of the estimate; the candidates are other opinions then.
+    thorough
+        Whether to try larger bases and more penalties, for an estimate, not for an opinion.
+    pool
+        Threads for the bases; the result does not depend on it.
     """
     rows = Rows.of(sample, target, gamma)
     sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
     bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
+    if given is not None:
+        bases.insert(0, given_basis(given, sample))
 
     def fit(basis: Basis) -> Fits:
-        if thorough and basis.view.name == OBSERVATION:
+        if thorough and basis.view.name in (GIVEN, OBSERVATION):
             return fit_basis(basis, rows, horizon)
         return fit_basis(basis, rows, horizon, RIDGES[1:-1], POOLING[1:])
 
@@ -165,7 +182,8 @@ def _weigh(fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: f
     values = start.mean(axis=1)
     correction = (delta.reshape(N, -1) @ ratio.reshape(N, -1).T).astype(float) / E
     estimates = values[:, None] + correction
-    imbalance = _imbalances(estimates, [id(label[0]) for label in labels])
+    groups = [id(basis) if len(fitted) > 1 else k for k, (basis, *_) in enumerate(labels)]
+    imbalance = _imbalances(estimates, groups)
     residual = np.abs(correction) @ _normalised((imbalance + noise) ** -2.0)
     primal = _normalised((residual + noise) ** -POWER)
     dual = _normalised((imbalance + noise) ** -POWER)

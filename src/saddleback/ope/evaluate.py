@@ -82,7 +82,8 @@ def evaluate(
 ) -> Evaluation:
     """Estimate the value of target policies at the start states of a log, with a verdict.
 
-    The main estimate is the closed form, with x̄ the mean of E_π φ over the start states,
+    With automatic features the estimate is doubly robust, by marginal ratios (`ope.marginal_dr`).
+    With features chosen by hand it is the closed form, with x̄ the mean of E_π φ over the starts,
 
         V̂ = x̄ᵀθ̂        Âθ̂ + b̂ = 0
 
@@ -96,10 +97,15 @@ def evaluate(
     gamma
         Discount; by default the one in the log's metadata.
     features, low, high
-        Features of an observation: an object of `saddleback.features`, a function from
-        observations [n, d] to features [n, size], or a text as on the command line, such as
-        ``"tiles:8x4"`` or ``"polynomial:2"``, whose box is ``low`` to ``high``, by default the
-        range of the log. If not given, features are chosen from the columns.
+        By default, or with ``"auto"``, many features are tried, and the estimate is the consensus
+        of those that agree best on episodes left out. Otherwise features of an observation: an
+        object of `saddleback.features`, a function from observations [n, d] to features [n, size],
+        or a text as on the command line, such as ``"tiles:8x4"`` or ``"polynomial:2"``, whose box
+        is ``low`` to ``high``, by default the range of the log.
+    horizon
+        Number of steps after which the task ends, for the value of that many steps. By default the
+        length of truncated episodes, if the log's time limit belongs to the task and they have the
+        same, otherwise there is no limit.
     shared
         Whether to add a copy of each feature shared by all actions.
     rule
@@ -146,6 +152,8 @@ def evaluate(
         ("allow_uncovered", allow_uncovered),
     ):  # fmt: skip
         _validate.flag("evaluate", option, flag)
+    if horizon is not None:
+        _validate.count("evaluate", "horizon", horizon)
     if progress is not None and not callable(progress):
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)
@@ -194,7 +202,9 @@ def evaluate(
     with thread_pool(threads) as pool:
         opinions: dict[str, SampleConsensus] = {}
         if chosen.values == "action":
-            opinions = sample_consensus(log, named, gamma, horizon, automatic, pool)
+            opinions = sample_consensus(
+                log, named, gamma, horizon, None if automatic else features, pool
+            )
         # The first pass: statistics.
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
         one_pass = partial(
@@ -238,10 +248,12 @@ def evaluate(
     estimates: list[Estimate] = []
     for estimate, policy, diagnosis in zip(closed, named, diagnoses, strict=True):
         name = policy.name
-        if automatic:
+        if name in opinions and opinions[name].is_main:
             main = diagnosis.interval
             estimates.append(Estimate(name, "Marginal DR", main.value, "ok").with_interval(main))
-        estimates.append(estimate if automatic else estimate.with_interval(diagnosis.interval))
+            estimates += [estimate] if horizon is None else []
+        else:
+            estimates.append(estimate.with_interval(diagnosis.interval))
         options: dict[str, Any] = {
             "target": policy, "features": features, "gamma": gamma, "shared": shared,
             "allow_uncovered": True, "threads": threads,

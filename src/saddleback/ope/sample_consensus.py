@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.features import Features
 from saddleback.log import Log, Target
 from saddleback.ope.consensus import Consensus, find_consensus
 from saddleback.ope.episode_sample import EpisodeSample, sample_episodes
@@ -48,17 +49,24 @@ def sample_consensus(
     targets: Sequence[Target],
     gamma: float,
     horizon: int | None,
-    is_main: bool,
+    features: Features | None,
     pool: Executor | None,
 ) -> dict[str, SampleConsensus]:
-    """Find the consensus on each target: the main estimate, or a second opinion."""
+    """Find the consensus on each target: the estimate, or a second opinion on given features.
+
+    A value of H steps is estimated here even with given features: a fixed point has no horizon.
+    """
+    is_main = features is None or horizon is not None
     max_rows = ESTIMATE_ROWS if is_main else OPINION_ROWS
-    sample, horizon = sample_episodes(log, targets, max_rows, horizon)
+    sample, steps = sample_episodes(log, targets, max_rows, horizon)
     return {
         target.name: SampleConsensus(
-            find_consensus(sample, target.name, gamma, horizon, thorough=is_main, pool=pool),
+            find_consensus(
+                sample, target.name, gamma, steps, given=features if is_main else None,
+                thorough=is_main, pool=pool,
+            ),
             sample,
             is_main,
         )
         for target in targets
-    }
+    }  # fmt: skip

@@ -198,9 +198,28 @@ def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iter
         at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
         text = ", ".join(f"{steps[k]:,.0f} at step {k + 1}" for k in at)
         yield from wrap("  ESS by step: ", text, "    ", width)
+    if verdict.get("consensus") is not None:
+        yield from _candidate_table(verdict["consensus"], width)
     text = f"rank {verdict['rank']:,} of {plain['p']:,}, "
     text += f"condition number {short(verdict['condition'])}"
     yield from wrap("  features: ", text, "    ", width)
+
+
+def _candidate_table(consensus: dict[str, Any], width: int) -> Iterator[str]:
+    """Yield the weight of each basis, and the values of its candidates."""
+    yield "  candidate features: weight, and values over their ridges"
+    for (view, basis), weight in weights_by_basis(consensus).items():
+        values = [
+            candidate["value"]
+            for candidate in consensus["candidates"]
+            if (candidate["view"], candidate["basis"]) == (view, basis)
+            and candidate["value"] is not None
+        ]
+        if values:
+            seen = f" and the {view}" if view in OTHER_VIEWS else ""
+            share = "  –" if view in OTHER_VIEWS else f"{weight:3.0%}"
+            reach = f"{short(min(values))} to {short(max(values))}"
+            yield from wrap(f"    {share}  ", f"{basis}{seen}: {reach}", " " * 10, width)
 
 
 Row = tuple[str, str, str, str]
@@ -295,7 +314,39 @@ def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> 
         reach = span(low, high, decimals(verdict))
         text = f"bootstrap 95% CI {reach} of the fixed point, {cloud['draws']} block resamples"
         yield from wrap("  ", text, "    ", width)
+    if verdict.get("consensus") is not None:
+        yield from wrap("  candidates: ", _consensus(verdict["consensus"]), "    ", width)
     yield from wrap("  policy as evaluated: ", describe_policy(verdict["policy"]), "    ", width)
+
+
+def weights_by_basis(consensus: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Return the weights of all bases as primals, by view and name, largest first."""
+    weights: dict[tuple[str, str], float] = {}
+    for candidate in consensus["candidates"]:
+        key = candidate["view"], candidate["basis"]
+        weights[key] = weights.get(key, 0.0) + (candidate["primal"] or 0.0)
+    return dict(sorted(weights.items(), key=lambda item: (item[0][0] in OTHER_VIEWS, -item[1])))
+
+
+OTHER_VIEWS = ("step", "history")
+"""Views whose candidates do not count."""
+
+
+def _consensus(consensus: dict[str, Any]) -> str:
+    """Return the bases with most weight, and the estimates of features that see more."""
+    most = [
+        f"{basis} {weight:.0%}"
+        for (view, basis), weight in weights_by_basis(consensus).items()
+        if view not in OTHER_VIEWS and weight >= 0.05
+    ][:4]
+    text = f"{len(consensus['candidates'])}, most weight on {', '.join(most)}"
+    text += f"; they differ by {short(consensus['dispersion'])} (SD)"
+    seen = [
+        f"with the {view} {short(value)}"
+        for view, value in consensus["opinions"].items()
+        if view in OTHER_VIEWS
+    ]
+    return "; ".join([text, *seen]) + "."
 
 
 def has_ceiling(verdict: dict[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from saddleback.ope.text_report import (
     value_line,
 )
 from saddleback.report import evaluation_charts as charts
+from saddleback.report.candidate_chart import candidates
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
 from saddleback.report.vega import with_minus
@@ -42,7 +43,7 @@ LEVELS = {
 """Class and label of the result of a check."""
 
 CHARTS = (
-    charts.forest, charts.effective_sample_size, charts.weight_tail, charts.coverage,
+    charts.forest, candidates, charts.effective_sample_size, charts.weight_tail, charts.coverage,
     charts.spectrum, charts.lambda_path, charts.calibration,
 )  # fmt: skip
 

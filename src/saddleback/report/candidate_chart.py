@@ -1,0 +1,73 @@
+"""The chart of candidate features: what each of them estimates, and how much it counts."""
+
+from __future__ import annotations
+
+from saddleback._display import axis_range
+from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, STEP
+from saddleback.ope.text_report import weights_by_basis
+from saddleback.report.theme import COLOURS, INK
+from saddleback.report.vega import Record, axis, chart, figure
+
+VIEWS = {
+    OBSERVATION: COLOURS[0], STEP: COLOURS[1], HISTORY: COLOURS[2], GIVEN: COLOURS[3],
+}  # fmt: skip
+"""Colours of what features are functions of."""
+
+MAX_BASES = 24
+"""Largest number of bases drawn."""
+
+
+def candidates(name: str, result: Record, verdict: Record | None) -> Record | None:
+    """Draw the plug-in values of all candidates, one line per basis, most weight first."""
+    consensus = None if verdict is None else verdict.get("consensus")
+    if consensus is None or consensus["value"] is None:
+        return None
+    order = list(weights_by_basis(consensus))[:MAX_BASES]
+    rows = [
+        candidate | {"label": _label(candidate), "position": order.index(_key(candidate))}
+        for candidate in consensus["candidates"]
+        if candidate["value"] is not None and _key(candidate) in order
+    ]
+    if not rows:
+        return None
+    near = [row["value"] for row in rows if (row["primal"] or 0.0) >= 0.01]
+    low, high = axis_range([consensus["value"], *near], [row["value"] for row in rows])
+    scale = {"domain": [low, high], "nice": False, "zero": False, "clamp": True}
+    views = [view for view in VIEWS if any(row["view"] == view for row in rows)]
+    spec = chart(
+        "Values estimated by candidate features, and their weights", 20 * len(order),
+        layer=[
+            {"mark": {"type": "point", "filled": True, "opacity": 0.7},
+             "encoding": {
+                 "x": axis("value", "plug-in value of the policy", scale=scale),
+                 "y": {"field": "label", "type": "nominal", "title": None,
+                       "sort": {"field": "position", "op": "min"}, "axis": {"labelLimit": 260}},
+                 "size": {"field": "primal", "type": "quantitative", "legend": None,
+                          "scale": {"domain": [0, 1], "range": [16, 600]}},
+                 "color": {"field": "view", "type": "nominal",
+                           "scale": {"domain": views, "range": [VIEWS[view] for view in views]},
+                           "legend": {"title": "function of the", "orient": "top"}},
+                 "tooltip": [{"field": "basis", "title": "features"}, {"field": "ridge"},
+                             {"field": "value", "format": ".4g"},
+                             {"field": "residual", "format": ".3g"},
+                             {"field": "imbalance", "format": ".3g"},
+                             {"field": "primal", "title": "weight", "format": ".1%"}]}},
+            {"mark": {"type": "rule", "color": INK, "strokeDash": [4, 3]},
+             "encoding": {"x": {"datum": consensus["value"], "type": "quantitative"}}},
+        ],
+    )  # fmt: skip
+    caption = (
+        f"{len(consensus['candidates'])} candidates, each with its ridge; larger points have more "
+        "weight. Dashed line: their consensus. Features that also see the step or the history do "
+        "not count, but differ from it if the observation hides something."
+    )
+    return figure("candidates", "Candidate features", caption, spec, rows)
+
+
+def _key(candidate: Record) -> tuple[str, str]:
+    return candidate["view"], candidate["basis"]
+
+
+def _label(candidate: Record) -> str:
+    view = candidate["view"]
+    return str(candidate["basis"]) + ("" if view in (OBSERVATION, GIVEN) else f", {view}")
