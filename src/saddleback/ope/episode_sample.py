@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.errors import InvalidParameter
 from saddleback.log import Log, Target
 from saddleback.ope.log_pass import Job, SegmentBatch, read_log
 
@@ -19,7 +20,7 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class EpisodeSample:
-    """Transitions of whole episodes, ordered by episode and step.
+    """Transitions of whole episodes, in the order of a hash of what they contain.
 
     Attributes
     ----------
@@ -35,8 +36,6 @@ class EpisodeSample:
         First observations of the episodes, [E, d].
     next_pi, start_pi
         For each target, π in the next states [n, K] and in the first ones [E, K].
-    rank
-        Rank of each episode by a hash of what it contains, [E].
     numbers
         Position in the log of each episode, [E].
     total
@@ -53,7 +52,6 @@ class EpisodeSample:
     starts: FloatArray
     next_pi: dict[str, FloatArray]
     start_pi: dict[str, FloatArray]
-    rank: IntArray
     numbers: IntArray
     total: int
 
@@ -65,7 +63,7 @@ class EpisodeSample:
     @property
     def folds(self) -> IntArray:
         """Fold of each episode, [E]."""
-        return self.rank % FOLDS
+        return np.arange(len(self.starts)) % FOLDS
 
     @property
     def task_horizon(self) -> int | None:
@@ -76,20 +74,16 @@ class EpisodeSample:
         return int(truncated[0]) if same else None
 
     def thinned(self, max_rows: int) -> EpisodeSample:
-        """Return the episodes of lowest rank, at most a number of rows but two episodes a fold."""
-        order = np.argsort(self.rank)
-        rows = np.cumsum(np.bincount(self.episode, minlength=len(self.rank))[order])
+        """Return the first episodes, at most a number of rows but at least two a fold."""
+        rows = np.cumsum(np.bincount(self.episode, minlength=len(self.starts)))
         count = max(int(np.searchsorted(rows, max_rows, "right")), 2 * FOLDS)
-        if count >= len(order):
-            return self
-        kept = np.sort(order[:count])
-        own = np.isin(self.episode, kept)
+        n = int(rows[count - 1]) if count < len(rows) else len(self.rewards)
         return EpisodeSample(
-            self.states[own], self.next_states[own], self.actions[own], self.rewards[own],
-            self.continues[own], np.searchsorted(kept, self.episode[own]), self.step[own],
-            self.starts[kept], {name: pi[own] for name, pi in self.next_pi.items()},
-            {name: pi[kept] for name, pi in self.start_pi.items()}, self.rank[kept],
-            self.numbers[kept], self.total,
+            self.states[:n], self.next_states[:n], self.actions[:n], self.rewards[:n],
+            self.continues[:n], self.episode[:n], self.step[:n], self.starts[:count],
+            {name: pi[:n] for name, pi in self.next_pi.items()},
+            {name: pi[:count] for name, pi in self.start_pi.items()}, self.numbers[:count],
+            self.total,
         )  # fmt: skip
 
     def returns(self, gamma: float) -> FloatArray:
@@ -125,7 +119,7 @@ class EpisodeSampler:
         self._rows, self._count = 0, 0
         self._threshold = np.uint64(2**64 - 1)
         self._open: _Episode | None = None
-        self.has_next_observations = False
+        self.has_next_observations, self.longest_episode = False, 0
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment."""
@@ -134,6 +128,7 @@ class EpisodeSampler:
         pi = [batch.pi(target) for target in self._targets]
         begins = np.flatnonzero(segment.starts)
         ends = np.append(begins[1:], len(segment))
+        self.longest_episode = max(self.longest_episode, int((ends - begins).max(initial=0)))
         if self._open is not None:
             self._extend(self._open, batch, pi, 0, int(begins[0]) if len(begins) else len(segment))
             self._open = self._open if segment.continues_in_next and not len(begins) else None
@@ -187,7 +182,7 @@ class EpisodeSampler:
     @property
     def sample(self) -> EpisodeSample:
         """The sample, after the last segment."""
-        kept = sorted(self._kept, key=lambda episode: episode.number)
+        kept = sorted(self._kept, key=lambda episode: episode.priority)
         parts = [part for episode in kept for part in episode.parts]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         lengths = np.array([episode.rows for episode in kept])
@@ -206,7 +201,6 @@ class EpisodeSampler:
             np.stack([episode.start for episode in kept]),
             dict(zip(names, next_pi, strict=True)),
             dict(zip(names, starts, strict=True)),
-            np.argsort(np.argsort([episode.priority for episode in kept])),
             np.array([episode.number for episode in kept]),
             self._count,
         )
@@ -234,4 +228,9 @@ def sample_episodes(
             sampler = EpisodeSampler(targets, max_rows)
             read_log(log, [sampler], targets, mergeable=False, checked=True)
     sample = sampler.sample
+    if horizon is not None and sampler.longest_episode > horizon:
+        raise InvalidParameter(
+            f"the horizon is {horizon:,}, but episodes have up to {sampler.longest_episode:,} "
+            "steps, so logged returns are not comparable. Cut the episodes at the horizon."
+        )
     return sample if horizon is None else sample.thinned(MAX_CELLS // horizon), horizon

@@ -154,6 +154,7 @@ def evaluate(
         _validate.flag("evaluate", option, flag)
     if horizon is not None:
         _validate.count("evaluate", "horizon", horizon)
+        log = log.with_options(time_limit="task")
     if progress is not None and not callable(progress):
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)

@@ -1,0 +1,214 @@
+"""Marginal doubly robust estimates and their consensus: oracle, exact values, invariance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.families import FAMILIES
+
+import saddleback as sb
+from helpers.decision_logs import target
+from helpers.logs import columns, mixed
+from oracles.marginal_dr import fit
+from saddleback.errors import InvalidParameter
+from saddleback.features import Monomials, RandomFourier, Scaling
+from saddleback.log.target_policies import as_targets
+from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
+from saddleback.ope.consensus import find_consensus
+from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
+from saddleback.ope.log_pass import read_log
+from saddleback.ope.marginal_dr import Rows, fit_basis
+
+
+def sample_of(log, policy=target, **options):
+    return sample_episodes(log, as_targets({"new": policy}, log), 10_000, **options)[0]
+
+
+@pytest.mark.parametrize("horizon", [None, 1, 4])
+@pytest.mark.parametrize(("ridge", "pooling"), [(1e-4, 1.0), (0.1, 100.0)])
+def test_fits_equal_those_of_the_oracle(horizon, ridge, pooling):
+    sample = sample_of(sb.Log(mixed(3, d=2)))
+    (view, *_) = views(sample)
+    basis = Basis("linear", view, Monomials(Scaling.of(sample.states), 1))
+    rows = Rows.of(sample, "new", 0.9)
+    fits = fit_basis(basis, rows, horizon, (ridge,), (pooling,))
+    start, delta, ratio = fit(sample, "new", basis.encode, 0.9, ridge, pooling, horizon)
+    precision = 1e-9 if horizon is None else 2e-6  # with a horizon, rows are kept in float32
+    assert np.allclose(fits.start[0], start, rtol=1e-9)
+    assert np.allclose(fits.delta[0], delta, rtol=precision, atol=precision)
+    assert np.allclose(fits.ratio[0], ratio, rtol=precision, atol=precision)
+
+
+def test_consensus_estimates_the_exact_value_of_a_chain():
+    case = FAMILIES["graph"].case("near", 3, 2000)
+    result = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
+    verdict, estimate = result.verdicts[0], result.estimates[0]
+    assert estimate.method == "Marginal DR"
+    assert abs(verdict.value - case.truth) < 3 * result.diagnoses[0].interval.error
+    assert verdict.low < verdict.value < verdict.high
+
+
+def test_horizon_limits_the_value_of_a_task_without_end():
+    """A reward of 1 at each step: the value of H steps is H."""
+    data = columns([6] * 60, "truncated", d=2) | {"reward": np.ones(360)}
+    for features in ("auto", "polynomial:1"):
+        result = sb.evaluate(sb.Log(data), target, gamma=1.0, horizon=8, features=features)
+        assert result.verdicts[0].value == pytest.approx(8.0, rel=1e-2)
+    task = sb.Log(data, time_limit="task")
+    assert sb.evaluate(task, target, gamma=1.0).verdicts[0].value == pytest.approx(6.0, rel=1e-2)
+    with pytest.raises(InvalidParameter, match="up to 6 steps"):
+        sb.evaluate(sb.Log(data), target, gamma=1.0, horizon=5)
+
+
+def test_horizon_with_too_many_features_is_refused():
+    with pytest.raises(InvalidParameter, match="at most 2,000 features"):
+        sb.evaluate(sb.Log(mixed(1)), target, gamma=0.9, horizon=40, features="hash:4096")
+
+
+def test_a_hidden_state_is_found_by_the_history():
+    case = FAMILIES["model-fail"].case("far", 0, 1000)
+    verdict = sb.evaluate(case.as_log(), case.target, gamma=case.gamma).verdicts[0]
+    hidden = next(gate for gate in verdict.gates if gate.code == "HIDDEN")
+    assert not hidden.passed
+    assert "history" in hidden.sentence
+    assert verdict.trust != "usable"
+
+
+def test_poor_features_by_hand_are_contradicted():
+    """Linear features of a pole on a cart cannot represent its value."""
+    case = FAMILIES["cartpole-50"].case("far", 0, 300)
+    result = sb.evaluate(
+        case.as_log(time_limit="artifact"), case.target, gamma=0.98, features="monomials:1"
+    )
+    diagnosis = result.diagnoses[0]
+    assert diagnosis.gap.consensus == diagnosis.gap.value
+    assert diagnosis.verdict.trust != "usable"
+
+
+def test_neither_threads_nor_ids_nor_order_matter():
+    case = FAMILIES["double-integrator"].case("near", 1, 60)
+    log = {name: np.asarray(column) for name, column in case.log.items()}
+    rng = np.random.default_rng(0)
+    ids = log["episode_id"]
+    episodes = rng.permutation(np.unique(ids))
+    order = np.concatenate([np.flatnonzero(ids == episode) for episode in episodes])
+    shuffled = {name: column[order] for name, column in log.items()}
+    shuffled["episode_id"] = np.cumsum(
+        np.append(True, np.diff(shuffled["episode_id"]) != 0)
+    ) * 7  # fmt: skip
+
+    def evaluate(rows, threads):
+        plain = {
+            "episode_id": rows["episode_id"], "action": rows["actions"],
+            "reward": rows["rewards"], "behavior_prob": rows["propensities"],
+            "terminated": rows["terminated"], "truncated": rows["truncated"],
+        }  # fmt: skip
+        for k in range(rows["observations"].shape[1]):
+            plain |= {f"obs_{k}": rows["observations"][:, k]}
+            plain |= {f"next_obs_{k}": rows["next_observations"][:, k]}
+        return sb.evaluate(sb.Log(plain), case.target, gamma=0.9, threads=threads).verdicts[0]
+
+    one, two = evaluate(log, 1), evaluate(log, 2)
+    assert (one.value, one.low, one.gap) == (two.value, two.low, two.gap)
+    other = evaluate(shuffled, 1)
+    assert other.value == pytest.approx(one.value, rel=1e-6)
+    assert other.gap == pytest.approx(one.gap, rel=1e-4)
+
+
+def test_candidates_see_what_precedes_a_decision():
+    sample = sample_of(sb.Log(columns([3, 2], "terminated")))
+    _, clock, history = views(sample)
+    assert clock.name == STEP
+    assert history.name == HISTORY
+    assert clock.before[:, -1].tolist() == [0, 1, 2, 0, 1]
+    assert clock.after[:, -1].tolist() == [1, 2, 3, 1, 2]
+    so_far = history.before[:, -1]
+    assert so_far == pytest.approx(
+        [0, *np.cumsum(sample.rewards[:2]), 0, sample.rewards[3]], abs=1e-12
+    )
+    previous = history.before[:, 3:5]
+    assert np.array_equal(previous[1], sample.states[0])
+    assert np.array_equal(previous[4], sample.states[3])
+    assert np.array_equal(history.after[:, 3:5], sample.states)
+    taken = history.before[:, 5:8]
+    assert taken[[0, 3]].sum() == 0
+    assert taken[[1, 2, 4]].argmax(axis=1).tolist() == sample.actions[[0, 1, 3]].tolist()
+
+
+def test_candidates_are_functions_of_one_view_and_within_their_limit():
+    sample = sample_of(sb.Log(mixed(2, d=3)))
+    bases = list(candidates(sample, (20, 60), 70))
+    assert {basis.view.name for basis in bases} == {OBSERVATION, STEP, HISTORY}
+    for basis in bases:
+        before, after, start = basis.evaluate()
+        assert before.shape == (len(sample.rewards), before.shape[1])
+        assert after.shape == before.shape
+        assert start.shape == (len(sample.starts), before.shape[1])
+        assert before.shape[1] <= 400
+
+
+def test_sampler_keeps_whole_episodes_up_to_a_number_of_rows():
+    log = sb.Log(columns(np.arange(1, 41), "terminated"))
+    targets = as_targets({"new": target}, log)
+    sampler = EpisodeSampler(targets, 300)
+    read_log(log, [sampler], targets, mergeable=False)
+    sample = sampler.sample
+    assert sample.total == 40
+    lengths = np.bincount(sample.episode)
+    longest = 300 // 16
+    assert np.array_equal(lengths, np.minimum(sample.numbers + 1, longest))
+    assert lengths.sum() <= 300
+    rewards = np.split(np.asarray(columns(np.arange(1, 41), "terminated")["reward"]),
+                       np.cumsum(np.arange(1, 40)))  # fmt: skip
+    kept = [rewards[number][:longest] for number in sample.numbers]
+    assert np.array_equal(sample.rewards, np.concatenate(kept))
+
+
+def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
+    import saddleback.ope.sample_consensus as module
+
+    case = FAMILIES["double-integrator"].case("near", 0, 200)
+    whole = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
+    monkeypatch.setattr(module, "ESTIMATE_ROWS", case.as_log().rows // 2)
+    part = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
+    assert part.diagnoses[0].interval.n == whole.diagnoses[0].interval.n
+    distance = abs(part.verdicts[0].value - whole.verdicts[0].value)
+    assert 0 < distance < 3 * part.diagnoses[0].interval.error
+
+
+def test_dispersion_and_opinions_bound_what_contradicts_a_value():
+    case = FAMILIES["cartpole-positions"].case("far", 0, 100)
+    sample, horizon = sample_episodes(
+        case.as_log(), as_targets({"new": case.target}, case.as_log()), 4000
+    )
+    found = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
+    assert horizon == case.horizon
+    distances = [abs(value - 30.0) for value in (found.value, *found.opinions.values())]
+    assert found.contradiction(30.0) == max(found.dispersion, *distances)
+    assert found.hidden[0] in (STEP, HISTORY)
+    primal = sum(
+        candidate.primal for candidate in found.candidates if candidate.view == OBSERVATION
+    )
+    assert primal == pytest.approx(1.0)
+
+
+def test_random_fourier_features_approximate_a_gaussian_kernel():
+    features = RandomFourier(Scaling((0.0, 0.0), (1.0, 1.0)), 40_000, 1.5, seed=3)
+    points = np.array([[0.0, 0.0], [1.0, -0.5]])
+    waves = features(points)[:, 3:]
+    kernel = np.exp(-0.5 * 1.25 / 1.5**2)
+    assert waves[0] @ waves[1] / 40_000 == pytest.approx(kernel, abs=0.02)
+
+
+def test_scaling_ignores_units_and_drops_constant_columns():
+    rng = np.random.default_rng(0)
+    points = np.column_stack(
+        [rng.normal(size=500), np.full(500, 3.0), np.exp(3 * rng.normal(size=500))]
+    )
+    scaling = Scaling.of(points)
+    assert scaling.size == 2
+    assert scaling.logarithm == (False, False, True)
+    scaled = scaling(points)
+    assert abs(np.median(scaled, axis=0)).max() < 1e-12
+    units = points * [1000.0, 7.0, 0.01] + [5.0, 0.0, 0.0]
+    assert np.allclose(Scaling.of(units)(units), scaled, atol=1e-9)

@@ -1,0 +1,51 @@
+"""Marginal doubly robust estimates written out: one row at a time, one solve for each fold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
+    """Return q(s_0) [E], δ and w of each row [n, H] of one candidate, each fold by the others."""
+    K, E, n = sample.n_actions, len(sample.starts), len(sample.rewards)
+    psi, after, first = encode(sample.states), encode(sample.next_states), encode(sample.starts)
+    m = psi.shape[1]
+
+    def phi(features, weights):
+        return np.concatenate([weight * features for weight in weights])
+
+    here = np.array([phi(psi[t], np.eye(K)[sample.actions[t]]) for t in range(n)])
+    there = np.array(
+        [gamma * sample.continues[t] * phi(after[t], sample.next_pi[target][t]) for t in range(n)]
+    )
+    begin = np.array([phi(first[e], sample.start_pi[target][e]) for e in range(E)])
+    H = horizon or 1
+    start, delta, ratio = np.zeros(E), np.zeros((n, H)), np.zeros((n, H))
+    for fold in range(folds):
+        train = sample.folds[sample.episode] != fold
+        M = here[train].T @ here[train]
+        C = here[train].T @ there[train]
+        b = here[train].T @ sample.rewards[train]
+        x = begin[sample.folds != fold].sum(axis=0)
+        scale = np.diag(M).reshape(K, m).sum(axis=0) / K
+        apart = np.kron(np.eye(K) - np.ones((K, K)) / K, np.diag(scale))
+        alike = np.kron(np.ones((K, K)) / K, np.diag(scale))
+        M = M + ridge * (pooling * apart + alike) + 1e-9 * scale.mean() * np.eye(K * m)
+        held, own = ~train, sample.folds == fold
+        if horizon is None:
+            theta, u = np.linalg.solve(M - C, b), np.linalg.solve((M - C).T, x)
+            start[own] = begin[own] @ theta
+            delta[held, 0] = sample.rewards[held] + there[held] @ theta - here[held] @ theta
+            ratio[held, 0] = here[held] @ u
+            continue
+        thetas = [np.zeros(K * m)]
+        for _ in range(H):
+            thetas.append(np.linalg.solve(M, b + C @ thetas[-1]))
+        start[own], nu = begin[own] @ thetas[H], x
+        for t in range(H):
+            u = np.linalg.solve(M, nu)
+            later, now = thetas[H - t - 1], thetas[H - t]
+            delta[held, t] = sample.rewards[held] + there[held] @ later - here[held] @ now
+            ratio[held, t] = here[held] @ u
+            nu = C.T @ u
+    return start, delta, ratio
