@@ -48,10 +48,15 @@ def test_evaluate_reads_a_large_log_twice(reads, uncached):
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize("features", ["polynomial:2", None, lambda states: states**2])
+@pytest.mark.parametrize("features", ["polynomial:2", lambda states: states**2])
 def test_features_with_the_range_of_the_log_take_no_further_read(reads, uncached, features):
     evaluated(features=features)
     assert len(reads) == 2
+
+
+def test_automatic_features_take_one_more_read_for_a_sample(reads, uncached):
+    evaluated(features="auto")
+    assert len(reads) == 3
 
 
 def test_evaluate_reads_a_log_that_fits_into_memory_once(reads):

@@ -168,11 +168,11 @@ def test_control_variate_uses_all_episodes_of_a_larger_log(monkeypatch):
     import saddleback.ope.sample_consensus as module
 
     case = FAMILIES["double-integrator"].case("near", 0, 200)
-    whole = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
+    complete = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
     monkeypatch.setattr(module, "ESTIMATE_ROWS", case.as_log().rows // 2)
     part = sb.evaluate(case.as_log(), case.target, gamma=case.gamma)
-    assert part.diagnoses[0].interval.n == whole.diagnoses[0].interval.n
-    distance = abs(part.verdicts[0].value - whole.verdicts[0].value)
+    assert part.diagnoses[0].interval.n == complete.diagnoses[0].interval.n
+    distance = abs(part.verdicts[0].value - complete.verdicts[0].value)
     assert 0 < distance < 3 * part.diagnoses[0].interval.error
 
 
@@ -181,13 +181,13 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
     sample, horizon = sample_episodes(
         case.as_log(), as_targets({"new": case.target}, case.as_log()), 4000
     )
-    found = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
+    consensus = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
     assert horizon == case.horizon
-    distances = [abs(value - 30.0) for value in (found.value, *found.opinions.values())]
-    assert found.contradiction(30.0) == max(found.dispersion, *distances)
-    assert found.hidden[0] in (STEP, HISTORY)
+    distances = [abs(value - 30.0) for value in (consensus.value, *consensus.opinions.values())]
+    assert consensus.contradiction(30.0) == max(consensus.dispersion, *distances)
+    assert consensus.hidden[0] in (STEP, HISTORY)
     primal = sum(
-        candidate.primal for candidate in found.candidates if candidate.view == OBSERVATION
+        candidate.primal for candidate in consensus.candidates if candidate.view == OBSERVATION
     )
     assert primal == pytest.approx(1.0)
 

@@ -14,8 +14,8 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
     def phi(features, weights):
         return np.concatenate([weight * features for weight in weights])
 
-    here = np.array([phi(psi[t], np.eye(K)[sample.actions[t]]) for t in range(n)])
-    there = np.array(
+    phi_row = np.array([phi(psi[t], np.eye(K)[sample.actions[t]]) for t in range(n)])
+    next_row = np.array(
         [gamma * sample.continues[t] * phi(after[t], sample.next_pi[target][t]) for t in range(n)]
     )
     begin = np.array([phi(first[e], sample.start_pi[target][e]) for e in range(E)])
@@ -23,20 +23,26 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
     start, delta, ratio = np.zeros(E), np.zeros((n, H)), np.zeros((n, H))
     for fold in range(folds):
         train = sample.folds[sample.episode] != fold
-        M = here[train].T @ here[train]
-        C = here[train].T @ there[train]
-        b = here[train].T @ sample.rewards[train]
+        M = phi_row[train].T @ phi_row[train]
+        C = phi_row[train].T @ next_row[train]
+        b = phi_row[train].T @ sample.rewards[train]
         x = begin[sample.folds != fold].sum(axis=0)
         scale = np.diag(M).reshape(K, m).sum(axis=0) / K
+        jitter = 1e-9 * np.trace(M) / (K * m)
+        free = scale * (np.arange(m) > 0)  # the shared constant is not penalised
         apart = np.kron(np.eye(K) - np.ones((K, K)) / K, np.diag(scale))
-        alike = np.kron(np.ones((K, K)) / K, np.diag(scale))
-        M = M + ridge * (pooling * apart + alike) + 1e-9 * scale.mean() * np.eye(K * m)
-        held, own = ~train, sample.folds == fold
+        alike = np.kron(np.ones((K, K)) / K, np.diag(free))
+        M = M + ridge * (pooling * apart + alike) + jitter * np.eye(K * m)
+        validation, own = ~train, sample.folds == fold
         if horizon is None:
             theta, u = np.linalg.solve(M - C, b), np.linalg.solve((M - C).T, x)
             start[own] = begin[own] @ theta
-            delta[held, 0] = sample.rewards[held] + there[held] @ theta - here[held] @ theta
-            ratio[held, 0] = here[held] @ u
+            delta[validation, 0] = (
+                sample.rewards[validation]
+                + next_row[validation] @ theta
+                - phi_row[validation] @ theta
+            )
+            ratio[validation, 0] = phi_row[validation] @ u
             continue
         thetas = [np.zeros(K * m)]
         for _ in range(H):
@@ -45,7 +51,11 @@ def fit(sample, target, encode, gamma, ridge, pooling, horizon=None, folds=5):
         for t in range(H):
             u = np.linalg.solve(M, nu)
             later, now = thetas[H - t - 1], thetas[H - t]
-            delta[held, t] = sample.rewards[held] + there[held] @ later - here[held] @ now
-            ratio[held, t] = here[held] @ u
+            delta[validation, t] = (
+                sample.rewards[validation]
+                + next_row[validation] @ later
+                - phi_row[validation] @ now
+            )
+            ratio[validation, t] = phi_row[validation] @ u
             nu = C.T @ u
     return start, delta, ratio

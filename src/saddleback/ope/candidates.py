@@ -28,7 +28,7 @@ MAX_GIVEN = 2000
 """Largest number of features over all actions, if they are chosen by hand."""
 
 Encoder = Callable[[FloatArray], FloatArray]
-"""Dense features [n, m] of the points of a view [n, d]."""
+"""Dense features [n, m] of the points of a view [n, d]; the first is constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,9 @@ def given_basis(features: Features, sample: EpisodeSample) -> Basis:
 
 
 def _dense(features: Features, points: FloatArray) -> FloatArray:
-    return features.encode(points).dense(features.size)
+    """Return a constant and features [n, 1 + size]."""
+    active = features.encode(points).dense(features.size)
+    return np.column_stack([np.ones(len(points)), active])
 
 
 def _cells(cells: Cells, scaling: Scaling, points: FloatArray) -> FloatArray:
@@ -162,11 +164,12 @@ def _distinct(view: View, limit: int) -> FloatArray | None:
 
 
 def _one_hot(values: FloatArray, points: FloatArray) -> FloatArray:
-    """Return one feature per value; points that are none of them have no feature."""
+    """Return a constant, and one feature per value, which other points do not have."""
     both = np.concatenate([values, points])
     _, index = np.unique(both, axis=0, return_inverse=True)
     index = index.ravel()
     order = np.full(index.max() + 1, -1)
     order[index[: len(values)]] = np.arange(len(values))
     which = order[index[len(values) :]]
-    return np.asarray((which[:, None] == np.arange(len(values))).astype(float))
+    active = (which[:, None] == np.arange(len(values))).astype(float)
+    return np.column_stack([np.ones(len(points)), active])

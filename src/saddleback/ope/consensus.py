@@ -34,7 +34,7 @@ MAX_FEATURES = 600
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateFit:
     """A basis with its penalties.
 
     Attributes
@@ -88,7 +88,7 @@ class Consensus:
     dispersion: float
     imbalance: float
     opinions: dict[str, float]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidateFit, ...]
 
     def contradiction(self, value: float) -> float:
         """Return how far the candidates contradict a value: the largest of their differences."""
@@ -152,16 +152,16 @@ def find_consensus(
     fits = list(map(fit, bases) if pool is None else pool.map(fit, bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
-    found = {}
+    by_view = {}
     for view in dict.fromkeys(basis.view.name for basis in bases):
         own = [
             (basis, fit) for basis, fit in zip(bases, fits, strict=True) if basis.view.name == view
         ]
-        found[view] = _weigh(own, sample, noise)
-    main, *others = found.values()
+        by_view[view] = _weigh(own, sample, noise)
+    main, *others = by_view.values()
     return replace(
         main,
-        opinions={view: other.value for view, other in found.items() if other is not main},
+        opinions={view: other.value for view, other in by_view.items() if other is not main},
         candidates=sum((other.candidates for other in others), main.candidates),
     )
 
@@ -201,7 +201,7 @@ def _weigh(fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: f
         imbalance=float(dual @ imbalance),
         opinions={},
         candidates=tuple(
-            Candidate(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
+            CandidateFit(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
             for (basis, pooling, ridge), *numbers in columns
         ),
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from saddleback._progress import Progress
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.errors import InvalidParameter
-from saddleback.log import Log, Target
-from saddleback.ope.log_pass import Job, SegmentBatch, read_log
+from saddleback.log import Log, LogSample, Target
+from saddleback.ope.log_pass import Job, Reducer, SegmentBatch, read_log
 
 FOLDS = 5
 """Number of folds of episodes."""
@@ -95,7 +96,7 @@ class EpisodeSample:
 
 
 @dataclass
-class _Episode:
+class _SampledEpisode:
     """What is kept of one episode: its parts, one for each segment it spans."""
 
     priority: int
@@ -115,10 +116,10 @@ class EpisodeSampler:
     def __init__(self, targets: Sequence[Target], max_rows: int) -> None:
         self._targets, self._max_rows = list(targets), max_rows
         self._longest = max(1, max_rows // 16)
-        self._kept: list[_Episode] = []
+        self._kept: list[_SampledEpisode] = []
         self._rows, self._count = 0, 0
         self._threshold = np.uint64(2**64 - 1)
-        self._open: _Episode | None = None
+        self._open: _SampledEpisode | None = None
         self.has_next_observations, self.longest_episode = False, 0
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
@@ -136,7 +137,7 @@ class EpisodeSampler:
         priority = batch.block_numbers[1:]
         for i in np.flatnonzero(priority < self._threshold):
             first = int(segment.first_states[i])
-            episode = _Episode(
+            episode = _SampledEpisode(
                 int(priority[i]), self._count + int(i), segment.observations[first],
                 [p[first] for p in pi], [],
             )  # fmt: skip
@@ -151,7 +152,12 @@ class EpisodeSampler:
         return ()
 
     def _extend(
-        self, episode: _Episode, batch: SegmentBatch, pi: list[FloatArray], begin: int, end: int
+        self,
+        episode: _SampledEpisode,
+        batch: SegmentBatch,
+        pi: list[FloatArray],
+        begin: int,
+        end: int,
     ) -> None:
         end = min(end, begin + self._longest - episode.rows)
         if end <= begin:
@@ -184,6 +190,8 @@ class EpisodeSampler:
         """The sample, after the last segment."""
         kept = sorted(self._kept, key=lambda episode: episode.priority)
         parts = [part for episode in kept for part in episode.parts]
+        if not parts:
+            raise InvalidParameter("the log has no transitions to learn from.")
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         lengths = np.array([episode.rows for episode in kept])
         before = np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -211,26 +219,49 @@ MAX_CELLS = 250_000
 
 
 def sample_episodes(
-    log: Log, targets: Sequence[Target], max_rows: int, horizon: int | None = None
+    log: Log,
+    targets: Sequence[Target],
+    max_rows: int,
+    horizon: int | None = None,
+    states: LogSample | None = None,
+    progress: Progress | None = None,
 ) -> tuple[EpisodeSample, int | None]:
     """Read a log once; return a sample of its episodes, and the horizon of the task, if any.
 
     If the time limit belongs to the task, the horizon is the common length of truncated episodes.
     Their next observations are used, since a value of H steps does not end with the log.
+    ``states`` receives all rows, too.
     """
     bounded = horizon is not None or log.time_limit == "task"
     source = log.with_options(time_limit="artifact") if bounded else log
     sampler = EpisodeSampler(targets, max_rows)
-    read_log(source, [sampler], targets, mergeable=False)
-    if horizon is None and bounded:
-        horizon = sampler.sample.task_horizon if sampler.has_next_observations else None
-        if horizon is None:
-            sampler = EpisodeSampler(targets, max_rows)
-            read_log(log, [sampler], targets, mergeable=False, checked=True)
+    reducers: list[Reducer] = [sampler]
+    if states is not None:
+        reducers.append(_StateSampler(states))
+    read_log(source, reducers, targets, mergeable=False, progress=progress)
     sample = sampler.sample
-    if horizon is not None and sampler.longest_episode > horizon:
+    if horizon is None and bounded:
+        horizon = sample.task_horizon if sampler.has_next_observations else None
+        if horizon is None:
+            last = np.append(sample.step[1:] == 0, True)
+            sample = replace(sample, continues=sample.continues & ~last)
+    if horizon is None:
+        return sample, None
+    if sampler.longest_episode > horizon:
         raise InvalidParameter(
             f"the horizon is {horizon:,}, but episodes have up to {sampler.longest_episode:,} "
             "steps, so logged returns are not comparable. Cut the episodes at the horizon."
         )
-    return sample if horizon is None else sample.thinned(MAX_CELLS // horizon), horizon
+    return sample.thinned(MAX_CELLS // horizon), horizon
+
+
+class _StateSampler:
+    """Adds the rows of a log to a sample of its states."""
+
+    def __init__(self, sample: LogSample) -> None:
+        self._sample = sample
+
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
+        rows = batch.segment.rows
+        self._sample.add(rows.observations, rows.actions)
+        return ()

@@ -14,7 +14,7 @@ from saddleback._threads import thread_pool
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix, InvalidParameter
 from saddleback.features import Features
-from saddleback.log import BehaviourTarget, Finding, Log, Target
+from saddleback.log import BehaviourTarget, Finding, Log, LogSample, Target
 from saddleback.log.behaviour_target import check_name_not_reserved
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
@@ -22,6 +22,7 @@ from saddleback.ope.baseline import Baseline
 from saddleback.ope.confidence_bounds import require_two_episodes
 from saddleback.ope.diagnosis import diagnose, resample_count, start_spectra
 from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, QValues
+from saddleback.ope.episode_sample import EpisodeSample, EpisodeSampler, sample_episodes
 from saddleback.ope.estimate import Estimate
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
@@ -33,7 +34,12 @@ from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
-from saddleback.ope.sample_consensus import SampleConsensus, sample_consensus
+from saddleback.ope.sample_consensus import (
+    ESTIMATE_ROWS,
+    OPINION_ROWS,
+    SampleConsensus,
+    sample_consensus,
+)
 from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.ope.spectrum import check_draws
 from saddleback.ope.statistics import Statistics
@@ -169,7 +175,15 @@ def evaluate(
         log = log.cached([table for policy in named for table in policy.tables], reading)
         raise_errors(log.reader().findings())
     automatic = is_automatic(features) and not log.roles.are_features and chosen.values == "action"
-    sample = log.sample(reading)
+    is_consensus = automatic or (horizon is not None and chosen.values == "action")
+    episodes_sampled: EpisodeSample | None = None
+    if is_consensus:
+        sample = LogSample(log.n_actions, log.dimensions)
+        episodes_sampled, horizon = sample_episodes(
+            log, named, ESTIMATE_ROWS, horizon, sample, reading
+        )
+    else:
+        sample = log.sample(reading)
     features = as_features(features, log, sample, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:
         if selected != ("svrg",) or path:
@@ -201,17 +215,14 @@ def evaluate(
     setting = StatisticsKey.of(log, rules, policies, features, gamma, shared, count)
     names = [policy.name for policy in named]
     with thread_pool(threads) as pool:
-        opinions: dict[str, SampleConsensus] = {}
-        if chosen.values == "action":
-            opinions = sample_consensus(
-                log, named, gamma, horizon, None if automatic else features, pool
-            )
         # The first pass: statistics.
         first = StatisticsReducer(log, setting, policies, once, main=len(named))
         one_pass = partial(
             read_log, log, targets=policies, features=once, pool=pool, mergeable=False
         )
-        reader = one_pass([first], progress=phases.sums)
+        sampler = EpisodeSampler(named, OPINION_ROWS)
+        with_opinion = not is_consensus and chosen.values == "action"
+        reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
@@ -221,6 +232,13 @@ def evaluate(
         blocks.__dict__["span"] = sums.span.of_active()
         spectra = start_spectra(blocks, chosen, names, pool, ridge, draws, phases.resampling)
         closed, paths = closed_forms(sums, chosen, names, ridge, path, phases.solving)
+        opinions: dict[str, SampleConsensus] = {}
+        if with_opinion or episodes_sampled is not None:
+            opinions = sample_consensus(
+                episodes_sampled or sampler.sample, named, gamma, horizon,
+                features=features if is_consensus and not automatic else None,
+                is_main=is_consensus, pool=pool,
+            )  # fmt: skip
         # The second pass: what needs the solutions of the first.
         weights = [WeightReducer(log, policy, gamma) for policy in named] if plain else []
         if weighted:

@@ -103,7 +103,7 @@ def fit_basis(
     ratio = np.full_like(delta, np.nan)
     solve = _solve_fixed_point if horizon is None else _solve_horizon
     for fold in folds:
-        M, C, b, x = (whole - part for whole, part in zip(total, fold.sums, strict=True))
+        M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         rewards = rows.rewards[fold.rows][:, None]
         for r, (pooled, ridge) in enumerate(penalties):
             solution = solve(_penalised(M, ridge, pooled), C, b, x, steps)
@@ -123,22 +123,25 @@ def fit_basis(
 
 
 def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
-    """Return M_λ [p, p] from the blocks of M [K, m, m].
+    """Return M_λ [p, p] from the blocks of M [K, m, m]; the first feature is constant.
 
-    The penalty is λ times the mean square of a feature over all rows; ``pooling`` times that on the
-    differences of an action's weights from their mean over actions.
+    The penalty is λ times the mean square of a feature, on the mean of its weights over actions,
+    and ``pooling`` times that on their differences from this mean. The mean weight of the constant
+    is free, so that values are not drawn to 0.
     """
     K, m = M.shape[:2]
-    scale = np.einsum("aii->i", M) / K
+    scale = ridge * np.einsum("aii->i", M) / K
+    alike = scale * (np.arange(m) > 0)
     penalised = np.zeros((K * m, K * m))
     at = np.arange(m)
     for a, c in itertools.product(range(K), range(K)):
-        share = pooling * (a == c) - (pooling - 1.0) / K
-        penalised[a * m + at, c * m + at] = ridge * share * scale
+        penalised[a * m + at, c * m + at] = pooling * scale * ((a == c) - 1.0 / K) + alike / K
     for a in range(K):
         block = slice(a * m, (a + 1) * m)
         penalised[block, block] += M[a]
-    penalised[np.diag_indices(K * m)] += JITTER * max(float(scale.mean()), 1e-300)
+    penalised[np.diag_indices(K * m)] += JITTER * max(
+        float(np.einsum("aii->", M)) / (K * m), 1e-300
+    )
     return penalised
 
 

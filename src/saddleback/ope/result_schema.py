@@ -118,7 +118,7 @@ class SavedSpectrum(Struct):
 
 
 class SavedCandidate(Struct):
-    """A `Candidate` of a consensus."""
+    """A `CandidateFit` of a consensus."""
 
     basis: str
     view: str

@@ -10,9 +10,9 @@ import numpy as np
 
 from saddleback._typing import FloatArray
 from saddleback.features import Features
-from saddleback.log import Log, Target
+from saddleback.log import Target
 from saddleback.ope.consensus import Consensus, find_consensus
-from saddleback.ope.episode_sample import EpisodeSample, sample_episodes
+from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 
 ESTIMATE_ROWS, OPINION_ROWS = 24_000, 4_000
 """Rows of the sample for an estimate, and for a second opinion on other features."""
@@ -22,7 +22,7 @@ ESTIMATE_ROWS, OPINION_ROWS = 24_000, 4_000
 class SampleConsensus:
     """The consensus of candidates on a sample of episodes; ``is_main`` if it is the estimate."""
 
-    found: Consensus
+    consensus: Consensus
     sample: EpisodeSample
     is_main: bool
 
@@ -32,41 +32,42 @@ class SampleConsensus:
         Where the sample is not the whole log, the closed form, whose influence is known for all
         episodes, serves as a control variate.
         """
-        found, which, n = self.found, self.sample.numbers, len(influence)
-        own = found.scores - found.scores.mean()
+        consensus, which, n = self.consensus, self.sample.numbers, len(influence)
+        own = consensus.scores - consensus.scores.mean()
         if len(which) == n:
-            return found.value, own
+            return consensus.value, own
         at = influence[which] - influence[which].mean()
         slope = float(np.clip(own @ at / max(float(at @ at), 1e-300), 0.0, 1.0))
         adjusted = slope * (influence - influence.mean())
         shift = float(adjusted[which].mean())
         adjusted[which] += n / len(which) * (own - slope * at)
-        return found.value - shift, adjusted
+        return consensus.value - shift, adjusted
 
 
 def sample_consensus(
-    log: Log,
+    sample: EpisodeSample,
     targets: Sequence[Target],
     gamma: float,
-    horizon: int | None,
-    features: Features | None,
-    pool: Executor | None,
+    horizon: int | None = None,
+    *,
+    features: Features | None = None,
+    is_main: bool,
+    pool: Executor | None = None,
 ) -> dict[str, SampleConsensus]:
-    """Find the consensus on each target: the estimate, or a second opinion on given features.
+    """Find the consensus on each target, as the estimate or as a second opinion.
 
-    A value of H steps is estimated here even with given features: a fixed point has no horizon.
+    ``features`` are those of the estimate, if they were chosen by hand. With too few episodes for
+    folds of two there is none, and no estimate is usable.
     """
-    is_main = features is None or horizon is not None
-    max_rows = ESTIMATE_ROWS if is_main else OPINION_ROWS
-    sample, steps = sample_episodes(log, targets, max_rows, horizon)
+    if len(sample.starts) < 2 * FOLDS:
+        return {}
     return {
         target.name: SampleConsensus(
             find_consensus(
-                sample, target.name, gamma, steps, given=features if is_main else None,
-                thorough=is_main, pool=pool,
+                sample, target.name, gamma, horizon, given=features, thorough=is_main, pool=pool
             ),
             sample,
             is_main,
         )
         for target in targets
-    }  # fmt: skip
+    }
