@@ -72,7 +72,23 @@ def idle_pages(browser):
 
 
 @pytest.fixture
-def visit(browser, idle_pages):
+def blank_page(browser, idle_pages):
+    """Return blank pages, each in a context of its own, until the test ends."""
+    lent = []
+
+    def lend():
+        page = idle_pages.pop() if idle_pages else browser.new_context(offline=True).new_page()
+        lent.append(page)
+        return page
+
+    yield lend
+    for page in lent:
+        page.goto("about:blank")
+        idle_pages.append(page)
+
+
+@pytest.fixture
+def visit(blank_page):
     """Open pages from disk; assert that they log nothing and request nothing from elsewhere."""
     opened, messages, requests = [], [], []
     listeners = {
@@ -82,7 +98,7 @@ def visit(browser, idle_pages):
     }
 
     def open_(path, theme="light", width=1280, height=900):
-        page = idle_pages.pop() if idle_pages else browser.new_context(offline=True).new_page()
+        page = blank_page()
         opened.append(page)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=theme, media="null")
@@ -98,7 +114,6 @@ def visit(browser, idle_pages):
         page.goto("about:blank")
         for event, listener in listeners.items():
             page.remove_listener(event, listener)
-        idle_pages.append(page)
     assert messages == []
     outside = [url for url in requests if not url.startswith(("file:", "data:", "blob:", "about:"))]
     assert outside == []

@@ -76,7 +76,7 @@ CASES = {
     "report of a result": (["report", "r.json", "--out", "r.html"], 80, {}, (0,)),
     "report of a study": (["report", "done", "--out", "s.html"], 40, {}, (0,)),
     "explorer": (["explorer", "--out", "e.html"], 80, {}, (0,)),
-    "paper": (["paper", "two-state", "--quick", "--out", "quick"], 80, {}, (0,)),
+    "paper": (["paper", "step-size", "--quick", "--out", "quick"], 80, {}, (0,)),
     "paper, narrow": (["paper", "table1", "--quick", "--out", "narrow"], 40, {}, (0,)),
     "unknown command": (["evaluat"], 80, {}, (2,)),
     "missing file": (["check", "none.parquet"], 40, {"FORCE_COLOR": "1"}, (2,)),

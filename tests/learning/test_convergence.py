@@ -91,7 +91,7 @@ def test_offline_update_follows_its_expectation():
 
 
 @pytest.mark.parametrize("name", ["GES", "TDRC", "ExpectedSarsa"])
-def test_postponed_sums_do_not_drift_over_200_000_steps(name):
+def test_postponed_sums_do_not_drift_over_50_000_steps(name):
     """Postponed sums do not drift: ρ is 10, 0.9 or 0, and the stream never resets."""
     given = problem_for(name, seed=30, actions=3)
     states = given.mdp.n_states
@@ -99,7 +99,7 @@ def test_postponed_sums_do_not_drift_over_200_000_steps(name):
         given.mdp, given.features, target=[[0.5, 0.5, 0.0]] * states,
         behaviour=[[0.05, 0.55, 0.4]] * states,
     )  # fmt: skip
-    experience = sample(problem, 200_000, rng=6)
+    experience = sample(problem, 50_000, rng=6)
     theta = np.ones(problem.p)
     run = learn(
         rule_named(name, 0.5), problem, alpha=0.0005, beta=0.002, experience=experience,
@@ -110,4 +110,4 @@ def test_postponed_sums_do_not_drift_over_200_000_steps(name):
         theta, np.zeros(problem.p),
     )  # fmt: skip
     for actual, exact in zip((run.theta, run.omega), expected, strict=True):
-        assert np.linalg.norm(actual - exact) <= 1e-10 * np.linalg.norm(exact)
+        assert np.linalg.norm(actual - exact) <= 2e-11 * np.linalg.norm(exact)

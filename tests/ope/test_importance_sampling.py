@@ -234,8 +234,7 @@ def same(one, other):
 
 
 @pytest.mark.slow
-@pytest.mark.kernel
-@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize("bootstrap", [False, pytest.param(True, marks=pytest.mark.kernel)])
 def test_results_do_not_depend_on_the_segmentation_of_the_log(bootstrap, tmp_path, monkeypatch):
     data = mixed(seed=7)
     log = Log(data)

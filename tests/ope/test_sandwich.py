@@ -130,7 +130,7 @@ def test_influence_sums_to_zero_with_a_ridge():
 
 @pytest.mark.kernel
 def test_intervals_do_not_depend_on_segmentation():
-    log = sb.collect(CAR, episodes=30, limit=100, rng=0)
+    log = sb.collect(CAR, episodes=10, limit=60, rng=0)
     options = {"features": CAR.features}
     sums = sb.Statistics.of(log, sb.GES(0.5), "pump:0.8", gamma=0.99, **options)
     (one,) = sandwich(log, sums, "pump:0.8", **options)

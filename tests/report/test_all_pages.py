@@ -111,8 +111,8 @@ def test_pages_are_small_and_load_nothing(pages, name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_page_blocks_requests_and_injected_scripts(browser, pages, name):
-    page = browser.new_page()
+def test_the_page_blocks_requests_and_injected_scripts(blank_page, pages, name):
+    page = blank_page()
     page.goto(pages[name].as_uri())
     page.evaluate("""() => {
       window.blocked = [];
@@ -129,10 +129,9 @@ def test_the_page_blocks_requests_and_injected_scripts(browser, pages, name):
     page.wait_for_function("window.blocked.length >= 3")
     assert set(page.evaluate("window.blocked")) == {"script-src-elem", "img-src", "connect-src"}
     assert page.evaluate("window.injected") is None
-    page.close()
 
 
-def test_the_checks_detect_faults(browser, tmp_path):
+def test_the_checks_detect_faults(blank_page, tmp_path):
     """The tests above can fail: a page with grey text, an unnamed control, one out of reach."""
     path = tmp_path / "bad.html"
     path.write_text(
@@ -141,10 +140,9 @@ def test_the_checks_detect_faults(browser, tmp_path):
         "<text fill='#ddd'>a</text></g><g class='mark-line'><path stroke='#eee' d='M0 0L9 9'/></g>"
         "</svg></div></main>"
     )
-    page = browser.new_page()
+    page = blank_page()
     page.goto(path.as_uri())
     violations, _ = checks.axe(page)
     assert {"label", "html-has-lang"} <= set(violations)
     assert [round(mark["ratio"], 1) for mark in checks.contrasts(page)] == [1.4, 1.2]
     assert checks.tab_walk(page)[0] == ["b"]
-    page.close()

@@ -280,7 +280,7 @@ def test_a_sampled_run_that_grows_is_explained(visit, path):
     assert "although" not in page.inner_text("#sampled-one")
 
 
-def test_a_setting_can_be_linked_to(visit, path, browser):
+def test_a_setting_can_be_linked_to(visit, path, blank_page):
     page = visit(path)
     page.select_option("#problem", "random_walk")
     page.select_option("#one", "TDC")
@@ -296,7 +296,7 @@ def test_a_setting_can_be_linked_to(visit, path, browser):
     }  # fmt: skip
     keys = ["gamma", "x", "y", "lam", "alpha", "beta", "problemName", "steps", "seed"]
     read = f"(({{ {', '.join(keys)} }}) => [{', '.join(keys)}])(window.explorer.state)"
-    other = browser.new_page()
+    other = blank_page()
     other.goto(url)
     other.wait_for_selector("body[data-ready=yes]")
     assert other.evaluate(read) == page.evaluate(read)
@@ -313,7 +313,6 @@ def test_a_setting_can_be_linked_to(visit, path, browser):
     other.goto(url.split("#")[0] + "#gamma=0.5&alpha=abc")
     other.wait_for_selector("body[data-ready=yes]")
     assert other.evaluate(read)[:6] == [0.5, 1, 1, 0.5, 0.2, 0.2], "defaults for the rest"
-    other.close()
 
 
 def test_sliders_and_charts_are_above_the_fold(visit, path):

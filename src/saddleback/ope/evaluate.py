@@ -246,6 +246,7 @@ def evaluate(
             for t, (policy, part) in enumerate(zip(named, fits, strict=True)):
                 fit = CrossFitted(blocks, t, FOLD_RIDGE, FOLDS, part).within(sums.span.active, p)
                 weights.append(WeightReducer(log, policy, gamma, QValues(policy, fit, gamma)))
+        del first, blocks  # large, and needed only until the spectra are computed
         second, *checks = split_progress(
             phases.scores, [("", float(len(named))), *([("", 1.0)] * len(named))]
         )

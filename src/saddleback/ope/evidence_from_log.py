@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -55,11 +56,12 @@ class EvidenceReducer:
         ]
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
-        """Add the next segment."""
-        self._actions.add(batch.segment)
+        """Return the work of adding the next segment, one job per target."""
         for target in self._targets:
-            target.add(batch)
-        return ()
+            batch.pi(target.scores.policy)  # a policy is called in one thread
+        return [partial(self._actions.add, batch.segment)] + [
+            partial(target.add, batch) for target in self._targets
+        ]
 
     def measurements(
         self, k: int, robust: Trajectories | None, consensus: SampleConsensus | None
@@ -126,9 +128,9 @@ class _TargetEvidence:
         cell = self._cells.encode(segment.observations).indices[segment.states, 0]
         self.counts.add(segment, pi, cell.astype(np.int64))
         self.sample.add(segment.observations[segment.states], pi[segment.states])
-        self.scores.add(batch)
+        self.scores.score(batch)
         if self.plain is not None:
-            self.plain.add(batch)
+            self.plain.score(batch)
 
 
 def _agreement(

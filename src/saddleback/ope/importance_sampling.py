@@ -20,6 +20,7 @@ All take one pass over the log.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -146,22 +147,25 @@ class WeightReducer:
         self._truncated, self._rewards = 0, (np.inf, -np.inf)
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
-        """Add the next segment."""
-        segment, rows = batch.segment, batch.segment.rows
-        if not len(rows):
+        """Return the work of adding the next segment."""
+        if not len(batch.segment.rows):
             return ()
+        return [partial(self._weigh, batch, batch.row_pi(self.target))]
+
+    def _weigh(self, batch: SegmentBatch, pi: FloatArray) -> None:
+        """Add the next segment, with π on its rows."""
+        segment, rows = batch.segment, batch.segment.rows
         assert rows.propensity is not None
         self._numbers.append(batch.block_numbers[1:])
         self._truncated += _count_truncated(segment, self._log.time_limit == "task")
         low, high = self._rewards
         self._rewards = min(low, rows.rewards.min()), max(high, rows.rewards.max())
-        pi, zeros = batch.row_pi(self.target), np.zeros(len(rows))
+        zeros = np.zeros(len(rows))
         self._support.add(segment, pi, segment.tables.get("mu"))
         values = RowValues(zeros, zeros, zeros) if self._q is None else self._q.values(batch, pi)
         with np.errstate(divide="ignore"):
             log_rho = np.log(pi[np.arange(len(rows)), rows.actions]) - np.log(rows.propensity)
         self._weights.add(segment, log_rho, rows.rewards + values.extra, values.q, values.v)
-        return ()
 
     def uncovered(self, allowed: bool) -> Finding | None:
         """Return a warning or an error if some of π's probability is not covered."""

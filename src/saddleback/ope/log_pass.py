@@ -8,6 +8,7 @@ needs θ̂ comes second.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property
@@ -37,11 +38,11 @@ class Reducer(Protocol):
 
 
 class EncodeOnce:
-    """Features that encode the states of a segment once for all reducers."""
+    """Features that encode the states of a segment once for all reducers, in any thread."""
 
     def __init__(self, features: Features) -> None:
         self.size, self.dimensions = features.size, features.dimensions
-        self._features = features
+        self._features, self._guard = features, threading.Lock()
         self._states: FloatArray | None = None
         self._active: Active | None = None
 
@@ -51,9 +52,10 @@ class EncodeOnce:
 
     def encode(self, observations: FloatArray) -> Active:
         """Return the active features of observations; the last result is kept."""
-        if observations is not self._states or self._active is None:
-            self._states, self._active = observations, encode(self._features, observations)
-        return self._active
+        with self._guard:
+            if observations is not self._states or self._active is None:
+                self._states, self._active = observations, encode(self._features, observations)
+            return self._active
 
 
 class SegmentBatch:
@@ -129,7 +131,7 @@ def read_log(
     """
     reader = log.reader([table for target in targets for table in target.tables])
     contents, carried = BlockNumbers(mergeable), EpisodeFold(1, np.uint64)
-    pending: list[Future[object]] = []
+    pending: list[tuple[list[Job], Future[object]]] = []
     for segment in reader.segments(progress):
         if not checked:
             checked = True
@@ -142,15 +144,30 @@ def read_log(
         batch = SegmentBatch(segment, numbers[:, 0], features, log.n_actions)
         carried.end(segment, numbers)
         jobs = [job for reducer in reducers for job in reducer.add(batch)]
-        for future in pending:  # a segment is prepared while the previous one is added
-            future.result()
+        _finish(pending)  # a segment is prepared while the previous one is added
         pending = []
         for job in jobs:
             if pool is None:
                 job()
             else:
-                pending.append(pool.submit(job))
-    for future in pending:
-        future.result()
+                todo = [job]
+                pending.append((todo, pool.submit(_do, todo)))
+    _finish(pending)
     raise_errors(reader.findings())
     return reader
+
+
+def _do(todo: list[Job]) -> None:
+    todo.pop()()
+
+
+def _finish(pending: Iterable[tuple[list[Job], Future[object]]]) -> None:
+    """Wait for jobs of a pool, and do those that no thread has begun.
+
+    Those are taken from their lists: a pool that is busy refers to the lists for long.
+    """
+    for todo, future in pending:
+        if future.cancel():
+            _do(todo)
+        else:
+            future.result()

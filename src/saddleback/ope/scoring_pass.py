@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -81,6 +82,11 @@ class ScoreReducer:
         self._first: list[FloatArray] = [np.zeros(0)]
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
+        """Return the work of adding the next segment."""
+        batch.pi(self.policy)  # a policy is called in one thread
+        return [partial(self.score, batch)]
+
+    def score(self, batch: SegmentBatch) -> None:
         """Add the next segment."""
         segment, pi = batch.segment, batch.pi(self.policy)
         stream = self._streamer(segment, pi, *self.policy.behaviour(segment))[0]
@@ -91,7 +97,6 @@ class ScoreReducer:
         self._first.append((pi[segment.first_states] * (values @ self._copies.T)).sum(axis=1))
         if self._on_deltas is not None:
             self._on_deltas(batch, deltas)
-        return ()
 
     @property
     def scores(self) -> EpisodeScores:

@@ -103,12 +103,7 @@ class StatisticsReducer:
         shape = (T, R) if main is None else (main, 1)
         check_memory(p, shape[0] * shape[1] * setting.blocks + (0 if main is None else T * R))
         self._log, self.setting = log, setting
-        self._A: Any = (
-            np.zeros((*shape, setting.blocks, p, p))
-            if main is None
-            # One array for each block, so that it can be freed when it is no longer needed.
-            else [[[np.zeros((p, p)) for _ in range(setting.blocks)]] for _ in range(main)]
-        )
+        self._A = np.zeros((*shape, setting.blocks, p, p))
         self._b = np.zeros((*shape, setting.blocks, p))
         total = (0, 0) if main is None else (T, R)
         self._total_A, self._total_b = np.zeros((*total, 1, p, p)), np.zeros((*total, 1, p))
@@ -163,11 +158,12 @@ class StatisticsReducer:
 
     def of_active(self) -> dict[str, Any]:
         """Return `by_block` for the features that are ever active, and free the sums of others."""
-        fields, active = self.by_block(), np.flatnonzero(np.diag(self._M) > 0)
-        fields["A"] = np.empty((*self._b.shape[:3], len(active), len(active)))
-        for t, r, k in np.ndindex(self._b.shape[:3]):
-            fields["A"][t, r, k] = self._A[t][r][k][active].take(active, axis=1)
-            self._A[t][r][k] = np.zeros((0, 0))
+        active = np.flatnonzero(np.diag(self._M) > 0)
+        for target in self.targets:
+            target.finish()  # nothing may refer to memory that is freed
+        _move_to_front(self._A, active)
+        self._A.resize((*self._b.shape[:3], len(active), len(active)))
+        fields = self.by_block()
         for name in ("b", "starts"):
             fields[name] = np.ascontiguousarray(fields[name][..., active])
         fields["M"] = self._M[np.ix_(active, active)]
@@ -178,7 +174,7 @@ class StatisticsReducer:
         """Return the fields of the statistics of all rules and targets, in one block."""
         T, R = self._b.shape[:2]
         for t, r, k in np.ndindex(self._b.shape[:3]):
-            self._total_A[t, r, 0] += self._A[t][r][k]
+            self._total_A[t, r, 0] += self._A[t, r, k]
         self._total_b[:T, :R, 0] = self._b.sum(axis=2)
         setting = replace(self.setting, blocks=1)
         return self._fields(self._total_A, self._total_b, setting)
@@ -208,6 +204,14 @@ class StatisticsReducer:
             ),
             "estimated": self._log.estimated, "findings": self.findings,
         }  # fmt: skip
+
+
+def _move_to_front(matrices: FloatArray, chosen: IntArray) -> None:
+    """Move the chosen rows and columns of square matrices to the front of their memory."""
+    p, size = matrices.shape[-1], len(chosen) ** 2
+    flat = matrices.reshape(-1)
+    for k, matrix in enumerate(matrices.reshape(-1, p, p)):
+        flat[k * size : (k + 1) * size] = matrix.take(chosen, axis=0).take(chosen, axis=1).ravel()
 
 
 def first_of_episodes(segment: Segment, numbers: IntArray) -> IntArray:
@@ -246,6 +250,10 @@ class _TargetSums:
     def kappa_squares(self) -> FloatArray:
         """Σκ² of each rule."""
         return self._streamer.kappa_squares
+
+    def finish(self) -> None:
+        """Let go of the moments, after the last segment."""
+        self._moments = ()
 
     def add(self, batch: SegmentBatch) -> list[Job]:
         """Add a segment; return the remaining work, one job per rule."""

@@ -15,8 +15,9 @@ import ast
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +111,16 @@ def rule_files(text: str) -> list[str]:
     return [path for name in names if (path := name.rpartition(":")[0]) not in ("", "own")]
 
 
+@cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
 def named_text(rule: Rule, show: Callable[[Any], str] = repr) -> str:
     """Return a rule as a call of its named constructor, or empty text if it has none."""
     values = {f.name: getattr(part, f.name) for part in _parts(rule)[::-1] for f in fields(part)}
     for name, constructor in NAMED.items():
-        takes = inspect.signature(constructor).parameters
-        chosen = {key: values[key] for key in takes if key in values}
+        chosen = {key: values[key] for key in _parameters(constructor) if key in values}
         try:
             if constructor(**chosen) == rule:
                 return call_text(name, constructor, chosen, show)
@@ -156,7 +161,7 @@ def call_text(
 ) -> str:
     """Return a call as text: values equal to their default are left out, others named."""
     shown = []
-    for key, parameter in inspect.signature(function).parameters.items():
+    for key, parameter in _parameters(function).items():
         value = values[key]
         plain = value.item() if isinstance(value, np.generic) else value
         if parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
