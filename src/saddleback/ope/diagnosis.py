@@ -181,6 +181,7 @@ def diagnose(
     cloud = spectra[name]() if name in spectra else None
     episodes, steps = int(sums.episodes.sum()), int(sums.steps.sum())
     limit, limit_share = sums.counts.time_limit
+    altered = sums.counts.altered_rows
     miscalibration = calibration(counts, steps)
     unvisited = unvisited_gap(sums, rule, name, measured.theta, ridge)
     trace = trace_gap(sums, rule, name, value, ridge)
@@ -219,6 +220,9 @@ def diagnose(
         limit_share=limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
         outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
+        dropped=altered.dropped,
+        clipped=altered.clipped / altered.rows,
+        outside_box=altered.outside / altered.rows,
         notes=NOTES | {"AGREEMENT": measured.no_agreement},
     )
     improvement = None

@@ -45,6 +45,9 @@ class Evidence:
         Share of the discounted weight that lies after the end of truncated episodes.
     outside
         Distance of V̂ from the range attainable with the logged rewards, relative to that range.
+    dropped, clipped, outside_box
+        Shares of rows or episodes that were dropped or stop without a flag, of propensities that
+        were raised, and of observations outside the box of the features.
     notes
         Why a check was not applicable, by its code.
     """
@@ -74,4 +77,7 @@ class Evidence:
     limit_share: float | None = None
     truncated_weight: float | None = None
     outside: float | None = None
+    dropped: float | None = None
+    clipped: float | None = None
+    outside_box: float | None = None
     notes: dict[str, str] = field(default_factory=dict)

@@ -198,6 +198,7 @@ class Evaluation(Tabular):
             estimates=[SavedEstimate(**asdict(estimate)) for estimate in self.estimates],
             paths=self.paths,
             warnings=list(map(str, self.warnings)),
+            altered=sums.counts.altered_rows.lines,
             card=summary,
             logged=logged,
             verdicts=[SavedVerdict(**diagnosis.as_dict()) for diagnosis in self.diagnoses],
