@@ -28,6 +28,8 @@ class AlteredRows:
         Rows of automatic resets that were dropped.
     clipped
         Propensities below the smallest one allowed, which were raised to it.
+    outlying
+        Rows with outliers; see `saddleback.log.outliers`.
     outside
         Rows with an observation outside the box of the features, which is clipped to it.
 
@@ -46,6 +48,7 @@ class AlteredRows:
     bad_rows: int = 0
     reset_rows: int = 0
     clipped: int = 0
+    outlying: int = 0
     outside: int = 0
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -92,7 +92,12 @@ class LogReader:
             rows=self.checks.n_rows, episodes=self.checks.n_episodes, terminated=split.terminated,
             stops=split.stops, lost=split.lost, bad_episodes=split.bad_episodes,
             bad_rows=split.bad_rows, reset_rows=split.reset_rows, clipped=self._clipped,
+            outlying=self.checks.outlying_rows,
         )  # fmt: skip
+
+    def episode_id(self, number: int) -> Any:
+        """Return the id of an episode that is used, by its number."""
+        return (self._used or self.checks).ids[number]
 
     def summary(self, gamma: float | None, mean_return: float | None) -> LogSummary:
         """Return the summary of the log after the last segment."""

@@ -30,6 +30,9 @@ SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 ROUNDING = 1e-9
 """Share of the range of values that is attributed to rounding."""
 
+NEGLIGIBLE_ERROR = 1e-4
+"""Standard error, in standard deviations of the return, that is small whatever it rests on."""
+
 DRAWS, MAX_RESAMPLED_FEATURES = 20, 1000
 """Default number of resamples, and the largest number of features with resamples by default."""
 
@@ -38,6 +41,7 @@ NOTES = {
     "PROPENSITIES": "the log has no propensities",
     "CEILING": "the rule has no importance trace, or the log has no propensities",
     "RIDGE": "there is no ridge",
+    "INFLUENCE": "not available from statistics, or the standard error is negligible",
     "STABILITY": "skipped without a bootstrap: too few blocks of episodes, or too many features",
 }
 """Why a check is not applicable."""
@@ -131,6 +135,8 @@ class Measurements:
         The target and the solution θ̂.
     interval, influence
         Confidence interval of V̂, and the influence of each episode, or block of them, on it.
+    most_influential
+        The episode with the largest influence; empty without the log.
     counts
         Counts of the policy on the rows.
     coverage, unvisited, weakest
@@ -158,6 +164,7 @@ class Measurements:
     coverage: float
     unvisited: float
     weakest: str
+    most_influential: str = ""
     support: Coverage | None = None
     residual: float | None = None
     without_ridge: Interval | None = None
@@ -194,12 +201,13 @@ def diagnose(
         agreement=None if agreed is None else excess_over(*agreed, 1.0),
         allowance=None if measured.from_log else gap_allowance(unvisited, trace, self_check),
     )  # fmt: skip
+    spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
     evidence = Evidence(
         episodes=episodes,
         steps=steps,
         value=value,
         error=error,
-        spread=error * float(np.sqrt(episodes)) if baseline is None else baseline.spread,
+        spread=spread,
         uncovered=None if miscalibration is None else uncovered(counts) / steps,
         coverage=measured.coverage,
         unvisited=measured.unvisited,
@@ -223,6 +231,10 @@ def diagnose(
         dropped=altered.dropped,
         clipped=altered.clipped / altered.rows,
         outside_box=altered.outside / altered.rows,
+        outlying=altered.outlying / altered.rows,
+        outliers="; ".join(one.message.rstrip(".") for one in sums.findings if one.code == "W155"),
+        influential=_influential_episodes(measured, spread),
+        most_influential=measured.most_influential,
         notes=NOTES | {"AGREEMENT": measured.no_agreement},
     )
     improvement = None
@@ -272,6 +284,17 @@ def _sensitivity(
     values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in SMALL_RIDGES]
     changes = [abs(other - value) for other in values]
     return max(*changes, trace or 0.0)
+
+
+def _influential_episodes(measured: Measurements, spread: float) -> float | None:
+    """Return the number of episodes that the variance rests on, (Σψ²)²/Σψ⁴.
+
+    None without the log, and where the variance is negligible.
+    """
+    if not measured.most_influential or measured.interval.error <= NEGLIGIBLE_ERROR * spread:
+        return None
+    square = (measured.influence / np.abs(measured.influence).max()) ** 2
+    return float(square.sum() ** 2 / (square @ square))
 
 
 def _outside(interval: Interval, counts: LogCounts, gamma: float, steps: int) -> float:

@@ -214,7 +214,9 @@ def evaluate(
         second, *checks = split_progress(
             phases.scores, [("", float(len(named))), *([("", 1.0)] * len(named))]
         )
-        evidence = EvidenceReducer(log, sums, named, sample.states, once, chosen, ridge)
+        evidence = EvidenceReducer(
+            log, sums, named, sample.states, once, chosen, ridge, reader.episode_id
+        )
         logged = ScoreReducer(sums, behaviour, once, chosen, ridge)
         reducers: list[Reducer] = [*weights, evidence, logged]
         one_pass(reducers, progress=second, checked=True)

@@ -48,6 +48,10 @@ class Evidence:
     dropped, clipped, outside_box
         Shares of rows or episodes that were dropped or stop without a flag, of propensities that
         were raised, and of observations outside the box of the features.
+    outlying, outliers
+        Share of rows with values far outside all others, and which they are.
+    influential, most_influential
+        Number of episodes that the standard error rests on, and the id of the first of them.
     notes
         Why a check was not applicable, by its code.
     """
@@ -80,4 +84,8 @@ class Evidence:
     dropped: float | None = None
     clipped: float | None = None
     outside_box: float | None = None
+    outlying: float | None = None
+    outliers: str = ""
+    influential: float | None = None
+    most_influential: str = ""
     notes: dict[str, str] = field(default_factory=dict)

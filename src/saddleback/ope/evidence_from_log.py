@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,11 @@ class EvidenceReducer:
         features: EncodeOnce,
         rule: Rule,
         ridge: float,
+        episode_id: Callable[[int], Any],
     ) -> None:
         K = log.n_actions
         self._log, self._sums, self._features = log, sums, features
+        self._episode_id = episode_id
         self._columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
         size = min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K
         cells = EncodeOnce(Cells.of(sample, int(np.clip(size, 1, MAX_CELLS))))
@@ -75,6 +78,7 @@ class EvidenceReducer:
             theta=scores.theta,
             interval=interval_from_scores(scores),
             influence=scores.influence,
+            most_influential=f"{self._episode_id(int(np.abs(scores.influence).argmax()))}",
             counts=target.counts,
             coverage=support.coverage,
             unvisited=support.unvisited,

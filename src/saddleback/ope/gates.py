@@ -226,6 +226,16 @@ CHECKS = (
         "the features cannot tell them apart",
     ),
     Check(
+        "OUTLIERS", lambda e: e.outlying, 0.0, 0.01,
+        "{value:.2%} of rows have values far outside all others",
+        "{e.outliers}",
+    ),
+    Check(
+        "INFLUENCE", lambda e: e.influential, 2.0, 1.1,
+        "the standard error rests on {value:,.1f} of {e.episodes:,} episodes",
+        "above all on episode {e.most_influential}", "large",
+    ),
+    Check(
         "RANGE", lambda e: e.outside, 0.0, 0.0,
         "the value is outside the attainable range by {value:.1%} of that range",
         "it cannot be correct",

@@ -164,7 +164,7 @@ def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[in
         "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
         "kappa_squares": (T, R),
         "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
-        "truncated_weight": (1,), "lengths": ("n", 2), "altered": (10,),
+        "truncated_weight": (1,), "lengths": ("n", 2), "altered": (11,),
         "action_mass": (T, K), "totals": (T, 3),
         "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),
     }  # fmt: skip
