@@ -15,7 +15,7 @@ GOOD = Evidence(
     self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
     sensitivity=0.01, ridge_shift=0.01, error_without_ridge=0.02, limit=40,
     limit_share=0.0, truncated_weight=0.1, outside=0.0, dropped=0.001, clipped=0.01,
-    outside_box=0.01, outlying=0.0, influential=100.0,
+    outside_box=0.01, outlying=0.0, influential=100.0, units="500 episodes",
 )  # fmt: skip
 
 CODES = (

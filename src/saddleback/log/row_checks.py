@@ -18,6 +18,9 @@ from saddleback.log.outliers import Outliers
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a row of probabilities."""
 
+SMALLEST_PROPENSITY = 1e-30
+"""Smallest propensity of an action that was taken; ratios of smaller ones overflow."""
+
 BINS = 10_000
 """Bins of the histogram of propensities, which gives their median."""
 
@@ -27,6 +30,10 @@ AGREE = 1e-6
 MESSAGES: dict[str, tuple[str, Fix | None]] = {
     "E101": (
         "{0} is 0 on {rows}. A logged action cannot have probability 0.",
+        Fix("Fix the log, or clip propensities from below", "min_prob"),
+    ),
+    "E101 > 0": (
+        "{0} is below 1e-30 on {rows}. No log is long enough for an action of that probability.",
         Fix("Fix the log, or clip propensities from below", "min_prob"),
     ),
     "E102 NaN": (
@@ -325,6 +332,9 @@ class PropensityChecks:
         if low <= 0.0:
             self._problems.add("E102 < 0", rows, propensity < 0, self.name)
             self._problems.add("E101", rows, propensity == 0, self.name)
+        if low < SMALLEST_PROPENSITY:
+            small = (propensity > 0) & (propensity < SMALLEST_PROPENSITY)
+            self._problems.add("E101 > 0", rows, small, self.name)
         valid = propensity[(propensity > 0) & (propensity <= 1)]
         self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
         mu = rows.tables.get("mu")
@@ -346,7 +356,7 @@ class PropensityChecks:
         """Return other keys of the problems whose kind depends on all rows."""
         if self.low < 0.0 and self.high <= 0.0:
             return {"E102 < 0": "E102 log", "E101": None}
-        return {} if min_prob is None else {"E101": None}
+        return {} if min_prob is None else {"E101": None, "E101 > 0": None}
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
         """Return the warnings that concern the propensities of the log as a whole."""

@@ -16,6 +16,7 @@ from saddleback.ope.baseline import Baseline, excess_over
 from saddleback.ope.calibration import calibration, uncovered
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
+from saddleback.ope.influence import NEGLIGIBLE_ERROR, concentration
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.policy_summary import PolicySummary
 from saddleback.ope.sandwich import ESTIMAND, Interval, block_scores, student_interval
@@ -30,9 +31,6 @@ SMALL_RIDGES = (1e-6, 1e-5, 1e-4)
 ROUNDING = 1e-9
 """Share of the range of values that is attributed to rounding."""
 
-NEGLIGIBLE_ERROR = 1e-4
-"""Standard error, in standard deviations of the return, that is small whatever it rests on."""
-
 DRAWS, MAX_RESAMPLED_FEATURES = 20, 1000
 """Default number of resamples, and the largest number of features with resamples by default."""
 
@@ -41,7 +39,6 @@ NOTES = {
     "PROPENSITIES": "the log has no propensities",
     "CEILING": "the rule has no importance trace, or the log has no propensities",
     "RIDGE": "there is no ridge",
-    "INFLUENCE": "not available from statistics, or the standard error is negligible",
     "STABILITY": "skipped without a bootstrap: too few blocks of episodes, or too many features",
 }
 """Why a check is not applicable."""
@@ -135,8 +132,8 @@ class Measurements:
         The target and the solution θ̂.
     interval, influence
         Confidence interval of V̂, and the influence of each episode, or block of them, on it.
-    most_influential
-        The episode with the largest influence; empty without the log.
+    rows, unit
+        Number of rows of each episode, or block of them, and its name by its number.
     counts
         Counts of the policy on the rows.
     coverage, unvisited, weakest
@@ -160,11 +157,12 @@ class Measurements:
     theta: FloatArray
     interval: Interval
     influence: FloatArray
+    rows: FloatArray
+    unit: Callable[[int], str]
     counts: PolicyCounts
     coverage: float
     unvisited: float
     weakest: str
-    most_influential: str = ""
     support: Coverage | None = None
     residual: float | None = None
     without_ridge: Interval | None = None
@@ -202,6 +200,8 @@ def diagnose(
         allowance=None if measured.from_log else gap_allowance(unvisited, trace, self_check),
     )  # fmt: skip
     spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
+    negligible = error <= NEGLIGIBLE_ERROR * spread
+    rests = concentration(measured.influence, measured.rows, negligible)
     evidence = Evidence(
         episodes=episodes,
         steps=steps,
@@ -233,8 +233,9 @@ def diagnose(
         outside_box=altered.outside / altered.rows,
         outlying=altered.outlying / altered.rows,
         outliers="; ".join(one.message.rstrip(".") for one in sums.findings if one.code == "W155"),
-        influential=_influential_episodes(measured, spread),
-        most_influential=measured.most_influential,
+        influential=rests.units,
+        most_influential=measured.unit(rests.largest),
+        units=f"{len(measured.rows):,} {'episodes' if measured.from_log else 'blocks of episodes'}",
         notes=NOTES | {"AGREEMENT": measured.no_agreement},
     )
     improvement = None
@@ -268,6 +269,8 @@ def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) ->
         theta=sums.solve(rule, name, ridge).theta,
         interval=interval,
         influence=influence,
+        rows=sums.steps[sums.episodes > 0].astype(np.float64),
+        unit=lambda k: f"block {np.flatnonzero(sums.episodes > 0)[k]}",
         counts=sums.counts.by_target[t],
         coverage=float(mass[visits >= MIN_ROWS].sum()) / total,
         unvisited=float(mass[visits == 0].sum()) / total,
@@ -284,17 +287,6 @@ def _sensitivity(
     values = [float(sums.solve(rule, target, ridge + eta).theta @ start) for eta in SMALL_RIDGES]
     changes = [abs(other - value) for other in values]
     return max(*changes, trace or 0.0)
-
-
-def _influential_episodes(measured: Measurements, spread: float) -> float | None:
-    """Return the number of episodes that the variance rests on, (Σψ²)²/Σψ⁴.
-
-    None without the log, and where the variance is negligible.
-    """
-    if not measured.most_influential or measured.interval.error <= NEGLIGIBLE_ERROR * spread:
-        return None
-    square = (measured.influence / np.abs(measured.influence).max()) ** 2
-    return float(square.sum() ** 2 / (square @ square))
 
 
 def _outside(interval: Interval, counts: LogCounts, gamma: float, steps: int) -> float:

@@ -157,6 +157,8 @@ def evaluate(
     if log.rows <= CACHED_ROWS:
         log = log.cached([table for policy in named for table in policy.tables], reading)
         raise_errors(log.reader().findings())
+    elif selected != ("svrg",):
+        require_two_episodes(1 + log.has_several_episodes())
     sample = log.sample(reading)
     features = as_features(features, log, sample, low, high)
     if "svrg" in selected and features.size * log.n_actions > LARGEST:

@@ -50,8 +50,9 @@ class Evidence:
         were raised, and of observations outside the box of the features.
     outlying, outliers
         Share of rows with values far outside all others, and which they are.
-    influential, most_influential
-        Number of episodes that the standard error rests on, and the id of the first of them.
+    influential, most_influential, units
+        Effective number of episodes, or blocks of them, that the standard error rests on, the
+        largest of them, and the number of all.
     notes
         Why a check was not applicable, by its code.
     """
@@ -88,4 +89,5 @@ class Evidence:
     outliers: str = ""
     influential: float | None = None
     most_influential: str = ""
+    units: str = ""
     notes: dict[str, str] = field(default_factory=dict)

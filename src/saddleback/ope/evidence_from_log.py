@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.engine import EpisodeFold
 from saddleback.log import Log, Target
 from saddleback.log.sample import StridedSample
 from saddleback.ope.approximation_gap import ResidualProblem
@@ -47,7 +48,7 @@ class EvidenceReducer:
     ) -> None:
         K = log.n_actions
         self._log, self._sums, self._features = log, sums, features
-        self._episode_id = episode_id
+        self._episode_id, self._rows = episode_id, EpisodeFold(1)
         self._columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
         size = min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K
         cells = EncodeOnce(Cells.of(sample, int(np.clip(size, 1, MAX_CELLS))))
@@ -58,7 +59,11 @@ class EvidenceReducer:
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Add the next segment."""
-        self._actions.add(batch.segment)
+        segment = batch.segment
+        self._actions.add(segment)
+        rows = self._rows.begin(segment)
+        rows[:, 0] += np.bincount(segment.row_episode, minlength=len(rows))
+        self._rows.end(segment, rows)
         for target in self._targets:
             target.add(batch)
         return ()
@@ -78,7 +83,8 @@ class EvidenceReducer:
             theta=scores.theta,
             interval=interval_from_scores(scores),
             influence=scores.influence,
-            most_influential=f"{self._episode_id(int(np.abs(scores.influence).argmax()))}",
+            rows=np.asarray(self._rows.rows[:, 0]),
+            unit=lambda k: f"episode {self._episode_id(k)}",
             counts=target.counts,
             coverage=support.coverage,
             unvisited=support.unvisited,

@@ -232,8 +232,8 @@ CHECKS = (
     ),
     Check(
         "INFLUENCE", lambda e: e.influential, 2.0, 1.1,
-        "the standard error rests on {value:,.1f} of {e.episodes:,} episodes",
-        "above all on episode {e.most_influential}", "large",
+        "the standard error rests on {value:,.1f} of {e.units}",
+        "above all on {e.most_influential}", "large",
     ),
     Check(
         "RANGE", lambda e: e.outside, 0.0, 0.0,

@@ -155,6 +155,12 @@ class StatisticsReducer:
         self._altered = replace(reader.altered, outside=self._outside.rows)
         if not self._returns.transitions.sum():
             raise InvalidParameter("Statistics: the log has no usable transitions.")
+        if not all(np.isfinite(sums).all() for sums in (self._b, self._total_b, self._M)):
+            raise InvalidParameter(
+                "Statistics: the sums over the log overflow, in the trace or in the rewards. Use a "
+                "trace that cannot grow, such as Retrace, or larger propensities.",
+                Fix("Clip them from below", "min_prob"),
+            )
 
     @property
     def mean_return(self) -> float | None:
