@@ -1,6 +1,10 @@
 """Settings with absurd values: none of them makes a wrong estimate usable."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from benchmarks.situations import situation
 
 import saddleback as sb
 from helpers.verdicts import gate_of
@@ -60,3 +64,46 @@ def test_the_shift_by_a_ridge_is_the_change_of_the_solution(log, statistics):
     assert verdict.evidence.error_without_ridge == pytest.approx(plain.evidence.error, rel=1e-9)
     expected = abs(one - other) / (2 * plain.evidence.error)
     assert gate_of(verdict, "RIDGE").value == pytest.approx(expected, rel=1e-6)
+
+
+SETTINGS = {
+    "ridge": [{"ridge": ridge} for ridge in (1e-3, 0.1, 10.0, 1e6)],
+    "rule": [{"rule": rule} for rule in ("GES:0.9", "GES:1", "GRetrace:1", "GTB:0.99")],
+    "min_prob": [{"min_prob": least} for least in (0.05, 0.3, 0.6, 0.95)],
+    "box": [{"box": width} for width in (0.5, 0.2, 0.01, 10.0, 1000.0)],
+    "blocks": [{"blocks": count, "ridge": ridge} for count in (2, 3, 50) for ridge in (0.0, 1.0)],
+}
+
+
+def resized(features, factor):
+    """Return features with a box of another width, around the same centre."""
+    low, high = np.array(features.low), np.array(features.high)
+    reach = factor * (high - low) / 2
+    centre = (low + high) / 2
+    return replace(features, low=tuple(centre - reach), high=tuple(centre + reach))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("kind", ["good, tabular", "good, continuous", "good, truncated"])
+def test_no_setting_makes_a_wrong_estimate_usable(kind, name):
+    given = situation(kind, 0)
+    options = {"features": given.features, "gamma": given.gamma, "allow_uncovered": True}
+    for setting in SETTINGS[name]:
+        more, log = dict(setting), given.log
+        if "min_prob" in more:
+            log = log.with_options(min_prob=more.pop("min_prob"))
+        if "box" in more:
+            if not hasattr(given.features, "low"):
+                continue
+            more["features"] = resized(given.features, more.pop("box"))
+        if "blocks" in more:
+            ridge, count = more.pop("ridge"), more.pop("blocks")
+            targets = {"target": given.target, NAME: BehaviourTarget.of(log)}
+            sums = sb.Statistics.of(log, sb.GRetrace(0.5), targets, blocks=count, **options)
+            verdict = evaluate_statistics(sums, ridge=ridge).verdicts[0]
+        else:
+            settings = {"methods": []} | options | more
+            verdict = sb.evaluate(log, given.target, **settings).verdicts[0]
+        low, high = verdict.interval_with_gap
+        assert verdict.trust != "usable" or low <= given.truth <= high, setting

@@ -69,6 +69,7 @@ class Own:
         return Active(np.tile(np.arange(3, dtype=np.uint32), (len(value), 1)), value)
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_faulty_functions_are_refused(name, fault):
     function, log = MODULE[name], sb.Log(LOG)
@@ -104,6 +105,7 @@ def test_a_write_past_numpy_is_found():
         sb.evaluate(sb.Log(LOG), hidden, features=BOX, **OPTIONS)
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("name", ["softmax", "single"])
 def test_good_functions_pass(name):
     """The rounding of single precision may depend on the batch."""

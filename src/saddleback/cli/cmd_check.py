@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -58,7 +59,7 @@ def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> N
         data = {name: getattr(summary, name) for name in summary.__dataclass_fields__}
         data |= {
             "low": summary.low.tolist(), "high": summary.high.tolist(),
-            "findings": _as_data(summary.findings),
+            "altered": asdict(summary.altered), "findings": _as_data(summary.findings),
         }  # fmt: skip
         echo(json_text(HEADER | data))
     else:

@@ -80,10 +80,11 @@ def fill_decay_and_weight(
     share = terms.emphasis
     for t in range(len(rows)):
         if start[t]:
-            gamma = 0.0
+            gamma, follow = 0.0, 0.0
         i = rows[t]
         decay[t] = gamma * terms.kappa[i]
-        follow = gamma * ratio * follow + 1.0
+        if share:  # otherwise it is not used, and may overflow
+            follow = gamma * ratio * follow + 1.0
         weight[t] = terms.weight[i] * (1.0 - share + share * follow)
         gamma, ratio = discount[t], terms.rho[i]
     carry[0], carry[1], carry[2] = gamma, ratio, follow

@@ -26,6 +26,10 @@ class EpisodeIds:
         self._ids.append(ids)
         self._first_rows.append(first_rows)
 
+    def __getitem__(self, number: int) -> Any:
+        """Return the id of an episode, by its number in the log."""
+        return pa.chunked_array(self._ids)[number].as_py()
+
     def find_split_episodes(self, n_rows: int) -> list[Finding]:
         """Return a finding if an episode occurs in two separate blocks of the log's rows."""
         hashes = np.concatenate(self._hashes) if self._hashes else np.zeros(0, dtype=np.uint64)

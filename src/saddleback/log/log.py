@@ -345,6 +345,17 @@ class Log:
             raise_errors(self.summary().findings)
         return sample
 
+    def has_several_episodes(self) -> bool:
+        """Whether the log has more than one episode; reads ids up to the second."""
+        name, first = self.roles.names["episode_id"], None
+        for source in self.sources:
+            for batch in source.batches([name]):
+                ids = pc.unique(decode_dictionary(batch.column(name)))
+                first = ids[0] if first is None and len(ids) else first
+                if len(ids) > 1 or (len(ids) and ids[0] != first):
+                    return True
+        return False
+
     def start_states(self) -> FloatArray:
         """Return the first observation of each episode, [episodes, d]."""
         starts = [segment.observations[segment.first_states] for segment in self.segments()]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saddleback._progress import Progress
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
+from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows, Decoder
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
@@ -33,7 +34,7 @@ class LogReader:
     def __init__(self, log: Log, tables: Sequence[str] = (), *, keep: bool = False) -> None:
         self._log, self.tables = log, frozenset(tables)
         self._kept: list[Segment] | None = None
-        self._keep = keep
+        self._keep, self._clipped = keep, 0
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
@@ -83,11 +84,28 @@ class LogReader:
                         progress(done / log.rows)
         yield from self._until_error(self.segmenter.finish())
 
+    @property
+    def altered(self) -> AlteredRows:
+        """What was dropped, cut or clipped, after the last segment."""
+        split = self.segmenter
+        return AlteredRows(
+            rows=self.checks.n_rows, episodes=self.checks.n_episodes, terminated=split.terminated,
+            stops=split.stops, lost=split.lost, bad_episodes=split.bad_episodes,
+            bad_rows=split.bad_rows, reset_rows=split.reset_rows, clipped=self._clipped,
+            outlying=self.checks.outlying_rows,
+        )  # fmt: skip
+
+    def episode_id(self, number: int) -> Any:
+        """Return the id of an episode that is used, by its number."""
+        return (self._used or self.checks).ids[number]
+
     def summary(self, gamma: float | None, mean_return: float | None) -> LogSummary:
         """Return the summary of the log after the last segment."""
         findings = self.findings()
         used = self._used_rows(findings)
-        return LogSummary.of(self._log, used, self.segmenter, findings, gamma, mean_return)
+        return LogSummary.of(
+            self._log, used, self.segmenter, self.altered, findings, gamma, mean_return
+        )
 
     def _used_rows(self, findings: list[Finding]) -> RowChecks:
         """Return the counts of the rows that are used; of all rows if there is an error."""
@@ -107,6 +125,7 @@ class LogReader:
             rows = replace(rows, propensity=propensity)
         self.checks.add(rows)
         if rows.propensity is not None and self._log.min_prob is not None:
+            self._clipped += int((rows.propensity < self._log.min_prob).sum())
             rows = replace(rows, propensity=np.maximum(rows.propensity, self._log.min_prob))
         yield from self._until_error(self.segmenter.add(rows))
 
@@ -144,7 +163,7 @@ class LogReader:
 
     def findings(self) -> list[Finding]:
         """Return all findings, errors first."""
-        dropped = self.segmenter.dropped
+        dropped = self.segmenter.bad_episodes
         findings = self.checks.findings(self._log.min_prob, dropped)
         findings += self.segmenter.findings()
         if dropped and dropped == self.checks.n_episodes:

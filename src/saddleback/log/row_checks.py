@@ -13,9 +13,13 @@ from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
+from saddleback.log.outliers import Outliers
 
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a row of probabilities."""
+
+SMALLEST_PROPENSITY = 1e-30
+"""Smallest propensity of an action that was taken; ratios of smaller ones overflow."""
 
 BINS = 10_000
 """Bins of the histogram of propensities, which gives their median."""
@@ -26,6 +30,10 @@ AGREE = 1e-6
 MESSAGES: dict[str, tuple[str, Fix | None]] = {
     "E101": (
         "{0} is 0 on {rows}. A logged action cannot have probability 0.",
+        Fix("Fix the log, or clip propensities from below", "min_prob"),
+    ),
+    "E101 > 0": (
+        "{0} is below 1e-30 on {rows}. No log is long enough for an action of that probability.",
         Fix("Fix the log, or clip propensities from below", "min_prob"),
     ),
     "E102 NaN": (
@@ -103,7 +111,8 @@ class RowChecks:
         self.n_rewards = 0
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
-        self._ids = EpisodeIds()
+        self.ids = EpisodeIds()
+        self._outliers = Outliers(names["reward"], observations, self.propensities.name)
         self._zero_starts = self._zero_inside = self._after_end = 0
         self._last_step, self._last_id_missing = 0, False
         self._last_row_ended = False
@@ -121,8 +130,9 @@ class RowChecks:
         )
         self._check_missing(rows)
         self._check_actions(rows)
-        self._ids.add(rows.ids.take(starts), starts + rows.first)
+        self.ids.add(rows.ids.take(starts), starts + rows.first)
         self._check_numbers(rows)
+        self._outliers.add(rows)
         if self._check_clock:
             self._track_increments(rows)
         self._check_steps(rows)
@@ -283,11 +293,17 @@ class RowChecks:
             plural = "" if n_dropped == 1 else "s"
             message = f"dropped {n_dropped:,} episode{plural} with NaN or infinities."
             findings.append(Finding("W121", message))
-        findings += self._ids.find_split_episodes(self.n_rows)
+        findings += self.ids.find_split_episodes(self.n_rows)
         if self._after_end >= 2 and not self._zero_inside and self._zero_starts == self._after_end:
             message = "a zero-reward row follows every episode end."
             findings.append(Finding("W133", message, DROP_AUTORESET))
+        findings += self._outliers.findings(len(self._actions))[0]
         return findings + self.propensities.findings(self.n_rows, len(self._actions))
+
+    @property
+    def outlying_rows(self) -> int:
+        """Number of rows with outliers; see `Outliers.findings`."""
+        return self._outliers.findings(len(self._actions))[1]
 
 
 class PropensityChecks:
@@ -295,7 +311,7 @@ class PropensityChecks:
 
     def __init__(self, problems: ProblemCounter, names: Mapping[str, str], source: str) -> None:
         self._problems = problems
-        self._name = {
+        self.name = {
             "mu": "mu of the logged action",
             names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
         }.get(source, source)
@@ -307,15 +323,18 @@ class PropensityChecks:
         """Check the propensities of the next rows."""
         low, high = float(np.min(propensity)), float(np.max(propensity))
         if np.isnan(low):
-            self._problems.add("E102 NaN", rows, np.isnan(propensity), self._name)
+            self._problems.add("E102 NaN", rows, np.isnan(propensity), self.name)
             low = float(np.nanmin(propensity, initial=np.inf))
             high = float(np.nanmax(propensity, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
         if high > 1.0 + TOLERANCE:
-            self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self._name)
+            self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self.name)
         if low <= 0.0:
-            self._problems.add("E102 < 0", rows, propensity < 0, self._name)
-            self._problems.add("E101", rows, propensity == 0, self._name)
+            self._problems.add("E102 < 0", rows, propensity < 0, self.name)
+            self._problems.add("E101", rows, propensity == 0, self.name)
+        if low < SMALLEST_PROPENSITY:
+            small = (propensity > 0) & (propensity < SMALLEST_PROPENSITY)
+            self._problems.add("E101 > 0", rows, small, self.name)
         valid = propensity[(propensity > 0) & (propensity <= 1)]
         self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
         mu = rows.tables.get("mu")
@@ -337,7 +356,7 @@ class PropensityChecks:
         """Return other keys of the problems whose kind depends on all rows."""
         if self.low < 0.0 and self.high <= 0.0:
             return {"E102 < 0": "E102 log", "E101": None}
-        return {} if min_prob is None else {"E101": None}
+        return {} if min_prob is None else {"E101": None, "E101 > 0": None}
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
         """Return the warnings that concern the propensities of the log as a whole."""
@@ -350,7 +369,7 @@ class PropensityChecks:
                 if low == 1
                 else f"not 1/{n_actions}. Check that it is the probability of the logged action."
             )
-            findings.append(Finding("W103", f"{self._name} is {low} on every row: {reason}"))
+            findings.append(Finding("W103", f"{self.name} is {low} on every row: {reason}"))
         return findings + self._compare_with_mu()
 
     def _compare_with_mu(self) -> list[Finding]:
@@ -365,7 +384,7 @@ class PropensityChecks:
             return [
                 Finding(
                     "W151",
-                    f"{self._name} equals mu of step {where} on {best:.1%} of rows, but mu of step "
+                    f"{self.name} equals mu of step {where} on {best:.1%} of rows, but mu of step "
                     f"t on {same:.1%}: the column seems to be shifted by one row.",
                 )
             ]
@@ -373,7 +392,7 @@ class PropensityChecks:
         return [
             Finding(
                 "W152",
-                f"{self._name} differs from mu of the logged action on {format_rows(different)}. "
+                f"{self.name} differs from mu of the logged action on {format_rows(different)}. "
                 "Remove the one that is wrong.",
             )
         ]

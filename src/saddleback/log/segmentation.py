@@ -127,7 +127,9 @@ class Segmenter:
     with_next: int = 0
     stops: int = 0
     lost: int = 0
-    dropped: int = 0
+    bad_episodes: int = 0
+    bad_rows: int = 0
+    reset_rows: int = 0
     _pending: DecodedRows | None = None
     _early_flags: int = 0
     _autoreset_like: int = 0
@@ -244,8 +246,10 @@ class Segmenter:
             return rows
         episode = np.cumsum(rows.starts)
         bad = np.unique(episode[~finite])
-        self.dropped += len(bad)
-        return rows.select(~np.isin(episode, bad))
+        keep = ~np.isin(episode, bad)
+        self.bad_episodes += len(bad)
+        self.bad_rows += int((~keep).sum())
+        return rows.select(keep)
 
     def _drop_autoresets(self, rows: DecodedRows) -> DecodedRows:
         """Drop the row that a reset adds: after the row that ended an episode, with reward 0.
@@ -258,6 +262,7 @@ class Segmenter:
         drop = after_end & (rows.starts | np.append(rows.starts[1:], True))
         if not drop.any():
             return rows
+        self.reset_rows += int(drop.sum())
         first = drop & rows.starts
         episode = np.maximum(np.cumsum(rows.starts) - 1, 0)
         shift = first[rows.starts].astype(np.int64)[episode]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from saddleback._display import Tabular, card_html, html_table, shorten, visible
 from saddleback._typing import FloatArray
+from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import Finding
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class LogSummary(Tabular):
         How propensities were estimated, or None if they were not.
     findings
         All findings, errors first.
+    calibration
+        As for `Log`.
+    altered
+        What was dropped, cut or clipped.
 
     Examples
     --------
@@ -81,6 +86,7 @@ class LogSummary(Tabular):
     estimated: str | None
     findings: tuple[Finding, ...]
     calibration: tuple[Mapping[str, float], ...] = ()
+    altered: AlteredRows = field(default_factory=AlteredRows)
 
     @classmethod
     def of(
@@ -88,6 +94,7 @@ class LogSummary(Tabular):
         log: Any,
         checks: RowChecks,
         segmenter: Segmenter,
+        altered: AlteredRows,
         findings: list[Finding],
         gamma: float | None,
         mean_return: float | None,
@@ -121,6 +128,7 @@ class LogSummary(Tabular):
             estimated=log.estimated,
             findings=tuple(findings),
             calibration=tuple(log.calibration),
+            altered=altered,
         )
 
     @property
@@ -138,7 +146,7 @@ class LogSummary(Tabular):
             "propensity": None if self.propensity is None else list(self.propensity),
             "mean_return": self.mean_return, "taken": list(self.taken),
             "estimated": self.estimated, "calibration": [dict(row) for row in self.calibration],
-            "text": self.text,
+            "altered": asdict(self.altered), "text": self.text,
         }  # fmt: skip
 
     @property
@@ -151,12 +159,7 @@ class LogSummary(Tabular):
         lines = [
             f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean_length:.3g})   {ends}"
         ]
-        if self.stops:
-            lines.append(f"{self.stops:,} episodes stop without a flag: treated as truncated")
-        if self.lost:
-            lines.append(
-                f"{self.lost:,} last transitions dropped: no next observation to bootstrap from"
-            )
+        lines += self.altered.lines
         names = [visible(name, keep="") for name in self.actions]
         listed = [
             f"{name} {count / max(1, self.rows):.3g}" if name == str(k) else

@@ -29,7 +29,8 @@ def student(values: FloatArray, level: float) -> tuple[float, float]:
     check_level(level)
     if not np.isfinite(values).all():
         return float("nan"), float("nan")
-    width = special.stdtrit(n - 1, 0.5 + 0.5 * level) * values.std(ddof=1) / np.sqrt(n)
+    with np.errstate(over="ignore", invalid="ignore"):  # of huge weights
+        width = special.stdtrit(n - 1, 0.5 + 0.5 * level) * values.std(ddof=1) / np.sqrt(n)
     return float(values.mean() - width), float(values.mean() + width)
 
 

@@ -17,6 +17,7 @@ from saddleback.ope.calibration import calibration, uncovered
 from saddleback.ope.consensus import Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
+from saddleback.ope.influence import NEGLIGIBLE_ERROR, concentration
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.policy_summary import PolicySummary
 from saddleback.ope.sandwich import ESTIMAND, Interval, block_scores, student_interval
@@ -142,6 +143,8 @@ class Measurements:
         The target and the solution θ̂.
     interval, influence
         Confidence interval of V̂, and the influence of each episode, or block of them, on it.
+    rows, unit
+        Number of rows of each episode, or block of them, and its name by its number.
     counts
         Counts of the policy on the rows.
     coverage, unvisited, weakest
@@ -167,6 +170,8 @@ class Measurements:
     theta: FloatArray
     interval: Interval
     influence: FloatArray
+    rows: FloatArray
+    unit: Callable[[int], str]
     counts: PolicyCounts
     coverage: float
     unvisited: float
@@ -196,6 +201,7 @@ def diagnose(
     cloud = spectra[name]() if name in spectra else None
     episodes, steps = int(sums.episodes.sum()), int(sums.steps.sum())
     limit, limit_share = sums.counts.time_limit
+    altered = sums.counts.altered_rows
     miscalibration = calibration(counts, steps)
     agreed, plain, others = measured.agreement, measured.without_ridge, measured.consensus
     gap = Gap(agreement=None if agreed is None else excess_over(*agreed, 1.0))
@@ -225,12 +231,15 @@ def diagnose(
         gap = replace(gap, consensus=others.contradiction(value))
         hidden = others.hidden
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
+    spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
+    negligible = error <= NEGLIGIBLE_ERROR * spread
+    rests = concentration(measured.influence, measured.rows, negligible)
     evidence = Evidence(
         episodes=episodes,
         steps=steps,
         value=value,
         error=error,
-        spread=error * float(np.sqrt(episodes)) if baseline is None else baseline.spread,
+        spread=spread,
         uncovered=None if miscalibration is None else uncovered(counts) / steps,
         coverage=measured.coverage,
         unvisited=measured.unvisited,
@@ -246,6 +255,14 @@ def diagnose(
         limit_share=limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
         outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
+        dropped=altered.dropped,
+        clipped=altered.clipped / altered.rows,
+        outside_box=altered.outside / altered.rows,
+        outlying=altered.outlying / altered.rows,
+        outliers="; ".join(one.message.rstrip(".") for one in sums.findings if one.code == "W155"),
+        influential=rests.units,
+        most_influential=measured.unit(rests.largest),
+        units=f"{len(measured.rows):,} {'episodes' if measured.from_log else 'blocks of episodes'}",
         notes=notes | {"AGREEMENT": measured.no_agreement},
         **closed,
     )
@@ -280,6 +297,8 @@ def measure_statistics(sums: Statistics, rule: Rule, name: str, ridge: float) ->
         theta=sums.solve(rule, name, ridge).theta,
         interval=interval,
         influence=influence,
+        rows=sums.steps[sums.episodes > 0].astype(np.float64),
+        unit=lambda k: f"block {np.flatnonzero(sums.episodes > 0)[k]}",
         counts=sums.counts.by_target[t],
         coverage=float(mass[visits >= MIN_ROWS].sum()) / total,
         unvisited=float(mass[visits == 0].sum()) / total,

@@ -174,6 +174,8 @@ def evaluate(
     if log.rows <= CACHED_ROWS:
         log = log.cached([table for policy in named for table in policy.tables], reading)
         raise_errors(log.reader().findings())
+    elif selected != ("svrg",):
+        require_two_episodes(1 + log.has_several_episodes())
     automatic = is_automatic(features) and not log.roles.are_features and chosen.values == "action"
     is_consensus = automatic or (horizon is not None and chosen.values == "action")
     episodes_sampled: EpisodeSample | None = None
@@ -250,7 +252,9 @@ def evaluate(
         second, *checks = split_progress(
             phases.scores, [("", float(len(named))), *([("", 1.0)] * len(named))]
         )
-        evidence = EvidenceReducer(log, sums, named, sample.states, once, chosen, ridge)
+        evidence = EvidenceReducer(
+            log, sums, named, sample.states, once, chosen, ridge, reader.episode_id
+        )
         logged = ScoreReducer(sums, behaviour, once, chosen, ridge)
         reducers: list[Reducer] = [*weights, evidence, logged]
         one_pass(reducers, progress=second, checked=True)

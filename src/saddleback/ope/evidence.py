@@ -51,6 +51,14 @@ class Evidence:
         Share of the discounted weight that lies after the end of truncated episodes.
     outside
         Distance of V̂ from the range attainable with the logged rewards, relative to that range.
+    dropped, clipped, outside_box
+        Shares of rows or episodes that were dropped or stop without a flag, of propensities that
+        were raised, and of observations outside the box of the features.
+    outlying, outliers
+        Share of rows with values far outside all others, and which they are.
+    influential, most_influential, units
+        Effective number of episodes, or blocks of them, that the standard error rests on, the
+        largest of them, and the number of all.
     notes
         Why a check was not applicable, by its code.
     """
@@ -83,4 +91,12 @@ class Evidence:
     limit_share: float | None = None
     truncated_weight: float | None = None
     outside: float | None = None
+    dropped: float | None = None
+    clipped: float | None = None
+    outside_box: float | None = None
+    outlying: float | None = None
+    outliers: str = ""
+    influential: float | None = None
+    most_influential: str = ""
+    units: str = ""
     notes: dict[str, str] = field(default_factory=dict)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from saddleback._typing import FloatArray
+from saddleback.engine import EpisodeFold
 from saddleback.log import Log, Target
 from saddleback.log.sample import StridedSample
 from saddleback.ope.approximation_gap import ResidualProblem
@@ -44,9 +46,11 @@ class EvidenceReducer:
         features: EncodeOnce,
         rule: Rule,
         ridge: float,
+        episode_id: Callable[[int], Any],
     ) -> None:
         K = log.n_actions
         self._log, self._sums, self._features = log, sums, features
+        self._episode_id, self._rows = episode_id, EpisodeFold(1)
         self._columns = [Column.of(n, sample[:, k]) for k, n in enumerate(log.roles.observations)]
         size = min(log.rows // ROWS_PER_PAIR, MAX_PAIRS) // K
         cells = EncodeOnce(Cells.of(sample, int(np.clip(size, 1, MAX_CELLS))))
@@ -57,6 +61,10 @@ class EvidenceReducer:
 
     def add(self, batch: SegmentBatch) -> Iterable[Job]:
         """Return the work of adding the next segment, one job per target."""
+        segment = batch.segment
+        rows = self._rows.begin(segment)
+        rows[:, 0] += np.bincount(segment.row_episode, minlength=len(rows))
+        self._rows.end(segment, rows)
         for target in self._targets:
             batch.pi(target.scores.policy)  # a policy is called in one thread
         return [partial(self._actions.add, batch.segment)] + [
@@ -84,6 +92,8 @@ class EvidenceReducer:
             theta=scores.theta,
             interval=interval,
             influence=influence,
+            rows=np.asarray(self._rows.rows[:, 0]),
+            unit=lambda k: f"episode {self._episode_id(k)}",
             counts=target.counts,
             coverage=support.coverage,
             unvisited=support.unvisited,

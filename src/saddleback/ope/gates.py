@@ -222,6 +222,31 @@ CHECKS = (
         "that part of the estimate is bootstrapped",
     ),
     Check(
+        "DROPPED", lambda e: e.dropped, 0.01, 0.25,
+        "{value:.1%} of the data is missing or dropped",
+        "unless those rows are like the others, the estimate is biased",
+    ),
+    Check(
+        "CLIPPED", lambda e: e.clipped, 0.05, 0.5,
+        "{value:.1%} of propensities were raised to the smallest one allowed",
+        "importance ratios are too small",
+    ),
+    Check(
+        "BOX", lambda e: e.outside_box, 0.1, 0.5,
+        "{value:.1%} of observations are outside the box of the features",
+        "the features cannot tell them apart",
+    ),
+    Check(
+        "OUTLIERS", lambda e: e.outlying, 0.0, 0.01,
+        "{value:.2%} of rows have values far outside all others",
+        "{e.outliers}",
+    ),
+    Check(
+        "INFLUENCE", lambda e: e.influential, 2.0, 1.1,
+        "the standard error rests on {value:,.1f} of {e.units}",
+        "above all on {e.most_influential}", "large",
+    ),
+    Check(
         "RANGE", lambda e: e.outside, 0.0, 0.0,
         "the value is outside the attainable range by {value:.1%} of that range",
         "it cannot be correct",

@@ -11,6 +11,7 @@ from saddleback._typing import FloatArray, IntArray
 from saddleback.engine import TakenActions, count_calibration, count_policy, count_ratios
 from saddleback.errors import Fix
 from saddleback.log import Finding, Segment
+from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import format_rows
 from saddleback.log.episode_returns import EpisodeReturns
 
@@ -109,6 +110,8 @@ class LogCounts:
         Σγ^T over truncated episodes, [1].
     lengths
         Lengths of terminated episodes and the number of each, [n, 2].
+    altered
+        The numbers of `AlteredRows`, [11].
     by_target
         Counts for each target policy.
     """
@@ -119,6 +122,7 @@ class LogCounts:
     rewards: FloatArray
     truncated_weight: FloatArray
     lengths: IntArray
+    altered: IntArray
     by_target: tuple[PolicyCounts, ...]
 
     @classmethod
@@ -128,6 +132,7 @@ class LogCounts:
         block: IntArray,
         blocks: int,
         gamma: float,
+        altered: AlteredRows,
         visits: FloatArray,
         mass: FloatArray,
         by_target: tuple[PolicyCounts, ...],
@@ -141,7 +146,8 @@ class LogCounts:
         # One by one, so that the sum does not depend on how the log is divided into segments.
         steps = returns.lengths[~ended] - 1
         weight = np.cumsum(np.append(0.0, gamma ** steps.astype(np.float64) * gamma))[-1:]
-        return cls(visits, mass, done, returns.rewards, weight, lengths, by_target)
+        rewards, numbers = returns.rewards, altered.array
+        return cls(visits, mass, done, rewards, weight, lengths, numbers, by_target)
 
     def merge(self, other: LogCounts) -> LogCounts:
         """Return the counts of both logs together."""
@@ -150,8 +156,14 @@ class LogCounts:
             self.visits + other.visits, self.mass + other.mass, self.returns + other.returns,
             np.array([low[0], high[1]]), self.truncated_weight + other.truncated_weight,
             merge_lengths(np.concatenate([self.lengths, other.lengths])),
+            self.altered + other.altered,
             tuple(map(PolicyCounts.merge, self.by_target, other.by_target)),
         )  # fmt: skip
+
+    @property
+    def altered_rows(self) -> AlteredRows:
+        """What was dropped, cut or clipped."""
+        return AlteredRows(*self.altered.tolist())
 
     @property
     def time_limit(self) -> tuple[int, float]:

@@ -42,19 +42,19 @@ class EncodeOnce:
 
     def __init__(self, features: Features) -> None:
         self.size, self.dimensions = features.size, features.dimensions
-        self._features, self._guard = features, threading.Lock()
+        self.features, self._guard = features, threading.Lock()
         self._states: FloatArray | None = None
         self._active: Active | None = None
 
     def check_rows(self, observations: FloatArray) -> None:
         """Raise unless the features are a function of each observation alone."""
-        check_feature_rows(self._features, observations)
+        check_feature_rows(self.features, observations)
 
     def encode(self, observations: FloatArray) -> Active:
         """Return the active features of observations; the last result is kept."""
         with self._guard:
             if observations is not self._states or self._active is None:
-                self._states, self._active = observations, encode(self._features, observations)
+                self._states, self._active = observations, encode(self.features, observations)
             return self._active
 
 

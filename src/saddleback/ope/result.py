@@ -39,6 +39,9 @@ from saddleback.rules import Rule
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MAX_SAVED_STEPS = 10_000
+"""Number of steps up to which effective sample sizes are saved."""
+
 Paths = dict[str, dict[str, list[tuple[float, float]]]]
 """For each target, (λ, V̂) and (η, V̂)."""
 
@@ -198,10 +201,13 @@ class Evaluation(Tabular):
             estimates=[SavedEstimate(**asdict(estimate)) for estimate in self.estimates],
             paths=self.paths,
             warnings=list(map(str, self.warnings)),
+            altered=sums.counts.altered_rows.lines,
             card=summary,
             logged=logged,
             verdicts=[SavedVerdict(**diagnosis.as_dict()) for diagnosis in self.diagnoses],
-            ess_by_step={name: steps.tolist() for name, steps in self.ess_by_step.items()},
+            ess_by_step={
+                name: steps[:MAX_SAVED_STEPS].tolist() for name, steps in self.ess_by_step.items()
+            },
             tails={name: tail.tolist() for name, tail in self.tails.items()},
         )
         plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)

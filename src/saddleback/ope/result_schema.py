@@ -206,6 +206,7 @@ class SavedLogSummary(Struct, kw_only=True):
     taken: list[int]
     estimated: str | None
     calibration: list[SavedCalibration] = []
+    altered: dict[str, int] = {}
     text: str
 
 
@@ -234,6 +235,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     estimates: Annotated[list[SavedEstimate], Meta(min_length=1)]
     paths: Mapping[str, Mapping[str, Sequence[tuple[float, Maybe]]]]
     warnings: list[str]
+    altered: list[str] | msgspec.UnsetType = msgspec.UNSET
     card: SavedLogSummary | None = None
     logged: SavedBaseline | None = None
     verdicts: list[SavedVerdict]

@@ -27,7 +27,7 @@ from saddleback.ope.statistics_pass import check_memory
 from saddleback.rules import Rule, as_rules
 from saddleback.rules.parse import stored_rule
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the file layout."""
 
 STATISTICS_ARRAYS = (
@@ -39,7 +39,7 @@ STATISTICS_ARRAYS = (
     "fingerprints",
     "unfinished",
 )
-COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths")
+COUNT_ARRAYS = ("returns", "rewards", "truncated_weight", "lengths", "altered")
 POLICY_ARRAYS = ("action_mass", "totals", "ratios", "residuals", "min_propensity")
 
 
@@ -191,6 +191,7 @@ def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[in
         "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
         "kappa_squares": (T, R),
         "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
-        "truncated_weight": (1,), "lengths": ("n", 2), "action_mass": (T, K), "totals": (T, 3),
+        "truncated_weight": (1,), "lengths": ("n", 2), "altered": (11,),
+        "action_mass": (T, K), "totals": (T, 3),
         "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),
     }  # fmt: skip

@@ -24,12 +24,14 @@ from saddleback.engine import (
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.features import Features
 from saddleback.log import Log, Segment, Target
+from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.fingerprints import Fingerprints
 from saddleback.log.reader import LogReader
 from saddleback.log.summary import undiscounted_error
 from saddleback.log.target_policies import as_targets
+from saddleback.ope.feature_box import OutsideBox
 from saddleback.ope.log_counts import ActionSupport, LogCounts, PolicyCounts
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
 from saddleback.ope.statistics_key import StatisticsKey
@@ -111,6 +113,8 @@ class StatisticsReducer:
         self._returns = EpisodeReturns(setting.gamma, log.time_limit == "task")
         self._fingerprints = Fingerprints()
         self._numbers: list[OffsetArray] = []
+        self._outside = OutsideBox(features.features, log.observation_names)
+        self._altered = AlteredRows()
         self.targets = []
         for t, policy in enumerate(policies):
             rules = setting.rules if main is None or t < main else setting.rules[:1]
@@ -131,6 +135,7 @@ class StatisticsReducer:
         self._returns.add(segment)
         self._fingerprints.add(segment)
         self._numbers.append(batch.block_numbers[1:])
+        self._outside.add(segment)
         return [job for target in self.targets for job in target.add(batch)]
 
     def check(self, reader: LogReader, allow_uncovered: bool) -> None:
@@ -139,12 +144,18 @@ class StatisticsReducer:
         if self.setting.gamma == 1.0 and not ended.all():
             raise_errors([undiscounted_error(float(np.mean(~ended)))])
         uncovered = [target.support.finding(allow_uncovered) for target in self.targets]
-        self.findings = tuple(
-            [*reader.findings(), *(finding for finding in uncovered if finding is not None)]
-        )
+        own = [*uncovered, self._outside.finding()]
+        self.findings = (*reader.findings(), *(finding for finding in own if finding is not None))
         raise_errors(self.findings)
+        self._altered = replace(reader.altered, outside=self._outside.rows)
         if not self._returns.transitions.sum():
             raise InvalidParameter("Statistics: the log has no usable transitions.")
+        if not all(np.isfinite(sums).all() for sums in (self._b, self._total_b, self._M)):
+            raise InvalidParameter(
+                "Statistics: the sums over the log overflow, in the trace or in the rewards. Use a "
+                "trace that cannot grow, such as Retrace, or larger propensities.",
+                Fix("Clip them from below", "min_prob"),
+            )
 
     @property
     def mean_return(self) -> float | None:
@@ -198,7 +209,7 @@ class StatisticsReducer:
             "kappa_squares": kappa_squares,
             "ids": ids, "fingerprints": fingerprints, "unfinished": unfinished,
             "counts": LogCounts.of(
-                self._returns, block, setting.blocks, setting.gamma, self._visits,
+                self._returns, block, setting.blocks, setting.gamma, self._altered, self._visits,
                 np.array([target.mass for target in targets]),
                 tuple(target.counts for target in targets),
             ),

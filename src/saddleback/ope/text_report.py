@@ -98,6 +98,12 @@ def least_data(verdict: dict[str, Any]) -> str:
     return re.sub(r"(?<![\w.])-(?=\d)", MINUS, verdict["weakest"]) + "."
 
 
+def altered_line(plain: dict[str, Any]) -> str:
+    """Return what was dropped, cut or clipped; empty if nothing was."""
+    lines = plain.get("altered", ())
+    return "; ".join(lines) + "." if lines else ""
+
+
 def failed_checks(verdict: dict[str, Any]) -> list[tuple[str, str]]:
     """Return code and sentence of each failed check, refusals first."""
     order = (REFUSED, DOUBTFUL)
@@ -140,6 +146,8 @@ def result_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
         add("Logged policy: ", baseline_line(plain))
     for target, verdict in verdicts.items():
         add(f"Least data{f' for {target}' * several}: ", least_data(verdict))
+    if altered_line(plain):
+        add("Not used as logged: ", altered_line(plain))
     warnings = [
         (f"  {f'{target}: ' * several}{code} ", text)
         for target, verdict in verdicts.items()

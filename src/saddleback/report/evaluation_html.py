@@ -13,6 +13,7 @@ from typing import Any
 from saddleback.ope.number_format import number
 from saddleback.ope.result import Evaluation
 from saddleback.ope.text_report import (
+    altered_line,
     answer,
     baseline_line,
     describe_policy,
@@ -101,7 +102,7 @@ def _target(
     if verdict is not None:
         statements = [
             (f"Value of {name}:", value_line(verdict)), ("Logged policy:", baseline_line(result)),
-            ("Least data:", least_data(verdict)),
+            ("Least data:", least_data(verdict)), ("Not used as logged:", altered_line(result)),
         ]  # fmt: skip
         target["statements"] = [(head, text) for head, text in statements if text]
         target["failed"] = failed_checks(verdict)

@@ -1,0 +1,83 @@
+"""Rows of a log that were dropped, cut or clipped when it was read."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+import numpy as np
+
+from saddleback._typing import IntArray
+from saddleback.log.diagnostics import format_rows
+
+
+@dataclass(frozen=True)
+class AlteredRows:
+    """Numbers of rows and episodes that are not used as they are in the log.
+
+    Attributes
+    ----------
+    rows, episodes, terminated
+        Size of the log, and the number of episodes that terminated.
+    stops
+        Episodes that stop without a flag, which are treated as truncated.
+    lost
+        Last transitions that were dropped, since their next observation is unknown.
+    bad_episodes, bad_rows
+        Episodes, and their rows, that were dropped because they contain NaN or infinities.
+    reset_rows
+        Rows of automatic resets that were dropped.
+    clipped
+        Propensities below the smallest one allowed, which were raised to it.
+    outlying
+        Rows with outliers; see `saddleback.log.outliers`.
+    outside
+        Rows with an observation outside the box of the features, which is clipped to it.
+
+    Examples
+    --------
+    >>> AlteredRows(rows=700, episodes=100, terminated=56, stops=44, lost=44).dropped
+    0.44
+    """
+
+    rows: int = 0
+    episodes: int = 0
+    terminated: int = 0
+    stops: int = 0
+    lost: int = 0
+    bad_episodes: int = 0
+    bad_rows: int = 0
+    reset_rows: int = 0
+    clipped: int = 0
+    outlying: int = 0
+    outside: int = 0
+
+    @property
+    def array(self) -> IntArray:
+        """The numbers in order, to be added to those of other logs."""
+        return np.array(astuple(self), dtype=np.int64)
+
+    @property
+    def dropped(self) -> float:
+        """Share of rows that were dropped, or of episodes that stop without a flag if it is larger.
+
+        The latter only if other episodes terminate: then the last rows may be missing.
+        """
+        stops = self.stops / max(1, self.episodes) if self.terminated else 0.0
+        return max((self.lost + self.bad_rows) / max(1, self.rows), stops)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was done to the rows, as text."""
+        return [
+            text.format(n, "" if n == 1 else "s", rows=format_rows(self.bad_rows))
+            for n, text in (
+                (self.stops, "{0:,} episode{1} stop without a flag: treated as truncated"),
+                (self.lost,
+                 "{0:,} last transition{1} dropped: no next observation to bootstrap from"),
+                (self.bad_episodes, "{0:,} episode{1} ({rows}) with NaN or infinities dropped"),
+                (self.reset_rows, "{0:,} row{1} of automatic resets dropped"),
+                (self.clipped, "{0:,} propensities raised to the smallest one allowed"),
+                (self.outside, "{0:,} observation{1} clipped to the box of the features"),
+            )
+            if n
+        ]  # fmt: skip

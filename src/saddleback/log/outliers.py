@@ -1,0 +1,147 @@
+"""Values far outside all others: codes for missing values, slips of a unit, corrupted numbers.
+
+Only the smallest and the largest value of a column are suspected, with the distance of the farthest
+other value from the median as the scale, so that heavy tails and rare rewards at the end of
+episodes are not: such values are either near others, or equal, or the others are constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from saddleback._typing import BoolArray, FloatArray
+from saddleback.log.arrow_decode import DecodedRows
+from saddleback.log.diagnostics import Finding, ProblemCounter
+from saddleback.log.sample import StridedSample
+
+CODES = frozenset(
+    {-99.0, *(s * (10.0**k - 1) for k in range(3, 11) for s in (1, -1))}
+    | {-(2.0**15), 2.0**15 - 1, -(2.0**31), 2.0**31 - 1, -(2.0**63), 2.0**63}
+)
+"""Numbers that often stand for a missing value."""
+
+CODE_DISTANCE, REPEATED_DISTANCE, SINGLE_DISTANCE = 3.0, 1000.0, 100.0
+"""Distances from the median, relative to the farthest other value, from which a value is suspected:
+that of a code, of another value that several rows have, and of one that a single row has."""
+
+HUGE = 1e15
+"""Size from which a value is always suspected, if the median is below its square root."""
+
+IMPROBABLE = 1e-3
+"""Probability below which a small propensity of an action that was taken is suspected."""
+
+SAMPLED_ROWS = 4096
+"""Number of rows from which medians are computed."""
+
+
+@dataclass
+class _Extreme:
+    """The largest of the numbers so far, after multiplication by a sign, and the next smaller."""
+
+    sign: float
+    value: float = -np.inf
+    following: float = -np.inf
+    count: int = 0
+    only_at_ends: bool = True
+    rows: ProblemCounter = field(default_factory=ProblemCounter)
+
+    def add(self, rows: DecodedRows, column: FloatArray) -> None:
+        """Add the next rows."""
+        signed = self.sign * column
+        top = float(np.max(signed, initial=-np.inf, where=np.isfinite(signed)))
+        if top < self.value:
+            self.following = max(self.following, top)
+            return
+        hit: BoolArray = signed == top
+        below = float(np.max(signed, initial=-np.inf, where=signed < top))
+        if top > self.value:
+            self.following, self.value, self.count = self.value, top, 0
+            self.only_at_ends, self.rows = True, ProblemCounter()
+        self.following = max(self.following, below)
+        self.count += int(hit.sum())
+        self.only_at_ends &= bool((rows.terminated | rows.truncated)[hit].all())
+        self.rows.add("W155", rows, hit)
+
+
+class Outliers:
+    """Finds the outliers of rewards, observations and propensities."""
+
+    def __init__(self, reward: str, observations: tuple[str, ...], propensity: str) -> None:
+        self._names = [reward, *observations]
+        self._ends = [(_Extreme(-1.0), _Extreme(1.0)) for _ in self._names]
+        self._propensity, self._smallest = propensity, _Extreme(-1.0)
+        self._sample = StridedSample(SAMPLED_ROWS)
+        self._rows = 0
+
+    def add(self, rows: DecodedRows) -> None:
+        """Add the next rows."""
+        columns = [rows.rewards, *rows.observations.T]
+        self._rows += len(rows)
+        self._sample.add(*columns)
+        for ends, column in zip(self._ends, columns, strict=True):
+            for end in ends:
+                end.add(rows, column)
+        if rows.propensity is not None:
+            self._smallest.add(rows, np.where(rows.propensity > 0, rows.propensity, np.inf))
+
+    def findings(self, n_actions: int) -> tuple[list[Finding], int]:
+        """Return a warning for each outlier, and the number of rows they are on.
+
+        Of outliers in observations at most a hundredth of the rows count: they may be intended.
+        """
+        suspected = list(self._suspected(n_actions))
+        in_observations = sum(end.count for k, end, _ in suspected if k > 0)
+        count = sum(end.count for k, end, _ in suspected if k <= 0)
+        findings = [
+            finding
+            for _, end, message in suspected
+            for finding in end.rows.findings({"W155": (message, None)})
+        ]
+        return findings, count + min(in_observations, max(1, self._rows // 100))
+
+    def _suspected(self, n_actions: int) -> Iterator[tuple[int, _Extreme, str]]:
+        """Yield each outlier: number of its column (−1 for propensities), the end, a message."""
+        samples = self._sample.rows if self._rows else ()
+        for k, (name, sample) in enumerate(zip(self._names, samples, strict=False)):
+            for end, other in (self._ends[k], self._ends[k][::-1]):
+                value, rest = end.sign * end.value, sample[np.isfinite(sample)]
+                rest = rest[rest != value]
+                if not len(rest) or end.following == -np.inf:
+                    continue
+                opposite = other.following if other.sign * other.value in CODES else other.value
+                low, high = sorted((end.sign * end.following, other.sign * opposite))
+                if _is_outlier(end, value, float(np.median(rest)), (low, high)):
+                    what = "a code for missing values" if value in CODES else "an error"
+                    yield k, end, (
+                        f"{_escaped(name)} is {value:.6g} in {{rows}}, and from {low:.6g} to "
+                        f"{high:.6g} in all others: probably {what}."
+                    )  # fmt: skip
+        smallest = -self._smallest.value
+        if smallest * n_actions * self._rows < IMPROBABLE * self._smallest.count:
+            yield -1, self._smallest, (
+                f"{_escaped(self._propensity)} is {smallest:.3g} in {{rows}}: actions of that "
+                f"probability are hardly ever taken in {self._rows:,} rows."
+            )  # fmt: skip
+
+
+def _is_outlier(end: _Extreme, value: float, median: float, others: tuple[float, float]) -> bool:
+    """Whether an extreme value is too far from the others."""
+    distance = abs(value - median)
+    if abs(value) >= HUGE and abs(median) < np.sqrt(HUGE):
+        return True
+    reach = max(abs(other - median) for other in others)
+    if value in CODES:
+        return distance > CODE_DISTANCE * reach
+    if not reach:  # the others are constant, which gives no scale
+        return False
+    if end.count == 1:
+        return distance > SINGLE_DISTANCE * reach
+    return distance > REPEATED_DISTANCE * reach and not end.only_at_ends
+
+
+def _escaped(name: str) -> str:
+    """Return a name for use in a message that is formatted."""
+    return name.replace("{", "{{").replace("}", "}}")
