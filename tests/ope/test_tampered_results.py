@@ -17,7 +17,7 @@ from saddleback._paths import check_writable
 from saddleback.cli.cmd_explain import read_result
 from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
-from saddleback.ope.result_schema import SavedEvaluation, find_damage
+from saddleback.ope.result_schema import SavedEvaluation, digest, find_damage
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.text_report import format_result_verbose
 from saddleback.problems import synthetic_clinic
@@ -148,6 +148,17 @@ def test_a_damaged_result_is_named_with_the_place(
     (tmp_path / "r.json").write_text(json.dumps(plain))
     assert complaint in error_text(run(command, "r.json"))
     assert not (tmp_path / "r.html").exists()
+
+
+def test_an_edited_number_of_a_result_is_noticed(result, tmp_path):
+    path = tmp_path / "r.json"
+    sealed = result | {"digest": digest(result)}
+    path.write_text(json_text(sealed))
+    assert read_result(path) == sealed
+    for changed in (sealed | {"gamma": 0.5}, sealed | {"digest": "0"}, result):
+        path.write_text(json_text(changed))
+        with pytest.raises(InvalidParameter, match="its content does not match its digest"):
+            read_result(path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\x80", "1" * 5000])
