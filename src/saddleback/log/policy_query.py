@@ -16,7 +16,10 @@ TOLERANCE = 1e-6
 def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
     """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid."""
     try:
-        probabilities = np.asarray(policy(observations), dtype=np.float64)
+        returned = np.asarray(policy(observations))
+        if returned.dtype.kind not in "biufO":
+            raise TypeError(f"it returned {returned.dtype} instead of numbers")
+        probabilities = returned.astype(np.float64, copy=False)
     except Exception as error:
         message = f"{name} policy failed: {type(error).__name__}: {error}"
         raise LogError(Finding("E144", message)) from error
