@@ -119,7 +119,7 @@ def _forge(rng: np.random.Generator, content: bytes, path: Path) -> str:
         name = sorted(arrays)[rng.integers(len(arrays))]
         array, kind = arrays[name], int(rng.integers(8))
         arrays[name] = (
-            array[:0] if array.ndim else array, array[None], np.full_like(array, -1),
+            array[:0] if array.ndim else array, array[None], np.zeros_like(array),
             array.astype(str), array.astype(complex), np.zeros((*array.shape[:-1], 0)),
             np.full(array.shape, np.nan), np.zeros(array.shape, "M8[s]"),
         )[kind]  # fmt: skip

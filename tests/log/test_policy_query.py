@@ -30,7 +30,8 @@ POLICIES = [
     ("E144 ", "policy gives a negative probability for ", lambda o: np.tile([-0.5, 0.5, 1.0], (len(o), 1))),
     ("E104 ", "policy: probabilities sum to 0.9, not 1, for ", lambda o: np.full((len(o), 3), 0.3)),
     ("E144 ", "policy failed: KeyError: 'hr'", lambda o: {}["hr"]),
-    ("E144 ", "policy failed: ValueError: could not convert string to float", lambda o: [["a", "b", "c"]] * len(o)),
+    ("E144 ", "policy failed: TypeError: it returned <U1 instead of numbers", lambda o: [["a", "b", "c"]] * len(o)),
+    ("E144 ", "policy failed: TypeError: it returned complex128 instead of numbers", lambda o: np.full((len(o), 3), 1 / 3 + 1j)),
 ]  # fmt: skip
 
 
