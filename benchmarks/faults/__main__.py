@@ -106,6 +106,15 @@ class Worker:
         self.process.wait()
 
 
+def unmount(root: Path) -> None:
+    """Unmount small disks that a killed worker left."""
+    mounts = Path("/proc/mounts")
+    for line in mounts.read_text().splitlines() if mounts.exists() else ():
+        place = line.split()[1]
+        if place.startswith(f"{root}/"):
+            subprocess.run(["umount", place], check=False)
+
+
 def plan(tries: int, first: int, chosen: list[str]) -> list[tuple[str, int]]:
     """Return the family and seed of every try."""
     from benchmarks.faults import FAMILIES
@@ -146,6 +155,7 @@ def campaign(trials: list[tuple[str, int]], jobs: int) -> list[tuple[str, int, s
                     worker.send(*trial)
         for worker in workers:
             worker.stop()
+        unmount(Path(name))
     return done
 
 

@@ -27,9 +27,9 @@ def clean_rows() -> pa.Table:
     return pa.table(clinic(PATIENTS, rng=0))
 
 
-def answer_of(log: sb.Log, target: Any = earlier) -> Answer:
+def answer_of(log: sb.Log, target: Any = earlier, features: Any = FEATURES) -> Answer:
     """Evaluate a log; the answer has its value, standard error, verdict and warnings."""
-    result = sb.evaluate(log, target, gamma=GAMMA, features=FEATURES, methods=[])
+    result = sb.evaluate(log, target, gamma=GAMMA, features=features, methods=[])
     verdict, estimate = result.verdicts[0], result.estimates[0]
     error = (estimate.high - estimate.low) / 3.92 if estimate.low is not None else np.inf
     notes = {finding.code for finding in result.warnings} | {verdict.trust}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import saddleback as sb
 from saddleback.problems.synthetic_clinic import DOSES, SIGNS, earlier
 
 from .logs import answer_of, clean_rows, reference
-from .trial import Trial
+from .trial import Answer, Trial
 
 
 def _raising(error: BaseException) -> Any:
@@ -73,7 +74,7 @@ TARGETS = (
     3, None, "", "uniform:3", "always:", "always:dose", "always:-1", "pump:0.8", "columns",
     "columns:mu", "nowhere.py:policy", "nowhere.py", ":", "logged:1", [], {}, {"a": 3},
     {1: "uniform"}, {"": "uniform"}, np.ones((3, 3)), np.full((3, 3), 1 / 3), {"logged": "uniform"},
-    object(), type, len, print, _recursive, ["uniform", "uniform"], {"a": ["uniform"]}, b"uniform",
+    object(), type, len, _recursive, ["uniform", "uniform"], {"a": ["uniform"]}, b"uniform",
     np.nan,
 )  # fmt: skip
 
@@ -81,7 +82,7 @@ FILES = (
     "def policy(:\n", "raise ValueError('at import')\n", "import nowhere_at_all\n", "policy = 3\n",
     "\0", "\xed\xa0\x80", "", "import sys; sys.exit(1)\n",
     "def policy(a, b, c):\n    return a\n", "def policy():\n    return 1\n",
-    "class policy:\n    pass\n", "async def policy(signs):\n    return signs\n",
+    "class policy:\n    pass\n",
     "def policy(signs: 'nonsense'):\n    return signs\n",
 )  # fmt: skip
 
@@ -89,7 +90,7 @@ FILES = (
 def wrong_policy(rng: np.random.Generator, folder: Path) -> Trial:
     """Evaluate a policy that does not do what a policy does."""
     log = sb.Log(clean_rows(), observations=SIGNS, actions=DOSES)
-    kind = ("output", "output", "error", "target", "file")[rng.integers(5)]
+    kind = ("output", "features", "error", "target", "file")[rng.integers(5)]
     if kind == "output":
         name = sorted(WRONG)[rng.integers(len(WRONG))]
         later = int(rng.integers(0, 3))  # the first calls are fine
@@ -101,6 +102,8 @@ def wrong_policy(rng: np.random.Generator, folder: Path) -> Trial:
             return right if len(calls) <= later else WRONG[name](right)
 
         return Trial(f"output: {name} after {later}", lambda: answer_of(log, policy), reference())
+    if kind == "features":
+        return _wrong_features(rng, log)
     if kind == "error":
         error = ERRORS[rng.integers(len(ERRORS))]
         return Trial(f"raises {error!r}", lambda: answer_of(log, _raising(error)), reference())
@@ -116,9 +119,27 @@ def wrong_policy(rng: np.random.Generator, folder: Path) -> Trial:
     )
 
 
+def _wrong_features(rng: np.random.Generator, log: sb.Log) -> Trial:
+    """Evaluate with a function of features that fails after some calls."""
+    name = sorted(WRONG)[rng.integers(len(WRONG))]
+    error = ERRORS[rng.integers(len(ERRORS))] if rng.random() < 0.3 else None
+    later, calls = int(rng.integers(0, 4)), []
+
+    def function(signs: Any) -> Any:
+        calls.append(len(signs))
+        right = np.column_stack([np.ones(len(signs)), signs / [100.0, 100.0, 5.0]])
+        if len(calls) > later and error is not None:
+            raise error
+        return right if len(calls) <= later else WRONG[name](right)
+
+    def use() -> Any:
+        return replace(answer_of(log, features=function), value=None, content="valid")
+
+    damage = f"features: {name if error is None else repr(error)} after {later}"
+    return Trial(damage, use, Answer(content="valid"))
+
+
 def _stated(log: sb.Log, target: Any) -> Any:
     """Evaluate another valid target: its result names it."""
-    from dataclasses import replace
-
     answer = answer_of(log, target)
     return replace(answer, notes=answer.notes | {"another target"})

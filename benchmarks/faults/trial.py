@@ -86,9 +86,9 @@ def printed(*words: Any) -> Answer:
         raise done.exception
     if done.exit_code == 2:
         message = done.stderr.strip()
-        if "rror: " not in message:
+        if "rror:" not in message:
             raise Broken(f"exit 2 without a message: {message}")
-        raise InvalidParameter(message.partition("rror: ")[2])
+        raise InvalidParameter(message.partition("rror:")[2])
     return Answer(content=done.stdout)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
 from saddleback.log.diagnostics import Finding, LogError
 
@@ -20,7 +21,7 @@ def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: in
         if returned.dtype.kind not in "biufO":
             raise TypeError(f"it returned {returned.dtype} instead of numbers")
         probabilities = returned.astype(np.float64, copy=False)
-    except Exception as error:
+    except USER_ERRORS as error:
         message = f"{name} policy failed: {type(error).__name__}: {error}"
         raise LogError(Finding("E144", message)) from error
     if probabilities.shape != (len(observations), n_actions):
