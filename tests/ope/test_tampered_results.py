@@ -250,6 +250,23 @@ def test_settings_that_cannot_be_are_rejected_before_memory_is_used(
         sb.load_statistics(tmp_path / "day.stats")
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda array: array * np.nan, "action_mass[0, 0] is nan"),
+        (lambda array: array.astype(str), "action_mass does not hold numbers"),
+        (lambda array: array.astype("M8[s]"), "action_mass does not hold numbers"),
+    ],
+)
+def test_arrays_without_finite_numbers_are_rejected(change, complaint, content, tmp_path):
+    arrays = {name: array for name, array in content.items() if name not in ("words", "digest")}
+    arrays["action_mass"] = change(arrays["action_mass"])
+    with (tmp_path / "day.stats").open("w+b") as file:
+        pack(file, json.loads(str(content["words"])), arrays)
+    with pytest.raises(InvalidParameter, match=re.escape(f"or is damaged: {complaint}")):
+        sb.load_statistics(tmp_path / "day.stats")
+
+
 def test_arrays_larger_than_their_file_are_rejected_before_memory_is_used(content, tmp_path):
     path, huge = tmp_path / "day.stats", io.BytesIO()
     header = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
