@@ -31,7 +31,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts faults peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -102,6 +102,12 @@ coverage: $(DEV)
 # Accuracy of verdicts where the true value is known: a table and results/verdicts.json.
 verdicts: $(DEV)
 	$(BIN)/python benchmarks/verdicts.py
+
+# A campaign of random faults (damaged files, wrong rows, kills, full disks): a table and
+# results/faults.json.
+TRIES ?= 1000
+faults: $(DEV)
+	$(BIN)/python -m benchmarks.faults $(TRIES)
 
 # Comparison with other packages on the same logs; INSTALL=--install creates environments for them.
 peers: $(DEV)

@@ -14,6 +14,9 @@ from typing import Any
 from saddleback import _registry
 from saddleback.errors import InvalidParameter
 
+USER_ERRORS = (Exception, SystemExit)
+"""What code of a user may raise; Ctrl-C is not among it."""
+
 
 def load(spec: str) -> Any:
     """Import a Python file and return the object that ``path/to/module.py:name`` refers to.
@@ -76,7 +79,7 @@ def _import(path: str) -> ModuleType:
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave the folder as it is
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except USER_ERRORS as error:
         raise InvalidParameter(
             f"importing {path} failed: {type(error).__name__}: {error}"
         ) from error

@@ -11,7 +11,7 @@ from saddleback.ope.sandwich import Interval
 
 GOOD = Evidence(
     episodes=500, steps=5000, value=12.3456, error=0.02, spread=1.0, uncovered=0.0, coverage=1.0,
-    unvisited=0.0, miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
+    unvisited=0.0, imbalance=0.01, hidden=0.01, hidden_in="step", miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
     self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
     sensitivity=0.01, ridge_shift=0.01, error_without_ridge=0.02, limit=40,
     limit_share=0.0, truncated_weight=0.1, outside=0.0, dropped=0.001, clipped=0.01,
@@ -19,24 +19,27 @@ GOOD = Evidence(
 )  # fmt: skip
 
 CODES = (
-    "EPISODES", "SUPPORT", "COVERAGE", "PROPENSITIES", "CEILING", "SELF-CHECK", "SOLUTION",
-    "STABILITY", "AGREEMENT", "GAP", "PRECISION", "SENSITIVITY", "RIDGE", "ENDS", "HORIZON",
+    "EPISODES", "SUPPORT", "COVERAGE", "ROWS", "PROPENSITIES", "CEILING", "SELF-CHECK", "SOLUTION",
+    "STABILITY", "AGREEMENT", "HIDDEN", "GAP", "PRECISION", "SENSITIVITY", "RIDGE", "ENDS", "HORIZON",
     "DROPPED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RANGE",
 )  # fmt: skip
 
 SURE = {"calibration_z": 9.0}
+WITHOUT_LOG = {"imbalance": None}
 
 # For each gate, evidence that makes an estimate doubtful, and evidence that makes it refused.
 BAD = {
     "EPISODES": ({"episodes": 49}, {"episodes": 9}),
     "SUPPORT": ({"uncovered": 0.01}, {"uncovered": 0.06}),
-    "COVERAGE": ({"coverage": 0.9}, {"coverage": 0.7}),
+    "COVERAGE": ({"imbalance": 0.6}, {"imbalance": 2.1}),
+    "ROWS": (WITHOUT_LOG | {"coverage": 0.9}, WITHOUT_LOG | {"coverage": 0.7}),
     "PROPENSITIES": ({"miscalibrated": 0.1} | SURE, {"miscalibrated": 0.3} | SURE),
     "CEILING": ({"trace_ratio": 1.05}, {"trace_ratio": 1.2}),
     "SELF-CHECK": ({"self_check": -0.3}, {"self_check": 0.6}),
     "SOLUTION": ({"unique": False}, None),
     "STABILITY": ({"stable": 0.9}, None),
     "AGREEMENT": ({"agreement": -0.07}, None),
+    "HIDDEN": ({"hidden": 0.6}, {"hidden": 2.1}),
     "GAP": ({"gap": 0.6}, {"gap": 2.1}),
     "PRECISION": ({"error": 0.3}, None),
     "SENSITIVITY": ({"sensitivity": 0.6}, {"sensitivity": 2.1}),

@@ -1,11 +1,13 @@
 """Bad policies, target columns and features are rejected; uncovered actions need permission."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from helpers.log_cases import error_matching, good, with_value
 from helpers.logs import content
-from saddleback import GES, errors, features
+from saddleback import GES, errors, evaluate, features
 from saddleback.log import Log, LogError, as_target
 from saddleback.ope.statistics import Statistics
 
@@ -30,8 +32,41 @@ POLICIES = [
     ("E144 ", "policy gives a negative probability for ", lambda o: np.tile([-0.5, 0.5, 1.0], (len(o), 1))),
     ("E104 ", "policy: probabilities sum to 0.9, not 1, for ", lambda o: np.full((len(o), 3), 0.3)),
     ("E144 ", "policy failed: KeyError: 'hr'", lambda o: {}["hr"]),
-    ("E144 ", "policy failed: ValueError: could not convert string to float", lambda o: [["a", "b", "c"]] * len(o)),
+    ("E144 ", "policy failed: SystemExit: 3", lambda o: sys.exit(3)),
+    ("E144 ", "policy failed: TypeError: it returned <U1 instead of numbers", lambda o: [["a", "b", "c"]] * len(o)),
+    ("E144 ", "policy failed: TypeError: it returned complex128 instead of numbers", lambda o: np.full((len(o), 3), 1 / 3 + 1j)),
 ]  # fmt: skip
+
+
+def failing_features(calls, error):
+    """Return a function of features that fails after some calls."""
+
+    def function(observations):
+        calls.append(len(observations))
+        if len(calls) > 2:
+            raise error
+        return observations
+
+    return function
+
+
+@pytest.mark.parametrize("error", [KeyError("hr"), SystemExit(3)])
+def test_features_that_fail_later_are_rejected(error):
+    with error_matching(errors.InvalidParameter, f"features failed: {type(error).__name__}: "):
+        evaluate(good(), "uniform", gamma=0.9, features=failing_features([], error))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda box: features.Fourier(*box, order=99),
+        lambda box: features.Polynomial(*box, degree=10**6),
+        lambda box: features.RBF(*box, centres=464),
+    ],
+)
+def test_more_basis_functions_than_memory_are_rejected_at_once(make):
+    with error_matching(errors.InvalidParameter, "functions of 3 columns are more than 100,000"):
+        make(([0.0] * 3, [1.0] * 3))
 
 
 @pytest.mark.parametrize(("code", "message", "policy"), POLICIES)

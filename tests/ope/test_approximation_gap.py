@@ -73,7 +73,7 @@ def test_a_gap_is_the_largest_of_its_parts():
     assert Gap(unvisited=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
     assert Gap(residual=3.0).parts == {
         "unvisited": None, "residual": 3.0, "trace": None, "ridge": None, "self_check": None,
-        "agreement": None, "allowance": None,
+        "agreement": None, "consensus": None, "allowance": None,
     }  # fmt: skip
 
 

@@ -74,6 +74,8 @@ def test_one_episode_is_too_few():
 def test_too_few_draws_are_refused():
     with pytest.raises(sb.errors.InvalidParameter, match=r"5 draws are too few.*at least 20"):
         sb.evaluate(walk_log(), TARGET, features=OneHot(5), gamma=0.95, draws=5)
+    with pytest.raises(sb.errors.InvalidParameter, match=r"draws are too many: .*at most 100,000"):
+        sb.evaluate(walk_log(), TARGET, features=OneHot(5), gamma=0.95, draws=10**9)
 
 
 @pytest.mark.parametrize("method", ["is", "pdis", "wis", "pdwis", "dr", "wdr"])

@@ -17,7 +17,7 @@ from saddleback._paths import check_writable
 from saddleback.cli.cmd_explain import read_result
 from saddleback.cli.group import group
 from saddleback.errors import InvalidParameter
-from saddleback.ope.result_schema import SavedEvaluation, find_damage
+from saddleback.ope.result_schema import SavedEvaluation, digest, find_damage
 from saddleback.ope.statistics_io import packed_statistics
 from saddleback.ope.text_report import format_result_verbose
 from saddleback.problems import synthetic_clinic
@@ -150,6 +150,17 @@ def test_a_damaged_result_is_named_with_the_place(
     assert not (tmp_path / "r.html").exists()
 
 
+def test_an_edited_number_of_a_result_is_noticed(result, tmp_path):
+    path = tmp_path / "r.json"
+    sealed = result | {"digest": digest(result)}
+    path.write_text(json_text(sealed))
+    assert read_result(path) == sealed
+    for changed in (sealed | {"gamma": 0.5}, sealed | {"digest": "0"}, result):
+        path.write_text(json_text(changed))
+        with pytest.raises(InvalidParameter, match="its content does not match its digest"):
+            read_result(path)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\x80", "1" * 5000])
 def test_files_that_are_not_json_are_named(text, tmp_path):
     path = tmp_path / "r.json"
@@ -235,6 +246,23 @@ def test_settings_that_cannot_be_are_rejected_before_memory_is_used(
     words["setting"] |= change
     with (tmp_path / "day.stats").open("w+b") as file:
         pack(file, words, arrays)
+    with pytest.raises(InvalidParameter, match=re.escape(f"or is damaged: {complaint}")):
+        sb.load_statistics(tmp_path / "day.stats")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda array: array * np.nan, "action_mass[0, 0] is nan"),
+        (lambda array: array.astype(str), "action_mass does not hold numbers"),
+        (lambda array: array.astype("M8[s]"), "action_mass does not hold numbers"),
+    ],
+)
+def test_arrays_without_finite_numbers_are_rejected(change, complaint, content, tmp_path):
+    arrays = {name: array for name, array in content.items() if name not in ("words", "digest")}
+    arrays["action_mass"] = change(arrays["action_mass"])
+    with (tmp_path / "day.stats").open("w+b") as file:
+        pack(file, json.loads(str(content["words"])), arrays)
     with pytest.raises(InvalidParameter, match=re.escape(f"or is damaged: {complaint}")):
         sb.load_statistics(tmp_path / "day.stats")
 

@@ -129,10 +129,12 @@ def evaluate_files(
 
 def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
     """Print and save the result; exit with the status of the worst verdict."""
+    from saddleback.ope.result_schema import digest
     from saddleback.ope.text_report import result_lines
 
     result = evaluation.as_dict() | {"made": provenance(command_line(), seed=0)}
     result["warnings"] = [finding.render(as_option) for finding in evaluation.warnings]
+    result["digest"] = digest(result)
     if as_json:
         echo(json_text(result))
     else:

@@ -52,7 +52,7 @@ def read_result(path: Path) -> dict[str, Any]:
         content = field if isinstance(field, str) and field and len(field) < 80 else "other JSON"
         raise InvalidParameter(f"{path} holds {content}: {fix}")
     schema = result.get("schema")
-    from saddleback.ope.result_schema import SCHEMA, find_damage
+    from saddleback.ope.result_schema import SCHEMA, digest, find_damage
 
     if type(schema) is int and schema > SCHEMA:
         raise InvalidParameter(
@@ -61,6 +61,8 @@ def read_result(path: Path) -> dict[str, Any]:
         )
     readable = type(schema) is int and schema == SCHEMA
     reason = find_damage(result) if readable else f"its schema is {schema!r}, not {SCHEMA}"
+    if reason is None and result.get("digest") != digest(result):
+        reason = "its content does not match its digest"
     if reason is not None:
         raise InvalidParameter(f"{path} is damaged: {reason}. Evaluate again with --save.")
     return dict(result)

@@ -14,6 +14,9 @@ from saddleback._typing import ArrayLike, FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.features.base import Active, all_active
 
+MAX_FUNCTIONS = 100_000
+"""Largest number of basis functions, all of which are computed for every observation."""
+
 
 @dataclass(frozen=True)
 class _Box(ABC):
@@ -26,6 +29,14 @@ class _Box(ABC):
         low, high = _validate.box(type(self).__name__, self.low, self.high)
         object.__setattr__(self, "low", tuple(low.tolist()))
         object.__setattr__(self, "high", tuple(high.tolist()))
+
+    def _check_size(self) -> None:
+        """Refuse more functions than could be computed."""
+        if self.size > MAX_FUNCTIONS:
+            raise InvalidParameter(
+                f"{type(self).__name__}: {self.size:,} functions of {self.dimensions} columns are "
+                f"more than {MAX_FUNCTIONS:,}; use a lower number, or hashed Tiles."
+            )
 
     @property
     def dimensions(self) -> int:
@@ -76,6 +87,7 @@ class Fourier(_Box):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("Fourier", "order", self.order)
+        self._check_size()
 
     @property
     def size(self) -> int:
@@ -102,6 +114,7 @@ class Polynomial(_Box):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("Polynomial", "degree", self.degree)
+        self._check_size()
 
     @property
     def size(self) -> int:
@@ -128,6 +141,7 @@ class RBF(_Box):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("RBF", "centres", self.centres)
+        self._check_size()
 
     @property
     def size(self) -> int:

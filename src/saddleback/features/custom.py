@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from saddleback import _validate
+from saddleback._plugins import USER_ERRORS
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback._user_functions import call
-from saddleback.errors import InvalidParameter, InvalidShape
+from saddleback.errors import InvalidParameter, InvalidShape, SaddlebackError
 from saddleback.features.base import Active, all_active
 
 
@@ -76,7 +77,12 @@ class Custom:
 
     def encode(self, observations: FloatArray) -> Active:
         """Call the function, validate its result, and keep the non-zero entries."""
-        values = call("features", self.function, observations)
+        try:
+            values = call("features", self.function, observations)
+        except SaddlebackError:
+            raise
+        except USER_ERRORS as error:
+            raise InvalidParameter(f"features failed: {type(error).__name__}: {error}") from error
         if not hasattr(values, "tocsr"):
             values = _validate.floats("features", values)
         if values.shape != (len(observations), self.size):

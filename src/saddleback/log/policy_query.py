@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._plugins import USER_ERRORS
 from saddleback._typing import FloatArray
 from saddleback._user_functions import ImpureFunction, call, check_rows
 from saddleback.log.diagnostics import Finding, LogError
@@ -17,11 +18,13 @@ TOLERANCE = 1e-6
 def query_policy(name: str, policy: Any, observations: FloatArray, n_actions: int) -> FloatArray:
     """Return the probabilities [n, K] of a policy, or raise `LogError` if they are invalid."""
     try:
-        result = call(f"{name} policy", policy, observations)
-        probabilities = np.require(result, np.float64, "W")  # it may be the view that it was given
+        returned = np.asarray(call(f"{name} policy", policy, observations))
+        if returned.dtype.kind not in "biufO":
+            raise TypeError(f"it returned {returned.dtype} instead of numbers")
+        probabilities = np.require(returned, np.float64, "W")  # it may be the view it was given
     except ImpureFunction:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         message = f"{name} policy failed: {type(error).__name__}: {error}"
         raise LogError(Finding("E144", message)) from error
     if probabilities.shape != (len(observations), n_actions):

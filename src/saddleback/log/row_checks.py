@@ -189,7 +189,9 @@ class RowChecks:
         low, high = self._finite_range(rows, self._names["reward"], rows.rewards)
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
         finite = np.isfinite(rows.rewards)
-        self.reward_sum += float(rows.rewards.sum(where=finite))
+        # One by one, so that the sum does not depend on how the rows are read.
+        total = np.add.accumulate(np.append(self.reward_sum, rows.rewards[finite]))
+        self.reward_sum = float(total[-1])
         self.n_rewards += int(finite.sum())
 
     def _finite_range(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, _validate
-from saddleback._plugins import load
+from saddleback._plugins import USER_ERRORS, load
 from saddleback._typing import ArrayLike, FloatArray
 from saddleback._user_functions import ImpureFunction, call
 from saddleback.errors import InvalidParameter
@@ -224,7 +224,7 @@ def wrap_features(given: Any, log: Log, name: str, sample: LogSample | None = No
         shape = np.shape(call(name, given, states))
     except ImpureFunction:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         raise InvalidParameter(f"{name} failed: {type(error).__name__}: {error}") from error
     if len(shape) != 2 or shape[0] != len(states):
         raise InvalidParameter(

@@ -6,6 +6,7 @@ may be null.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from saddleback._json import invalid_place
+from saddleback._json import invalid_place, json_ready
 
 SCHEMA = 1
 """Schema version of saved results."""
@@ -242,6 +243,12 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     ess_by_step: dict[str, list[float]] = {}
     tails: dict[str, list[tuple[float, Positive]]] = {}
     provenance: SavedProvenance | None = None
+
+
+def digest(result: dict[str, Any]) -> str:
+    """Return a hash of a result without its ``digest``, the same before and after it is saved."""
+    content = {name: value for name, value in result.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(json_ready(content), sort_keys=True).encode()).hexdigest()
 
 
 def find_damage(result: dict[str, Any]) -> str | None:

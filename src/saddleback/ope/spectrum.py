@@ -163,10 +163,14 @@ DRAWS_PER_JOB = 2
 
 
 def check_draws(draws: int) -> None:
-    """Raise if there are too few draws to estimate a spread."""
+    """Raise if there are too few draws to estimate a spread, or more than could end."""
     if _validate.count("bootstrap", "draws", draws) < MIN_DRAWS:
         raise InvalidParameter(
             f"bootstrap: {draws} draws are too few to estimate a spread: use at least {MIN_DRAWS}."
+        )
+    if draws > MAX_DRAWS:
+        raise InvalidParameter(
+            f"bootstrap: {draws:,} draws are too many: use at most {MAX_DRAWS:,}."
         )
 
 
@@ -176,8 +180,8 @@ ZERO_TOLERANCE = 1e-9
 Nearly collinear features have eigenvalues of 1e-11 and less, whose sign is rounding error.
 """
 
-MIN_DRAWS = 20
-"""Smallest number of draws to estimate a spread from."""
+MIN_DRAWS, MAX_DRAWS = 20, 100_000
+"""Smallest number of draws to estimate a spread from, and largest."""
 
 
 def _ordered(A: FloatArray) -> ComplexArray:

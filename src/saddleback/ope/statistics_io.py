@@ -158,6 +158,8 @@ def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) ->
         _validate.shape(name, arrays[name], expected)
         if arrays[name].dtype.kind not in "biuf":
             raise InvalidParameter(f"{name} does not hold numbers")
+        if name != "min_propensity":  # infinite for an action that was never taken
+            _validate.finite(name, arrays[name])
     if (np.diff(active, prepend=-1, append=p) <= 0).any():
         raise InvalidParameter("its active features are not numbered in order")
     check_memory(p, math.prod(lead))
@@ -166,8 +168,6 @@ def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) ->
     A[..., active[:, None], active], b[..., active] = arrays["A"], arrays["b"]
     M[np.ix_(active, active)], starts[..., active] = arrays["M"], arrays["starts"]
     visits[active], mass[:, active] = arrays["visits"], arrays["mass"]
-    for name in ("A", "b", "M", "starts"):
-        _validate.finite(name, arrays[name])
     plain = {name: arrays[name] for name in STATISTICS_ARRAYS}
     by_target = tuple(map(PolicyCounts, *(arrays[name] for name in POLICY_ARRAYS)))
     return Statistics(

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from saddleback import _registry, rules
-from saddleback._plugins import file_of, load_once
+from saddleback._plugins import USER_ERRORS, file_of, load_once
 from saddleback.errors import InvalidParameter, RuleRequired, SaddlebackError
 from saddleback.rules.bootstraps import Bootstrap, Expected
 from saddleback.rules.emphasis import FollowOn
@@ -246,7 +246,7 @@ def _build(part: str, look_up: LookUp) -> Any:
         return value(*arguments, **keywords)
     except SaddlebackError:
         raise
-    except Exception as error:  # raised by user code
+    except USER_ERRORS as error:
         raise InvalidParameter(f"rule {part!r}: {type(error).__name__}: {error}.") from error
 
 

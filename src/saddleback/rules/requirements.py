@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from saddleback._plugins import USER_ERRORS
 from saddleback.errors import (
     ESTIMATE_PROPENSITIES,
     Fix,
@@ -74,7 +75,7 @@ def _wrong_declaration(rule: Rule, actions: int) -> str:
         return wrong_declaration(rule.trace, actions)
     except SaddlebackError:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         raise RuleMismatch(
             f"{rule}: κ of {actions} actions cannot be computed: {type(error).__name__}: {error}. "
             f"Correct kappa in {type(rule.trace).__name__}, or its parameters."

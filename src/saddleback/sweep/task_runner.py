@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from saddleback._plugins import USER_ERRORS
 from saddleback._progress import Progress, TaskProgress
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.sweep.executors import ExecutorHandle
@@ -115,7 +116,7 @@ def _result(task: Task, future: Future[Any], executor: ExecutorHandle) -> Shard:
             return result if isinstance(result, Shard) else Shard(result)
     except SaddlebackError:
         raise
-    except Exception as error:
+    except USER_ERRORS as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise InvalidParameter(
             f"{task.name} failed: {type(error).__name__}: {error} ({Path(last.filename).name}, "

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from saddleback import _registry
+from saddleback._plugins import USER_ERRORS
 from saddleback.errors import SaddlebackError, UnknownName
 
 KeyPath = tuple[str | int, ...]
@@ -121,7 +122,7 @@ class ValidationErrors:
             blamed = [key for key in keys if re.search(rf"\b{re.escape(key)}\b", str(error))]
             blamed = ["name"] if isinstance(error, UnknownName) else blamed
             self.add((*path, *blamed[:1]), str(error))
-        except Exception as error:  # raised by user code
+        except USER_ERRORS as error:
             self.add(path, f"{type(error).__name__}: {error}.")
         return None
 

@@ -1,0 +1,77 @@
+"""Random faults end in a clear error, in the same answer, or in a warning; never otherwise."""
+
+import numpy as np
+import pytest
+from benchmarks.faults import FAMILIES, QUICK, run_try
+from benchmarks.faults.trial import Answer, Broken, Outcome, Trial, compare, judge
+
+from saddleback.errors import InvalidParameter
+
+TRIES = 50
+"""Tries of each family; ``make faults`` makes more, kills commands and fills disks."""
+
+GOOD = {Outcome.REFUSED, Outcome.SAME, Outcome.WARNED}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("family", QUICK)
+def test_faults(family, tmp_path):
+    notes = []
+    for seed in range(TRIES):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        outcome, note = run_try(family, seed, folder)
+        notes += [f"{family} {seed}: {outcome}: {note}"] if outcome not in GOOD else []
+    assert notes == []
+
+
+@pytest.mark.slow
+def test_a_store_is_computed_again_or_refused(tmp_path):
+    for seed in range(10):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert run_try("stores", seed, folder)[0] in GOOD
+
+
+def raising(error):
+    def use():
+        raise error
+
+    return use
+
+
+@pytest.mark.parametrize(
+    ("use", "outcome"),
+    [
+        (lambda: Answer("same"), Outcome.SAME),
+        (lambda: Answer("other"), Outcome.SILENT),
+        (lambda: Answer("other", notes=frozenset({"W150"})), Outcome.WARNED),
+        (lambda: Answer("other", value=1.05), Outcome.SAME),
+        (lambda: Answer("other", value=1.2), Outcome.SILENT),
+        (lambda: Answer("other", value=np.nan), Outcome.SILENT),
+        (raising(InvalidParameter("the file is damaged.")), Outcome.REFUSED),
+        (raising(InvalidParameter("")), Outcome.TRACEBACK),
+        (raising(IndexError("0")), Outcome.TRACEBACK),
+        (raising(Broken("an old file is gone")), Outcome.TRACEBACK),
+    ],
+)
+def test_outcomes(use, outcome):
+    reference = Answer("same", value=1.0, error=0.1, notes=frozenset({"usable"}))
+    assert judge(Trial("none", use, reference))[0] == outcome
+
+
+def test_a_warning_that_is_always_there_tells_nothing():
+    notes = frozenset({"usable", "W150"})
+    reference = Answer(value=1.0, error=0.1, notes=notes)
+    assert compare(Answer(value=2.0, notes=notes), reference) == Outcome.SILENT
+
+
+def test_the_same_seed_is_the_same_damage(tmp_path):
+    for family in QUICK:
+        trials = []
+        for name in ("one", "other"):
+            folder = tmp_path / f"{family} {name}"
+            folder.mkdir()
+            trials.append(FAMILIES[family](np.random.default_rng(3), folder).damage)
+        assert trials[0].replace("one", "") == trials[1].replace("other", "")
