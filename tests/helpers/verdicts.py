@@ -11,7 +11,8 @@ from saddleback.ope.sandwich import Interval
 
 GOOD = Evidence(
     episodes=500, steps=5000, value=12.3456, error=0.02, spread=1.0, uncovered=0.0, coverage=1.0,
-    unvisited=0.0, imbalance=0.01, hidden=0.01, hidden_in="step", miscalibrated=0.001, calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
+    unvisited=0.0, imbalance=0.01, hidden=0.01, hidden_in="step", miscalibrated=0.001,
+    calibration_z=1.0, trace_ratio=0.5, self_check=0.01,
     self_check_error=0.01, unique=True, stable=1.0, agreement=0.01, agreement_error=0.02, gap=0.05,
     sensitivity=0.01, ridge_shift=0.01, error_without_ridge=0.02, limit=40,
     limit_share=0.0, truncated_weight=0.1, outside=0.0, dropped=0.001, clipped=0.01,
@@ -19,8 +20,9 @@ GOOD = Evidence(
 )  # fmt: skip
 
 CODES = (
-    "EPISODES", "SUPPORT", "COVERAGE", "ROWS", "PROPENSITIES", "CEILING", "SELF-CHECK", "SOLUTION",
-    "STABILITY", "AGREEMENT", "HIDDEN", "GAP", "PRECISION", "SENSITIVITY", "RIDGE", "ENDS", "HORIZON",
+    "EPISODES", "SUPPORT", "COVERAGE", "ROWS", "PROPENSITIES", "CEILING", "SELF-CHECK",
+    "SOLUTION", "STABILITY", "AGREEMENT", "HIDDEN", "GAP", "PRECISION", "SENSITIVITY", "RIDGE",
+    "ENDS", "HORIZON",
     "DROPPED", "CLIPPED", "BOX", "OUTLIERS", "INFLUENCE", "RANGE",
 )  # fmt: skip
 

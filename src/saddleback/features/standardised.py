@@ -27,7 +27,7 @@ LOG_RATIO = 20.0
 
 @dataclass(frozen=True)
 class Scaling:
-    """Centre and scale of each column; a column of scale 0 is dropped.
+    """Standardises each column: x = (observation − centre) / scale; one of scale 0 is dropped.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class RandomFourier(_Standardised):
 
 @dataclass(frozen=True)
 class Monomials(_Standardised):
-    """All monomials of the columns up to a total degree.
+    """All monomials Π_d x_d^{c_d} of the columns x with Σ_d c_d ≤ degree.
 
     Examples
     --------
