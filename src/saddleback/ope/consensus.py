@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.features import Features
 from saddleback.ope.candidates import GIVEN, OBSERVATION, Basis, candidates, given_basis
@@ -122,6 +123,7 @@ def find_consensus(
     given: Features | None = None,
     thorough: bool = True,
     pool: Executor | None = None,
+    progress: Progress | None = None,
 ) -> Consensus:
     """Fit all candidates on a sample of episodes, and weigh them.
 
@@ -135,8 +137,9 @@ def find_consensus(
         Features of the estimate; the candidates are other opinions then.
     thorough
         Whether to try larger bases and more penalties, for an estimate, not for an opinion.
-    pool
-        Threads for the bases; the result does not depend on it.
+    pool, progress
+        Threads for the bases, on which the result does not depend; and a function that is called
+        with the fraction of bases done.
     """
     rows = Rows.of(sample, target, gamma)
     sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
@@ -149,7 +152,11 @@ def find_consensus(
             return fit_basis(basis, rows, horizon)
         return fit_basis(basis, rows, horizon, RIDGES[1:-1], POOLING[1:])
 
-    fits = list(map(fit, bases) if pool is None else pool.map(fit, bases))
+    fits = []
+    for fitted in map(fit, bases) if pool is None else pool.map(fit, bases):
+        fits.append(fitted)
+        if progress is not None:
+            progress(len(fits) / len(bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
     by_view = {}

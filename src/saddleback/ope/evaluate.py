@@ -205,10 +205,12 @@ def evaluate(
     weighted = bool(log.propensity) and chosen.values == "action"
     plain = bool(set(selected) & set(IMPORTANCE_SAMPLING))
     p = features.size * (log.n_actions + shared)
+    sampled = 0 if chosen.values != "action" else ESTIMATE_ROWS if is_consensus else OPINION_ROWS
     phases = plan_phases(
         progress, rows=log.rows, active=_active_features(features, sample.states), p=p,
         targets=len(named), rules=len(rules), folds=FOLDS if weighted else 0,
         weighting_jobs=len(named) * (weighted + plain), draws=resample_count(p, draws),
+        sampled=sampled, is_consensus=is_consensus,
         passes=passes if "streamed" in selected else 0,
         epochs=EPOCHS if "svrg" in selected else 0,
     )  # fmt: skip
@@ -223,7 +225,7 @@ def evaluate(
             read_log, log, targets=policies, features=once, pool=pool, mergeable=False
         )
         sampler = EpisodeSampler(named, OPINION_ROWS)
-        with_opinion = not is_consensus and chosen.values == "action"
+        with_opinion = bool(sampled) and not is_consensus
         reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
         raise_errors(summary.findings)
@@ -239,7 +241,7 @@ def evaluate(
             opinions = sample_consensus(
                 episodes_sampled or sampler.sample, named, gamma, horizon,
                 features=features if is_consensus and not automatic else None,
-                is_main=is_consensus, pool=pool,
+                is_main=is_consensus, pool=pool, progress=phases.choosing,
             )  # fmt: skip
         # The second pass: what needs the solutions of the first.
         weights = [WeightReducer(log, policy, gamma) for policy in named] if plain else []

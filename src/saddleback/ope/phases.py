@@ -27,11 +27,17 @@ SOLVE, FOLD, CHECKS, EIGENVALUES = 5e-4, 2.5e-4, 7e-4, 4e-4
 the eigenvalues of a resample."""
 
 
+CANDIDATES, OPINION, CANDIDATE_ROW = 2e6, 1e5, 150.0
+"""Cost of fitting all candidate features for an estimate or a second opinion, and per row of the
+sample."""
+
+
 class Phases(NamedTuple):
     """Progress callbacks of the phases."""
 
     sums: Progress | None
     solving: Progress | None
+    choosing: Progress | None
     folds: Progress | None
     weights: Progress | None
     scores: Progress | None
@@ -51,6 +57,8 @@ def plan_phases(
     folds: int,
     weighting_jobs: int,
     draws: int,
+    sampled: int = 0,
+    is_consensus: bool = False,
     passes: int = 0,
     epochs: int = 0,
 ) -> Phases:
@@ -64,6 +72,8 @@ def plan_phases(
         Rows of the log, active features per row, and features over all actions.
     targets, rules, folds, weighting_jobs, draws
         Numbers of targets, rules, folds of Q, weighting jobs, and resamples.
+    sampled, is_consensus
+        Rows of the sample for candidate features, and whether these are the estimate.
     passes, epochs
         Passes of a streamed rule and epochs of SVRG; 0 if not used.
 
@@ -77,9 +87,11 @@ def plan_phases(
     1.00 resampling
     """
     row, cube = 1.0 + ACTIVE * active, float(p) ** 3
+    fixed = (CANDIDATES if is_consensus else OPINION) if sampled else 0.0
     costs = [
         ("evaluating", SUMS * rows * (targets + 1) * rules * row),
         ("evaluating", SOLVE * targets * cube),
+        ("choosing features", targets * (fixed + CANDIDATE_ROW * min(sampled, rows))),
         ("evaluating", FOLD * folds * targets * cube),
         ("evaluating", WEIGHTS * rows * weighting_jobs),
         ("evaluating", SCORES * rows * (targets + 1) * row + CHECKS * targets * cube),

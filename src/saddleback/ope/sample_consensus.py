@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saddleback._progress import Progress, split_progress
 from saddleback._typing import FloatArray
 from saddleback.features import Features
 from saddleback.log import Target
@@ -53,6 +54,7 @@ def sample_consensus(
     features: Features | None = None,
     is_main: bool,
     pool: Executor | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, SampleConsensus]:
     """Find the consensus on each target, as the estimate or as a second opinion.
 
@@ -61,13 +63,15 @@ def sample_consensus(
     """
     if len(sample.starts) < 2 * FOLDS:
         return {}
+    parts = split_progress(progress, [("", 1.0)] * len(targets))
     return {
         target.name: SampleConsensus(
             find_consensus(
-                sample, target.name, gamma, horizon, given=features, thorough=is_main, pool=pool
+                sample, target.name, gamma, horizon, given=features, thorough=is_main, pool=pool,
+                progress=part,
             ),
             sample,
             is_main,
         )
-        for target in targets
-    }
+        for target, part in zip(targets, parts, strict=True)
+    }  # fmt: skip
