@@ -263,3 +263,13 @@ def test_reading_does_not_load_the_entire_file(tmp_path, monkeypatch):
     before = pa.total_allocated_bytes()
     most = max(pa.total_allocated_bytes() for _ in log.segments()) - before
     assert most < (tmp_path / "long.parquet").stat().st_size / 2
+
+
+def test_a_common_length_of_truncated_episodes_is_told():
+    limited = Log(columns([4, 2, 4], ["truncated", "terminated", "truncated"])).summary()
+    assert limited.time_limit_steps == 4
+    assert "all truncated episodes have 4 steps" in limited.text
+    for lengths, ends in (([4, 3], "truncated"), ([4, 5], ["truncated", "terminated"])):
+        summary = Log(columns(lengths, ends)).summary()
+        assert summary.time_limit_steps is None
+        assert "all truncated" not in summary.text

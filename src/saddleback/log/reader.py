@@ -183,8 +183,8 @@ class LogReader:
                     Finding(
                         "W154",
                         'time_limit="task" treats truncation as the end of the task, but the '
-                        "observation does not include the time, so values are not a function of "
-                        "the observation. Add the remaining time to the observation.",
+                        "observation does not include the time: only the marginal estimate of "
+                        "that many steps accounts for it. For others, add the remaining time.",
                     )
                 )
         elif not self.segmenter.terminated and self.checks.n_rows:

@@ -125,6 +125,8 @@ class Segmenter:
     terminated: int = 0
     truncated: int = 0
     with_next: int = 0
+    limits: tuple[int, int] | None = None
+    longest: int = 0
     stops: int = 0
     lost: int = 0
     bad_episodes: int = 0
@@ -154,6 +156,12 @@ class Segmenter:
         if self._pending is not None and len(self._pending):
             yield from self._complete(self._pending)
         self._pending = None
+
+    @property
+    def time_limit_steps(self) -> int | None:
+        """The common length of all truncated episodes, if no episode is longer."""
+        same = self.limits is not None and self.limits == (self.longest, self.longest)
+        return self.longest if same else None
 
     def findings(self) -> list[Finding]:
         """Return findings about the ends of episodes."""
@@ -204,6 +212,12 @@ class Segmenter:
         truncated = last & ~rows.terminated
         self.terminated += int(terminated.sum())
         self.truncated += int((truncated & rows.truncated).sum())
+        lengths = rows.position[last] + 1
+        self.longest = max(self.longest, int(lengths.max(initial=0)))
+        cut = rows.position[truncated & rows.truncated] + 1
+        if len(cut):
+            low, high = self.limits or (int(cut[0]), int(cut[0]))
+            self.limits = min(low, int(cut.min())), max(high, int(cut.max()))
         self.stops += int((truncated & ~rows.truncated).sum())
         has_next = np.zeros(len(rows), dtype=np.bool_)
         if rows.next_observations is not None:

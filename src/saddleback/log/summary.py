@@ -58,6 +58,8 @@ class LogSummary(Tabular):
         As for `Log`.
     altered
         What was dropped, cut or clipped.
+    time_limit_steps
+        The common length of all truncated episodes, if no episode is longer.
 
     Examples
     --------
@@ -87,6 +89,7 @@ class LogSummary(Tabular):
     findings: tuple[Finding, ...]
     calibration: tuple[Mapping[str, float], ...] = ()
     altered: AlteredRows = field(default_factory=AlteredRows)
+    time_limit_steps: int | None = None
 
     @classmethod
     def of(
@@ -129,6 +132,7 @@ class LogSummary(Tabular):
             findings=tuple(findings),
             calibration=tuple(log.calibration),
             altered=altered,
+            time_limit_steps=segmenter.time_limit_steps,
         )
 
     @property
@@ -146,7 +150,8 @@ class LogSummary(Tabular):
             "propensity": None if self.propensity is None else list(self.propensity),
             "mean_return": self.mean_return, "taken": list(self.taken),
             "estimated": self.estimated, "calibration": [dict(row) for row in self.calibration],
-            "altered": asdict(self.altered), "text": self.text,
+            "altered": asdict(self.altered),
+            "time_limit_steps": self.time_limit_steps, "text": self.text,
         }  # fmt: skip
 
     @property
@@ -159,6 +164,11 @@ class LogSummary(Tabular):
         lines = [
             f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean_length:.3g})   {ends}"
         ]
+        if self.time_limit_steps is not None:
+            lines.append(
+                f"all truncated episodes have {self.time_limit_steps:,} steps: values continue "
+                "beyond them, unless the task ends there and that is given as its horizon"
+            )
         lines += self.altered.lines
         names = [visible(name, keep="") for name in self.actions]
         listed = [

@@ -208,6 +208,7 @@ class SavedLogSummary(Struct, kw_only=True):
     estimated: str | None
     calibration: list[SavedCalibration] = []
     altered: dict[str, int] = {}
+    time_limit_steps: int | None = None
     text: str
 
 
