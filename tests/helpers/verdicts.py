@@ -41,7 +41,7 @@ BAD = {
     "SOLUTION": ({"unique": False}, None),
     "STABILITY": ({"stable": 0.9}, None),
     "AGREEMENT": ({"agreement": -0.07}, None),
-    "HIDDEN": ({"hidden": 0.6}, {"hidden": 2.1}),
+    "HIDDEN": ({"hidden": 0.6}, None),
     "GAP": ({"gap": 0.6}, {"gap": 2.1}),
     "PRECISION": ({"error": 0.3}, None),
     "SENSITIVITY": ({"sensitivity": 0.6}, {"sensitivity": 2.1}),

@@ -5,7 +5,8 @@ changes over bases, poor ones included. The residual of a primal is the mean of 
 |Σ w_j δ_i| over duals in balance. Neither needs the true value. The estimate is the mean of V̂_ij
 over all pairs, with weights that fall with the fourth power of residual and imbalance. Candidates
 that also see the step, or the history of an episode, do not take part; what they estimate by
-themselves tells whether the observation hides something.
+themselves tells whether the observation hides something. If their duals find a significant
+residual of the estimate, the candidates that see the history give it instead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.features import Features
-from saddleback.ope.candidates import GIVEN, OBSERVATION, Basis, candidates, given_basis
+from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, Basis, candidates, given_basis
 from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 
@@ -29,6 +30,9 @@ QUANTILE = 0.8
 
 POWER, NOISE = 4.0, 0.02
 """Power of the weights, and the residual, in standard deviations of a return, that is noise."""
+
+SIGNIFICANT = 2.5
+"""Standard errors from which duals that see the history contradict the observation."""
 
 MAX_FEATURES = 600
 """Largest number of features over all actions."""
@@ -69,6 +73,9 @@ class Consensus:
 
     Attributes
     ----------
+    view
+        What the features of the estimate are functions of: the observation, or, where duals that
+        see the history of an episode find a residual, the history.
     value, error
         The estimate, and its standard error over episodes.
     scores
@@ -83,6 +90,7 @@ class Consensus:
         All candidates.
     """
 
+    view: str
     value: float
     error: float
     scores: FloatArray
@@ -92,23 +100,33 @@ class Consensus:
     candidates: tuple[CandidateFit, ...]
 
     def contradiction(self, value: float) -> float:
-        """Return how far the candidates contradict a value: the largest of their differences."""
-        return max(
-            self.dispersion, *(abs(v - value) for v in (self.value, *self.opinions.values()))
-        )
+        """Return how far the candidates contradict a value: the largest of their differences.
+
+        If the observation is known to hide something, its candidates are no evidence.
+        """
+        others = [
+            opinion
+            for view, opinion in self.opinions.items()
+            if view != OBSERVATION or self.view != HISTORY
+        ]
+        return max(self.dispersion, *(abs(other - value) for other in (self.value, *others)))
 
     @property
     def hidden(self) -> tuple[str, float] | None:
         """The view that changes the estimate most, and by how much; None if there is no other."""
         changes = {
-            view: abs(v - self.value) for view, v in self.opinions.items() if view != OBSERVATION
+            HISTORY if self.view == HISTORY else view: abs(value - self.value)
+            for view, value in sorted(
+                self.opinions.items(), key=lambda item: abs(item[1] - self.value)
+            )
+            if view != OBSERVATION or self.view == HISTORY
         }
         return max(changes.items(), key=lambda item: item[1], default=None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the consensus as plain data for JSON."""
         return {
-            "value": self.value, "error": self.error, "dispersion": self.dispersion,
+            "view": self.view, "value": self.value, "error": self.error, "dispersion": self.dispersion,
             "imbalance": self.imbalance, "opinions": self.opinions,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
@@ -159,22 +177,29 @@ def find_consensus(
             progress(len(fits) / len(bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
-    by_view = {}
+    by_view, means = {}, {}
     for view in dict.fromkeys(basis.view.name for basis in bases):
         own = [
             (basis, fit) for basis, fit in zip(bases, fits, strict=True) if basis.view.name == view
         ]
-        by_view[view] = _weigh(own, sample, noise)
-    main, *others = by_view.values()
+        by_view[view], *means[view] = _weigh(own, sample, noise)
+    main = next(iter(by_view))
+    if HISTORY in by_view and main == OBSERVATION:
+        seen = _corrections(means[OBSERVATION][0], means[HISTORY][1], sample)
+        if abs(seen.mean()) > SIGNIFICANT * seen.std(ddof=1) / np.sqrt(len(seen)):
+            main = HISTORY
+    others = {view: other for view, other in by_view.items() if view != main}
     return replace(
-        main,
-        opinions={view: other.value for view, other in by_view.items() if other is not main},
-        candidates=sum((other.candidates for other in others), main.candidates),
+        by_view[main],
+        opinions={view: other.value for view, other in others.items()},
+        candidates=sum((other.candidates for other in others.values()), by_view[main].candidates),
     )
 
 
-def _weigh(fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: float) -> Consensus:
-    """Weigh the candidates of one view."""
+def _weigh(
+    fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: float
+) -> tuple[Consensus, FloatArray, FloatArray]:
+    """Weigh the candidates of one view; return also δ and w of their weighted means, [n, H]."""
     start, delta, ratio = (
         np.concatenate(parts)
         for parts in zip(*((fits.start, fits.delta, fits.ratio) for _, fits in fitted), strict=True)
@@ -194,13 +219,12 @@ def _weigh(fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: f
     residual = np.abs(correction) @ _normalised((imbalance + noise) ** -2.0)
     primal = _normalised((residual + noise) ** -POWER)
     dual = _normalised((imbalance + noise) ** -POWER)
-    corrections = np.einsum(
-        "nh,nh->n", np.tensordot(primal, delta, 1), np.tensordot(dual, ratio, 1)
-    )
-    scores = primal @ start + np.bincount(sample.episode, corrections, minlength=E)
+    mean_delta, mean_ratio = np.tensordot(primal, delta, 1), np.tensordot(dual, ratio, 1)
+    scores = primal @ start + _corrections(mean_delta, mean_ratio, sample)
     value = float(scores.mean())
     columns = zip(labels, values, residual, imbalance, primal, dual, strict=True)
-    return Consensus(
+    consensus = Consensus(
+        view=labels[0][0].view.name,
         value=value,
         error=float(scores.std(ddof=1) / np.sqrt(E)),
         scores=scores,
@@ -212,6 +236,13 @@ def _weigh(fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: f
             for (basis, pooling, ridge), *numbers in columns
         ),
     )
+    return consensus, mean_delta, mean_ratio
+
+
+def _corrections(delta: FloatArray, ratio: FloatArray, sample: EpisodeSample) -> FloatArray:
+    """Return Σ w δ of each episode, [E]."""
+    products = np.einsum("nh,nh->n", delta, ratio)
+    return np.bincount(sample.episode, products, minlength=len(sample.starts)).astype(float)
 
 
 def _imbalances(estimates: FloatArray, bases: list[int]) -> FloatArray:

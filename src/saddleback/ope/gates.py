@@ -187,7 +187,7 @@ CHECKS = (
         "the features or the importance weights are biased",
     ),
     Check(
-        "HIDDEN", lambda e: _scaled(e.hidden, e.spread), 0.5, 2.0,
+        "HIDDEN", lambda e: _scaled(e.hidden, e.spread), 0.5, None,
         "features that also see the {e.hidden_in} change the estimate by {short} SD of the return",
         "the value depends on the {e.hidden_in}; add it to the observations, or give the horizon",
     ),

@@ -135,6 +135,7 @@ class SavedCandidate(Struct):
 class SavedConsensus(Struct):
     """A `Consensus`."""
 
+    view: str
     value: Maybe
     error: Maybe
     dispersion: Maybe
