@@ -46,7 +46,6 @@ def sampled(page, *arguments):
     return json.loads(page.evaluate(SAMPLED, list(arguments)))
 
 
-
 CASES = [(problem, rule) for problem in MAKE for rule in applicable_rules(problem)]
 
 
