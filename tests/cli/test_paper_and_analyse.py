@@ -239,6 +239,7 @@ def test_stability(tmp_path):
     done = invoke("paper", "stability", "--out", str(tmp_path))
     assert done.exit_code == 0, done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"stability.png", "stability.pdf"}
+    assert "do not cite its numbers" not in flat(done.stdout), "a warning of quick runs"
 
 
 @pytest.mark.slow

@@ -183,7 +183,14 @@ def test_the_readme_runs_as_printed(tmp_path, monkeypatch):
                 session = in_terminal(*words, folder=tmp_path)
                 assert_clean(session, 0)
                 screens[words[0]] = session.flat
+                assert max(map(len, session.lines)) <= 80
+    for part in ("1. Is the log valid?", "no warnings. Ready.", "; the estimate is reliable.",
+                 "3. Interpretation", "The candidate is", "explain"):  # fmt: skip
+        assert part in screens["quickstart"]
     assert screens["quickstart"].count("Better: difference +") == 1
+    assert sorted(path.name for path in (tmp_path / "saddleback-quickstart").glob("[a-z]*.*")) == [
+        "policy.py", "report.html", "result.json", "visits.parquet",
+    ]  # fmt: skip
     assert screens["check"].endswith("Ready.")
     assert re.match(r"Better: difference \+.*; the estimate is reliable\.", screens["evaluate"])
     assert (tmp_path / "result.html").exists()

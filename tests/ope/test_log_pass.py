@@ -1,8 +1,10 @@
-"""How often a log is read, and how often its rows are encoded."""
+"""How often a log is read and its rows are encoded, and which thread does the work."""
 
 from __future__ import annotations
 
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from helpers.logs import mixed
 from saddleback.features import Custom
 from saddleback.log.reader import LogReader
 from saddleback.ope.cumulative_weights import CumulativeWeights
+from saddleback.ope.log_pass import read_log
 
 METHODS = ["is", "pdis", "wis", "pdwis", "dr", "wdr", "fqe"]
 TARGETS = {"one": target, "other": always(0.2, 0.3, 0.5)}
@@ -101,3 +104,24 @@ def test_rows_in_a_temporary_file_give_the_same_scores(monkeypatch):
     monkeypatch.setattr(CumulativeWeights.__init__, "__defaults__", (20,))
     two = sb.doubly_robust(log, target, features=FOURIER, gamma=0.8)["target"]
     np.testing.assert_array_equal(one.scores, two.scores)
+
+
+class Threads:
+    """A reducer that notes the thread which does the work of each segment."""
+
+    def __init__(self):
+        self.seen = []
+
+    def add(self, batch):
+        return [lambda: self.seen.append(threading.get_ident())]
+
+
+def test_work_is_done_once_and_a_busy_pool_is_not_waited_for():
+    log, free, busy, release = sb.Log(mixed(3), segment=5), Threads(), Threads(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        read_log(log, [free], [], pool=pool)
+        pool.submit(release.wait, 60)
+        read_log(log, [busy], [], pool=pool)
+        release.set()
+    assert len(free.seen) == len(busy.seen) > 5
+    assert set(busy.seen) == {threading.get_ident()}

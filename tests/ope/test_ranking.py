@@ -275,20 +275,6 @@ def test_files_that_are_not_results_are_rejected(text, message, tmp_path):
     assert message in " ".join(result.stderr.split())
 
 
-@pytest.mark.slow
-def test_quickstart_goes_from_a_log_to_an_answer(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    output = run("quickstart")
-    for part in ("1. Is the log valid?", "no warnings. Ready.", "Better: difference +",
-                 "; the estimate is reliable.", "3. Interpretation", "The candidate is",
-                 "explain"):  # fmt: skip
-        assert part in output
-    assert max(map(len, output.splitlines())) <= 80
-    assert sorted(p.name for p in (tmp_path / "saddleback-quickstart").iterdir()) == [
-        "policy.py", "report.html", "result.json", "visits.parquet",
-    ]  # fmt: skip
-
-
 @pytest.mark.statistical
 def test_the_clinic_matches_its_description():
     """The truth of the quickstart, by simulation: its verdict has to cover it."""

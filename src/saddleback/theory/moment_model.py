@@ -267,11 +267,15 @@ def advance_moments(jumps: Jumps, factors: Factors, S: FloatArray, out: FloatArr
                 for a in range(n):
                     Z[k, a] += 0.5 * square[k, other] * u[other, a]
         for a in range(n):
-            for b in range(n):
+            for b in range(a + 1):
                 total = B[a] * S[i, a, b] * B[b]
                 for k in range(rank):
                     total += u[k, a] * Z[k, b] + Z[k, a] * u[k, b]
                 out[j, a, b] += probability * total
+    for j in range(len(out)):
+        for a in range(n):
+            for b in range(a):
+                out[j, b, a] = out[j, a, b]
 
 
 @compiled
