@@ -31,19 +31,22 @@ def shuffled(data, seed):
 
 
 def evaluated(data, policy, features):
-    return sb.evaluate(sb.Log(data), policy, features=features, gamma=0.9).as_dict()
+    """Return a result, without the id that it names."""
+    result = sb.evaluate(sb.Log(data), policy, features=features, gamma=0.9).as_dict()
+    assert result["verdicts"][0]["evidence"].pop("most_influential").startswith("episode ")
+    return result
 
 
-@pytest.mark.parametrize("kind", LOGS)
+@pytest.mark.parametrize("kind", [*LOGS, "automatic features"])
 def test_ids_change_nothing(kind):
-    data, policy, features = LOGS[kind]
+    data, policy, features = LOGS.get(kind, (DATA, target, None))
     expected = evaluated(data, policy, features)
     count = len(np.unique(data["episode_id"]))
     for ids in (np.random.default_rng(1).permutation(count), [f"visit {k}" for k in range(count)]):
         assert evaluated(renamed(data, ids), policy, features) == expected
     one, other = (
         sb.Statistics.of(
-            sb.Log(version), sb.GES(0.0), policy, features=FOURIER if kind == "continuous" else
+            sb.Log(version), sb.GES(0.0), policy, features=FOURIER if kind != "repeated" else
             sb.features.OneHot(5), gamma=0.9,
         )
         for version in (data, renamed(data, np.arange(count) + 1000))
