@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 WEIGHTS = {"kill -9": 0.1, "full disk": 0.2, "stores": 0.5}
 """Tries of a family, relative to the others: those with processes take longer."""
 
-LONGEST = 120.0
+LONGEST = 600.0
 """Seconds after which a try counts as hanging."""
 
 COLUMNS = {
