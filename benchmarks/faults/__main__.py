@@ -44,6 +44,7 @@ def work(root: Path) -> None:
     from benchmarks.faults import run_try
 
     resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    tempfile.tempdir = str(root)  # is removed at the end, even if this process is killed
     warnings.simplefilter("error")
     warnings.simplefilter("default", DeprecationWarning)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
