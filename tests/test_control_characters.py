@@ -1,5 +1,6 @@
 """Names from files cannot control a terminal, reverse or hide text, or add lines to a result."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -85,6 +86,14 @@ def test_output_of_commands_on_a_log(folder):
     run("explain", "result.json")
     check_lines((folder / "result.json").read_text())
     check_printable((folder / "page.html").read_text())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+def test_a_result_may_have_a_name_that_is_not_text(folder, monkeypatch):
+    words = ("evaluate", "log.parquet", *EVALUATION, "--save", "\udcff.json")
+    monkeypatch.setattr(sys, "argv", ["saddleback", *words])
+    run(*words)
+    assert r"\udcff" in run("explain", "\udcff.json").stderr
 
 
 def test_output_of_a_study_and_an_analysis(folder):

@@ -41,7 +41,7 @@ SWEEP = ("sweep", "study.toml", "--quiet", "--out", "out/store", "--workers", "1
 PARTS = 6
 """Files of the log for ``stats``, each a chunk of its own."""
 
-LONGEST = 60.0
+LONGEST = 300.0
 """Seconds after which a command counts as hanging."""
 
 

@@ -134,14 +134,16 @@ def wrong_rows(rng: np.random.Generator, folder: Path) -> Trial:
     data = {name: column.to_numpy().copy() for name, column in zip(
         clean_rows().column_names, clean_rows().columns, strict=True)}  # fmt: skip
     data = fault(data, rng)
-    if rng.random() < 0.3:  # the same in several files
-        cut = int(rng.integers(1, len(data["reward"])))
+    if rng.random() < 0.3:  # the same in two files, sometimes in the wrong order or repeated
+        cut = int(rng.integers(len(data["reward"]) + 1))
         paths = [folder / "1.parquet", folder / "2.parquet"]
         for path, part in zip(paths, (slice(0, cut), slice(cut, None)), strict=True):
             pq.write_table(pa.table({n: column[part] for n, column in data.items()}), path)
+        order = ((0, 1), (0, 1), (1, 0), (0, 1, 0))[rng.integers(4)]
+        files = [paths[k] for k in order]
         return Trial(
-            f"{fault.__name__}, files",
-            lambda: answer_of(sb.Log(paths, observations=SIGNS, actions=DOSES)),
+            f"{fault.__name__}, files {order} cut at {cut}",
+            lambda: answer_of(sb.Log(files, observations=SIGNS, actions=DOSES)),
             reference(),
         )
     return Trial(fault.__name__, lambda: _read_table(pa.table(data)), reference())

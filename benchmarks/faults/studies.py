@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import logging
@@ -70,6 +71,7 @@ def _settings(path: Path) -> Answer:
 def finished() -> Path:
     """Return a finished store, in a folder with its study."""
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "study.toml").write_text(STUDY)
     run_study(folder / "study.toml", folder / "results", workers=1)
     return folder

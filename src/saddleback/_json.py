@@ -58,5 +58,6 @@ def invalid_place(error: Exception) -> str:
     'verdicts[0].rank: expected `int`, got `str`'
     """
     message, _, place = str(error).partition(" - at `$")
-    message = message[0].lower() + message[1:]
+    if not message.startswith("JSON"):
+        message = message[0].lower() + message[1:]
     return f"{place.strip('.`')}: {message}" if place else message

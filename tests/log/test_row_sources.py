@@ -1,5 +1,7 @@
 """Files that are missing, damaged or inconsistent are reported; writing is atomic."""
 
+import sys
+
 import numpy as np
 import polars
 import pyarrow as pa
@@ -41,6 +43,14 @@ def test_incomplete_files_are_reported(file, share):
         "). It may be incomplete or in another format: write it again, or leave it out.",
     ):  # fmt: skip
         Log(file)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+def test_names_of_files_that_are_not_text_are_reported(file):
+    other = file.with_name("\udcff.parquet")
+    file.rename(other)
+    with error_matching(LogError, "E190 ", r"\udcff.parquet cannot be read as Parquet ("):
+        Log(other)
 
 
 def test_csv_files_are_rejected_with_the_conversion(tmp_path):

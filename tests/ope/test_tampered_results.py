@@ -251,16 +251,18 @@ def test_settings_that_cannot_be_are_rejected_before_memory_is_used(
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("name", "change", "complaint"),
     [
-        (lambda array: array * np.nan, "action_mass[0, 0] is nan"),
-        (lambda array: array.astype(str), "action_mass does not hold numbers"),
-        (lambda array: array.astype("M8[s]"), "action_mass does not hold numbers"),
+        ("action_mass", lambda array: array * np.nan, "action_mass[0, 0] is nan"),
+        ("action_mass", lambda array: array.astype(str), "action_mass does not hold numbers"),
+        ("action_mass", lambda array: array.astype("M8[s]"), "action_mass does not hold numbers"),
+        ("steps", np.zeros_like, "its numbers of steps are negative or all 0"),
+        ("steps", np.negative, "its numbers of steps are negative or all 0"),
     ],
 )
-def test_arrays_without_finite_numbers_are_rejected(change, complaint, content, tmp_path):
+def test_arrays_of_impossible_numbers_are_rejected(name, change, complaint, content, tmp_path):
     arrays = {name: array for name, array in content.items() if name not in ("words", "digest")}
-    arrays["action_mass"] = change(arrays["action_mass"])
+    arrays[name] = change(arrays[name])
     with (tmp_path / "day.stats").open("w+b") as file:
         pack(file, json.loads(str(content["words"])), arrays)
     with pytest.raises(InvalidParameter, match=re.escape(f"or is damaged: {complaint}")):

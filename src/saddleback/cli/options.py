@@ -53,8 +53,9 @@ def check_executor_options(workers: int | None, dask: str | None) -> None:
 
 
 def command_line() -> str:
-    """Return the command line as it was typed."""
-    return shlex.join(["saddleback", *sys.argv[1:]])
+    """Return the command line as it was typed; bytes that are not text as escapes."""
+    typed = shlex.join(["saddleback", *sys.argv[1:]])
+    return typed.encode(errors="backslashreplace").decode()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from saddleback.log.schema import ColumnRoles, resolve
 BATCH = 1 << 15
 """Number of rows read at a time."""
 
-READ_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
+READ_ERRORS = (pa.ArrowException, OSError, UnicodeError)
 """Exceptions that a damaged file raises."""
 
 METADATA = b"saddleback"

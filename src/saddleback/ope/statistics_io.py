@@ -160,6 +160,8 @@ def _build(given: list[Rule], arrays: dict[str, Any], header: dict[str, Any]) ->
             raise InvalidParameter(f"{name} does not hold numbers")
         if name != "min_propensity":  # infinite for an action that was never taken
             _validate.finite(name, arrays[name])
+    if arrays["steps"].min() < 0 or not arrays["steps"].any():
+        raise InvalidParameter("its numbers of steps are negative or all 0")
     if (np.diff(active, prepend=-1, append=p) <= 0).any():
         raise InvalidParameter("its active features are not numbered in order")
     check_memory(p, math.prod(lead))

@@ -22,7 +22,7 @@ from saddleback.problem import Problem
 from saddleback.rules import GES, NAMED, Rule
 from saddleback.rules.parse import is_text, rule_files
 from saddleback.sweep import RuleResults, Study, read_results, read_study, run_study
-from saddleback.sweep.store import check_same_study
+from saddleback.sweep.manifest import check_same_study
 from saddleback.sweep.study import Case, Grid, build_rule, checkpoints, file_hash
 from saddleback.system import System
 

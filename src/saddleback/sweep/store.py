@@ -35,32 +35,18 @@ from filelock import FileLock, Timeout
 from saddleback._paths import atomic_write
 from saddleback._provenance import versions
 from saddleback.errors import Fix, InvalidParameter
-from saddleback.sweep.toml_lines import abbreviate
+from saddleback.sweep.manifest import (
+    ANOTHER_FOLDER,
+    SCHEMA,
+    Manifest,
+    check_same_study,
+    read_manifest,
+    study_hash,
+)
 
 logger = logging.getLogger(__name__)
 
 SUMS = "SHA256SUMS"
-
-SCHEMA = 2
-"""Version of the layout of a store."""
-
-ANOTHER_FOLDER = Fix("Choose another folder", "out")
-
-
-class Header(msgspec.Struct):
-    """What the manifests of all schema versions have in common."""
-
-    schema: int
-
-
-class Manifest(Header):
-    """How the results of a store came about; ``suffix`` is that of the shards."""
-
-    study: dict[str, Any]
-    hash: str
-    suffix: Literal[".parquet", ".npz"]
-    command: str
-    versions: dict[str, str]
 
 
 class Store:
@@ -286,84 +272,6 @@ def check_versions(required: Mapping[str, str]) -> None:
                 f"a worker has {name} {installed[name]} instead of {version_}; results would not "
                 "be bit-identical. Install the same versions everywhere."
             )
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Read a manifest; refuse one that is damaged or of another schema version."""
-    content = path.read_bytes()
-    damaged = InvalidParameter(
-        f"{path} is damaged, or not the manifest of a store. Choose another folder."
-    )
-    try:
-        schema = msgspec.json.decode(content, type=Header).schema
-        if schema > SCHEMA:
-            raise InvalidParameter(
-                f"{path} has schema {schema}, written by a newer saddleback; this version reads "
-                f"{SCHEMA}. Update: pip install -U saddleback."
-            )
-        if schema < SCHEMA:
-            raise InvalidParameter(
-                f"{path} has schema {schema}; this version reads {SCHEMA}. Run the study again "
-                "into another folder."
-            )
-        manifest = msgspec.json.decode(content, type=Manifest)
-    except (msgspec.DecodeError, RecursionError):
-        raise damaged from None
-    if manifest.hash != study_hash(manifest.study, manifest.suffix):
-        raise damaged
-    return msgspec.structs.asdict(manifest)
-
-
-def study_hash(study: Mapping[str, Any], suffix: str = ".parquet") -> str:
-    """Return a hash of a study, without its title, and of the suffix of its shards."""
-    settings = {name: value for name, value in study.items() if name != "title"}
-    if suffix != ".parquet":
-        settings["suffix"] = suffix
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def check_same_study(
-    folder: Path,
-    stored: Mapping[str, Any],
-    study: Mapping[str, Any],
-    fix: Fix = ANOTHER_FOLDER,
-) -> None:
-    """Refuse to mix studies, naming the first setting in which they differ."""
-    no_title = {"title": None}
-    difference = _difference({**stored, **no_title}, json.loads(json.dumps({**study, **no_title})))
-    if difference is not None:
-        name, old, new = difference
-        raise InvalidParameter(
-            f"{folder} holds another study: {name} is {old} there and {new} here. Nothing was "
-            "changed.",
-            fix,
-        )
-
-
-def _difference(stored: Any, study: Any) -> tuple[str, str, str] | None:
-    """Return the first setting in which two studies differ, and its two values."""
-    for name in sorted(set(stored) | set(study)):
-        old, new = _by_label(stored.get(name)), _by_label(study.get(name))
-        if isinstance(old, dict) and isinstance(new, dict):
-            inner = _difference(old, new)
-            if inner is not None:
-                return f"{name}: {inner[0]}", *inner[1:]
-            if isinstance(stored.get(name), list) and list(old) != list(new):
-                return f"the order of {name}", _format_value(list(old)), _format_value(list(new))
-        elif old != new:
-            return name, _format_value(old), _format_value(new)
-    return None
-
-
-def _by_label(value: Any) -> Any:
-    """Return a list of tables as a dictionary by label or position; other values unchanged."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return {str(table.get("label", k)): table for k, table in enumerate(value)}
-    return value
-
-
-def _format_value(value: Any) -> str:
-    return "missing" if value is None else abbreviate(value)
 
 
 def _lock_folder(folder: Path) -> FileLock:

@@ -20,7 +20,8 @@ from saddleback.engine import Source
 from saddleback.learning import Run, learn
 from saddleback.problem import Problem
 from saddleback.rules import Rule
-from saddleback.sweep.store import check_versions, parquet_bytes, study_hash
+from saddleback.sweep.manifest import study_hash
+from saddleback.sweep.store import check_versions, parquet_bytes
 from saddleback.sweep.study import METRICS, Metrics, Study, TaskSpec, study_metrics
 from saddleback.sweep.task_runner import Shard, Task
 
