@@ -24,6 +24,9 @@ from saddleback.ope.partition import Cells
 OBSERVATION, STEP, HISTORY, GIVEN = "observation", "step", "history", "features"
 """Views of a decision; the last is that of features chosen by hand."""
 
+MAX_CATEGORIES = 40
+"""Largest number of values of a column of whole numbers that is taken as categories."""
+
 MAX_GIVEN = 2000
 """Largest number of features over all actions, if they are chosen by hand."""
 
@@ -71,6 +74,8 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     yield View(OBSERVATION, states, after, starts)
     if not sample.step.any():
         return
+    values = [_categories(column) for column in states.T]
+    states, after, starts = (_one_hot_columns(part, values) for part in (states, after, starts))
     step = sample.step[:, None].astype(float)
     zero = np.zeros((len(starts), 1))
     clock = np.column_stack([states, step]), np.column_stack([after, step + 1.0])
@@ -88,6 +93,22 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     none = np.zeros((len(starts), sample.n_actions + 1))
     begin = np.column_stack([starts, zero, np.tile(missing, (len(starts), 1)), none])
     yield View(HISTORY, history, later, begin)
+
+
+def _categories(column: FloatArray) -> FloatArray | None:
+    """Return the values of a column of few whole numbers; None for any other column."""
+    values = np.unique(column)
+    few = 2 < len(values) <= MAX_CATEGORIES
+    return values if few and (values % 1 == 0).all() else None
+
+
+def _one_hot_columns(points: FloatArray, values: list[FloatArray | None]) -> FloatArray:
+    """Return points with columns of few whole numbers as one column per value."""
+    columns = [
+        points[:, [k]] if own is None else (points[:, [k]] == own).astype(float)
+        for k, own in enumerate(values)
+    ]
+    return np.column_stack(columns)
 
 
 def candidates(

@@ -31,6 +31,9 @@ QUANTILE = 0.8
 POWER, NOISE = 4.0, 0.02
 """Power of the weights, and the residual, in standard deviations of a return, that is noise."""
 
+CAUTION = 1.5
+"""Bias for each unit of contradiction, fitted on families of problems other than those reported."""
+
 SIGNIFICANT = 2.5
 """Standard errors from which duals that see the history contradict the observation."""
 
@@ -88,6 +91,8 @@ class Consensus:
         Estimates by the candidates of other views alone, by view.
     candidates
         All candidates.
+    horizon
+        Number of steps of the value, if the task has a limit.
     """
 
     view: str
@@ -98,18 +103,16 @@ class Consensus:
     imbalance: float
     opinions: dict[str, float]
     candidates: tuple[CandidateFit, ...]
+    horizon: int | None = None
 
     def contradiction(self, value: float) -> float:
         """Return how far the candidates contradict a value: the largest of their differences.
 
-        If the observation is known to hide something, its candidates are no evidence.
+        If the observation is known to hide something, views that see less are no evidence.
         """
-        others = [
-            opinion
-            for view, opinion in self.opinions.items()
-            if view != OBSERVATION or self.view != HISTORY
-        ]
-        return max(self.dispersion, *(abs(other - value) for other in (self.value, *others)))
+        others = [] if self.view == HISTORY else self.opinions.values()
+        differences = [abs(other - value) for other in (self.value, *others)]
+        return CAUTION * max(self.dispersion, *differences)
 
     @property
     def hidden(self) -> tuple[str, float] | None:
@@ -126,7 +129,8 @@ class Consensus:
     def as_dict(self) -> dict[str, Any]:
         """Return the consensus as plain data for JSON."""
         return {
-            "view": self.view, "value": self.value, "error": self.error, "dispersion": self.dispersion,
+            "view": self.view, "value": self.value, "error": self.error,
+            "dispersion": self.dispersion,
             "imbalance": self.imbalance, "opinions": self.opinions,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
@@ -192,6 +196,7 @@ def find_consensus(
     return replace(
         by_view[main],
         opinions={view: other.value for view, other in others.items()},
+        horizon=horizon,
         candidates=sum((other.candidates for other in others.values()), by_view[main].candidates),
     )
 
@@ -216,9 +221,9 @@ def _weigh(
     estimates = values[:, None] + correction
     groups = [id(basis) if len(fitted) > 1 else k for k, (basis, *_) in enumerate(labels)]
     imbalance = _imbalances(estimates, groups)
-    residual = np.abs(correction) @ _normalised((imbalance + noise) ** -2.0)
-    primal = _normalised((residual + noise) ** -POWER)
-    dual = _normalised((imbalance + noise) ** -POWER)
+    residual = np.abs(correction) @ _weights(imbalance + noise, 2.0)
+    primal = _weights(residual + noise, POWER)
+    dual = _weights(imbalance + noise, POWER)
     mean_delta, mean_ratio = np.tensordot(primal, delta, 1), np.tensordot(dual, ratio, 1)
     scores = primal @ start + _corrections(mean_delta, mean_ratio, sample)
     value = float(scores.mean())
@@ -257,5 +262,8 @@ def _imbalances(estimates: FloatArray, bases: list[int]) -> FloatArray:
     return np.asarray(np.quantile(deviations, QUANTILE, axis=0))
 
 
-def _normalised(weights: FloatArray) -> FloatArray:
+def _weights(sizes: FloatArray, power: float) -> FloatArray:
+    """Return weights of sum 1 that fall with a power of sizes; all on sizes of 0, if there are."""
+    smallest = float(sizes.min())
+    weights = (sizes / smallest) ** -power if smallest > 0 else (sizes == 0).astype(float)
     return np.asarray(weights / weights.sum())

@@ -40,6 +40,7 @@ NOTES = {
     "PROPENSITIES": "the log has no propensities",
     "CEILING": "the rule has no importance trace, or the log has no propensities",
     "RIDGE": "there is no ridge",
+    "ENDS": "the horizon is given",
     "STABILITY": "skipped without a bootstrap: too few blocks of episodes, or too many features",
 }
 """Why a check is not applicable."""
@@ -252,7 +253,7 @@ def diagnose(
         hidden=None if hidden is None else hidden[1],
         hidden_in=None if hidden is None else hidden[0],
         limit=limit,
-        limit_share=limit_share,
+        limit_share=None if others is not None and others.horizon else limit_share,
         truncated_weight=float(sums.counts.truncated_weight[0]) / max(1, episodes),
         outside=_outside(interval, sums.counts, sums.setting.gamma, steps),
         dropped=altered.dropped,

@@ -214,7 +214,7 @@ class EpisodeSampler:
         )
 
 
-MAX_CELLS = 250_000
+MAX_CELLS = 500_000
 """Largest product of rows and horizon."""
 
 

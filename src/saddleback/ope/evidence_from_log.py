@@ -106,7 +106,7 @@ class EvidenceReducer:
             agreement=_agreement(interval.value, influence, robust),
             no_agreement=_why_no_agreement(robust),
             from_log=True,
-            consensus=None if consensus is None else consensus.consensus,
+            consensus=None if consensus is None else consensus.on_all(scores.influence),
             is_consensus=consensus is not None and consensus.is_main,
         )
 

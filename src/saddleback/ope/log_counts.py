@@ -175,7 +175,8 @@ class LogCounts:
         ends = dict(self.lengths.tolist())
         longest = max(ends, default=0)
         before = [ends.get(longest - k, 0) for k in range(1, NEIGHBOURING_LENGTHS + 1)]
-        if longest <= NEIGHBOURING_LENGTHS or ends[longest] <= 3 * max(before) or len(ends) < 2:
+        common = longest > NEIGHBOURING_LENGTHS and ends[longest] > max(2, 3 * max(before))
+        if not common or len(ends) < 2:
             return longest, 0.0
         return longest, ends[longest] / sum(ends.values())
 

@@ -112,12 +112,12 @@ def fit_basis(
             theta, u = solution
             q = fold.of_actions(before, theta)
             following = fold.next_values(after, rows.weights, theta)
+            if horizon is not None:
+                q, following = q[:, :0:-1], following[:, -2::-1]
             start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ theta[:, -1]
-            if horizon is None:
+            with np.errstate(over="ignore"):  # candidates that are not finite are left out
                 delta[r, fold.rows] = rewards + following - q
-            else:
-                delta[r, fold.rows] = rewards + following[:, -2::-1] - q[:, :0:-1]
-            ratio[r, fold.rows] = fold.of_actions(before, u)
+                ratio[r, fold.rows] = fold.of_actions(before, u)
     back = np.argsort(rows.order)
     return Fits(penalties, start, delta[:, back], ratio[:, back])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,6 +43,12 @@ class SampleConsensus:
         shift = float(adjusted[which].mean())
         adjusted[which] += n / len(which) * (own - slope * at)
         return consensus.value - shift, adjusted
+
+    def on_all(self, influence: FloatArray) -> Consensus:
+        """Return the consensus with all its estimates adjusted to all episodes."""
+        shift = self.adjusted(influence)[0] - self.consensus.value
+        opinions = {view: value + shift for view, value in self.consensus.opinions.items()}
+        return replace(self.consensus, value=self.consensus.value + shift, opinions=opinions)
 
 
 def sample_consensus(
