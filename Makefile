@@ -99,9 +99,10 @@ traces: $(DEV)
 coverage: $(DEV)
 	$(BIN)/python benchmarks/intervals.py
 
-# Accuracy of verdicts where the true value is known: a table and results/verdicts.json.
+# Accuracy of verdicts where the true value is known: tables, results/verdicts.json and verdicts.md.
+# BENCHMARK_MINUTES is the time budget; a run that was stopped continues.
 verdicts: $(DEV)
-	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python -m benchmarks.verdicts
 
 # Comparison with other packages on the same logs; INSTALL=--install creates environments for them.
 peers: $(DEV)
