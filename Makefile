@@ -31,7 +31,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts accuracy peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -103,6 +103,11 @@ coverage: $(DEV)
 # BENCHMARK_MINUTES is the time budget; a run that was stopped continues.
 verdicts: $(DEV)
 	$(BIN)/python -m benchmarks.verdicts
+
+# Accuracy of the automatic answer and of other methods: a table, results/accuracy.json and a figure;
+# LOGS=--logs=100 for more logs. BENCHMARK_MINUTES as above.
+accuracy: $(DEV)
+	$(BIN)/python -m benchmarks.accuracy $(LOGS)
 
 # Comparison with other packages on the same logs; INSTALL=--install creates environments for them.
 peers: $(DEV)
