@@ -200,12 +200,9 @@ def main():
     console, out = Console(width=190), Path("results")
     print(machine_line())
     began, code = time.perf_counter(), code_digest("errors_by_method.py", "tree_fqe.py")
-    listed = [
-        (*case, n, seed)
-        for seed in range(given.logs)
-        for case, sizes in CASES.items()
-        for n in sizes
-    ]
+    ordered = [(*case, n) for case, sizes in CASES.items() for n in sizes]
+    chosen = [case for case in ordered if not given.only or case[0] in given.only]
+    listed = [(*case, seed) for seed in range(given.logs) for case in chosen]
     results = measure_cases(errors_by_method, listed, out / "accuracy.jsonl", code, given.minutes)
     logs = defaultdict(list)
     for (*case, _), result in results.items():
