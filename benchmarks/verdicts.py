@@ -241,10 +241,13 @@ def main():
         low, high = min(fitted), max(fitted)
         inside = "within" if low <= SHIPPED <= high else "OUTSIDE"
         parts = ", ".join(
-            f"{mode} {cell(multipliers[mode])}" for mode in flat if mode in multipliers
+            f"{mode} {cell(multipliers[mode])}" for mode in ("all", *flat) if mode in multipliers
         )
-        print(f"multiplier of the gap, one group left out: {low:.2f} to {high:.2f} ({parts}); the "
-              f"shipped one, {SHIPPED}, is {inside} that range")  # fmt: skip
+        print(
+            f"multiplier of the gap, one group left out: {low:.2f} to {high:.2f}, median "
+            f"{np.median(fitted):.2f} (none left out: {parts}); the shipped one, {SHIPPED}, is "
+            f"{inside} that range"
+        )
     print(f"{time.perf_counter() - began:.0f} s")
     tables = {f"{mode}, {states}": groups for (mode, states), groups in rows.items()}
     content = {"machine": machine(), "rows": tables, "multipliers": multipliers, "each": flat}
