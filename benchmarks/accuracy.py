@@ -159,8 +159,8 @@ def short(number):
 def draw(summaries, out):
     """Draw the mean squared errors relative to the best candidate, a line for each case."""
     caption = (
-        "Mean squared error of the value ÷ that of the best candidate in hindsight. Grey: other "
-        "methods; the bar spans the candidates' median. Logs for each case: "
+        "Mean squared error of the value ÷ that of the best candidate in hindsight; a bar "
+        "ends at the median candidate. Logs for each case: "
         f"{min(one['logs'] for one in summaries.values())} or more."
     )
     marks = {CLOSED: ("green", "s"), "WDR": ("orange", "^"), "MAGIC": ("purple", "v"),
