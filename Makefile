@@ -31,7 +31,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts faults peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts accuracy faults peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -99,9 +99,15 @@ traces: $(DEV)
 coverage: $(DEV)
 	$(BIN)/python benchmarks/intervals.py
 
-# Accuracy of verdicts where the true value is known: a table and results/verdicts.json.
+# Accuracy of verdicts where the true value is known: tables, results/verdicts.json and verdicts.md.
+# BENCHMARK_MINUTES is the time budget; a run that was stopped continues.
 verdicts: $(DEV)
-	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python -m benchmarks.verdicts
+
+# Accuracy of the automatic answer and of other methods: a table, results/accuracy.json and a figure;
+# LOGS=--logs=100 for more logs. BENCHMARK_MINUTES as above.
+accuracy: $(DEV)
+	$(BIN)/python -m benchmarks.accuracy $(LOGS)
 
 # A campaign of random faults (damaged files, wrong rows, kills, full disks): a table and
 # results/faults.json.

@@ -136,13 +136,15 @@ def test_every_benchmark_is_on_its_page_with_its_machine():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     page = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8")
     targets = re.findall(r"^(\w+): \$\(DEV\)\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-    scripts = {target: re.findall(r"benchmarks/(\w+\.py)", does) for target, does in targets}
+    script = r"(?:benchmarks/(?=\w+\.py)|-m benchmarks\.)(\w+)"
+    scripts = {target: re.findall(script, does) for target, does in targets}
     scripts = {target: names for target, names in scripts.items() if names}
-    assert set(scripts) >= {"bench", "advice", "states", "traces", "coverage", "verdicts"}
+    required = {"bench", "advice", "states", "traces", "coverage", "verdicts", "accuracy"}
+    assert set(scripts) >= required
     for target, names in scripts.items():
         assert f"| `make {target}` |" in page
         for name in names:
-            text = (ROOT / "benchmarks" / name).read_text(encoding="utf-8")
+            text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
             assert re.search(r"^    (?:console\.)?print\(machine_line\(\)", text, re.MULTILINE), (
                 name
             )

@@ -1,0 +1,222 @@
+"""Accuracy of the automatic answer beside every candidate by hand, and beside other methods.
+
+Run by ``make accuracy``. For each case, a family with a level and a number of episodes, the mean
+squared error over logs of the automatic choice; of every candidate, by its plug-in value from the
+same run; of importance sampling and doubly robust estimates; and of a tree FQE and MAGIC. Ratios
+are to the best candidate in hindsight, which was chosen on the same logs; "split" is the ratio if
+it is chosen on half of the logs and judged on the other half. Writes
+``results/accuracy.json``, ``accuracy.md`` and a figure; results so far are in
+``results/accuracy.jsonl``, where a run that was stopped continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from saddleback import plots
+
+from .errors_by_method import AUTOMATIC, CLOSED, WEIGHTED, errors_by_method
+from .machine import machine, machine_line
+from .resumable import budget, code_digest, measure_cases
+
+CASES = {
+    ("cartpole-50", "far"): (50, 200, 500, 1000),
+    ("mountain-car", "far"): (200, 500),
+    ("graph", "near"): (256,),
+    ("graph", "mid"): (256,),
+    ("graph", "far"): (64, 256, 1024),
+    ("graph-sparse", "near"): (256,),
+    ("graph-sparse", "mid"): (256,),
+    ("graph-sparse", "far"): (256,),
+    ("graph-pomdp", "near"): (256, 1024),
+    ("graph-pomdp", "mid"): (256, 1024),
+    ("graph-pomdp", "far"): (256, 1024),
+    ("graph-mc", "near"): (128, 512),
+    ("graph-mc", "mid"): (128, 512),
+    ("graph-mc", "far"): (128, 512),
+    ("gridworld", "near"): (64, 256),
+    ("gridworld", "far"): (64, 256, 1024),
+    ("model-win", "far"): (50, 200, 1000),
+    ("model-fail", "far"): (50, 200, 1000),
+}
+"""Numbers of episodes by family and level."""
+
+TARGETS = {
+    ("cartpole-50", "far", 50): 50.0, ("cartpole-50", "far", 200): 8.0,
+    ("cartpole-50", "far", 500): 6.0, ("cartpole-50", "far", 1000): 7.0,
+    ("mountain-car", "far", 200): 9.0, ("mountain-car", "far", 500): 9.0,
+}  # fmt: skip
+"""Mean squared errors to reach."""
+
+HIDDEN = ("model-fail", "graph-pomdp")
+"""Families whose observations hide part of the state."""
+
+TYPICAL, WORST, MARGIN, REFUSED = 2.0, 5.0, 1.25, 0.5
+"""Targets: median and largest ratio to the best candidate; ratio to the better of closed form and
+WDR, and share of refused verdicts, where the state is hidden."""
+
+OTHERS = (CLOSED, *WEIGHTED, "MAGIC", "tree FQE")
+"""Methods beside the automatic choice and its candidates."""
+
+
+def summarise(logs):
+    """Return the mean squared errors of a case, with standard errors, from those of its logs."""
+    squares = defaultdict(list)
+    for log in logs:
+        for method, error in log["errors"].items():
+            squares[method].append(error**2)
+    complete = {name: np.array(one) for name, one in squares.items() if len(one) == len(logs)}
+    candidates = {name: one for name, one in complete.items() if name.startswith("observation: ")}
+    mse = {name: float(one.mean()) for name, one in complete.items()}
+    s_e = {name: float(one.std() / np.sqrt(max(1, len(one) - 1))) for name, one in complete.items()}
+    best = min(candidates, key=mse.__getitem__)
+    trust = [log["trust"] for log in logs]
+    return {
+        "logs": len(logs), "mse": mse, "s.e.": s_e, "best": best,
+        "best of all views": min((name for name in mse if ": " in name), key=mse.__getitem__),
+        "ratio": mse[AUTOMATIC] / max(mse[best], 1e-300),
+        "ratio, chosen on other logs": mse[AUTOMATIC] / max(split_error(candidates), 1e-300),
+        "median candidate": float(np.median([mse[name] for name in candidates])),
+        "trust": {level: trust.count(level) for level in ("usable", "doubtful", "refused")},
+        "bias": float(np.mean([log["errors"][AUTOMATIC] for log in logs])),
+        "spread": logs[0]["spread"], "seconds": float(np.median([log["seconds"] for log in logs])),
+    }  # fmt: skip
+
+
+def split_error(candidates):
+    """Return the error of the best candidate of half of the logs on the other half, both ways."""
+    every = np.array(list(candidates.values()))
+    halves = every[:, ::2], every[:, 1::2]
+    if not halves[1].size:
+        return np.nan
+    chosen = [half.mean(axis=1).argmin() for half in halves]
+    return float(np.mean([halves[1][chosen[0]].mean(), halves[0][chosen[1]].mean()]))
+
+
+def verdicts(summaries):
+    """Yield each target with whether it was reached."""
+    for case, target in TARGETS.items():
+        if case in summaries:
+            mse = summaries[case]["mse"][AUTOMATIC]
+            yield f"{label(case)}: MSE {mse:.3g}, at most {target:g}", mse <= target
+    ratios = {case: one["ratio"] for case, one in summaries.items()}
+    median, worst = np.median(list(ratios.values())), max(ratios, key=ratios.__getitem__)
+    yield f"median ratio to the best candidate {median:.2f}, at most {TYPICAL:g}", median <= TYPICAL
+    text = f"largest ratio {ratios[worst]:.3g} ({label(worst)}), at most {WORST:g}"
+    yield text, ratios[worst] <= WORST
+    for case, one in summaries.items():
+        if case[0] in HIDDEN:
+            mse, refused = one["mse"], one["trust"]["refused"] / one["logs"]
+            ratio = mse[AUTOMATIC] / min(mse[CLOSED], mse["WDR"])
+            text = f"{label(case)}: {ratio:.2f} of closed form or WDR, at most {MARGIN:g}"
+            yield text, ratio <= MARGIN
+            yield f"{label(case)}: {refused:.0%} refused, at most {REFUSED:.0%}", refused <= REFUSED
+
+
+def label(case):
+    """Name a case."""
+    return f"{case[0]} {case[1]}, n = {case[2]}"
+
+
+def show(summaries, console):
+    """Print the table, and return it as Markdown."""
+    names = ["logs", AUTOMATIC, "s.e.", "best", "ratio", "split", "median cand.", *OTHERS, "u/d/r"]
+    table = Table(box=box.SIMPLE, title="mean squared error of the value")
+    table.add_column("case")
+    for name in names:
+        table.add_column(name, justify="right")
+    lines = ["| case | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    for case, one in summaries.items():
+        mse = one["mse"]
+        numbers = [mse[AUTOMATIC], one["s.e."][AUTOMATIC], mse[one["best"]]]
+        cells = [str(one["logs"]), *map(short, numbers), short(one["ratio"])]
+        cells.append(short(one["ratio, chosen on other logs"]))
+        cells += [short(one["median candidate"]), *(short(mse.get(name)) for name in OTHERS)]
+        cells.append("/".join(str(count) for count in one["trust"].values()))
+        table.add_row(label(case), *cells)
+        lines.append(f"| {label(case)} | " + " | ".join(cells) + " |")
+    console.print(table)
+    return lines
+
+
+def short(number):
+    """Write a number in three digits."""
+    return "" if number is None else f"{number:.3g}"
+
+
+def draw(summaries, out):
+    """Draw the mean squared errors relative to the best candidate, a line for each case."""
+    caption = (
+        "Mean squared error of the value ÷ that of the best candidate in hindsight; a bar "
+        "ends at the median candidate. Logs for each case: "
+        f"{min(one['logs'] for one in summaries.values())} or more."
+    )
+    marks = {CLOSED: ("green", "s"), "WDR": ("orange", "^"), "MAGIC": ("purple", "v"),
+             "tree FQE": ("pink", "D")}  # fmt: skip
+    with plots.style():
+        figure, (ax,) = plots.panels(
+            1, 1, 0.145 * len(summaries), caption=caption, legend_rows=1, left=1.75
+        )
+        handles = {}
+        for k, one in enumerate(summaries.values()):
+            best = max(one["mse"][one["best"]], 1e-300)
+            ax.plot([1, one["median candidate"] / best], [k, k], color="#D0D0D0", lw=3, zorder=1)
+            for name, (colour, mark) in marks.items():
+                if name in one["mse"]:
+                    handles[name] = ax.plot(
+                        one["mse"][name] / best, k, mark, ms=3.2, color=plots.COLOURS[colour],
+                        label=name, ls="none",
+                    )[0]  # fmt: skip
+            handles[AUTOMATIC] = ax.plot(
+                one["ratio"], k, "o", ms=4.5, color=plots.COLOURS["blue"], label=AUTOMATIC, zorder=5
+            )[0]
+        ax.axvline(1, color=plots.COLOURS["black"], lw=0.8)
+        ax.set(xscale="log", xlabel="mean squared error ÷ best candidate in hindsight")
+        ax.set_yticks(range(len(summaries)), [label(case) for case in summaries])
+        ax.set_ylim(len(summaries) - 0.4, -0.6)
+        plots.legend_above(figure, list(handles.values()), len(handles))
+        plots.save(figure, out, "accuracy")
+
+
+def main():
+    """Measure, print, draw, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=budget(), help="time budget")
+    parser.add_argument("--logs", type=int, default=50, help="logs of each case")
+    parser.add_argument("--only", nargs="*", default=[], help="families; all by default")
+    given = parser.parse_args()
+    console, out = Console(width=190), Path("results")
+    print(machine_line())
+    began, code = time.perf_counter(), code_digest("errors_by_method.py", "tree_fqe.py")
+    ordered = [(*case, n) for case, sizes in CASES.items() for n in sizes]
+    chosen = [case for case in ordered if not given.only or case[0] in given.only]
+    listed = [(*case, seed) for seed in range(given.logs) for case in chosen]
+    results = measure_cases(errors_by_method, listed, out / "accuracy.jsonl", code, given.minutes)
+    logs = defaultdict(list)
+    for (*case, _), result in results.items():
+        logs[tuple(case)].append(result)
+    summaries = {case: summarise(logs[case]) for case in ordered if case in logs}
+    lines = show(summaries, console)
+    for target, reached in verdicts(summaries):
+        print(f"{'reached' if reached else 'MISSED '}  {target}")
+    print(f"{len(results)} of {len(listed)} logs, {time.perf_counter() - began:.0f} s")
+    content = {"machine": machine(), "cases": {label(c): one for c, one in summaries.items()}}
+    (out / "accuracy.json").write_text(json.dumps(content, indent=1))
+    (out / "accuracy.md").write_text("\n".join(lines) + "\n")
+    draw(summaries, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Errors of the automatic answer, of all its candidates and of other methods on one log."""
+
+from __future__ import annotations
+
+import time
+
+import saddleback as sb
+from saddleback.ope.evaluate import DOUBLY_ROBUST, IMPORTANCE_SAMPLING
+
+from .families import FAMILIES
+from .tree_fqe import magic, steps_of, tree_fqe
+
+AUTOMATIC, CLOSED = "automatic", "closed form"
+WEIGHTED = tuple(name.upper() for name in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST))
+
+
+def errors_by_method(name, level, n, seed):
+    """Return the error of every method on one log, and the verdict."""
+    case = FAMILIES[name].case(level, seed, n)
+    began = time.process_time()
+    methods = [*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST]
+    evaluation = sb.evaluate(
+        case.as_log(), case.target, gamma=case.gamma, methods=methods, allow_uncovered=True
+    )
+    seconds = time.process_time() - began
+    (diagnosis,) = evaluation.diagnoses
+    first, second, *weighted = evaluation.estimates
+    values = {AUTOMATIC: first.value, CLOSED: second.value}
+    values |= {estimate.method: estimate.value for estimate in weighted}
+    values |= candidate_values(diagnosis.consensus.candidates)
+    q, v = tree_fqe(case, seed)
+    values["tree FQE"] = float(v[steps_of(case) == 0].mean())
+    values["MAGIC"] = magic(case, q, v)
+    verdict = diagnosis.verdict
+    return {
+        "errors": {method: float(value) - case.truth for method, value in values.items()},
+        "trust": verdict.trust, "failed": [check.code for check in verdict.failed],
+        "half_width": 2.0 * verdict.evidence.error + verdict.gap, "gap": verdict.gap,
+        "dispersion": diagnosis.consensus.dispersion, "spread": case.spread, "seconds": seconds,
+    }  # fmt: skip
+
+
+def candidate_values(candidates):
+    """Return plug-in values by a name that is the same for all logs of a case.
+
+    Bandwidths and numbers of cells vary between logs, so bases of a kind are numbered.
+    """
+    values, numbers = {}, {}
+    for one in candidates:
+        kind = one.basis.partition(",")[0].lstrip("0123456789 ")
+        same = numbers.setdefault((one.view, kind), {})
+        number = same.setdefault(one.basis, len(same) + 1)
+        basis = f"{kind} ({number})" if kind.startswith("random") else kind
+        values[f"{one.view}: {basis}, ridge {one.ridge:g}, pooling {one.pooling:g}"] = one.value
+    return values

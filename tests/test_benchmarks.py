@@ -1,0 +1,113 @@
+"""The benchmarks of verdicts and accuracy: they continue, and their summaries are right."""
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks import accuracy, tree_fqe, verdicts
+from benchmarks.errors_by_method import AUTOMATIC, candidate_values
+from benchmarks.families import FAMILIES
+from benchmarks.families.family import Case
+from benchmarks.resumable import measure_cases
+
+from saddleback.ope.consensus import Candidate
+
+
+def square(x, sign):
+    return sign * x * x
+
+
+def test_a_stopped_run_continues(tmp_path):
+    """Stored results are kept, one of other code and a line that was cut off are not."""
+    path = tmp_path / "squares.jsonl"
+    lines = [
+        {"case": [1, 1], "code": "a", "result": 100},
+        {"case": [2, 1], "code": "b", "result": 200},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + '\n{"case": [3, 1], "co')
+    results = measure_cases(square, [(1, 1), (2, 1), (3, 1)], path, "a", 1.0)
+    assert results == {(1, 1): 100, (2, 1): 4, (3, 1): 9}
+    assert measure_cases(square, [(1, 1), (2, 1), (4, 1)], path, "a", 0.0) == {
+        (1, 1): 100,
+        (2, 1): 4,
+    }
+
+
+def verdict_of(error, gap, *, trust="usable", failed=(), features="auto"):
+    """A verdict whose value is off by a number of standard deviations."""
+    return {
+        "features": features, "value": error, "truth": 0.0, "baseline": -1.0, "spread": 1.0,
+        "estimated_spread": 1.0, "error": 0.05, "low": error - 0.1, "high": error + 0.1, "gap": gap,
+        "half_width": 0.1 + gap, "trust": trust, "failed": list(failed), "outcome": "better",
+        "seconds": 1.0, "parts": {},
+    }  # fmt: skip
+
+
+def test_the_multiplier_is_the_least_that_covers():
+    """An error of .3 with a gap of .1 needs c = 2, unless another check fails."""
+    good = [verdict_of(0.0, 0.1)] * 10
+    assert verdicts.fit_multiplier(good) == 0.0
+    assert verdicts.fit_multiplier([*good, verdict_of(0.299, 0.1)]) == 2.0
+    assert verdicts.fit_multiplier([*good, verdict_of(0.299, 0.1, failed=["COVERAGE"])]) == 0.0
+    usable, missed = verdicts.with_multiplier([verdict_of(0.3, 0.3, failed=["PRECISION"])], 1.0)
+    assert (usable.tolist(), missed.tolist()) == ([True], [False])
+
+
+def test_a_group_is_judged_by_the_multiplier_of_the_others():
+    results = {
+        ("taxi", "far", 100, 0): [verdict_of(0.299, 0.1)],
+        ("clinic", "far", 100, 0): [verdict_of(0.05, 0.1)],
+    }
+    rows, multipliers, _ = verdicts.summarise(results)
+    assert multipliers["left out"] == {"taxi": 0.0, "clinic": 2.0}
+    taxi = rows["automatic", "discrete"]["taxi"]
+    assert (taxi["usable, missed"], taxi["good"], taxi["missed at c"]) == (1, 0, 1)
+    assert rows["automatic", "continuous"]["clinic"]["missed at c"] == 0
+    assert rows["automatic", "all"]["all"]["usable"] == 2
+
+
+def test_errors_are_relative_to_the_best_candidate():
+    """In hindsight it has an error of 1; chosen on every other log, one of 4."""
+    errors = {AUTOMATIC: [2, 2], "observation: a": [0, 2], "observation: b": [2, 0]}
+    errors |= {"observation: c": [1, 1], "history: d": [0, 0]}
+    logs = [
+        {"errors": {name: one[k] for name, one in errors.items()}, "trust": "usable", "spread": 1.0,
+         "seconds": 1.0}
+        for k in range(2)
+    ]  # fmt: skip
+    case = accuracy.summarise(logs)
+    assert (case["ratio"], case["ratio, chosen on other logs"]) == (4.0, 1.0)
+    assert (case["best"], case["best of all views"]) == ("observation: c", "history: d")
+
+
+def test_names_of_candidates_do_not_depend_on_the_log():
+    bases = [
+        "12 distinct values",
+        "random Fourier 60, bandwidth 1.7",
+        "random Fourier 60, bandwidth 3",
+    ]
+    values = candidate_values([Candidate(b, "observation", 0.1, 1.0, 5.0, 0.0, 0.0) for b in bases])
+    assert [name.partition(", ")[0] for name in values] == [
+        "observation: distinct values",
+        "observation: random Fourier 60 (1)",
+        "observation: random Fourier 60 (2)",
+    ]
+
+
+def test_tree_fqe_and_magic_on_a_finite_problem():
+    """ModelWin has a few states: both come close to the value, from far away."""
+    case = FAMILIES["model-win"].case("far", 0, 500)
+    q, v = tree_fqe.tree_fqe(case)
+    starts = tree_fqe.steps_of(case) == 0
+    assert case.baseline == pytest.approx(-case.truth)
+    for value in (v[starts].mean(), tree_fqe.magic(case, q, v)):
+        assert abs(value - case.truth) < 0.15 * case.spread
+
+
+def test_magic_is_between_the_model_and_the_mean_return_on_policy():
+    case = FAMILIES["model-win"].case("far", 0, 50)
+    options = vars(case) | {"target": FAMILIES["model-win"].task("far").mu}
+    zero = np.zeros(len(case.log["actions"]))
+    estimate = tree_fqe.magic(Case(**options), zero, zero)
+    mean = case.log["rewards"].sum() / 50
+    assert min(0.0, mean) <= estimate <= max(0.0, mean)
