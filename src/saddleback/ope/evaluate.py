@@ -88,7 +88,7 @@ def evaluate(
 ) -> Evaluation:
     """Estimate the value of target policies at the start states of a log, with a verdict.
 
-    With automatic features the estimate is doubly robust, by marginal ratios (`ope.marginal_dr`).
+    With automatic features the estimate is doubly robust, with marginal ratios, from many bases.
     With features chosen by hand it is the closed form, with x̄ the mean of E_π φ over the starts,
 
         V̂ = x̄ᵀθ̂        Âθ̂ + b̂ = 0
