@@ -19,7 +19,7 @@ PICTURE = Path("results/evaluation-page.png")
 def main() -> None:
     """Evaluate the clinic's log, open the page and save its first screen at twice the size."""
     log = sb.Log(clinic(2000, rng=0), observations=SIGNS, actions=DOSES)
-    result = sb.evaluate(log, earlier, gamma=0.97, features="polynomial:2", path=True)
+    result = sb.evaluate(log, earlier, gamma=0.97)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         raise SystemExit("evaluation_page.py: there is no Chromium on PATH.")

@@ -62,7 +62,7 @@ def command(out: Path) -> None:
     report = ("--report", str(page)) if has_reports else ()
     _run(
         "2. What is the value of the candidate, and can the estimate be trusted?",
-        "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier", "--features", "rbf:64",
+        "evaluate", str(log), "--obs", obs, "--target", f"{policy}:earlier",
         "--save", str(result), *report, "--quiet",
     )  # fmt: skip
     echo("3. Interpretation")

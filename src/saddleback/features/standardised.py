@@ -135,7 +135,7 @@ class RandomFourier(_Standardised):
     --------
     >>> features = RandomFourier(Scaling((0.0,), (1.0,)), waves=3, bandwidth=1.0, seed=0)
     >>> features.size, features([[0.5]]).round(2)
-    (5, array([[ 1.  ,  0.5 , -1.25,  0.2 , -0.57]]))
+    (5, array([[1.  , 0.5 , 1.39, 0.46, 1.38]]))
     """
 
     waves: int

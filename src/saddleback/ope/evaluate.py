@@ -88,7 +88,7 @@ def evaluate(
 ) -> Evaluation:
     """Estimate the value of target policies at the start states of a log, with a verdict.
 
-    With automatic features the estimate is doubly robust, by marginal ratios (`ope.marginal_dr`).
+    With automatic features the estimate is doubly robust, with marginal ratios, from many bases.
     With features chosen by hand it is the closed form, with x̄ the mean of E_π φ over the starts,
 
         V̂ = x̄ᵀθ̂        Âθ̂ + b̂ = 0
@@ -109,9 +109,9 @@ def evaluate(
         or a text as on the command line, such as ``"tiles:8x4"`` or ``"polynomial:2"``, whose box
         is ``low`` to ``high``, by default the range of the log.
     horizon
-        Number of steps after which the task ends, for the value of that many steps. By default the
-        length of truncated episodes, if the log's time limit belongs to the task and they have the
-        same, otherwise there is no limit.
+        Number of steps after which the task ends, for the value of that many steps. By default
+        there is no limit; with automatic features and a time limit that belongs to the task, it is
+        the length of truncated episodes, if all have the same.
     shared
         Whether to add a copy of each feature shared by all actions.
     rule
