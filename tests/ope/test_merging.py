@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from helpers.logs import columns, mixed
 from saddleback import GES, GTB, errors
-from saddleback.features import Custom, Fourier
+from saddleback.features import Custom, Fourier, RandomFourier
 from saddleback.log import Log, LogError
 from saddleback.log.fingerprints import overlap
+from saddleback.ope.feature_spec import as_features
 from saddleback.ope.statistics import Statistics
+from saddleback.ope.statistics_io import save_statistics
 
 BOX = ((-3.0, -3.0), (3.0, 3.0))
 FOURIER = Fourier(*BOX, order=1)
@@ -220,3 +222,16 @@ def test_estimated_and_logged_propensities_do_not_merge():
         statistics_of(one, GES(0.6)), statistics_of(guessed, GES(0.6)),
         "merge: options for reading the log differ",
     )  # fmt: skip
+
+
+def test_statistics_with_automatic_features_merge_with_those_of_another_log(tmp_path):
+    """The features are scaled to the first log, and read from its statistics for the second."""
+    first, second = (Log(columns([9] * 30, "terminated", d=3, seed=seed)) for seed in (1, 2))
+    chosen = as_features("auto", first, first.sample())
+    assert isinstance(chosen, RandomFourier)
+    sums = statistics_of(first, GES(0.0), features=chosen)
+    save_statistics(sums, tmp_path / "first.stats")
+    again = as_features(str(tmp_path / "first.stats"), second, None)
+    assert again == chosen
+    merged = sums.merge(statistics_of(second, GES(0.0), features=again))
+    assert merged.episodes.sum() == 60

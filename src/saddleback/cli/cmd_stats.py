@@ -127,10 +127,10 @@ def command(
         echo_message(finding.render(as_option), err=True)
     if len(findings) > MAX_WARNINGS:
         echo_message(f"and {len(findings) - MAX_WARNINGS:,} more warnings.", err=True)
-    if hasattr(chosen_features, "low") and low is None:
+    if features is None or not box_known(features, low, high):
         echo_message(
-            "note: the box of the features is the range of this log; to merge with statistics of "
-            "other logs, fix it with --low and --high.", err=True,
+            "note: the features are scaled to this log; for statistics of other logs that can be "
+            f"merged with these, give the same: --features {out}.", err=True,
         )  # fmt: skip
     echo(json_text(statistics_summary(statistics, out)) if as_json else f"{statistics!r} -> {out}")
 

@@ -50,7 +50,8 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--features",
                 help="Features: auto, tiles:8x8, hash:4096, rbf:200, fourier:3, polynomial:2, "
-                "monomials:2, random-fourier:40, states, given, module.py:name.  [default: auto]",
+                "monomials:2, random-fourier:40, states, given, module.py:name, or those of a "
+                "FILE.stats.  [default: auto]",
             ),
             click.option(
                 "--low", callback=_parse_corner,

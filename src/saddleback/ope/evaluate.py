@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,7 +49,7 @@ from saddleback.ope.statistics_pass import StatisticsReducer
 from saddleback.ope.streaming import Streamed
 from saddleback.ope.svrg_estimator import SVRG
 from saddleback.ope.weight_diagnostics import weight_tail
-from saddleback.rules import Rule, as_rule
+from saddleback.rules import GTB, Rule, as_rule
 from saddleback.rules.requirements import needs_propensities
 from saddleback.system import LARGEST
 
@@ -56,6 +57,9 @@ IMPORTANCE_SAMPLING, DOUBLY_ROBUST = ("is", "pdis", "wis", "pdwis"), ("dr", "wdr
 METHODS = ("fqe", "streamed", "svrg", *IMPORTANCE_SAMPLING, *DOUBLY_ROBUST)
 DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
 """Default estimators where the log has propensities and the rule learns action values."""
+
+WITHOUT_RATIOS = GTB(0.5)
+"""Default rule of the closed form where the log has no propensities."""
 
 CACHED_ROWS = 250_000
 """Largest number of rows of a log that is cached in memory, since it is read several times."""
@@ -164,7 +168,15 @@ def evaluate(
     if progress is not None and not callable(progress):
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     gamma = discount(log, gamma)
-    chosen = default_rule() if rule is None else as_rule(rule)
+    automatic = is_automatic(features) and not log.roles.are_features
+    chosen = as_rule(rule) if rule is not None else default_rule()
+    if rule is None and automatic and not log.propensity:
+        chosen = WITHOUT_RATIOS
+    automatic &= chosen.values == "action"
+    if horizon is not None and chosen.values == "state":
+        raise InvalidParameter(
+            f"a horizon needs action values, but {chosen} learns state values: remove one of them."
+        )
     selected = _methods(log, chosen, methods)
     if draws is not None:
         check_draws(draws)
@@ -176,8 +188,7 @@ def evaluate(
         raise_errors(log.reader().findings())
     elif selected != ("svrg",):
         require_two_episodes(1 + log.has_several_episodes())
-    automatic = is_automatic(features) and not log.roles.are_features and chosen.values == "action"
-    is_consensus = automatic or (horizon is not None and chosen.values == "action")
+    is_consensus = automatic or horizon is not None
     episodes_sampled: EpisodeSample | None = None
     if is_consensus:
         sample = LogSample(log.n_actions, log.dimensions)
@@ -228,6 +239,9 @@ def evaluate(
         with_opinion = bool(sampled) and not is_consensus
         reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
+        if horizon is not None:  # known to the estimate, so the observation need not tell the time
+            known = tuple(finding for finding in summary.findings if finding.code != "W154")
+            summary = replace(summary, findings=known)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
         sums = Statistics(**first.totals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ def parse_features(
 
         tiles:BINSxTILINGS   hash:SIZE   rbf:CENTRES   fourier:ORDER   polynomial:DEGREE
         monomials:DEGREE   random-fourier:WAVES   states[:N]   given   module.py:name   auto
+        FILE.stats, the features of saved statistics
 
     With ``auto``, the default: ``given`` for ``phi_…`` columns, ``states`` for one column of
     integers, ``tiles:8x8`` if these are at most 3000 features over all actions, otherwise
@@ -76,6 +78,8 @@ def parse_features(
     kind, _, rest = spec.partition(":")
     if kind.endswith(".py"):
         return load_features(spec, log, sample)
+    if spec.endswith(".stats"):
+        return features_of_statistics(spec)
     _registry.check_name("features", kind, NAMES)
     if kind == "given":
         return Identity(log.dimensions)
@@ -166,6 +170,10 @@ def box_known(spec: str, low: ArrayLike | None, high: ArrayLike | None) -> bool:
     kind, _, rest = spec.partition(":")
     if kind == "states":
         return bool(rest)
+    if kind in (AUTO, "monomials", "random-fourier"):
+        return False
+    if spec.endswith(".stats"):
+        return True
     return kind == "given" or kind.endswith(".py") or (low is not None and high is not None)
 
 
@@ -189,6 +197,43 @@ def is_automatic(features: Any) -> bool:
     (True, True, False)
     """
     return features is None or (isinstance(features, str) and features == AUTO)
+
+
+def features_of_statistics(path: str) -> Features:
+    """Return the features of saved statistics, to compute others that can be merged with them."""
+    from saddleback.ope.statistics_io import load_statistics
+
+    text = load_statistics(path).setting.features
+    try:
+        features: Features = _from_description(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise InvalidParameter(
+            f"features {path!r}: its features {text!r} are code of your own: pass that instead."
+        ) from error
+    return features
+
+
+CLASSES = {
+    kind.__name__: kind
+    for kind in (
+        RBF, Fourier, Identity, Monomials, OneHot, Polynomial, RandomFourier, Scaling, Tiles
+    )
+}  # fmt: skip
+"""Features that a description can name."""
+
+
+def _from_description(node: ast.expr) -> Any:
+    """Return the features that a description, their repr, stands for; it is not executed.
+
+    Examples
+    --------
+    >>> _from_description(ast.parse("RBF(low=(0.0,), high=(1.0,), centres=3)", mode="eval").body)
+    RBF(low=(0.0,), high=(1.0,), centres=3)
+    """
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CLASSES:
+        given = {option.arg or "": _from_description(option.value) for option in node.keywords}
+        return CLASSES[node.func.id](*map(_from_description, node.args), **given)
+    return ast.literal_eval(node)
 
 
 def _positive_int(spec: str, text: str, default: int) -> int:

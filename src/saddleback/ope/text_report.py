@@ -310,10 +310,12 @@ def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> 
     cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
     whose = "" if has_ceiling(verdict) else " of GES"
     parts = [f"λ ceiling{whose} {ceiling:.2g}"] if ceiling else []
-    parts += [
-        f"coverage {verdict['evidence']['coverage']:.1%}",
-        f"estimated bias {short(verdict['gap'])}",
-    ]
+    consensus = verdict.get("consensus")
+    if consensus is None:
+        parts.append(f"coverage {verdict['evidence']['coverage']:.1%}")
+    else:
+        parts.append(f"out of balance by {short(consensus['imbalance'])}")
+    parts.append(f"estimated bias {short(verdict['gap'])}")
     if cloud is not None:
         parts.append(f"Â {cloud['outcome']} ({cloud['stable']}/{cloud['draws']} resamples)")
     yield from wrap("  ", " | ".join(parts), "    ", width)
@@ -386,7 +388,7 @@ def _paths(plain: dict[str, Any], target: str, width: int) -> Iterator[str]:
 
 def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
     text = f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, γ = {plain['gamma']:g}, "
-    yield from wrap("", f"{text}p = {plain['p']}:", "  ", width)
+    yield from wrap("", f"{text}closed form with p = {plain['p']}:", "  ", width)
     yield from wrap("  ", shortened(plain["features"]), "  ", width)
     if plain["propensities"] != "logged":
         yield from wrap("", f"propensities were {plain['propensities']}", "  ", width)
