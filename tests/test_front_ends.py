@@ -35,8 +35,8 @@ def front_end_code(source):
             lines.append(node.lineno)
         elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "sys":
             lines += [node.lineno] * (node.attr in ("argv", "exit"))
-        elif getattr(node, "id", "") == "SystemExit":
-            lines.append(node.lineno)
+        elif isinstance(node, ast.Raise) and node.exc is not None:  # catching it is fine
+            lines += [node.lineno] * ("SystemExit" in ast.unparse(node.exc))
     return lines
 
 

@@ -115,6 +115,16 @@ def failing_sync(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+OUTPUTS = [
+    "log.parquet",
+    "collected.parquet",
+    "system.npz",
+    "page.html",
+    "figure.png",
+    "figure.pdf",
+]
+
+
 def outputs(folder):
     """Every kind of output, as a function that writes it."""
     from matplotlib.figure import Figure
@@ -133,10 +143,7 @@ def outputs(folder):
     }
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["log.parquet", "collected.parquet", "system.npz", "page.html", "figure.png", "figure.pdf"],
-)
+@pytest.mark.parametrize("name", OUTPUTS)
 def test_a_full_disk_does_not_damage_an_existing_output(tmp_path, monkeypatch, name):
     write, path = outputs(tmp_path)[name], tmp_path / name
     path.write_bytes(b"old")
@@ -149,6 +156,33 @@ def test_a_full_disk_does_not_damage_an_existing_output(tmp_path, monkeypatch, n
     write(path)
     assert path.read_bytes() != b"old"
     assert names(tmp_path) == [name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_disk_that_is_full_at_once_is_reported(tmp_path, name):
+    """Written to a device, without a hidden file, so that the writers themselves fail."""
+    (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(InvalidParameter, match=f"cannot write .*{name}: "):
+        outputs(tmp_path)[name](tmp_path / name)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_writer_that_hides_the_error_of_the_disk(tmp_path, monkeypatch):
+    """As Matplotlib does where a PDF ends in the middle of a font."""
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+    def print_pdf(self, file, **options):
+        try:
+            file.write(bytes(10**6))
+            file.flush()
+        except OSError:
+            raise AttributeError("'Stream' object has no attribute 'pos'") from None
+
+    monkeypatch.setattr(FigureCanvasPdf, "print_pdf", print_pdf)
+    (tmp_path / "figure.pdf").symlink_to("/dev/full")
+    with pytest.raises(InvalidParameter, match="No space left on device"):
+        outputs(tmp_path)["figure.pdf"](tmp_path / "figure.pdf")
 
 
 class Killed(BaseException):

@@ -50,12 +50,21 @@ def failing_features(calls, error):
     return function
 
 
-@pytest.mark.parametrize("error", [KeyError("hr"), SystemExit(3)])
-def test_features_that_fail_later_are_rejected(error):
-    with error_matching(errors.InvalidParameter, f"features failed: {type(error).__name__}: "):
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KeyError("hr"), "features failed: KeyError: 'hr'"),
+        (SystemExit(3), "features failed: SystemExit: 3"),
+        (errors.InvalidParameter("not these."), "not these."),
+    ],
+)
+def test_features_that_fail_later_are_rejected(error, message):
+    with error_matching(errors.InvalidParameter, message):
         evaluate(good(), "uniform", gamma=0.9, features=failing_features([], error))
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize(
     "make",
     [

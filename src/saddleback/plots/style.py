@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import textwrap
 from collections.abc import Iterator, Sequence
 from importlib.resources import as_file, files
@@ -153,11 +154,13 @@ def save(
     png: Any = FigureCanvasAgg
     try:
         for path in paths:
-            with output_file(path) as file:  # savefig would draw the figure twice
-                if path.suffix == ".pdf":
-                    pdf(figure).print_pdf(file, metadata={"CreationDate": None})
-                else:
-                    png(figure).print_png(file, metadata={"Software": None})
+            content = io.BytesIO()  # a full disk confuses the writers of Matplotlib
+            if path.suffix == ".pdf":  # savefig would draw the figure twice
+                pdf(figure).print_pdf(content, metadata={"CreationDate": None})
+            else:
+                png(figure).print_png(content, metadata={"Software": None})
+            with output_file(path) as file:
+                file.write(content.getbuffer())
     finally:
         plt.close(figure)
     return paths
