@@ -285,15 +285,15 @@ def test_action_names_are_listed_in_their_order(tmp_path):
     assert "W149 no row has action 0" in flat(run("check", tmp_path / "from1.parquet").stdout)
 
 
-def test_three_columns_get_hashed_features_by_default(tmp_path):
+def test_three_columns_get_random_fourier_features_by_default(tmp_path):
     rows = sb.collect(CAR, episodes=3, rng=0).data
     rows = rows.append_column("obs_2", rows["obs_0"])
     sb.Log(rows.drop(["next_obs_0", "next_obs_1"])).write(tmp_path / "three.parquet")
     output = run(
         "evaluate", tmp_path / "three.parquet", "--gamma", 0.9, "--target", "uniform"
     ).stdout
-    assert "table=1000" in flat(output)
-    assert "p = 3000:" in output
+    assert "RandomFourier" in flat(output)
+    assert "closed form with p = 132:" in output
 
 
 def test_policy_files_may_import_neighbouring_modules(folder):

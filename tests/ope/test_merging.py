@@ -231,7 +231,7 @@ def test_statistics_with_automatic_features_merge_with_those_of_another_log(tmp_
     assert isinstance(chosen, RandomFourier)
     sums = statistics_of(first, GES(0.0), features=chosen)
     save_statistics(sums, tmp_path / "first.stats")
-    again = as_features(str(tmp_path / "first.stats"), second, None)
-    assert again == chosen
-    merged = sums.merge(statistics_of(second, GES(0.0), features=again))
+    reused = as_features(str(tmp_path / "first.stats"), second, None)
+    assert reused == chosen
+    merged = sums.merge(statistics_of(second, GES(0.0), features=reused))
     assert merged.episodes.sum() == 60

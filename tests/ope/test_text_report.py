@@ -198,7 +198,7 @@ def test_a_refused_answer_shows_no_value_above_the_table(results):
 
 
 def test_reasons_for_refusal_come_before_doubts():
-    verdict = verdict_on(replace(GOOD, episodes=20, coverage=0.5))
+    verdict = verdict_on(replace(GOOD, episodes=20, imbalance=3.0))
     assert [code for code, _ in failed_checks(verdict.as_dict())] == ["COVERAGE", "EPISODES"]
 
 

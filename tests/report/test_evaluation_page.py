@@ -74,7 +74,7 @@ def results():
     both = {"pump & go": "pump:0.8", SCRIPT: "uniform"}
     evil = evil_log()
     centres = sb.features.RBF([-3.0, -3.0], [3.0, 3.0], centres=3)
-    bare = logs.columns([6] * 150, "terminated", mu=False)
+    bare = logs.columns([6] * 45, "terminated", mu=False)
     del bare["behavior_prob"]
     evaluations = {
         "good": sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True),

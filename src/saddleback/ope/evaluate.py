@@ -240,8 +240,8 @@ def evaluate(
         reader = one_pass([first, sampler] if with_opinion else [first], progress=phases.sums)
         summary = reader.summary(gamma, first.mean_return)
         if horizon is not None:  # known to the estimate, so the observation need not tell the time
-            known = tuple(finding for finding in summary.findings if finding.code != "W154")
-            summary = replace(summary, findings=known)
+            kept = tuple(finding for finding in summary.findings if finding.code != "W154")
+            summary = replace(summary, findings=kept)
         raise_errors(summary.findings)
         first.check(reader, allow_uncovered)
         sums = Statistics(**first.totals())

@@ -215,7 +215,7 @@ def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iter
 
 def _candidate_table(consensus: dict[str, Any], width: int) -> Iterator[str]:
     """Yield the weight of each basis, and the values of its candidates."""
-    yield "  candidate features: weight, and values over their ridges"
+    yield from wrap("  candidate features: ", "weight, and values over their ridges", "    ", width)
     for (view, basis), weight in weights_by_basis(consensus).items():
         values = [
             candidate["value"]
