@@ -59,7 +59,7 @@ def test_an_evaluation_reports_every_phase_in_order(monkeypatch, cached_rows):
     assert recorder.fractions == sorted(recorder.fractions)
     assert recorder.fractions[-1] == pytest.approx(1.0)
     phases = list(dict.fromkeys(phase for _, phase in recorder.reports))
-    assert phases == ["reading", "evaluating", "resampling"]
+    assert phases == ["reading", "evaluating", "choosing features", "resampling"]
 
 
 def test_learn_reports_progress_at_recorded_points():

@@ -1,7 +1,5 @@
 """Marginal doubly robust estimates written out: one row at a time, one solve for each fold."""
 
-from __future__ import annotations
-
 import numpy as np
 
 
