@@ -86,7 +86,9 @@ def test_names_of_candidates_do_not_depend_on_the_log():
         "random Fourier 60, bandwidth 1.7",
         "random Fourier 60, bandwidth 3",
     ]
-    values = candidate_values([CandidateFit(b, "observation", 0.1, 1.0, 5.0, 0.0, 0.0) for b in bases])
+    values = candidate_values(
+        [CandidateFit(b, "observation", 0.1, 1.0, 5.0, 0.0, 0.0) for b in bases]
+    )
     assert [name.partition(", ")[0] for name in values] == [
         "observation: distinct values",
         "observation: random Fourier 60 (1)",

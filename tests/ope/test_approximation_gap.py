@@ -71,9 +71,12 @@ def test_the_unvisited_gap_is_zero_if_all_features_are_active():
 def test_a_gap_is_the_largest_of_its_parts():
     assert Gap().value == 0.0
     assert Gap(unvisited=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
+    assert Gap(residual=0.5, hidden=2.0).value == 2.0
+    assert Gap(residual=0.5, hidden=2.0).without_hidden == 0.5
     assert Gap(residual=3.0).parts == {
         "unvisited": None, "residual": 3.0, "trace": None, "ridge": None, "self_check": None,
-        "agreement": None, "consensus": None, "allowance": None,
+        "agreement": None, "consensus": None, "hidden": None,
+        "allowance": None,
     }  # fmt: skip
 
 

@@ -11,6 +11,8 @@ self-check  the same estimator gives V̂_μ for the logged policy, whose returns
 agreement   weighted doubly robust estimates target V^π itself, where the weights are reliable.
 consensus   other features, which were not chosen: how far apart are their estimates, and those that
             also see the step or the history of an episode?
+hidden      if duals that see the history contradict the observation, they give the estimate: how
+            far did it move?
 allowance   statistics of a log provide neither residual nor agreement: twice the sum of the other
             estimates is used in their place.
 
@@ -21,7 +23,7 @@ standard errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,7 +49,7 @@ class Gap:
 
     Attributes
     ----------
-    unvisited, residual, trace, ridge, self_check, agreement, consensus, allowance
+    unvisited, residual, trace, ridge, self_check, agreement, consensus, hidden, allowance
         See the module docstring.
     """
 
@@ -58,6 +60,7 @@ class Gap:
     self_check: float | None = None
     agreement: float | None = None
     consensus: float | None = None
+    hidden: float | None = None
     allowance: float | None = None
 
     @property
@@ -65,6 +68,11 @@ class Gap:
         """The largest estimate; NaN if one of them is NaN."""
         estimates = [part for part in self.parts.values() if part is not None]
         return float(np.max(estimates, initial=0.0))
+
+    @property
+    def without_hidden(self) -> float:
+        """The largest estimate but that of a hidden state, which makes no answer impossible."""
+        return replace(self, hidden=None).value
 
     @property
     def parts(self) -> dict[str, float | None]:

@@ -34,7 +34,7 @@ POWER, NOISE = 4.0, 0.02
 CAUTION = 1.5
 """Bias for each unit of contradiction, fitted on families of problems other than those reported."""
 
-SIGNIFICANT = 2.5
+SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
 
 MAX_FEATURES = 600
@@ -113,6 +113,13 @@ class Consensus:
         others = [] if self.view == HISTORY else self.opinions.values()
         differences = [abs(other - value) for other in (self.value, *others)]
         return CAUTION * max(self.dispersion, *differences)
+
+    @property
+    def correction(self) -> float | None:
+        """How far the estimate moved because the history contradicts the observation, if so."""
+        if self.view != HISTORY:
+            return None
+        return CAUTION * abs(self.opinions[OBSERVATION] - self.value)
 
     @property
     def hidden(self) -> tuple[str, float] | None:

@@ -229,7 +229,7 @@ def diagnose(
         }
     hidden = None
     if others is not None:
-        gap = replace(gap, consensus=others.contradiction(value))
+        gap = replace(gap, consensus=others.contradiction(value), hidden=others.correction)
         hidden = others.hidden
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
     spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
@@ -250,6 +250,7 @@ def diagnose(
         agreement=None if agreed is None else agreed[0],
         agreement_error=None if agreed is None else agreed[1],
         gap=gap.value,
+        gap_without_hidden=gap.without_hidden,
         hidden=None if hidden is None else hidden[1],
         hidden_in=None if hidden is None else hidden[0],
         limit=limit,

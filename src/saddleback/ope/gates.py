@@ -125,6 +125,10 @@ def _half_width(e: Evidence) -> float:
     return 2.0 * e.error + (e.gap or 0.0)
 
 
+def _certain_gap(e: Evidence) -> float | None:
+    return e.gap if e.gap_without_hidden is None else e.gap_without_hidden
+
+
 def _shift_by_ridge(e: Evidence) -> float | None:
     """Return the change by a ridge in half-widths, which are at least 0.02 SD of the return."""
     if e.ridge_shift is None or e.error_without_ridge is None:
@@ -192,7 +196,7 @@ CHECKS = (
         "the value depends on the {e.hidden_in}; add it to the observations, or give the horizon",
     ),
     Check(
-        "GAP", lambda e: _scaled(e.gap, e.spread), 0.5, 2.0,
+        "GAP", lambda e: _scaled(_certain_gap(e), e.spread), 0.5, 2.0,
         "the estimated bias is {short} SD of the return",
         "the features cannot represent the value",
     ),
