@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from saddleback._jit import inlined
-from saddleback._typing import FloatArray
-from saddleback.engine.stream_columns import Columns, SparseVector
+from saddleback._typing import FloatArray, IndexArray
+from saddleback.engine.stream_columns import SparseVector
 
 NEGLIGIBLE = 1e-18
 """Entries of the trace below this share of the largest are dropped when it is rescaled."""
@@ -45,34 +45,24 @@ def rescale(C: float, trace: SparseVector, n: int) -> tuple[int, float]:
 
 
 @inlined
-def products(g: FloatArray, stream: Columns, t: int, with_b: bool) -> tuple[float, float, float]:
-    """Return gᵀφ, gᵀb (0 unless ``with_b``) and φᵀφ of a step."""
-    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
-    next_from, next_index, next_b = stream.next_from, stream.next_index, stream.next_b
-    stride = np.uint64(0 if len(phi_value) == 1 else 1)  # binary features store one 1
-    g_phi, g_b, phi_phi = 0.0, 0.0, 0.0
-    for j in range(phi_from[t], phi_from[t + 1]):
-        g_phi += g[phi_index[j]] * phi_value[j * stride]
-        phi_phi += phi_value[j * stride] ** 2
-    if with_b:
-        for j in range(next_from[t], next_from[t + 1]):
-            g_b += g[next_index[j]] * next_b[j]
-    return g_phi, g_b, phi_phi
+def dot(
+    g: FloatArray, index: IndexArray, values: FloatArray, stride: np.uint64, begin: int, end: int
+) -> float:
+    """Return the product of g and a sparse row."""
+    total = 0.0
+    for j in range(begin, end):
+        total += g[index[j]] * values[j * stride]
+    return total
 
 
 @inlined
-def add_phi(trace: SparseVector, n: int, stream: Columns, t: int, entry: float) -> int:
-    """Add ``entry``·φ of a step to g; return the number of entries that may not be 0."""
-    g, touched, is_touched = trace.values, trace.touched, trace.is_touched
-    phi_from, phi_index, phi_value = stream.phi_from, stream.phi_index, stream.phi_value
-    stride = np.uint64(0 if len(phi_value) == 1 else 1)
-    for j in range(phi_from[t], phi_from[t + 1]):
-        i = phi_index[j]
-        if not is_touched[i]:
-            is_touched[i] = True
-            touched[n] = i
-            n += 1
-        g[i] += entry * phi_value[j * stride]
+def add_entry(trace: SparseVector, n: int, i: np.uint32, value: float) -> int:
+    """Add a value to an entry of g; return the number of entries that may not be 0."""
+    if not trace.is_touched[i]:
+        trace.is_touched[i] = True
+        trace.touched[n] = i
+        n += 1
+    trace.values[i] += value
     return n
 
 

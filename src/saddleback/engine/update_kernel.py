@@ -27,7 +27,7 @@ import numpy as np
 
 from saddleback._jit import compiled, inlined, subroutine
 from saddleback._typing import FloatArray, IndexArray, IntArray
-from saddleback.engine.lazy_trace import add_phi, clear, leaves_window, products, rescale
+from saddleback.engine.lazy_trace import add_entry, clear, dot, leaves_window, rescale
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.rules import Coefficients
 
@@ -88,7 +88,7 @@ def advance(
     td, saddle, correction, dual, gram, shrink = settings.coefficients
     alpha_power, beta_power = settings.alpha_power, settings.beta_power
     window = settings.window
-    theta, omega, alpha, beta = lanes.theta, lanes.omega, lanes.alpha, lanes.beta
+    g, theta, omega, alpha, beta = trace.values, lanes.theta, lanes.omega, lanes.alpha, lanes.beta
     F, F_theta, s, inverse_s = lanes.F, lanes.F_theta, lanes.s, lanes.inverse_s
     u, limit, alive, delta = lanes.u, lanes.limit, lanes.alive, lanes.delta
     dual_value, step_u, into_phi = lanes.dual_value, lanes.step_u, lanes.into_phi
@@ -112,7 +112,11 @@ def advance(
 
         # Reads of old values: gᵀφ, gᵀb, δ, φᵀω.
         phi, successors = (phi_from[t], phi_from[t + 1]), (next_from[t], next_from[t + 1])
-        g_phi, g_b, phi_phi = products(trace.values, stream, t, td != 0.0)
+        g_phi, g_b, phi_phi = dot(g, phi_index, phi_value, stride, *phi), 0.0, 0.0
+        for j in range(phi_from[t], phi_from[t + 1]):
+            phi_phi += phi_value[j * stride] ** 2
+        if td != 0.0:
+            g_b = dot(g, next_index, next_b, unit_stride, *successors)
         g_delta = gamma * g_b - g_phi
         for k in range(width):
             delta[k] = reward[t] + F_theta[k] * g_delta
@@ -155,9 +159,9 @@ def advance(
             u[k] += by_omega * ee - pull * e_phi
 
         # Writes: φ enters the trace, and the rows of φ, b and x change.
-        n = add_phi(trace, n, stream, t, entry)
         for j in range(phi_from[t], phi_from[t + 1]):
             i, value = phi_index[j], phi_value[j * stride]
+            n = add_entry(trace, n, i, entry * value)
             for k in range(width):
                 theta[i, k] += value * into_phi[k]
                 omega[i, k] -= value * dual_value[k]
