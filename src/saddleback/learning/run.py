@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from saddleback import _registry, _validate
 from saddleback._display import Tabular, card_html, html_table
 from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from saddleback.engine import StepSize, as_schedule
+from saddleback.engine import Metric, StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.learning.best_setting import Best, best_setting, tail_length
 from saddleback.rules import Rule
@@ -28,7 +28,6 @@ MAX_METRICS = 8
 """Largest number of metrics in a ``repr``."""
 
 Scalar = TypeVar("Scalar", np.float64, np.int64)
-Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,6 +279,11 @@ class LearnersProtocol(Protocol):
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """θ and ω, [K, p]."""
 
+    def measure(
+        self, metrics: Mapping[str, Metric], shape: tuple[int, ...]
+    ) -> Mapping[str, ArrayLike]:
+        """Metrics of θ in the shape of the settings, by name."""
+
 
 class Batch:
     """Step sizes, initial weights and curves of a run, with the settings in one flat axis."""
@@ -349,11 +353,9 @@ class Batch:
         self._updates.append(self._learners.done)
         if not self._metrics:
             return
-        theta = self.shaped(self._learners.weights()[0])
-        theta.flags.writeable = False
         diverged = self.shaped(self._learners.diverged_at) >= 0
-        for name, metric in self._metrics.items():
-            value = np.array(metric(theta), dtype=np.float64)
+        for name, values in self._learners.measure(self._metrics, self.shape).items():
+            value = np.array(values, dtype=np.float64)
             if value.shape[: diverged.ndim] != diverged.shape:
                 raise InvalidShape(
                     f"metric {name!r} must return an array whose shape begins with "

@@ -18,7 +18,7 @@ import numpy as np
 from saddleback import _registry, problems
 from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.engine import Source, as_source, inverse, inverse_sqrt
+from saddleback.engine import Source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
 from saddleback.problem import Problem
 from saddleback.rules import NAMED, Expected, Rule, make
@@ -44,9 +44,6 @@ FORMS: dict[str, type[Form]] = {
     name: part for name, part in library().items() if issubclass(part, Form)
 }
 """Forms by name, for a rule whose form is replaced."""
-
-PROBE = 5000
-"""Steps sampled to estimate the mean episode length."""
 
 
 @dataclass(frozen=True)
@@ -471,12 +468,6 @@ def file_hash(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-
-
-def mean_length(problem: Problem | Source) -> float:
-    """Return the approximate mean episode length; deterministic for a given problem."""
-    sample = as_source("study", problem).sampler(np.random.default_rng(0)).take(PROBE)
-    return PROBE / max(1, int(np.sum(sample.starts)))
 
 
 def _without_defaults(record: Study | Case) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from saddleback import _registry
-from saddleback.engine import FiniteSource, as_source
+from saddleback.engine import FiniteSource, as_source, mean_length
 from saddleback.errors import InvalidParameter, SaddlebackError
 from saddleback.rules import NAMED, Rule
 from saddleback.rules.parse import rule_files
@@ -32,7 +32,6 @@ from saddleback.sweep.study import (
     checkpoints,
     file_hash,
     load_function,
-    mean_length,
     study_metrics,
 )
 from saddleback.sweep.toml_lines import KeyPath, ValidationErrors, abbreviate
@@ -421,7 +420,7 @@ class _StudyReader(ValidationErrors):
         continuing = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
         if case.unit == "episodes" and continuing:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
-        length = mean_length(problem) if case.unit == "episodes" else 1.0
+        length = mean_length(source) if case.unit == "episodes" else 1.0
         return replace(case, points=self._points(case), length=length), problem
 
     def _points(self, case: Case) -> tuple[int, ...]:

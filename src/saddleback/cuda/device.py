@@ -1,0 +1,103 @@
+"""The GPU, through CuPy: memory, copies that overlap with the kernel, and the kernel itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from saddleback.errors import InvalidParameter
+
+SOURCE = Path(__file__).with_name("update_kernel.cu")
+"""The kernel, which NVRTC compiles on first use; CuPy keeps the result on disk."""
+
+BLOCK = 32
+"""Threads per block: one tile, so that even a few thousand learners occupy every multiprocessor."""
+
+
+class Device:
+    """The current CUDA device; ``xp`` is the array module of its memory."""
+
+    def __init__(self) -> None:
+        try:
+            import cupy
+        except ImportError:
+            raise InvalidParameter(
+                'device "cuda" needs CuPy: pip install "saddleback[cuda]".'
+            ) from None
+        try:
+            number = cupy.cuda.runtime.getDevice()
+            self.name: str = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise InvalidParameter(
+                f'device "cuda" needs a CUDA GPU, and CuPy finds none ({error}).'
+            ) from None
+        self.xp: Any = cupy
+        self._copying = cupy.cuda.Stream(non_blocking=True)
+        self._kernels: dict[str, Any] = {}
+
+    def memory(self) -> tuple[int, int]:
+        """Return the free and the total memory, in bytes."""
+        self.xp.get_default_memory_pool().free_all_blocks()
+        free, total = self.xp.cuda.runtime.memGetInfo()
+        return int(free), int(total)
+
+    def to_host(self, array: Any) -> Any:
+        """Return an array of the device as a NumPy array."""
+        return self.xp.asnumpy(array)
+
+    def kernel(self, dtype: str) -> Any:
+        """Return the kernel for a type of numbers, compiled or from the disk."""
+        if dtype not in self._kernels:
+            real = {"float64": "double", "float32": "float"}[dtype]
+            options = (f"-DREAL={real}", "--std=c++17")
+            module = self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options)
+            self._kernels[dtype] = module.get_function("advance_learners")
+        return self._kernels[dtype]
+
+    def slot(self, buffers: int) -> Slot:
+        """Return memory for one chunk that is being copied or used by the kernel."""
+        return Slot(self, buffers)
+
+    def launch(
+        self, slot: Slot, sizes: Sequence[int], lanes: int, arguments: Sequence[Any]
+    ) -> None:
+        """Copy the first bytes of each buffer of a slot, then run the kernel; return at once."""
+        for host, buffer, size in zip(slot.host, slot.buffers, sizes, strict=True):
+            buffer[:size].set(host[:size], stream=self._copying)
+        copied = self._copying.record()
+        stream = self.xp.cuda.get_current_stream()
+        stream.wait_event(copied)
+        dtype = arguments[-2].dtype.name
+        self.kernel(dtype)((-(-lanes // BLOCK),), (BLOCK,), tuple(arguments))
+        stream.record(slot.used)
+
+
+class Slot:
+    """Buffers of a chunk: in page-locked memory of the host, and in the memory of the device."""
+
+    def __init__(self, device: Device, buffers: int) -> None:
+        self._xp = device.xp
+        self.used = device.xp.cuda.Event(disable_timing=True)
+        self.host: list[Any] = [np.zeros(0, np.uint8)] * buffers
+        self.buffers: list[Any] = [device.xp.zeros(0, np.uint8)] * buffers
+
+    def reserve(self, number: int, size: int) -> tuple[npt.NDArray[np.uint8], int]:
+        """Return a buffer of at least ``size`` bytes to fill in, and its address on the device."""
+        self.used.synchronize()
+        if len(self.host[number]) < size:
+            import cupyx
+
+            self.host[number] = cupyx.empty_pinned(size + size // 4, np.uint8)
+            self.buffers[number] = self._xp.empty(size + size // 4, np.uint8)
+        return self.host[number], int(self.buffers[number].data.ptr)
+
+
+@cache
+def current_device() -> Device:
+    """Return the device, or refuse if there is none."""
+    return Device()

@@ -1,0 +1,56 @@
+"""The CUDA kernel compiled for the CPU: its logic, and the engine around it, without a GPU."""
+
+import numpy as np
+import pytest
+
+from helpers.cuda_on_cpu import COMPILER, CpuDevice
+from helpers.device_cases import CASES, assert_same, compare
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to build the kernel with")
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch):
+    emulated = CpuDevice()
+    monkeypatch.setattr("saddleback.cuda.current_device", lambda: emulated)
+    return emulated
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers_of_the_cpu(name, device):
+    """Bit-identical, except that the last sums of learners that diverged are added in turn."""
+    for expected, run in compare(name):
+        assert_same(expected, run)
+        assert (run.diverged_at == expected.diverged_at).all()
+        for ours, theirs in ((run.theta, expected.theta), (run.omega, expected.omega)):
+            assert np.array_equal(ours[run.ok], theirs[expected.ok])
+    assert device.launches
+
+
+def test_cases_cover_divergence_and_survival():
+    runs = [run for name in ("GES(0.6), continuing", "TD(0.8), episodic", "form UpdateNorm")
+            for _, run in compare(name)]  # fmt: skip
+    assert all(run.ok.any() and not run.ok.all() for run in runs)
+
+
+@pytest.mark.parametrize("name", ["GQ(0.8), episodic", "MountainCar, tiles", "endless 0.99"])
+def test_chunks_of_any_size_give_the_same_numbers(name, monkeypatch):
+    monkeypatch.setattr("saddleback.learning.device.CHUNK", 36)
+    for expected, run in compare(name):
+        assert_same(expected, run)
+
+
+def test_a_chunk_with_many_rescalings_is_divided(monkeypatch, device):
+    compare("endless 0.3")
+    once = device.launches
+    monkeypatch.setattr("saddleback.cuda.learner_tiles.ROOM", 0)
+    pairs = compare("endless 0.3")
+    assert device.launches - once > once
+    for expected, run in pairs:
+        assert_same(expected, run)
+
+
+def test_single_precision():
+    for expected, run in compare("MountainCar, tiles", dtype="float32", alpha=1e-3, beta=1e-3):
+        assert run.theta.dtype == np.float32
+        assert_same(expected, run, rtol=1e-4)

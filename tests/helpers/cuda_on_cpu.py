@@ -1,0 +1,92 @@
+"""The CUDA kernel compiled as C++, and a device that runs it on the CPU, one thread at a time."""
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from saddleback.cuda.device import SOURCE
+
+SHIM = """
+#include <cmath>
+#include <cstddef>
+using std::fabs;
+#define __global__
+#define __device__
+struct Index { long long x; };
+static thread_local Index threadIdx = {0}, blockIdx = {0}, blockDim = {1};
+#include "update_kernel.cu"
+extern "C" void launch(const Group* groups, const int* group_of_tile, long long p, long long lanes,
+                       real* theta, real* omega, real* state, long long* diverged_at) {
+    for (blockIdx.x = 0; blockIdx.x < lanes; blockIdx.x++)
+        advance_learners(groups, group_of_tile, p, lanes, theta, omega, state, diverged_at);
+}
+"""
+
+COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
+
+
+@functools.cache
+def kernel(dtype):
+    """Compile the kernel for a type of numbers, without contraction to fused multiply-adds."""
+    real = {"float64": "double", "float32": "float"}[dtype]
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "shim.cpp", Path(folder) / "shim.so"
+        source.write_text(SHIM)
+        subprocess.run(
+            [COMPILER, "-std=c++17", "-O2", "-Wall", "-Werror", "-ffp-contract=off", "-shared",
+             "-fPIC", f"-DREAL={real}", f"-I{SOURCE.parent}", "-o", library, source],
+            check=True,
+        )  # fmt: skip
+        return ctypes.CDLL(str(library)).launch
+
+
+class CpuDevice:
+    """What `saddleback.cuda.device.Device` offers, on the CPU."""
+
+    name, xp = "the CPU", np
+    free = 10**9
+
+    def __init__(self):
+        self.launches = 0
+
+    def memory(self):
+        return self.free, 10**10
+
+    def to_host(self, array):
+        return np.array(array)
+
+    def slot(self, buffers):
+        return CpuSlot(buffers)
+
+    def launch(self, slot, sizes, lanes, arguments):
+        for host, buffer, size in zip(slot.host, slot.buffers, sizes, strict=True):
+            buffer[:size] = host[:size]
+        self.launches += 1
+        address, *rest = arguments
+        pointers = [ctypes.c_void_p(int(address))]
+        for one in rest:
+            is_array = isinstance(one, np.ndarray)
+            assert not is_array or one.flags.c_contiguous
+            pointers.append(
+                ctypes.c_void_p(one.ctypes.data) if is_array else ctypes.c_longlong(one)
+            )
+        kernel(arguments[-2].dtype.name)(*pointers)
+
+
+class CpuSlot:
+    """Two copies of each buffer, so that one that is not copied is noticed."""
+
+    def __init__(self, buffers):
+        self.host = [np.zeros(0, np.uint8)] * buffers
+        self.buffers = [np.zeros(0, np.uint8)] * buffers
+
+    def reserve(self, number, size):
+        if len(self.host[number]) < size:
+            self.host[number] = np.full(size, 255, np.uint8)
+            self.buffers[number] = np.full(size, 255, np.uint8)
+        return self.host[number], self.buffers[number].ctypes.data
