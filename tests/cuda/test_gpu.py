@@ -39,11 +39,9 @@ def test_a_long_run_of_many_learners_in_chunks():
         assert not expected.ok.all()
 
 
-def test_a_problem_that_does_not_fit_is_refused_before_any_work(gpu):
-    stream = sb.Stream.of(
-        phi=np.eye(2, 10**6), bootstrap=np.zeros((2, 10**6)), rewards=np.zeros(2), discounts=0.9,
-        decay=0.0,
-    )  # fmt: skip
-    settings = gpu.memory()[1] // (16 * 10**6) + 1
+def test_learners_that_do_not_fit_are_refused(gpu, monkeypatch):
+    monkeypatch.setattr(gpu, "memory", lambda: (10**6, 10**11))
     with pytest.raises(sb.errors.InvalidParameter, match="learners fit"):
-        sb.learn(sb.TD(0.5), stream, alpha=np.full(settings, 0.1), device="cuda")
+        sb.learn(
+            sb.GES(0.5), sb.problems.mountain_car(), alpha=0.1, beta=0.1, steps=9, device="cuda"
+        )

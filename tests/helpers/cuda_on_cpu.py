@@ -17,13 +17,23 @@ SHIM = """
 using std::fabs;
 #define __global__
 #define __device__
-struct Index { long long x; };
-static thread_local Index threadIdx = {0}, blockIdx = {0}, blockDim = {1};
+#define __noinline__ __attribute__((noinline))
+#define __syncwarp()
+#define __any_sync(mask, condition) (condition)
+#define STAGE static thread_local Quad memory[1 << 16]
+#define FIRST 0
+#define LANES 1
+struct Index { unsigned x; };
+static thread_local Index threadIdx, blockIdx, gridDim;
 #include "update_kernel.cu"
-extern "C" void launch(const Group* groups, const int* group_of_tile, long long p, long long lanes,
-                       real* theta, real* omega, real* state, long long* diverged_at) {
-    for (blockIdx.x = 0; blockIdx.x < lanes; blockIdx.x++)
-        advance_learners(groups, group_of_tile, p, lanes, theta, omega, state, diverged_at);
+extern "C" void launch(long long tiles, const Group* groups, const int* group_of_tile, long long p,
+                       int max_steps, int max_phi, int max_next, int max_entries, char* theta,
+                       char* omega, real* state, long long* diverged_at) {
+    gridDim.x = tiles;
+    for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < TILE; threadIdx.x++)
+            advance_learners(groups, group_of_tile, p, max_steps, max_phi, max_next, max_entries,
+                             theta, omega, state, diverged_at);
 }
 """
 
@@ -38,7 +48,7 @@ def kernel(dtype):
         source, library = Path(folder) / "shim.cpp", Path(folder) / "shim.so"
         source.write_text(SHIM)
         subprocess.run(
-            [COMPILER, "-std=c++17", "-O2", "-Wall", "-Werror", "-ffp-contract=off", "-shared",
+            [COMPILER, "-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off", "-shared",
              "-fPIC", f"-DREAL={real}", f"-I{SOURCE.parent}", "-o", library, source],
             check=True,
         )  # fmt: skip
@@ -63,18 +73,19 @@ class CpuDevice:
     def slot(self, buffers):
         return CpuSlot(buffers)
 
-    def launch(self, slot, sizes, lanes, arguments):
+    def launch(self, slot, sizes, tiles, shared, arguments):
+        assert shared <= 1 << 20
         for host, buffer, size in zip(slot.host, slot.buffers, sizes, strict=True):
             buffer[:size] = host[:size]
         self.launches += 1
         address, *rest = arguments
-        pointers = [ctypes.c_void_p(int(address))]
+        pointers = [ctypes.c_longlong(tiles), ctypes.c_void_p(int(address))]
         for one in rest:
-            is_array = isinstance(one, np.ndarray)
-            assert not is_array or one.flags.c_contiguous
-            pointers.append(
-                ctypes.c_void_p(one.ctypes.data) if is_array else ctypes.c_longlong(one)
-            )
+            if isinstance(one, np.ndarray):
+                assert one.flags.c_contiguous
+                pointers.append(ctypes.c_void_p(one.ctypes.data))
+            else:
+                pointers.append({4: ctypes.c_int, 8: ctypes.c_longlong}[one.nbytes](one))
         kernel(arguments[-2].dtype.name)(*pointers)
 
 

@@ -1,26 +1,35 @@
-"""A chunk of experience as the kernel reads it: the columns and recorded traces of all groups."""
+"""A chunk of experience as the kernel reads it: rows of features and recorded traces of all groups.
+
+A row is the weights of a feature for one tile of learners, given by its offset in bytes. The rows
+of a step are padded to a multiple of four with the row p, whose weights are 0.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from saddleback._jit import compiled
+from saddleback._typing import FloatArray, IndexArray, OffsetArray
 from saddleback.cuda.trace_records import NUMBERS, OFFSETS
 from saddleback.engine import Columns
 from saddleback.rules import Coefficients
 
-COLUMNS = ("steps", "offsets", "phi_index", "phi_value", "next_index", "next_b", "next_x")
-ENTRIES = ("index", "before", "after")
+COLUMNS = ("steps", "offsets", "phi_row", "phi_value", "next_row", "next_c", "next_v")
+ENTRIES = ("row", "before", "after")
 GROUP = np.dtype(
     [(name, np.uint64) for name in (*COLUMNS, *ENTRIES)]
-    + [(name, np.int64) for name in ("count", "done", "phi_stride", "with_omega")]
+    + [(name, np.int64) for name in ("count", "done", "with_omega")]
     + [(name, np.float64) for name in (*Coefficients._fields, "bound", "smallest")]
 )
-"""The structure ``Group`` in ``update_kernel.cu``: addresses, numbers of steps, constants."""
+"""The structure ``Group`` in ``update_kernel.cu``: addresses, counts, constants."""
 
 ALIGNMENT = 128
 """Bytes to which arrays in a buffer are aligned."""
+
+ONE = np.ones(1)
 
 
 class Part(NamedTuple):
@@ -34,12 +43,14 @@ class Part(NamedTuple):
 class Buffer:
     """Arrays one after the other, sent to the device at once.
 
-    Places are planned first; `reserve` then gives them memory, and turns them into addresses.
+    Places are planned first, and filled in when there is memory for them. Columns that groups of
+    learners share have one place.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        self.copies: dict[tuple[int, int, int], tuple[int, Any, Any]] = {}
+        self.fills: list[tuple[Callable[..., None], int, Any, tuple[Any, ...]]] = []
+        self._known: dict[tuple[Any, ...], Any] = {}
 
     def place(self, nbytes: int) -> int:
         """Plan a place for some bytes; return its offset."""
@@ -47,30 +58,39 @@ class Buffer:
         self.size += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return offset
 
-    def place_column(self, array: Any, dtype: Any, first: int, last: int) -> int:
-        """Plan a place for part of a column; a column that several groups share is there once."""
-        key = (id(array), first, last)
-        if key not in self.copies:
-            offset = self.place((last - first) * np.dtype(dtype).itemsize)
-            self.copies[key] = (offset, array[first:last], dtype)
-        return self.copies[key][0]
+    def padded(self, first: OffsetArray, index: IndexArray) -> IndexArray:
+        """Return where the rows of each step begin, padded to multiples of four."""
+        key = (id(index), int(first[0]), int(first[-1]))
+        if key not in self._known:
+            self._known[key] = np.zeros(len(first), np.uint32)
+            np.cumsum(-(-np.diff(first).astype(np.int64) // 4) * 4, out=self._known[key][1:])
+        return self._known[key]  # type: ignore[no-any-return]
 
-    def place_stream(self, group: Any, part: Part, real: Any) -> None:
+    def _column(self, fill: Any, dtype: Any, rows: tuple[Any, Any], *given: Any) -> int:
+        """Plan a place for what ``fill`` computes of the rows of a stream; return its offset."""
+        key = (fill, id(rows[1]), *(x if isinstance(x, (int, float)) else id(x) for x in given))
+        if key not in self._known:
+            to = self.padded(*rows)
+            self._known[key] = self.place(int(to[-1]) * np.dtype(dtype).itemsize)
+            self.fills.append((fill, self._known[key], dtype, (rows[0], to, *given)))
+        return int(self._known[key])
+
+    def place_stream(self, group: Any, part: Part, real: Any, p: int, row_bytes: int) -> None:
         """Plan places for a stream and the record of its trace, as offsets in ``group``."""
-        stream, steps = part.stream, len(part.stream.reward) - part.begin
-        phi = (int(stream.phi_from[0]), int(stream.phi_from[-1]))
-        successors = (int(stream.next_from[0]), int(stream.next_from[-1]))
-        binary = len(stream.phi_value) == 1
+        s, steps = part.stream, len(part.stream.reward) - part.begin
+        saddle, correction = float(group["saddle"]), float(group["correction"])
+        factors = (saddle, correction) if saddle or correction else (1.0, 0.0)
+        x = s.next_x if correction else s.next_b
+        phi, successors, none = (s.phi_from, s.phi_index), (s.next_from, s.next_index), (1.0, 0.0)
+        row, size = (fill_rows, np.uint32), (p * row_bytes, row_bytes)
+        values = (fill_values, real)
         group["steps"] = self.place(steps * len(NUMBERS) * real.itemsize)
         group["offsets"] = self.place((steps + 1) * len(OFFSETS) * 4)
-        group["phi_index"] = self.place_column(stream.phi_index, np.uint32, *phi)
-        values = (0, 1) if binary else phi
-        group["phi_value"] = self.place_column(stream.phi_value, real, *values)
-        group["next_index"] = self.place_column(stream.next_index, np.uint32, *successors)
-        group["next_b"] = self.place_column(stream.next_b, real, *successors)
-        if group["correction"]:
-            group["next_x"] = self.place_column(stream.next_x, real, *successors)
-        group["phi_stride"] = not binary
+        group["phi_row"] = self._column(*row, phi, phi[1], s.phi_value, s.phi_value, *size)
+        group["phi_value"] = self._column(*values, phi, s.phi_value, s.phi_value, ONE, *none)
+        group["next_row"] = self._column(*row, successors, successors[1], s.next_b, x, *size)
+        group["next_c"] = self._column(*values, successors, s.next_b, s.next_b, s.discount, *none)
+        group["next_v"] = self._column(*values, successors, s.next_b, x, s.discount, *factors)
 
     def reserve(self, slot: Any, number: int) -> int:
         """Take memory for all places from a slot; return its address on the device."""
@@ -81,7 +101,51 @@ class Buffer:
         """Return the memory of a place, to fill in."""
         return np.ndarray(shape, dtype, buffer=self._host, offset=offset)
 
-    def copy(self, column: tuple[int, Any, Any]) -> None:
+    def fill(self, planned: tuple[Callable[..., None], int, Any, tuple[Any, ...]]) -> None:
         """Fill in a column."""
-        offset, values, dtype = column
-        self.array(offset, values.shape, dtype)[...] = values
+        function, offset, dtype, given = planned
+        function(self.array(offset, (int(given[1][-1]),), dtype), *given)
+
+
+@compiled
+def fill_rows(
+    out: IndexArray,
+    first: OffsetArray,
+    to: IndexArray,
+    index: IndexArray,
+    value: FloatArray,
+    other: FloatArray,
+    padding: int,
+    row_bytes: int,
+) -> None:
+    """Fill in the rows of features; those of which both values are 0 count as padding."""
+    stride = 0 if len(value) == 1 else 1
+    for t in range(len(to) - 1):
+        for k in range(to[t], to[t + 1]):
+            j = int(first[t]) + k - int(to[t])
+            used = j < first[t + 1] and (value[j * stride] != 0.0 or other[j * stride] != 0.0)
+            out[k] = index[j] * row_bytes if used else padding
+
+
+@compiled
+def fill_values(
+    out: FloatArray,
+    first: OffsetArray,
+    to: IndexArray,
+    value: FloatArray,
+    other: FloatArray,
+    scale: FloatArray,
+    by_value: float,
+    by_other: float,
+) -> None:
+    """Fill in scale·(by_value·value + by_other·other), with a scale for each step or for all."""
+    stride, per_step = 0 if len(value) == 1 else 1, 0 if len(scale) == 1 else 1
+    for t in range(len(to) - 1):
+        a, b = scale[t * per_step] * by_value, scale[t * per_step] * by_other
+        for k in range(to[t], to[t + 1]):
+            j = int(first[t]) + k - int(to[t])
+            out[k] = 0.0
+            if j < first[t + 1]:
+                out[k] = a * value[j * stride]
+                if b != 0.0:
+                    out[k] += b * other[j * stride]

@@ -54,7 +54,7 @@ class Device:
         """Return the kernel for a type of numbers, compiled or from the disk."""
         if dtype not in self._kernels:
             real = {"float64": "double", "float32": "float"}[dtype]
-            options = (f"-DREAL={real}", "--std=c++17")
+            options = (f"-DREAL={real}", "--std=c++17", "--fmad=false")
             module = self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options)
             self._kernels[dtype] = module.get_function("advance_learners")
         return self._kernels[dtype]
@@ -64,7 +64,7 @@ class Device:
         return Slot(self, buffers)
 
     def launch(
-        self, slot: Slot, sizes: Sequence[int], lanes: int, arguments: Sequence[Any]
+        self, slot: Slot, sizes: Sequence[int], tiles: int, shared: int, arguments: Sequence[Any]
     ) -> None:
         """Copy the first bytes of each buffer of a slot, then run the kernel; return at once."""
         for host, buffer, size in zip(slot.host, slot.buffers, sizes, strict=True):
@@ -72,8 +72,10 @@ class Device:
         copied = self._copying.record()
         stream = self.xp.cuda.get_current_stream()
         stream.wait_event(copied)
-        dtype = arguments[-2].dtype.name
-        self.kernel(dtype)((-(-lanes // BLOCK),), (BLOCK,), tuple(arguments))
+        kernel = self.kernel(arguments[-2].dtype.name)
+        if shared > kernel.max_dynamic_shared_size_bytes:
+            kernel.max_dynamic_shared_size_bytes = shared
+        kernel((tiles,), (BLOCK,), tuple(arguments), shared_mem=shared)
         stream.record(slot.used)
 
 

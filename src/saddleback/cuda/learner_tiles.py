@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from saddleback._typing import FloatArray, IntArray
+from saddleback._typing import FloatArray, IndexArray, IntArray
 from saddleback.cuda.chunk_buffers import COLUMNS, ENTRIES, GROUP, Buffer, Part
 from saddleback.cuda.trace_records import NUMBERS, OFFSETS, record_trace
 from saddleback.engine import Columns, Schedule, update_settings
@@ -29,6 +29,9 @@ SLOTS = 2
 
 ROOM = 4
 """Recorded entries of the trace for each feature that is active in a step, at most."""
+
+STAGED_STEPS, STAGED_ENTRIES, STAGE_BYTES = 16, 64, 8192
+"""Steps and entries of traces that a block keeps in shared memory, and its bytes if possible."""
 
 WORKSPACE = 3
 """Copies of the weights of a group while a metric is computed."""
@@ -64,7 +67,7 @@ class Learners:
         coefficients = self.settings.coefficients
         self.with_omega = bool(coefficients.dual or coefficients.gram or omega.any())
         self._trace, self._scale = SparseVector.zeros(self.p), np.array([1.0, 0.0])
-        self._index, self._values = np.zeros(0, np.uint32), np.zeros((2, 0), self.dtype)
+        self._rows, self._values = np.zeros(0, np.uint32), np.zeros((2, 0), self.dtype)
         self._memory: DeviceMemory
 
     def place(self, memory: DeviceMemory, first: int) -> None:
@@ -81,21 +84,25 @@ class Learners:
             if initial.any():
                 padded = xp.zeros((self.tiles * TILE, self.p), self.dtype)
                 padded[: self.count] = xp.asarray(initial)
-                table[self._at] = padded.reshape(self.tiles, TILE, self.p).transpose(0, 2, 1)
+                table[self._at, : self.p] = padded.reshape(self.tiles, TILE, self.p).transpose(
+                    0, 2, 1
+                )
 
-    def record(self, stream: Columns, begin: int, steps: Any, offsets: Any) -> tuple[int, Any, Any]:
-        """Record the trace of a chunk; return where it ends, and the entries of g, [2, m]."""
-        n = int(self._trace.n_touched[0])
-        room = 2 * n + ROOM * int(stream.phi_from[-1] - stream.phi_from[0])
-        if len(self._index) < room:
-            self._index, self._values = np.zeros(room, np.uint32), np.zeros((2, room), self.dtype)
+    def record(
+        self, part: Part, padded: tuple[IndexArray, IndexArray], steps: Any, offsets: Any
+    ) -> tuple[int, Any, Any]:
+        """Record the trace of a stream; return where it ends, and the entries of g, [m], [2, m]."""
+        first, n = part.stream.phi_from, int(self._trace.n_touched[0])
+        room = 2 * n + ROOM * int(first[-1] - first[0])
+        if len(self._rows) < room:
+            self._rows, self._values = np.zeros(room, np.uint32), np.zeros((2, room), self.dtype)
         end = record_trace(
-            stream, self.settings, begin, self.done, self._trace, self._scale, steps, offsets,
-            self._index, self._values,
+            part.stream, self.settings, part.begin, self.done, self._trace, self._scale,
+            TILE * self.dtype.itemsize, *padded, steps, offsets, self._rows, self._values,
         )  # fmt: skip
-        self.done += end - begin
-        m = int(offsets[end - begin, 2])
-        return end, self._index[:m], self._values[:, :m]
+        self.done += end - part.begin
+        m = int(offsets[end - part.begin, 2])
+        return end, self._rows[:m], self._values[:, :m]
 
     @property
     def diverged_at(self) -> IntArray:
@@ -107,7 +114,9 @@ class Learners:
         """Return θ or ω with the postponed sums folded in, [p, lanes], on the device."""
         xp, state = self._memory.device.xp, self._memory.state
         lanes = slice(self._at.start * TILE, self._at.stop * TILE)
-        columns = table[self._at].transpose(1, 0, 2).reshape(self.p, -1).astype(np.float64)
+        columns = (
+            table[self._at, : self.p].transpose(1, 0, 2).reshape(self.p, -1).astype(np.float64)
+        )
         columns += xp.asarray(self._trace.values)[:, None] * state[row, lanes]
         return columns
 
@@ -150,10 +159,7 @@ class DeviceMemory:
     def __init__(self, device: Any, tiles: int, p: int, dtype: npt.DTypeLike) -> None:
         xp = self._xp = device.xp
         self.device = device
-        self.theta, self.omega = (
-            xp.zeros((tiles, p, TILE), dtype),
-            xp.zeros((tiles, p, TILE), dtype),
-        )
+        self.theta, self.omega = (xp.zeros((tiles, p + 1, TILE), dtype) for _ in range(2))
         self.state = xp.zeros((len(STATE), tiles * TILE), dtype)
         self.diverged_at = xp.zeros(tiles * TILE, np.int64)  # lanes without a learner do not run
         self._objectives: dict[tuple[int, str], tuple[Any, list[Any]]] = {}
@@ -206,9 +212,10 @@ class Workers:
         """Run the kernel on streams of some groups; return what is left of them."""
         slot, memory = self._slots[0], self._memory
         self._slots.rotate(-1)
+        real, p = memory.state.dtype, self._groups[0].p
         groups, columns, entries = self._constants.copy(), Buffer(), Buffer()
         for part in parts:
-            columns.place_stream(groups[part.group], part, memory.theta.dtype)
+            columns.place_stream(groups[part.group], part, real, p, TILE * real.itemsize)
             groups[part.group]["done"] = self._groups[part.group].done
         address = columns.reserve(slot, 0)
         traces = self._record(parts, groups, columns)
@@ -216,10 +223,10 @@ class Workers:
             groups[name] += np.uint64(address)
         entries.place(groups.nbytes)
         filled = []
-        for part, (end, index, values) in zip(parts, traces, strict=True):
+        for part, (end, *arrays) in zip(parts, traces, strict=True):
             group = groups[part.group]
             group["count"] = end - part.begin
-            for name, array in zip(ENTRIES, (index, *values), strict=True):
+            for name, array in zip(ENTRIES, (arrays[0], *arrays[1]), strict=True):
                 group[name] = entries.place(array.nbytes)
                 filled.append((int(group[name]), array))
         address = entries.reserve(slot, 1)
@@ -228,11 +235,16 @@ class Workers:
         for name in ENTRIES:
             groups[name] += np.uint64(address)
         entries.array(0, groups.shape, GROUP)[...] = groups
-        lanes, p = memory.diverged_at.size, memory.theta.shape[1]
+        longest = [
+            max(int(np.diff(columns.padded(first, index)).max()) for first, index in rows)
+            for rows in zip(*(((s.phi_from, s.phi_index), (s.next_from, s.next_index))
+                              for _, s, _ in parts), strict=True)
+        ]  # fmt: skip
+        capacity, shared = stage_capacity(*longest, real.itemsize)
         self._device.launch(
-            slot, (columns.size, entries.size), lanes,
-            (np.uint64(address), self._group_of_tile, np.int64(p), np.int64(lanes), memory.theta,
-             memory.omega, memory.state, memory.diverged_at),
+            slot, (columns.size, entries.size), memory.theta.shape[0], shared,
+            (np.uint64(address), self._group_of_tile, np.int64(p), *map(np.int32, capacity),
+             memory.theta, memory.omega, memory.state, memory.diverged_at),
         )  # fmt: skip
         return [
             part._replace(begin=end)
@@ -244,18 +256,34 @@ class Workers:
         """Fill in the columns, and record the traces, in threads."""
 
         def record(part: Part) -> tuple[int, Any, Any]:
-            group, count = groups[part.group], len(part.stream.reward) - part.begin
-            steps = (int(group["steps"]), (count, len(NUMBERS)), self._memory.theta.dtype)
+            s, group = part.stream, groups[part.group]
+            count = len(s.reward) - part.begin
+            steps = (int(group["steps"]), (count, len(NUMBERS)), self._memory.state.dtype)
             offsets = (int(group["offsets"]), (count + 1, len(OFFSETS)), np.uint32)
+            padded = (
+                columns.padded(s.phi_from, s.phi_index),
+                columns.padded(s.next_from, s.next_index),
+            )
             return self._groups[part.group].record(
-                part.stream, part.begin, columns.array(*steps), columns.array(*offsets)
+                part, padded, columns.array(*steps), columns.array(*offsets)
             )
 
-        copies = [self._pool.submit(columns.copy, column) for column in columns.copies.values()]
+        fills = [self._pool.submit(columns.fill, planned) for planned in columns.fills]
         traces = [self._pool.submit(record, part) for part in parts]
-        for copy in copies:
-            copy.result()
+        for fill in fills:
+            fill.result()
         return [trace.result() for trace in traces]
+
+
+def stage_capacity(phi: int, successors: int, itemsize: int) -> tuple[tuple[int, ...], int]:
+    """Return steps and entries that a block keeps in shared memory, and the bytes they need.
+
+    ``phi`` and ``successors`` are the largest numbers of rows of a step.
+    """
+    per_step = len(NUMBERS) * itemsize + 16 + phi * (4 + itemsize) + successors * (4 + 2 * itemsize)
+    traces = STAGED_ENTRIES * (4 + 2 * itemsize)
+    steps = max(1, min(STAGED_STEPS, (STAGE_BYTES - traces) // per_step))
+    return (steps, steps * phi, steps * successors, STAGED_ENTRIES), steps * per_step + traces + 16
 
 
 def bytes_needed(groups: Iterable[tuple[int, int, int]]) -> int:
@@ -263,7 +291,7 @@ def bytes_needed(groups: Iterable[tuple[int, int, int]]) -> int:
     total = largest = 0
     for learners, p, itemsize in groups:
         lanes = -(-learners // TILE) * TILE
-        total += lanes * (2 * p * itemsize + len(STATE) * itemsize + 8)
+        total += lanes * (2 * (p + 1) * itemsize + len(STATE) * itemsize + 8)
         largest = max(largest, WORKSPACE * lanes * p * 8)
     return total + largest
 
