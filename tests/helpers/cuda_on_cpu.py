@@ -37,6 +37,10 @@ extern "C" void launch(long long tiles, const Group* groups, const int* group_of
 }
 """
 
+OPTIONS = [
+    "-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off", "-shared",
+    "-fPIC",
+]  # fmt: skip
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 
 
@@ -48,10 +52,9 @@ def kernel(dtype):
         source, library = Path(folder) / "shim.cpp", Path(folder) / "shim.so"
         source.write_text(SHIM)
         subprocess.run(
-            [COMPILER, "-std=c++17", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off", "-shared",
-             "-fPIC", f"-DREAL={real}", f"-I{SOURCE.parent}", "-o", library, source],
+            [COMPILER, *OPTIONS, f"-DREAL={real}", f"-I{SOURCE.parent}", "-o", library, source],
             check=True,
-        )  # fmt: skip
+        )
         return ctypes.CDLL(str(library)).launch
 
 
@@ -59,7 +62,7 @@ class CpuDevice:
     """What `saddleback.cuda.device.Device` offers, on the CPU."""
 
     name, xp = "the CPU", np
-    free = 10**9
+    free, shared_memory = 10**9, 10**6
 
     def __init__(self):
         self.launches = 0
@@ -74,9 +77,8 @@ class CpuDevice:
         return CpuSlot(buffers)
 
     def launch(self, slot, sizes, tiles, shared, arguments):
-        assert shared <= 1 << 20
-        for host, buffer, size in zip(slot.host, slot.buffers, sizes, strict=True):
-            buffer[:size] = host[:size]
+        for number, size in sizes.items():
+            slot.buffers[number][:size] = slot.host[number][:size]
         self.launches += 1
         address, *rest = arguments
         pointers = [ctypes.c_longlong(tiles), ctypes.c_void_p(int(address))]

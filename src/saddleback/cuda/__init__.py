@@ -1,10 +1,10 @@
 """Learners on a CUDA GPU, beside the engine and with its interface.
 
-Experience, features and the shared trace of each rule are computed on the CPU, chunk by chunk; one
-thread of the GPU per learner makes the updates. Weights stay on the GPU until they are asked for.
+The CPU produces experience and features, and the shared trace of each rule, chunk by chunk.
 """
 
 from saddleback.cuda.device import current_device
-from saddleback.cuda.learner_tiles import Learners, Workers, bytes_needed
+from saddleback.cuda.learner_tiles import Learners
+from saddleback.cuda.workers import Workers, check_memory
 
-__all__ = ["Learners", "Workers", "bytes_needed", "current_device"]
+__all__ = ["Learners", "Workers", "check_memory", "current_device"]

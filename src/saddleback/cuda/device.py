@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from saddleback.cuda.learner_tiles import TILE
 from saddleback.errors import InvalidParameter
 
 SOURCE = Path(__file__).with_name("update_kernel.cu")
 """The kernel, which NVRTC compiles on first use; CuPy keeps the result on disk."""
 
-BLOCK = 32
-"""Threads per block: one tile, so that even a few thousand learners occupy every multiprocessor."""
-
 
 class Device:
-    """The current CUDA device; ``xp`` is the array module of its memory."""
+    """The current CUDA device; ``xp`` is the array module of its memory, CuPy."""
 
     def __init__(self) -> None:
         try:
@@ -31,12 +28,15 @@ class Device:
             ) from None
         try:
             number = cupy.cuda.runtime.getDevice()
-            self.name: str = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
+            properties = cupy.cuda.runtime.getDeviceProperties(number)
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise InvalidParameter(
                 f'device "cuda" needs a CUDA GPU, and CuPy finds none ({error}).'
             ) from None
         self.xp: Any = cupy
+        self.to_host, self.slot = cupy.asnumpy, partial(Slot, cupy)
+        self.name: str = properties["name"].decode()
+        self.shared_memory: int = properties["sharedMemPerBlockOptin"]
         self._copying = cupy.cuda.Stream(non_blocking=True)
         self._kernels: dict[str, Any] = {}
 
@@ -45,10 +45,6 @@ class Device:
         self.xp.get_default_memory_pool().free_all_blocks()
         free, total = self.xp.cuda.runtime.memGetInfo()
         return int(free), int(total)
-
-    def to_host(self, array: Any) -> Any:
-        """Return an array of the device as a NumPy array."""
-        return self.xp.asnumpy(array)
 
     def kernel(self, dtype: str) -> Any:
         """Return the kernel for a type of numbers, compiled or from the disk."""
@@ -59,36 +55,30 @@ class Device:
             self._kernels[dtype] = module.get_function("advance_learners")
         return self._kernels[dtype]
 
-    def slot(self, buffers: int) -> Slot:
-        """Return memory for one chunk that is being copied or used by the kernel."""
-        return Slot(self, buffers)
-
     def launch(
-        self, slot: Slot, sizes: Sequence[int], tiles: int, shared: int, arguments: Sequence[Any]
+        self, slot: Slot, sizes: Mapping[int, int], tiles: int, shared: int, arguments: Any
     ) -> None:
-        """Copy the first bytes of each buffer of a slot, then run the kernel; return at once."""
-        for host, buffer, size in zip(slot.host, slot.buffers, sizes, strict=True):
-            buffer[:size].set(host[:size], stream=self._copying)
-        copied = self._copying.record()
+        """Copy the first bytes of some buffers of a slot, then run the kernel; return at once."""
+        for number, size in sizes.items():
+            slot.buffers[number][:size].set(slot.host[number][:size], stream=self._copying)
         stream = self.xp.cuda.get_current_stream()
-        stream.wait_event(copied)
+        stream.wait_event(self._copying.record())
         kernel = self.kernel(arguments[-2].dtype.name)
         if shared > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = shared
-        kernel((tiles,), (BLOCK,), tuple(arguments), shared_mem=shared)
+        kernel((tiles,), (TILE,), arguments, shared_mem=shared)
         stream.record(slot.used)
 
 
 class Slot:
     """Buffers of a chunk: in page-locked memory of the host, and in the memory of the device."""
 
-    def __init__(self, device: Device, buffers: int) -> None:
-        self._xp = device.xp
-        self.used = device.xp.cuda.Event(disable_timing=True)
+    def __init__(self, xp: Any, buffers: int) -> None:
+        self._xp, self.used = xp, xp.cuda.Event(disable_timing=True)
         self.host: list[Any] = [np.zeros(0, np.uint8)] * buffers
-        self.buffers: list[Any] = [device.xp.zeros(0, np.uint8)] * buffers
+        self.buffers: list[Any] = [xp.zeros(0, np.uint8)] * buffers
 
-    def reserve(self, number: int, size: int) -> tuple[npt.NDArray[np.uint8], int]:
+    def reserve(self, number: int, size: int) -> tuple[Any, int]:
         """Return a buffer of at least ``size`` bytes to fill in, and its address on the device."""
         self.used.synchronize()
         if len(self.host[number]) < size:

@@ -15,7 +15,7 @@ from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
 from saddleback.engine.feature_stream import LoggedStreamer, Trajectory, copies_of
 from saddleback.engine.influence_scores import InfluenceScores
 from saddleback.engine.learner_batch import Learners, Workers, update_settings
-from saddleback.engine.metrics import Metric, Quadratic
+from saddleback.engine.metrics import MeasuredWeights, Metric, Quadratic
 from saddleback.engine.moments_backward import BackwardMoments
 from saddleback.engine.moments_forward import ForwardMoments, Moments
 from saddleback.engine.offline_update import OfflineLearners
@@ -37,6 +37,7 @@ __all__ = [
     "InfluenceScores",
     "Learners",
     "LoggedStreamer",
+    "MeasuredWeights",
     "Metric",
     "Moments",
     "OfflineLearners",

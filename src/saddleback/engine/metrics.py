@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from saddleback._typing import ArrayLike, FloatArray
 
 Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
@@ -34,4 +36,4 @@ class MeasuredWeights:
         """Return metrics of θ in the shape of the settings, by name."""
         theta: Any = self.weights()[0].reshape(*shape, -1)
         theta.flags.writeable = False
-        return {name: metric(theta) for name, metric in metrics.items()}
+        return {name: np.array(metric(theta), dtype=np.float64) for name, metric in metrics.items()}

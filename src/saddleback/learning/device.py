@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
-from saddleback._threads import thread_pool
-from saddleback.engine import CHUNK, Columns, Learners, Workers
+import numpy as np
+
+from saddleback.engine import CHUNK, Learners, Workers
 from saddleback.errors import InvalidParameter
 
 logger = logging.getLogger(__name__)
@@ -26,45 +28,40 @@ CHUNK_BYTES, STEP_BYTES = 1 << 27, 250
 """Bytes of a chunk on a GPU, and of a step in it for each group of learners, approximately."""
 
 
-class Advancing(Protocol):
-    """Groups of learners that advance together."""
-
-    def advance(self, chunks: Iterable[Sequence[Any]]) -> None:
-        """Learn from the next chunks, one stream per group."""
-
-
 @dataclass(frozen=True)
 class Engine:
     """Learners and workers on one device.
 
     Attributes
     ----------
-    learners
-        `Learners`, or a class with the same interface.
-    workers
-        Returns `Workers` for groups of learners and a number of threads.
+    learners, workers
+        `Learners` and `Workers`, or classes with the same interface.
     chunk
-        Returns the steps per chunk for a number of groups.
+        Returns the steps per chunk for a number of groups of learners; None for the usual ones.
     runs_together
-        Whether the learners of all runs advance together, rather than each run by itself.
+        Whether all runs advance together, rather than each by itself.
+    check
+        Refuses groups of so many learners, of p weights of a type, that do not fit in memory.
     """
 
     learners: Callable[..., Any]
-    workers: Callable[[Sequence[Any], int], Advancing]
-    chunk: Callable[[int], int]
+    workers: Callable[[Sequence[Any], int], Any]
+    chunk: Callable[[int], int | None]
     runs_together: bool
+    check: Callable[[Sequence[int], int, np.dtype[Any]], object]
 
 
 def engine_on(device: str) -> Engine:
     """Return the engine on "cpu" or "cuda"; refuse a GPU that is not there."""
     if device == "cpu":
-        return Engine(Learners, Workers, lambda groups: CHUNK, False)
+        return Engine(Learners, Workers, lambda groups: None, False, lambda *sizes: None)
     from saddleback import cuda  # imports CuPy
 
     gpu = cuda.current_device()
     return Engine(
-        cuda.Learners, lambda groups, threads: cuda.Workers(groups, threads, gpu),
+        cuda.Learners, partial(cuda.Workers, device=gpu),
         lambda groups: max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups))), True,
+        partial(cuda.check_memory, gpu),
     )  # fmt: skip
 
 
@@ -85,16 +82,3 @@ def faster_device(learners: int, steps: float, threads: int) -> Literal["cpu", "
             device, reason = "cpu", str(error).rstrip(".")
     logger.info("device: %s (%s)", device, reason)
     return device
-
-
-def side_by_side(
-    runs: Sequence[Iterator[Sequence[Columns]]], rules: int, threads: int
-) -> Iterator[Sequence[Columns | None]]:
-    """Yield the streams of several runs together, produced in threads; None after a run's end."""
-    if len(runs) == 1:
-        yield from runs[0]
-        return
-    ended: list[None] = [None] * rules
-    with thread_pool(threads) as pool:
-        while any(parts := list(pool.map(lambda run: next(run, None), runs))):
-            yield [stream for part in parts for stream in (ended if part is None else part)]

@@ -20,13 +20,12 @@ from saddleback.engine import (
     Metric,
     Source,
     StepSize,
-    as_schedule,
     as_source,
     mean_length,
     record_points,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.device import DEVICES, DeviceName, engine_on, faster_device, side_by_side
+from saddleback.learning.device import DEVICES, DeviceName, engine_on, faster_device
 from saddleback.learning.run import Batch, Run, run_batches, stack
 from saddleback.problem import Problem
 from saddleback.rules import Rule, as_rules
@@ -177,11 +176,24 @@ def learn(
     else:
         sizes = [(alpha, beta)] * len(rules)
     threads = _validate.count("learn", "threads", threads)
+    _registry.check_name("device", device, DEVICES)
 
-    if _registry.check_name("device", device, DEVICES) == "auto":
+    def new_batches() -> list[Batch]:
+        targets = [np.zeros(1) if system is None else system.fixed_point for system in systems]
+        return [
+            Batch(r, source.p, *of_rule, theta0, omega0, bound, target, dtype)
+            for r, of_rule, target in zip(rules, sizes, targets, strict=True)
+        ]
+
+    at_once = 1 if device == "cpu" or source.one_at_a_time else count
+    settings = [len(batch.theta) for batch in new_batches()] if device != "cpu" else []
+    if device == "auto":
         length = total * mean_length(source) if in_episodes else total
-        device = faster_device(count * sum(map(_settings, sizes)), length, threads)
+        device = faster_device(at_once * sum(settings), length, threads)
     engine = engine_on(device)
+    at_once = at_once if engine.runs_together else 1
+    if settings:
+        engine.check(settings * at_once, source.p, np.dtype(dtype))
 
     def together(
         streamers: Sequence[Callable[[Any], list[Columns]]],
@@ -191,17 +203,16 @@ def learn(
         progress: Progress | None,
     ) -> list[list[Run]]:
         """Return the results of runs that advance together, by run and rule."""
-        batches, groups = [], []
-        for r, system, (a, b) in [*zip(rules, systems, sizes, strict=True)] * len(streamers):
-            target = np.zeros(1) if system is None else system.fixed_point
-            batch = Batch(r, source.p, a, b, theta0, omega0, bound, target, dtype)
+        batches = [batch for _ in streamers for batch in new_batches()]
+        groups = []
+        for batch, system in zip(batches, systems * len(streamers), strict=True):
             learners = engine.learners(
-                r.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound, threads
-            )
+                batch.rule.form, batch.alpha, batch.beta, batch.theta, batch.omega, batch.bound,
+                threads,
+            )  # fmt: skip
             objectives = {} if system is None else system.objectives
-            chosen = metrics(r) if callable(metrics) else metrics
+            chosen = metrics(batch.rule) if callable(metrics) else metrics
             batch.attach(learners, objectives if chosen is None else chosen)
-            batches.append(batch)
             groups.append(learners)
         workers, size = engine.workers(groups, threads), engine.chunk(len(groups))
         chunkers = [Chunker(source.sampler(g), size) for g in generators]
@@ -209,7 +220,7 @@ def learn(
         def advance(count: int) -> None:
             chunks = [c.episodes(count) if in_episodes else c.steps(count) for c in chunkers]
             streams = [map(s, of_run) for s, of_run in zip(streamers, chunks, strict=True)]
-            workers.advance(side_by_side(streams, len(rules), threads))
+            workers.advance(*streams)
 
         results = iter(run_batches(batches, points, advance, seed, progress))
         return [[next(results) for _ in rules] for _ in streamers]
@@ -220,7 +231,7 @@ def learn(
         (results,) = together(streamers, [generator], seed, threads, progress)
     else:
         generators = _spawn(generator, seed, runs)
-        if engine.runs_together and not source.one_at_a_time:
+        if at_once == runs:
             by_run = together(streamers, generators, None, threads, progress)
         else:
             concurrent = 1 if source.one_at_a_time else min(runs, threads)
@@ -288,13 +299,6 @@ def _length(source: Source, steps: int | None, episodes: int | None) -> tuple[in
     if isinstance(source, FiniteSource) and not source.problem.mdp.episodic:
         raise InvalidParameter("learn: this problem has no episodes; give steps instead.")
     return _validate.count("learn", "episodes", episodes), True
-
-
-def _settings(sizes: tuple[StepSize, StepSize | None]) -> int:
-    """Return the number of settings of a rule."""
-    alpha, beta = sizes
-    scales = [as_schedule("", size).scale for size in (alpha, 0.0 if beta is None else beta)]
-    return np.broadcast(*scales).size
 
 
 def _spawn(

@@ -345,7 +345,7 @@ class Batch:
         """Set the learners and the metrics to record."""
         _check_metrics(metrics)
         self._learners, self._metrics = learners, metrics
-        self._curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+        self._curves: dict[str, list[ArrayLike]] = {name: [] for name in metrics}
         self._updates: list[int] = []
 
     def record(self) -> None:
@@ -353,20 +353,22 @@ class Batch:
         self._updates.append(self._learners.done)
         if not self._metrics:
             return
-        diverged = self.shaped(self._learners.diverged_at) >= 0
         for name, values in self._learners.measure(self._metrics, self.shape).items():
-            value = np.array(values, dtype=np.float64)
-            if value.shape[: diverged.ndim] != diverged.shape:
+            if np.shape(values)[: len(self.shape)] != self.shape:
                 raise InvalidShape(
                     f"metric {name!r} must return an array whose shape begins with "
-                    f"{list(diverged.shape)}, one entry per setting; got {list(value.shape)}."
+                    f"{list(self.shape)}, one entry per setting; got {list(np.shape(values))}."
                 )
-            value[diverged] = np.inf
-            self._curves[name].append(value)
+            self._curves[name].append(values)
 
     def run(self, points: IntArray, seed: np.random.SeedSequence | None = None) -> Run:
         """Return the result, with metrics recorded at ``points``."""
         theta, omega = (self.shaped(weights).copy() for weights in self._learners.weights())
+        updates, diverged_at = np.array(self._updates), self.shaped(self._learners.diverged_at)
+        curves = {name: np.array(values) for name, values in self._curves.items()}
+        over = (diverged_at >= 0) & (diverged_at <= updates.reshape(-1, *(1 for _ in self.shape)))
+        for curve in curves.values():
+            curve[over] = np.inf
         return Run(
             rule=self.rule,
             theta=theta,
@@ -374,9 +376,9 @@ class Batch:
             alpha=self.shaped(self.alpha.scale),
             beta=self.shaped(self.beta.scale),
             recorded=points,
-            updates=np.array(self._updates, dtype=np.int64),
-            curves={name: np.array(values) for name, values in self._curves.items()},
-            diverged_at=self.shaped(self._learners.diverged_at),
+            updates=updates,
+            curves=curves,
+            diverged_at=diverged_at,
             bound=self.bound,
             seed=seed,
         )
