@@ -3,19 +3,10 @@
 import numpy as np
 import pytest
 
-from helpers.cuda_on_cpu import COMPILER, CpuDevice
 from helpers.device_cases import CASES, assert_same, compare
 from saddleback.cuda.device import SOURCE
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to build the kernel with")
-
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch):
-    emulated = CpuDevice()
-    monkeypatch.setattr("saddleback.cuda.current_device", lambda: emulated)
-    return emulated
-
+pytestmark = pytest.mark.usefixtures("emulated")
 
 INTERPRETED = (
     "TDRC(0.8), episodic",
@@ -31,14 +22,14 @@ INTERPRETED = (
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.kernel] * (n in INTERPRETED)) for n in CASES]
 )
-def test_numbers_of_the_cpu(name, device):
+def test_numbers_of_the_cpu(name, emulated):
     """Bit-identical, except that the last sums of learners that diverged are added in turn."""
     for expected, run in compare(name):
         assert_same(expected, run)
         assert (run.diverged_at == expected.diverged_at).all()
         for ours, theirs in ((run.theta, expected.theta), (run.omega, expected.omega)):
             assert np.array_equal(ours[run.ok], theirs[expected.ok])
-    assert device.launches
+    assert emulated.launches
 
 
 def test_cases_cover_divergence_and_survival():

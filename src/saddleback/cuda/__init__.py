@@ -5,6 +5,6 @@ The CPU produces experience and features, and the shared trace of each rule, chu
 
 from saddleback.cuda.device import current_device
 from saddleback.cuda.learner_tiles import Learners
-from saddleback.cuda.workers import Workers, check_memory
+from saddleback.cuda.workers import Workers, bytes_needed
 
-__all__ = ["Learners", "Workers", "check_memory", "current_device"]
+__all__ = ["Learners", "Workers", "bytes_needed", "current_device"]

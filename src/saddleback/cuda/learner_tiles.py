@@ -133,7 +133,7 @@ class DeviceMemory:
             columns = xp.concatenate([one.folded(self.theta, 3) for one in values], axis=1)
             residual = H @ columns + h[:, None]
             weighted = G[:, None] * residual if G.ndim == 1 else G @ residual
-            result = form.factor * (weighted * residual).sum(axis=0)
+            result = form.factor * (weighted * residual).sum(axis=0) + form.constant
             for one, end in zip(values, np.cumsum([one.count for one in values]), strict=True):
                 values[one] = self.launches, result[end - one.count : end]
         return values[learners][1]

@@ -174,17 +174,10 @@ def stage_capacity(phi: int, successors: int, itemsize: int) -> tuple[tuple[int,
     return (steps, steps * phi, steps * successors, STAGED_ENTRIES), steps * per_step + traces + 16
 
 
-def check_memory(device: Any, groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> int:
-    """Return the memory that groups of so many learners need; refuse more than there is."""
-    lanes, size = [-(-learners // TILE) * TILE for learners in groups], dtype.itemsize
-    needed = sum(lanes) * (2 * (p + 1) + len(STATE) + 1) * size + max(lanes) * p * 8 * WORKSPACE
-    learners, (free, total) = sum(groups), device.memory()
-    if needed > free:
-        raise InvalidParameter(
-            f"{learners:,} learners of {p:,} features need {needed / 1e9:.3g} GB on {device.name}, "
-            f"and {free / 1e9:.3g} of {total / 1e9:.3g} GB are free: about "
-            f"{learners * free // needed:,} fit. Use fewer runs, rules or step sizes, or float32."
-        )
-    if (p + 1) * TILE * size >= 1 << 32:
+def bytes_needed(groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> int:
+    """Return the memory of groups of so many learners on the device, and of an objective."""
+    if (p + 1) * TILE * dtype.itemsize >= 1 << 32:
         raise InvalidParameter(f"{p:,} features are too many for a GPU.")
-    return needed
+    lanes = [-(-learners // TILE) * TILE for learners in groups]
+    state = sum(lanes) * (2 * (p + 1) + len(STATE) + 1) * dtype.itemsize
+    return state + max(lanes, default=0) * p * 8 * WORKSPACE

@@ -13,7 +13,7 @@ Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
 
 
 class Quadratic(NamedTuple):
-    """The metric factor·rᵀGr with r = Hθ + h, which can be computed where the weights are.
+    """The metric factor·rᵀGr + constant with r = Hθ + h, computed where the weights are.
 
     A vector in place of G is a diagonal. A metric that is a method ``m`` of an object with
     ``quadratic_form`` is ``quadratic_form("m")``, unless that is None.
@@ -23,6 +23,7 @@ class Quadratic(NamedTuple):
     h: FloatArray
     G: FloatArray
     factor: float
+    constant: float = 0.0
 
 
 class MeasuredWeights:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from saddleback._registry import check_name
 from saddleback.engine import CHUNK, Learners, Workers
 from saddleback.errors import InvalidParameter
 
@@ -21,7 +23,7 @@ DEVICES = ("cpu", "cuda", "auto")
 THREAD_RATE = 1.2e8
 """Learner-steps per second of one thread of the CPU, approximately."""
 
-START, STEP, GPU_RATE = 1.5, 1e-6, 8e9
+START, STEP, GPU_RATE = 2.0, 2e-6, 1e10
 """Seconds until a GPU starts, seconds of a step of few learners, and learner-steps per second."""
 
 CHUNK_BYTES, STEP_BYTES = 1 << 27, 250
@@ -34,51 +36,75 @@ class Engine:
 
     Attributes
     ----------
+    name
+        Name of the device.
     learners, workers
         `Learners` and `Workers`, or classes with the same interface.
+    needs
+        Returns the memory of the device, in bytes, for groups of so many learners with p weights of
+        a type.
+    memory
+        Returns the free and the total memory of the device, in bytes.
     chunk
-        Returns the steps per chunk for a number of groups of learners; None for the usual ones.
+        Returns the steps per chunk for a number of groups; None for the usual ones.
     runs_together
         Whether all runs advance together, rather than each by itself.
-    check
-        Refuses groups of so many learners, of p weights of a type, that do not fit in memory.
     """
 
+    name: str
     learners: Callable[..., Any]
     workers: Callable[[Sequence[Any], int], Any]
-    chunk: Callable[[int], int | None]
-    runs_together: bool
-    check: Callable[[Sequence[int], int, np.dtype[Any]], object]
+    needs: Callable[[Sequence[int], int, np.dtype[Any]], int] = lambda *sizes: 0
+    memory: Callable[[], tuple[float, float]] = lambda: (math.inf, math.inf)
+    chunk: Callable[[int], int | None] = lambda groups: None
+    runs_together: bool = False
+
+    def check(self, groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> None:
+        """Refuse groups of learners that do not fit into the memory of the device."""
+        needed, (free, total), learners = self.needs(groups, p, dtype), self.memory(), sum(groups)
+        if needed > free:
+            raise InvalidParameter(
+                f"{learners:,} learners of {p:,} features need {needed / 1e9:.3g} GB on "
+                f"{self.name}, and {free / 1e9:.3g} of {total / 1e9:.3g} GB are free: about "
+                f"{int(learners * free // needed):,} fit. Use fewer runs, rules or step sizes, or "
+                "float32."
+            )
+
+    def runs_that_fit(self, groups: Sequence[int], p: int, dtype: np.dtype[Any], runs: int) -> int:
+        """Return how many runs of the groups fit into the memory at once; at least 1."""
+        one, two = (self.needs(list(groups) * n, p, dtype) for n in (1, 2))
+        free = self.memory()[0]
+        return runs if two == one else max(1, min(runs, 1 + int((free - one) // (two - one))))
 
 
 def engine_on(device: str) -> Engine:
     """Return the engine on "cpu" or "cuda"; refuse a GPU that is not there."""
     if device == "cpu":
-        return Engine(Learners, Workers, lambda groups: None, False, lambda *sizes: None)
+        return Engine("the CPU", Learners, Workers)
     from saddleback import cuda  # imports CuPy
 
     gpu = cuda.current_device()
     return Engine(
-        cuda.Learners, partial(cuda.Workers, device=gpu),
+        gpu.name, cuda.Learners, partial(cuda.Workers, device=gpu), cuda.bytes_needed, gpu.memory,
         lambda groups: max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups))), True,
-        partial(cuda.check_memory, gpu),
     )  # fmt: skip
 
 
-def faster_device(learners: int, steps: float, threads: int) -> Literal["cpu", "cuda"]:
-    """Return "cuda" if a GPU is expected to be faster, else "cpu", and log why.
+def choose_device(device: str, work: Sequence[tuple[int, float]], threads: int) -> str:
+    """Return "cpu" or "cuda"; for "auto" the one that is expected to be faster, and log why.
 
-    ``learners`` advance side by side, for a number of steps.
+    ``work`` are numbers of learners that advance side by side on a GPU, each with their steps.
     """
-    on_cpu = learners * steps / (threads * THREAD_RATE)
-    on_gpu = START + steps * max(STEP, learners / GPU_RATE)
-    device: Literal["cpu", "cuda"] = "cpu"
-    reason = f"too little work for a GPU: {learners:,} learners, {steps:,.0f} steps"
+    if check_name("device", device, DEVICES) != "auto":
+        return device
+    on_cpu = sum(learners * steps for learners, steps in work) / (threads * THREAD_RATE)
+    on_gpu = START + sum(steps * max(STEP, learners / GPU_RATE) for learners, steps in work)
+    times = f"about {on_cpu:.2g} s on {threads} threads of the CPU, {on_gpu:.2g} s on a GPU"
+    chosen, reason = "cpu", times
     if on_gpu < on_cpu:
         try:
-            device, reason = "cuda", f"about {on_gpu:.2g} s, {on_cpu:.2g} s on {threads} threads"
-            engine_on(device)
+            chosen, reason = "cuda", f"{engine_on('cuda').name}; {times}"
         except InvalidParameter as error:
-            device, reason = "cpu", str(error).rstrip(".")
-    logger.info("device: %s (%s)", device, reason)
-    return device
+            reason = str(error).rstrip(".")
+    logger.info("device: %s (%s)", chosen, reason)
+    return chosen

@@ -25,7 +25,7 @@ from saddleback.engine import (
     record_points,
 )
 from saddleback.errors import InvalidParameter
-from saddleback.learning.device import DEVICES, DeviceName, engine_on, faster_device
+from saddleback.learning.device import DEVICES, DeviceName, choose_device, engine_on
 from saddleback.learning.run import Batch, Run, run_batches, stack
 from saddleback.problem import Problem
 from saddleback.rules import Rule, as_rules
@@ -185,15 +185,12 @@ def learn(
             for r, of_rule, target in zip(rules, sizes, targets, strict=True)
         ]
 
-    at_once = 1 if device == "cpu" or source.one_at_a_time else count
-    settings = [len(batch.theta) for batch in new_batches()] if device != "cpu" else []
-    if device == "auto":
-        length = total * mean_length(source) if in_episodes else total
-        device = faster_device(at_once * sum(settings), length, threads)
-    engine = engine_on(device)
-    at_once = at_once if engine.runs_together else 1
-    if settings:
-        engine.check(settings * at_once, source.p, np.dtype(dtype))
+    engine, at_once = engine_on("cpu"), 1 if source.one_at_a_time else count
+    if device != "cpu":
+        settings = [len(batch.theta) for batch in new_batches()] * at_once
+        length = total * mean_length(source) if in_episodes else float(total)
+        engine = engine_on(choose_device(device, [(sum(settings), length)], threads))
+        engine.check(settings, source.p, np.dtype(dtype))
 
     def together(
         streamers: Sequence[Callable[[Any], list[Columns]]],
@@ -231,7 +228,7 @@ def learn(
         (results,) = together(streamers, [generator], seed, threads, progress)
     else:
         generators = _spawn(generator, seed, runs)
-        if at_once == runs:
+        if engine.runs_together and at_once == runs:
             by_run = together(streamers, generators, None, threads, progress)
         else:
             concurrent = 1 if source.one_at_a_time else min(runs, threads)
@@ -307,5 +304,7 @@ def _spawn(
     """Return one generator per run; the same seed always gives the same ones."""
     if seed is None:
         return generator.spawn(runs)
-    fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+    fresh = np.random.SeedSequence(
+        seed.entropy, spawn_key=seed.spawn_key, n_children_spawned=seed.n_children_spawned
+    )
     return [np.random.default_rng(child) for child in fresh.spawn(runs)]

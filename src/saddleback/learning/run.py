@@ -421,3 +421,18 @@ def stack(runs: Sequence[Run], seed: np.random.SeedSequence | None) -> Run:
         diverged_at=np.stack([run.diverged_at for run in runs]),
         seed=seed,
     )
+
+
+def unstack(run: Run) -> list[Run]:
+    """Return the runs that `stack` put together."""
+    return [
+        replace(
+            run,
+            theta=run.theta[r],
+            omega=run.omega[r],
+            updates=run.updates[:, r],
+            curves={name: curve[:, r] for name, curve in run.curves.items()},
+            diverged_at=run.diverged_at[r],
+        )
+        for r in range(len(run.diverged_at))
+    ]
