@@ -41,7 +41,7 @@ def test_a_long_run_of_many_learners_in_chunks():
 
 def test_learners_that_do_not_fit_are_refused(gpu, monkeypatch):
     monkeypatch.setattr(gpu, "memory", lambda: (10**6, 10**11))
-    with pytest.raises(sb.errors.InvalidParameter, match="learners fit"):
+    with pytest.raises(sb.errors.InvalidParameter, match="about 0 fit"):
         sb.learn(
             sb.GES(0.5), sb.problems.mountain_car(), alpha=0.1, beta=0.1, steps=9, device="cuda"
         )

@@ -37,6 +37,7 @@ class Learners(MeasuredWeights):
         self._initial: Any = np.stack([alpha.scale, beta.scale]), theta, omega
         self._trace, self._scale = SparseVector.zeros(self.p), np.array([1.0, 0.0])
         self._index, self._values = np.zeros(0, np.uint32), np.zeros((2, 0), self.dtype)
+        self._steps: Any = ()
 
     def place(self, memory: DeviceMemory, first: int, constants: Any) -> None:
         """Take tiles from ``first`` on, copy the initial state there, and fill in constants."""
@@ -62,8 +63,10 @@ class Learners(MeasuredWeights):
     def record(self, stream: Columns, phi_at: Any, next_at: Any) -> tuple[Any, ...]:
         """Record the trace of a chunk: numbers and offsets of its steps, entries of g."""
         count, end = len(stream.reward), 0
-        steps = np.empty((count, len(NUMBERS)), self.dtype)
-        offsets = np.zeros((count + 1, len(OFFSETS)), np.uint32)
+        if len(self._steps) < count:  # memory that is used again costs half as much
+            self._steps = np.zeros((count, len(NUMBERS)), self.dtype)
+            self._offsets = np.zeros((count + 1, len(OFFSETS)), np.uint32)
+        steps, offsets = self._steps[:count], self._offsets[: count + 1]
         room = 2 * int(self._trace.n_touched[0]) + ROOM * int(phi_at[-1])
         while end < count:
             if len(self._index) < room:

@@ -58,25 +58,29 @@ class Workers:
 
     def advance(self, *runs: Iterator[Sequence[Columns]]) -> None:
         """Learn from the next chunks of each run, one stream per rule, while later ones come."""
-        firsts = range(0, len(self._groups), len(self._groups) // len(runs))
-        with thread_pool(min(self._threads, len(runs))) as pool:
+        rules, count = len(self._groups) // len(runs), min(self._threads, len(runs))
+        with thread_pool(count) as producers, thread_pool(count) as pool:
+            streams = [producers.submit(next, run, None) for run in runs]
 
-            def produce() -> list[Any]:
-                jobs = zip(firsts, runs, strict=True)
-                return [pool.submit(self._chunk, *job, self._slots[0]) for job in jobs]
+            def prepare(r: int, slot: Any) -> Any:
+                of_run: Any = streams[r].result()
+                if of_run is None:
+                    return None
+                streams[r] = producers.submit(next, runs[r], None)
+                return self._chunk(r * rules, of_run, slot)
 
-            coming = produce()
+            def prepare_all() -> list[Any]:
+                return [pool.submit(prepare, r, self._slots[0]) for r in range(len(runs))]
+
+            coming = prepare_all()
             while any(chunks := [future.result() for future in coming]):
                 slot = self._slots[0]
                 self._slots.rotate()
-                coming = produce()
+                coming = prepare_all()
                 self._launch(slot, [chunk for chunk in chunks if chunk is not None])
 
-    def _chunk(self, first: int, run: Iterator[Sequence[Columns]], slot: Any) -> Any:
-        """Copy the next chunk of a run, whose groups begin at ``first``, to a slot; if any."""
-        streams = next(run, None)
-        if streams is None:
-            return None
+    def _chunk(self, first: int, streams: Sequence[Columns], slot: Any) -> Any:
+        """Copy a chunk of a run, whose groups begin at ``first``, to a slot."""
         here = slice(first, first + len(streams))
         learners, groups = self._groups[here], self._constants[here].copy()
         groups["done"], groups["count"] = learners[0].done, len(streams[0].reward)

@@ -26,7 +26,7 @@ THREAD_RATE = 1.2e8
 START, STEP, GPU_RATE = 2.0, 2e-6, 1e10
 """Seconds until a GPU starts, seconds of a step of few learners, and learner-steps per second."""
 
-CHUNK_BYTES, STEP_BYTES = 1 << 27, 250
+CHUNK_BYTES, STEP_BYTES = 1 << 28, 250
 """Bytes of a chunk on a GPU, and of a step in it for each group of learners, approximately."""
 
 

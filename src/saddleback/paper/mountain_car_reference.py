@@ -66,7 +66,6 @@ class ReferenceValues:
         scale = float(np.mean(self.q**2)) - noise
         return np.asarray((np.mean(gap**2, axis=-1) - noise) / scale)
 
-
     def quadratic_form(self, objective: str) -> Quadratic | None:
         """Return `mse` as a quadratic form, by name."""
         noise = float(np.mean(self.error**2))
