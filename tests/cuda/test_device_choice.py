@@ -146,11 +146,11 @@ def assert_same_rows(table, expected):
     assert table.column_names == expected.column_names
     order = [(name, "ascending") for name in ("rule", "run", "point", "alpha", "beta")]
     for name in expected.column_names:
-        ours, theirs = (rows.sort_by(order)[name].to_numpy() for rows in (table, expected))
-        if theirs.dtype.kind == "f":
-            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+        actual, desired = (rows.sort_by(order)[name].to_numpy() for rows in (table, expected))
+        if desired.dtype.kind == "f":
+            np.testing.assert_allclose(actual, desired, rtol=1e-9, atol=1e-12)
         else:
-            assert (ours == theirs).all()
+            assert (actual == desired).all()
 
 
 def test_runs_of_a_study_are_divided_where_memory_is_short(study, tmp_path, emulated):

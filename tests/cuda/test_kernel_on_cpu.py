@@ -27,8 +27,8 @@ def test_numbers_of_the_cpu(name, emulated):
     for expected, run in compare(name):
         assert_same(expected, run)
         assert (run.diverged_at == expected.diverged_at).all()
-        for ours, theirs in ((run.theta, expected.theta), (run.omega, expected.omega)):
-            assert np.array_equal(ours[run.ok], theirs[expected.ok])
+        for actual, desired in ((run.theta, expected.theta), (run.omega, expected.omega)):
+            assert np.array_equal(actual[run.ok], desired[expected.ok])
     assert emulated.launches
 
 

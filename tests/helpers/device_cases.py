@@ -120,14 +120,14 @@ def assert_same(expected, run, rtol=1e-9):
     assert (run.ok == expected.ok).all()
     assert np.abs(run.diverged_at - expected.diverged_at).max() <= 1
     same = run.diverged_at == expected.diverged_at
-    for ours, theirs in ((run.theta, expected.theta), (run.omega, expected.omega)):
-        scale = np.abs(theirs).max(axis=-1, keepdims=True)
-        assert (np.abs(ours - theirs) <= rtol * scale)[same].all()
+    for actual, desired in ((run.theta, expected.theta), (run.omega, expected.omega)):
+        scale = np.abs(desired).max(axis=-1, keepdims=True)
+        assert (np.abs(actual - desired) <= rtol * scale)[same].all()
     assert run.curves.keys() == expected.curves.keys()
     for metric, curve in expected.curves.items():
-        ours = run.curves[metric]
-        assert (np.isinf(ours) == np.isinf(curve)).all()
+        actual = run.curves[metric]
+        assert (np.isinf(actual) == np.isinf(curve)).all()
         start = curve[:1]  # an objective near 0 is rounded relative to where it started
         finite = np.isfinite(curve)
         scale = np.maximum(curve, start)[finite]
-        assert (np.abs(ours[finite] - curve[finite]) <= rtol * scale).all()
+        assert (np.abs(actual[finite] - curve[finite]) <= rtol * scale).all()

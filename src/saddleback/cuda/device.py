@@ -50,7 +50,7 @@ class Device:
         """Return the kernel for a type of numbers, compiled or from the disk."""
         if dtype not in self._kernels:
             real = {"float64": "double", "float32": "float"}[dtype]
-            options = (f"-DREAL={real}", "--std=c++17", "--fmad=false")
+            options = (f"-DREAL={real}", "-std=c++17", "-fmad=false")
             module = self.xp.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=options)
             self._kernels[dtype] = module.get_function("advance_learners")
         return self._kernels[dtype]

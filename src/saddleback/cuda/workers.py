@@ -81,8 +81,8 @@ class Workers:
 
     def _chunk(self, first: int, streams: Sequence[Columns], slot: Any) -> Any:
         """Copy a chunk of a run, whose groups begin at ``first``, to a slot."""
-        here = slice(first, first + len(streams))
-        learners, groups = self._groups[here], self._constants[here].copy()
+        of_run = slice(first, first + len(streams))
+        learners, groups = self._groups[of_run], self._constants[of_run].copy()
         groups["done"], groups["count"] = learners[0].done, len(streams[0].reward)
         rows, size = PaddedRows(learners[0].p, learners[0].dtype), 0
         placed: dict[int, tuple[int, Any]] = {}
@@ -133,7 +133,7 @@ class PaddedRows:
 
     def __init__(self, p: int, dtype: Any) -> None:
         self._p, self._dtype, self.longest = p, dtype, [0, 0]
-        self._known: dict[Any, Any] = {}
+        self._computed: dict[Any, Any] = {}
 
     def of(self, s: Columns, c: Coefficients) -> tuple[Any, ...]:
         """Return rows and values of φ; rows of b and x, γ'b and the factors of u; and starts."""
@@ -151,20 +151,20 @@ class PaddedRows:
         return columns, phi[1], successors[1]
 
     def _starts(self, kind: int, first: Any, index: Any) -> Any:
-        if id(index) not in self._known:
+        if id(index) not in self._computed:
             starts = padded_starts(first)
-            self._known[id(index)] = first, starts
+            self._computed[id(index)] = first, starts
             self.longest[kind] = max(self.longest[kind], int(np.diff(starts).max()))
-        return self._known[id(index)]
+        return self._computed[id(index)]
 
     def _column(self, fill: Any, first: Any, starts: Any, *given: Any) -> Any:
         key = fill, id(starts), *(x if isinstance(x, float) else id(x) for x in given)
-        if key not in self._known:
-            self._known[key] = np.empty(
+        if key not in self._computed:
+            self._computed[key] = np.empty(
                 starts[-1], np.uint32 if fill is pad_indices else self._dtype
             )
-            fill(self._known[key], first, starts, *given)
-        return self._known[key]
+            fill(self._computed[key], first, starts, *given)
+        return self._computed[key]
 
 
 def stage_capacity(phi: int, successors: int, itemsize: int) -> tuple[tuple[int, ...], int]:
