@@ -59,8 +59,8 @@ def new_learners(engine, rule, count, dtype):
 def kernel_rate(rule, groups, count, dtype, repeat=3):
     """Learner-steps per second of the kernel, and its occupancy."""
     gpu, stream = cuda.current_device(), prepared(rule)
-    learners = [new_learners(cuda.Learners, rule, count, dtype) for _ in range(groups)]
-    workers, calls = cuda.Workers(learners, THREADS, gpu), []
+    learners = [new_learners(cuda.LearnerTiles, rule, count, dtype) for _ in range(groups)]
+    workers, calls = cuda.TileWorkers(learners, THREADS, gpu), []
     launch = gpu.launch
     gpu.launch = lambda *arguments: (launch(*arguments), calls.append(arguments))
     workers.advance(iter([[stream] * groups]))

@@ -10,7 +10,7 @@ import pytest
 import saddleback as sb
 from helpers.device_cases import assert_same
 from helpers.studies import sweep
-from saddleback.cuda.device import Device
+from saddleback.cuda.gpu import Device
 from saddleback.errors import InvalidParameter
 from saddleback.learning.device import choose_device, engine_on
 from saddleback.sweep import plan, read_study, run_study

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.device_cases import CASES, assert_same, compare
-from saddleback.cuda.device import SOURCE
+from saddleback.cuda.gpu import SOURCE
 
 pytestmark = pytest.mark.usefixtures("emulated")
 

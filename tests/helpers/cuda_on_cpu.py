@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from saddleback.cuda.device import SOURCE
+from saddleback.cuda.gpu import SOURCE
 
 SHIM = """
 #include <cmath>
@@ -59,7 +59,7 @@ def kernel(dtype):
 
 
 class CpuDevice:
-    """What `saddleback.cuda.device.Device` offers, on the CPU."""
+    """What `saddleback.cuda.gpu.Device` offers, on the CPU."""
 
     name, xp = "the CPU", np
     free, shared_memory = 10**9, 10**6

@@ -3,8 +3,8 @@
 The CPU produces experience and features, and the shared trace of each rule, chunk by chunk.
 """
 
-from saddleback.cuda.device import current_device
-from saddleback.cuda.learner_tiles import Learners
-from saddleback.cuda.workers import Workers, bytes_needed
+from saddleback.cuda.gpu import current_device
+from saddleback.cuda.learner_tiles import LearnerTiles
+from saddleback.cuda.tile_workers import TileWorkers, bytes_needed
 
-__all__ = ["Learners", "Workers", "bytes_needed", "current_device"]
+__all__ = ["LearnerTiles", "TileWorkers", "bytes_needed", "current_device"]

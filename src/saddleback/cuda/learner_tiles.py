@@ -23,7 +23,7 @@ ROOM = 4
 """Entries of the trace that may be recorded for each active feature before room must be added."""
 
 
-class Learners(MeasuredWeights):
+class LearnerTiles(MeasuredWeights):
     """K learners of one rule in one run; the interface is that of `saddleback.engine.Learners`."""
 
     def __init__(
@@ -120,9 +120,9 @@ class DeviceMemory:
         self.state = xp.zeros((len(STATE), tiles * TILE), dtype)
         self.diverged_at = xp.zeros(tiles * TILE, np.int64)  # lanes without a learner do not run
         self._matrices: dict[Metric, list[Any]] = {}
-        self._values: dict[Metric, dict[Learners, tuple[int, Any]]] = {}
+        self._values: dict[Metric, dict[LearnerTiles, tuple[int, Any]]] = {}
 
-    def objective(self, learners: Learners, metric: Metric) -> Any:
+    def objective(self, learners: LearnerTiles, metric: Metric) -> Any:
         """Return a quadratic objective, computed for all learners that asked for it at once."""
         xp, form, values = (
             self.device.xp,

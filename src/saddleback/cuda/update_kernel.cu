@@ -22,7 +22,7 @@ struct alignas(16) Step {  // engine.trace_records.NUMBERS
     real reward, decay, weight, C, entry, g_phi, g_delta, e_phi, ee, a_scale, b_scale, unused;
 };
 struct alignas(16) Offsets { unsigned phi, next, entries, event; };  // trace_records.OFFSETS
-struct Group {  // workers.GROUP: learners of one rule and run, with the addresses of its chunk
+struct Group {  // tile_workers.GROUP: learners of one rule and run, with the addresses of its chunk
     address phi_row, phi_value, next_row, next_c, next_v, steps, offsets, index, before, after;
     long long count, done, with_omega;
     double td, saddle, correction, dual, gram, shrink, bound, smallest;

@@ -85,7 +85,8 @@ def engine_on(device: str) -> Engine:
 
     gpu = cuda.current_device()
     return Engine(
-        gpu.name, cuda.Learners, partial(cuda.Workers, device=gpu), cuda.bytes_needed, gpu.memory,
+        gpu.name, cuda.LearnerTiles, partial(cuda.TileWorkers, device=gpu), cuda.bytes_needed,
+        gpu.memory,
         lambda groups: max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups))), True,
     )  # fmt: skip
 

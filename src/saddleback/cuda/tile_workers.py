@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from saddleback._threads import thread_pool
-from saddleback.cuda.learner_tiles import STATE, TILE, DeviceMemory, Learners
+from saddleback.cuda.learner_tiles import STATE, TILE, DeviceMemory, LearnerTiles
 from saddleback.engine import Columns
 from saddleback.engine.padded_rows import pad_indices, pad_values, padded_starts
 from saddleback.engine.trace_records import NUMBERS
@@ -40,13 +40,13 @@ WORKSPACE = 3
 """Copies of the weights of a group of learners while an objective is computed."""
 
 
-class Workers:
+class TileWorkers:
     """Advances groups of learners, by run and rule; see `saddleback.engine.Workers`.
 
     ``threads`` produce the chunks of different runs, and record the traces of their rules.
     """
 
-    def __init__(self, groups: Sequence[Learners], threads: int, device: Any) -> None:
+    def __init__(self, groups: Sequence[LearnerTiles], threads: int, device: Any) -> None:
         self._groups, self._threads, self._device = groups, threads, device
         tiles = [group.tiles for group in groups]
         self._memory = DeviceMemory(device, sum(tiles), groups[0].p, groups[0].dtype)
