@@ -5,6 +5,6 @@ The CPU produces experience and features, and the shared trace of each rule, chu
 
 from saddleback.cuda.gpu import current_device
 from saddleback.cuda.learner_tiles import LearnerTiles
-from saddleback.cuda.tile_workers import TileWorkers, bytes_needed
+from saddleback.cuda.tile_workers import SLOTS, TileWorkers, bytes_needed
 
-__all__ = ["LearnerTiles", "TileWorkers", "bytes_needed", "current_device"]
+__all__ = ["SLOTS", "LearnerTiles", "TileWorkers", "bytes_needed", "current_device"]

@@ -84,11 +84,16 @@ def engine_on(device: str) -> Engine:
     from saddleback import cuda  # imports CuPy
 
     gpu = cuda.current_device()
-    return Engine(
-        gpu.name, cuda.LearnerTiles, partial(cuda.TileWorkers, device=gpu), cuda.bytes_needed,
-        gpu.memory,
-        lambda groups: max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups))), True,
-    )  # fmt: skip
+
+    def chunk(groups: int) -> int:
+        return max(CHUNK // 4, min(4 * CHUNK, CHUNK_BYTES // (STEP_BYTES * groups)))
+
+    def needs(groups: Sequence[int], p: int, dtype: np.dtype[Any]) -> int:
+        chunks = cuda.SLOTS * chunk(len(groups)) * len(groups) * STEP_BYTES
+        return cuda.bytes_needed(groups, p, dtype) + chunks
+
+    workers = partial(cuda.TileWorkers, device=gpu)
+    return Engine(gpu.name, cuda.LearnerTiles, workers, needs, gpu.memory, chunk, True)
 
 
 def choose_device(device: str, work: Sequence[tuple[int, float]], threads: int) -> str:
