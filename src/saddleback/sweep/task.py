@@ -34,7 +34,7 @@ def tasks_of(study: Study, folder: Path, threads: int = 1) -> list[Task]:
     """Return the tasks of a study, each in some threads; paths are relative to the folder."""
     data, directory, required = json.dumps(study.as_dict()), str(folder.resolve()), versions()
     return [
-        Task(spec.name, partial(compute, data, spec, directory, required, threads), spec.size)
+        Task(spec.name, partial(compute, data, spec, directory, threads, required), spec.size)
         for spec in study.task_specs()
     ]
 
@@ -43,8 +43,8 @@ def compute(
     data: str,
     spec: TaskSpec,
     folder: str,
-    required: Mapping[str, str],
     threads: int,
+    required: Mapping[str, str],
     progress: Progress | None,
 ) -> Shard:
     """Run one task of a study given as JSON; return its shard."""
@@ -91,7 +91,7 @@ def run_task(
     case = study.cases[spec.case]
     tables = []
     learners = steps = diverged = 0
-    for run, results in _runs(study, spec, problem, dict(rules), threads, progress):
+    for run, results in _runs(study, spec, problem, rules, threads, progress):
         for index, result in enumerate(results, spec.rule_start):
             parameter = result.rule.trace.parameter
             labels = {
@@ -120,20 +120,22 @@ def _runs(
     study: Study,
     spec: TaskSpec,
     problem: Problem | Source,
-    metrics: Mapping[Rule, Metrics],
+    rules: Sequence[tuple[Rule, Metrics]],
     threads: int,
     progress: Progress | None,
 ) -> Iterator[tuple[int, Sequence[Run]]]:
     """Yield the number of each run with its results by rule; on a GPU all that fit run at once."""
     case, engine = study.cases[spec.case], engine_on(study.device)
     alpha, beta = study.step_sizes(spec)
+    metrics = dict(rules)
     count, at_once = spec.run_stop - spec.run_start, 1
     if engine.runs_together:
         at_once = engine.runs_that_fit(*_sizes(study, spec, problem), count)
     for done in range(0, count, at_once):
         first, several = spec.run_start + done, min(at_once, count - done)
         results = learn(
-            list(metrics), problem, alpha=alpha, beta=beta, **{case.unit: case.count}, runs=several,
+            [rule for rule, _ in rules], problem, alpha=alpha, beta=beta, **{case.unit: case.count},
+            runs=several,
             rng=np.random.SeedSequence(
                 study.seed, spawn_key=study.spawn_key(spec.case, first)[:-1],
                 n_children_spawned=first,
