@@ -109,6 +109,7 @@ def test_runs_that_fit(emulated):
     assert engine_on("cpu").runs_that_fit(*size, 7) == 7
 
 
+@pytest.mark.kernel
 def test_auto_takes_a_gpu_where_it_pays(emulated, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="saddleback")
     assert choose_device("auto", [(100_000, 1e6)], threads=2) == "cuda"
