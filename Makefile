@@ -31,7 +31,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite docs bench advice states traces coverage verdicts accuracy faults peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench advice states traces coverage verdicts accuracy faults peers evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -70,6 +70,14 @@ kernels: $(DEV)
 
 quick-suite: $(DEV)
 	$(call step,the quick suite,$(BIN)/pytest -q -n auto --dist worksteal -m "not (slow or statistical or browser or cluster)")
+
+# The engine on a GPU against the engine on the CPU, and their speed (results/bench-gpu.json). They
+# need a CUDA GPU and CuPy: pip install 'saddleback[cuda]' into .venv.
+gpu: $(DEV)
+	$(BIN)/pytest -q tests/cuda
+
+gpu-bench: $(DEV)
+	$(BIN)/python benchmarks/gpu.py
 
 # The documentation, in docs/_build/html; a warning is an error.
 docs: $(DEV)

@@ -19,6 +19,7 @@ PUBLIC_PACKAGES = (
 """Packages whose names are public, besides those that `saddleback` itself has."""
 
 INTERNAL = {
+    "cuda": 'the engine\'s learners on a GPU; learn(device="cuda") is its interface',
     "engine": "streams and kernels, free to change for speed; its public parts are in saddleback",
     "ope.svrg_solver": "SVRG without its checks; saddleback.SVRG has them",
     "paper": "experiments of one paper, run by `saddleback paper`",

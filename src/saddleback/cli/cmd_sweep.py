@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,17 @@ if TYPE_CHECKING:
 @click.option(
     "--plan", "only_plan", is_flag=True, help="Estimate time, memory and disk; run nothing."
 )
+@click.option(
+    "--device", type=click.Choice(["cpu", "cuda", "auto"]),
+    help="Learn on the CPU, on a GPU, or where it is faster.  [default: that of the study, or cpu]",
+)  # fmt: skip
 @executor_options
 @json_option
 def command(
     study: Path,
     out: Path | None,
     only_plan: bool,
+    device: str | None,
     workers: int | None,
     dask: str | None,
     quiet: bool,
@@ -55,6 +61,7 @@ def command(
     Examples:
       saddleback sweep study.toml --plan
       saddleback sweep study.toml --workers 4
+      saddleback sweep study.toml --device cuda
       saddleback sweep study.toml --dask tcp://10.0.0.5:8786 --out results/big
     """
     check_executor_options(workers, dask)
@@ -63,9 +70,10 @@ def command(
     from saddleback.sweep import plan, read_study, run_study, summary
 
     chosen = read_study(study)
+    chosen = replace(chosen, device=device or chosen.device)
     threads = workers or os.cpu_count() or 1
     if only_plan:
-        cost = plan(chosen, study.parent)
+        cost = plan(chosen, study.parent, threads)
         echo(_plan_json(cost, threads) if as_json else _plan_text(cost, threads))
         return
     folder = out or Path("results") / study.stem
@@ -100,15 +108,18 @@ def _plan_text(cost: Plan, workers: int) -> str:
     wall = max(cost.seconds / workers, cost.longest)
     mean = cost.seconds / cost.tasks
     per_task = format_duration(mean) if mean >= 1 else "under a second"
+    on = f"in {workers} thread{'s' if workers > 1 else ''}", " each", "per thread"
+    if cost.device:
+        wall, on = cost.seconds, (f"on {cost.device}", "", "there")
     return "\n".join(
         [
             f"learners       {cost.learners:,}",
             f"learner-steps  {si_number(cost.learner_steps)}",
             f"tasks          {cost.tasks:,}, {per_task} each, the longest "
             f"{format_duration(cost.longest)}",
-            f"time           about {format_duration(wall)} in {workers} "
-            f"thread{'s' if workers > 1 else ''}, at {si_number(cost.rate)} learner-steps/s each",
-            f"memory         about {si_number(cost.memory)}B per thread, plus "
+            f"time           about {format_duration(wall)} {on[0]}, at {si_number(cost.rate)} "
+            f"learner-steps/s{on[1]}",
+            f"memory         about {si_number(cost.memory)}B {on[2]}, plus "
             f"{si_number(cost.shared)}B shared",
             f"disk           about {si_number(cost.disk)}B",
         ]

@@ -14,12 +14,13 @@ from saddleback.engine.expected_update import ExpectedLearners
 from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
 from saddleback.engine.feature_stream import LoggedStreamer, Trajectory, copies_of
 from saddleback.engine.influence_scores import InfluenceScores
-from saddleback.engine.learner_batch import Learners, Workers
+from saddleback.engine.learner_batch import Learners, Workers, update_settings
+from saddleback.engine.metrics import MeasuredWeights, Metric, Quadratic
 from saddleback.engine.moments_backward import BackwardMoments
 from saddleback.engine.moments_forward import ForwardMoments, Moments
 from saddleback.engine.offline_update import OfflineLearners
 from saddleback.engine.schedule import Schedule, StepSize, as_schedule, inverse, inverse_sqrt
-from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source
+from saddleback.engine.sources import FiniteSource, Simulation, Source, as_source, mean_length
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.user_stream import Stream
 
@@ -36,8 +37,11 @@ __all__ = [
     "InfluenceScores",
     "Learners",
     "LoggedStreamer",
+    "MeasuredWeights",
+    "Metric",
     "Moments",
     "OfflineLearners",
+    "Quadratic",
     "Sampler",
     "Schedule",
     "Simulation",
@@ -57,6 +61,8 @@ __all__ = [
     "count_visits",
     "inverse",
     "inverse_sqrt",
+    "mean_length",
     "record_points",
     "sample",
+    "update_settings",
 ]

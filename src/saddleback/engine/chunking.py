@@ -16,22 +16,22 @@ from saddleback.errors import InvalidParameter
 class Chunker:
     """Draws experience from a sampler in chunks; steps left over start the next chunk."""
 
-    def __init__(self, sampler: Any) -> None:
-        self._sampler = sampler
+    def __init__(self, sampler: Any, size: int | None = None) -> None:
+        self._sampler, self._size = sampler, size or CHUNK
         self._remainder: Any = None
         self._in_episode = False
 
     def steps(self, count: int) -> Iterator[Any]:
         """Yield chunks of ``count`` steps in total."""
         while count:
-            size = min(CHUNK, count)
+            size = min(self._size, count)
             yield self._sampler.take(size)
             count -= size
 
     def episodes(self, count: int) -> Iterator[Any]:
         """Yield chunks up to the end of the next ``count`` episodes."""
         while True:
-            chunk = self._sampler.take(CHUNK) if self._remainder is None else self._remainder
+            chunk = self._sampler.take(self._size) if self._remainder is None else self._remainder
             begins = np.flatnonzero(chunk.starts)
             ends = begins if self._in_episode else begins[1:]
             if len(ends) >= count:

@@ -12,6 +12,7 @@ import numpy as np
 
 from saddleback._jit import compiled
 from saddleback._typing import FloatArray, IntArray
+from saddleback.engine.metrics import MeasuredWeights
 from saddleback.engine.schedule import Schedule, StepSizes
 from saddleback.rules import Form
 
@@ -27,7 +28,7 @@ class ExpectedUpdate(NamedTuple):
     dual: float
 
 
-class ExpectedLearners:
+class ExpectedLearners(MeasuredWeights):
     """K deterministic iterations that differ only in their step sizes; see `Learners`."""
 
     def __init__(

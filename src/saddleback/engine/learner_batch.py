@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from saddleback._typing import FloatArray, IntArray
+from saddleback.engine.metrics import MeasuredWeights
 from saddleback.engine.schedule import Schedule
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.engine.update_kernel import Lanes, UpdateSettings, advance
@@ -25,7 +27,7 @@ QUEUED = 3
 """Chunks of a stream that may wait for busy threads."""
 
 
-class Learners:
+class Learners(MeasuredWeights):
     """K learners of one rule that differ only in their step sizes, in one or several blocks.
 
     A learner whose |δ| + |φᵀω| + |αu|, or whose step αδ or βδ, exceeds ``bound`` or is not finite
@@ -141,10 +143,7 @@ class Block:
 
         # The compiler knows the length of a tuple: for one learner it drops the inner loops.
         self._width = () if width == 1 else (width,)
-        self._settings = UpdateSettings(
-            Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
-            beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
-        )  # fmt: skip
+        self._settings = update_settings(form, alpha, beta, dtype)
         self._trace, self._scale = SparseVector.zeros(p), np.array([1.0, 0.0])
         diverged_at = np.full(width, -1, dtype=np.int64)
         initial = (0.0, 0.0, 1.0, 1.0, 0.0, bound, 1.0, 0.0, 0.0, 0.0, 0.0)
@@ -166,6 +165,16 @@ class Block:
         omega[touched] += self._trace.values[touched, None] * self._lanes.F
         omega *= self._lanes.s
         return theta.T[: self._learners], omega.T[: self._learners]
+
+
+def update_settings(
+    form: Form, alpha: Schedule, beta: Schedule, dtype: np.dtype[Any]
+) -> UpdateSettings:
+    """Return the constants of learners, for weights of a given type."""
+    return UpdateSettings(
+        Coefficients._make(map(float, form.coefficients)), alpha.power, alpha.offset,
+        beta.power, beta.offset, WINDOW[dtype.name], SMALLEST[dtype.name],
+    )  # fmt: skip
 
 
 def _padded(learners: int) -> int:

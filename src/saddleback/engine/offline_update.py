@@ -14,6 +14,7 @@ import numpy as np
 from saddleback._jit import compiled
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.engine.experience import Experience
+from saddleback.engine.metrics import MeasuredWeights
 from saddleback.engine.schedule import Schedule, StepSizes
 from saddleback.rules import Terms
 
@@ -28,7 +29,7 @@ class OfflineSteps(NamedTuple):
     start: BoolArray
 
 
-class OfflineLearners:
+class OfflineLearners(MeasuredWeights):
     """K off-line learners that differ only in their step sizes; attributes as in `Learners`."""
 
     def __init__(

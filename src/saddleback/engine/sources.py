@@ -108,6 +108,16 @@ def as_source(owner: str, source: Problem | Source) -> Source:
     return source
 
 
+PROBE = 5000
+"""Steps sampled to estimate the mean episode length."""
+
+
+def mean_length(source: Source) -> float:
+    """Return the approximate mean episode length; deterministic for a given source."""
+    sample = source.sampler(np.random.default_rng(0)).take(PROBE)
+    return PROBE / max(1, int(np.sum(sample.starts)))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """A simulator with features of its observations and two policies.

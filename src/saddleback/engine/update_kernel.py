@@ -27,11 +27,9 @@ import numpy as np
 
 from saddleback._jit import compiled, inlined, subroutine
 from saddleback._typing import FloatArray, IndexArray, IntArray
+from saddleback.engine.lazy_trace import add_entry, clear, dot, leaves_window, rescale
 from saddleback.engine.stream_columns import Columns, SparseVector
 from saddleback.rules import Coefficients
-
-NEGLIGIBLE = 1e-18
-"""Entries of the trace below this share of the largest are dropped at a flush."""
 
 
 class UpdateSettings(NamedTuple):
@@ -90,8 +88,7 @@ def advance(
     td, saddle, correction, dual, gram, shrink = settings.coefficients
     alpha_power, beta_power = settings.alpha_power, settings.beta_power
     window = settings.window
-    g, touched, is_touched = trace.values, trace.touched, trace.is_touched
-    theta, omega, alpha, beta = lanes.theta, lanes.omega, lanes.alpha, lanes.beta
+    g, theta, omega, alpha, beta = trace.values, lanes.theta, lanes.omega, lanes.alpha, lanes.beta
     F, F_theta, s, inverse_s = lanes.F, lanes.F_theta, lanes.s, lanes.inverse_s
     u, limit, alive, delta = lanes.u, lanes.limit, lanes.alive, lanes.delta
     dual_value, step_u, into_phi = lanes.dual_value, lanes.step_u, lanes.into_phi
@@ -106,24 +103,20 @@ def advance(
         gamma, c, w = discount[t], decay[t], weight[t]
 
         # Decay the trace; fold in the postponed sums if C would leave its window.
-        if c == 0.0 or C * c < 1.0 / window or C * c > window:
-            n = _flush(C * c, trace, n, lanes, td, width_hint)
-            C, c, ee = 1.0, 1.0, 0.0
-            for q in range(n):
-                ee += g[touched[q]] * g[touched[q]]
+        if leaves_window(C, c, window):
+            n, ee = _flush(C * c, trace, n, lanes, td, width_hint)
+            C, c = 1.0, 1.0
         else:
             C *= c
             ee *= c * c
 
         # Reads of old values: gᵀφ, gᵀb, δ, φᵀω.
         phi, successors = (phi_from[t], phi_from[t + 1]), (next_from[t], next_from[t + 1])
-        g_phi, g_b, phi_phi = 0.0, 0.0, 0.0
+        g_phi, g_b, phi_phi = dot(g, phi_index, phi_value, stride, *phi), 0.0, 0.0
         for j in range(phi_from[t], phi_from[t + 1]):
-            g_phi += g[phi_index[j]] * phi_value[j * stride]
             phi_phi += phi_value[j * stride] ** 2
         if td != 0.0:
-            for j in range(next_from[t], next_from[t + 1]):
-                g_b += g[next_index[j]] * next_b[j]
+            g_b = dot(g, next_index, next_b, unit_stride, *successors)
         g_delta = gamma * g_b - g_phi
         for k in range(width):
             delta[k] = reward[t] + F_theta[k] * g_delta
@@ -140,9 +133,7 @@ def advance(
             for k in range(width):
                 delta[k] = np.inf
             _freeze(update, a_scale, b_scale, settings, trace, np.int64(0), lanes)
-            for q in range(n):
-                g[touched[q]] = 0.0
-                is_touched[touched[q]] = False
+            clear(trace, n)
             C, ee, n = 1.0, 0.0, 0
             continue
         bounded = True
@@ -170,11 +161,7 @@ def advance(
         # Writes: φ enters the trace, and the rows of φ, b and x change.
         for j in range(phi_from[t], phi_from[t + 1]):
             i, value = phi_index[j], phi_value[j * stride]
-            if not is_touched[i]:
-                is_touched[i] = True
-                touched[n] = i
-                n += 1
-            g[i] += entry * value
+            n = add_entry(trace, n, i, entry * value)
             for k in range(width):
                 theta[i, k] += value * into_phi[k]
                 omega[i, k] -= value * dual_value[k]
@@ -221,12 +208,11 @@ def _add_rows(
 @inlined
 def _flush(
     C: float, trace: SparseVector, n: int, lanes: Lanes, td: float, width_hint: tuple[int, ...]
-) -> int:
-    """Fold in F·g and F_θ·g, set g to the trace C·g, and drop negligible entries."""
-    g, touched, is_touched = trace.values, trace.touched, trace.is_touched
+) -> tuple[int, float]:
+    """Fold in F·g and F_θ·g, and rescale the trace."""
+    g, touched = trace.values, trace.touched
     theta, omega, F, F_theta, u = lanes.theta, lanes.omega, lanes.F, lanes.F_theta, lanes.u
     width = theta.shape[1] if len(width_hint) else 1
-    largest = 0.0
     for q in range(n):
         i = touched[q]
         if td != 0.0:
@@ -234,24 +220,16 @@ def _flush(
                 theta[i, k] += F_theta[k] * g[i]
         for k in range(width):
             omega[i, k] += F[k] * g[i]
-        g[i] *= C
-        largest = max(largest, abs(g[i]))
     for k in range(width):
         F[k] = F_theta[k] = u[k] = 0.0
-    kept = 0
-    for q in range(n):
+    kept, squares = rescale(C, trace, n)
+    for q in range(kept):
         i = touched[q]
-        if abs(g[i]) <= NEGLIGIBLE * largest:
-            g[i] = 0.0
-            is_touched[i] = False
-        else:
-            touched[kept] = i
-            kept += 1
-            for k in range(width):
-                u[k] += g[i] * omega[i, k]
+        for k in range(width):
+            u[k] += g[i] * omega[i, k]
     for k in range(width):
         u[k] *= lanes.s[k]
-    return kept
+    return kept, squares
 
 
 @inlined

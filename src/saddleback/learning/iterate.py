@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike
-from saddleback.engine import ExpectedLearners, StepSize, record_points
+from saddleback.engine import ExpectedLearners, Metric, StepSize, record_points
 from saddleback.errors import InvalidParameter
-from saddleback.learning.run import Batch, Metric, Run, run_batches
+from saddleback.learning.run import Batch, Run, run_batches
 from saddleback.system import System
 from saddleback.theory import step_sizes
 

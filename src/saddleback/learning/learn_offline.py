@@ -8,9 +8,17 @@ from collections.abc import Mapping
 
 from saddleback import _validate
 from saddleback._typing import RNG, ArrayLike
-from saddleback.engine import CHUNK, Chunker, OfflineLearners, Sampler, StepSize, record_points
+from saddleback.engine import (
+    CHUNK,
+    Chunker,
+    Metric,
+    OfflineLearners,
+    Sampler,
+    StepSize,
+    record_points,
+)
 from saddleback.errors import InvalidParameter, RuleMismatch
-from saddleback.learning.run import Batch, Metric, Run, run_batches
+from saddleback.learning.run import Batch, Run, run_batches
 from saddleback.problem import Problem
 from saddleback.rules import Rule, SemiGradient, as_rule, terms
 from saddleback.system import System

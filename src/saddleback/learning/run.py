@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from saddleback import _registry, _validate
 from saddleback._display import Tabular, card_html, html_table
 from saddleback._progress import Progress
 from saddleback._typing import ArrayLike, BoolArray, FloatArray, IntArray
-from saddleback.engine import StepSize, as_schedule
+from saddleback.engine import Metric, StepSize, as_schedule
 from saddleback.errors import InvalidParameter, InvalidShape, Undefined
 from saddleback.learning.best_setting import Best, best_setting, tail_length
 from saddleback.rules import Rule
@@ -28,7 +28,6 @@ MAX_METRICS = 8
 """Largest number of metrics in a ``repr``."""
 
 Scalar = TypeVar("Scalar", np.float64, np.int64)
-Metric: TypeAlias = Callable[[FloatArray], ArrayLike]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,6 +279,11 @@ class LearnersProtocol(Protocol):
     def weights(self) -> tuple[FloatArray, FloatArray]:
         """θ and ω, [K, p]."""
 
+    def measure(
+        self, metrics: Mapping[str, Metric], shape: tuple[int, ...]
+    ) -> Mapping[str, ArrayLike]:
+        """Metrics of θ in the shape of the settings, by name."""
+
 
 class Batch:
     """Step sizes, initial weights and curves of a run, with the settings in one flat axis."""
@@ -341,7 +345,7 @@ class Batch:
         """Set the learners and the metrics to record."""
         _check_metrics(metrics)
         self._learners, self._metrics = learners, metrics
-        self._curves: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+        self._curves: dict[str, list[ArrayLike]] = {name: [] for name in metrics}
         self._updates: list[int] = []
 
     def record(self) -> None:
@@ -349,22 +353,22 @@ class Batch:
         self._updates.append(self._learners.done)
         if not self._metrics:
             return
-        theta = self.shaped(self._learners.weights()[0])
-        theta.flags.writeable = False
-        diverged = self.shaped(self._learners.diverged_at) >= 0
-        for name, metric in self._metrics.items():
-            value = np.array(metric(theta), dtype=np.float64)
-            if value.shape[: diverged.ndim] != diverged.shape:
+        for name, values in self._learners.measure(self._metrics, self.shape).items():
+            if np.shape(values)[: len(self.shape)] != self.shape:
                 raise InvalidShape(
                     f"metric {name!r} must return an array whose shape begins with "
-                    f"{list(diverged.shape)}, one entry per setting; got {list(value.shape)}."
+                    f"{list(self.shape)}, one entry per setting; got {list(np.shape(values))}."
                 )
-            value[diverged] = np.inf
-            self._curves[name].append(value)
+            self._curves[name].append(values)
 
     def run(self, points: IntArray, seed: np.random.SeedSequence | None = None) -> Run:
         """Return the result, with metrics recorded at ``points``."""
         theta, omega = (self.shaped(weights).copy() for weights in self._learners.weights())
+        updates, diverged_at = np.array(self._updates), self.shaped(self._learners.diverged_at)
+        curves = {name: np.array(values) for name, values in self._curves.items()}
+        over = (diverged_at >= 0) & (diverged_at <= updates.reshape(-1, *(1 for _ in self.shape)))
+        for curve in curves.values():
+            curve[over] = np.inf
         return Run(
             rule=self.rule,
             theta=theta,
@@ -372,9 +376,9 @@ class Batch:
             alpha=self.shaped(self.alpha.scale),
             beta=self.shaped(self.beta.scale),
             recorded=points,
-            updates=np.array(self._updates, dtype=np.int64),
-            curves={name: np.array(values) for name, values in self._curves.items()},
-            diverged_at=self.shaped(self._learners.diverged_at),
+            updates=updates,
+            curves=curves,
+            diverged_at=diverged_at,
             bound=self.bound,
             seed=seed,
         )
@@ -417,3 +421,18 @@ def stack(runs: Sequence[Run], seed: np.random.SeedSequence | None) -> Run:
         diverged_at=np.stack([run.diverged_at for run in runs]),
         seed=seed,
     )
+
+
+def unstack(run: Run) -> list[Run]:
+    """Return the runs that `stack` put together."""
+    return [
+        replace(
+            run,
+            theta=run.theta[r],
+            omega=run.omega[r],
+            updates=run.updates[:, r],
+            curves={name: curve[:, r] for name, curve in run.curves.items()},
+            diverged_at=run.diverged_at[r],
+        )
+        for r in range(len(run.diverged_at))
+    ]

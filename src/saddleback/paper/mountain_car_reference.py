@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from saddleback._threads import ThreadSafeCache
 from saddleback._typing import FloatArray
-from saddleback.engine import ForwardMoments, Simulation
+from saddleback.engine import ForwardMoments, Quadratic, Simulation
 from saddleback.features import Tiles
 from saddleback.paper.comparison import Metric
 from saddleback.problems.mountain_car import HIGH, LOW, mountain_car, returns, rollouts
@@ -66,6 +66,13 @@ class ReferenceValues:
         scale = float(np.mean(self.q**2)) - noise
         return np.asarray((np.mean(gap**2, axis=-1) - noise) / scale)
 
+    def quadratic_form(self, objective: str) -> Quadratic | None:
+        """Return `mse` as a quadratic form, by name."""
+        noise = float(np.mean(self.error**2))
+        scale = float(np.mean(self.q**2)) - noise
+        weights = np.full(len(self.q), 1.0 / len(self.q))
+        return Quadratic(self.phi.toarray(), -self.q, weights, 1.0 / scale, -noise / scale)
+
 
 class Objective:
     """½‖Bθ + c‖² = ½ (Aθ+b)ᵀM⁺(Aθ+b), with B = M^(−½)A on the range of M."""
@@ -74,6 +81,7 @@ class Objective:
         self._used = np.flatnonzero(
             system.A.any(axis=0)
         )  # almost a third of the tiles are never active
+        self._p = system.p
         self._B, self._c = half @ system.A[:, self._used], half @ system.b
 
     def mspbe(self, theta: FloatArray) -> FloatArray:
@@ -81,6 +89,12 @@ class Objective:
         rows = theta.reshape(-1, theta.shape[-1])[:, self._used]
         gap = rows @ self._B.T + self._c
         return np.asarray(0.5 * np.einsum("ki,ki->k", gap, gap)).reshape(theta.shape[:-1])
+
+    def quadratic_form(self, objective: str) -> Quadratic | None:
+        """Return `mspbe` as a quadratic form, by name."""
+        H = np.zeros((len(self._B), self._p))
+        H[:, self._used] = self._B
+        return Quadratic(H, self._c, np.ones(len(H)), 0.5)
 
 
 def half_inverse(M: FloatArray) -> FloatArray:

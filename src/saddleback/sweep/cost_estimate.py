@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saddleback.engine import as_source
+from saddleback.learning.device import engine_on
 from saddleback.sweep.store import parquet_bytes
 from saddleback.sweep.study import Study, TaskSpec, study_metrics
-from saddleback.sweep.task import run_task
+from saddleback.sweep.task import device_memory, run_task
 
 TOTAL_SECONDS, MIN_SECONDS = 0.5, 0.05
 """Seconds of calibration over all kinds of tasks, and at least per kind."""
@@ -49,9 +50,12 @@ class Plan:
     rate
         Learner-steps per second and thread.
     memory, shared
-        Bytes per thread, and bytes shared by all threads, including the process itself.
+        Bytes per thread, or on the GPU; and bytes shared by all threads, including the process
+        itself.
     disk
         Bytes of the store.
+    device
+        Name of the GPU; empty on the CPU.
 
     Examples
     --------
@@ -72,9 +76,10 @@ class Plan:
     memory: int
     disk: int
     shared: int
+    device: str = ""
 
 
-def plan(study: Study, folder: Path) -> Plan:
+def plan(study: Study, folder: Path, workers: int = 1) -> Plan:
     """Estimate the cost of a study by running each kind of task briefly.
 
     Parameters
@@ -83,6 +88,8 @@ def plan(study: Study, folder: Path) -> Plan:
         The study, as `read_study` returns it.
     folder
         Folder of the study file, to which paths in it are relative.
+    workers
+        Number of threads, for a study on a GPU.
 
     Examples
     --------
@@ -91,6 +98,9 @@ def plan(study: Study, folder: Path) -> Plan:
     >>> cost.learners, cost.learner_steps, cost.tasks
     (12, 12000, 1)
     """
+    study = study.on_device(study.device, workers)
+    on_gpu = study.device != "cpu"
+    gpu_memory = device_memory(study, folder) if on_gpu else 0
     specs = list(study.task_specs())
     sizes = [as_source("study", case.build(folder)).p for case in study.cases]
     kinds = [_kind(study, spec, sizes[spec.case]) for spec in specs]
@@ -100,7 +110,7 @@ def plan(study: Study, folder: Path) -> Plan:
     seconds = longest = 0.0
     for spec, kind in zip(specs, kinds, strict=True):
         if kind not in calibrations:
-            calibrations[kind] = _calibrate(study, spec, folder, duration)
+            calibrations[kind] = _calibrate(study, spec, folder, duration, workers)
         per_step, per_run, empty_bytes, row_bytes = calibrations[kind]
         case, p = study.cases[spec.case], sizes[spec.case]
         runs = spec.run_stop - spec.run_start
@@ -110,30 +120,37 @@ def plan(study: Study, folder: Path) -> Plan:
         learners += settings * runs
         steps += spec.size
         disk += int(empty_bytes + rows * row_bytes)
-        task_seconds = spec.size * per_step + runs * per_run
+        task_seconds = spec.size * per_step + (1 if on_gpu else runs) * per_run
         seconds += task_seconds
         longest = max(longest, task_seconds)
         memory = max(memory, settings * p * LEARNER + rows * ROW)
         all_rows += rows
     shared = PROCESS + all_rows * ROW + 8 * SYSTEM * len(study.rules) * sum(p * p for p in sizes)
+    name = engine_on(study.device).name if on_gpu else ""
     return Plan(
-        learners, steps, len(specs), seconds, longest, steps / seconds, memory, disk, shared
-    )
+        learners, steps, len(specs), seconds, longest, steps / seconds, gpu_memory or memory, disk,
+        shared, name,
+    )  # fmt: skip
 
 
-Kind = tuple[str | None, str | None, str, int, bool]
+Kind = tuple[str | None, str | None, str, int, bool, int]
 
 
 def _kind(study: Study, spec: TaskSpec, p: int) -> Kind:
     """Return the properties that determine the speed of a task."""
     case = study.cases[spec.case]
-    return case.name, case.make, case.unit, p, study.has_dual(spec.rule_start)
+    # On a GPU learners advance side by side, so that time depends on their number.
+    size = 0 if study.device == "cpu" else spec.size
+    return case.name, case.make, case.unit, p, study.has_dual(spec.rule_start), size
 
 
 def _calibrate(
-    study: Study, spec: TaskSpec, folder: Path, duration: float
+    study: Study, spec: TaskSpec, folder: Path, duration: float, workers: int
 ) -> tuple[float, float, float, float]:
-    """Return seconds per learner-step and per run, and bytes per empty shard and per row."""
+    """Return seconds per learner-step and per run, and bytes per empty shard and per row.
+
+    On a GPU the runs of a task count as one, and use all threads.
+    """
     case = study.cases[spec.case]
     problem, short = case.build(folder), replace(study, sample=min(study.sample, SAMPLE))
     indices = range(spec.rule_start, spec.rule_stop)
@@ -143,7 +160,8 @@ def _calibrate(
     ]
     smallest = len(case.points)  # so that the metrics take the same time in every trial
     count = min(case.count, max(smallest, 1 if case.unit == "episodes" else 200))
-    spec = replace(spec, case=0, run_start=0, run_stop=1)
+    runs, threads = (1, 1) if study.device == "cpu" else (spec.run_stop - spec.run_start, workers)
+    spec = replace(spec, case=0, run_start=0, run_stop=runs)
     previous: tuple[int, float] | None = None
     warm = False
     while True:
@@ -151,12 +169,12 @@ def _calibrate(
         short_case = replace(case, count=count, points=tuple(points.tolist()))
         trial = replace(study, cases=(short_case,))
         if not warm:
-            run_task(trial, spec, problem, rules)  # compiles the kernels
+            run_task(trial, spec, problem, rules, None, threads)  # compiles the kernels
             warm = True
         seconds = np.inf
         for _ in range(2):  # the faster of two: the machine may be busy
             start = time.perf_counter()
-            content = run_task(trial, spec, problem, rules).content
+            content = run_task(trial, spec, problem, rules, None, threads).content
             seconds = min(seconds, time.perf_counter() - start)
         rows = pq.read_table(pa.BufferReader(content), use_threads=False)
         steps = json.loads(rows.schema.metadata[b"saddleback"])["learner_steps"]

@@ -8,11 +8,12 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from saddleback._progress import Progress, split_progress
+from saddleback.learning.device import engine_on
 from saddleback.sweep.executors import cluster, threads
 from saddleback.sweep.store import Store
 from saddleback.sweep.study import Study
 from saddleback.sweep.study_file import read_study
-from saddleback.sweep.task import metric_tasks, tasks_of
+from saddleback.sweep.task import device_memory, metric_tasks, tasks_of
 from saddleback.sweep.task_runner import run_tasks
 
 logger = logging.getLogger(__name__)
@@ -73,9 +74,13 @@ def run_study(
         settings, home = study, Path(folder or "")
     else:
         settings, home = read_study(Path(study)), Path(folder or Path(study).parent)
-    tasks = tasks_of(settings, home)
+    settings = settings.on_device(settings.device, workers)
+    on_gpu = dask is None and settings.device != "cpu"  # one task at a time, in all threads
+    if on_gpu:
+        device_memory(settings, home)
+    tasks = tasks_of(settings, home, workers if on_gpu else 1)
     with (
-        threads(workers) if dask is None else cluster(dask) as executor,
+        threads(1 if on_gpu else workers) if dask is None else cluster(dask) as executor,
         Store.open(Path(out), settings.as_dict(), command) as store,
     ):
         for package, (stored, current) in store.version_mismatches.items():
@@ -84,9 +89,8 @@ def run_study(
                 "differ.", out, package, stored, current,
             )  # fmt: skip
         plural = "s" if len(tasks) > 1 else ""
-        logger.info(
-            "%s: %s task%s on %s", settings.title, f"{len(tasks):,}", plural, executor.description
-        )
+        where = engine_on(settings.device).name if on_gpu else executor.description
+        logger.info("%s: %s task%s on %s", settings.title, f"{len(tasks):,}", plural, where)
         missing = [task for task in tasks if not store.has(task.name)]
         needed = metric_tasks(settings, home) if missing and executor.local else []
         sizes = [float(sum(task.size for task in group)) for group in (needed, missing)]

@@ -18,8 +18,9 @@ import numpy as np
 from saddleback import _registry, problems
 from saddleback._plugins import load
 from saddleback._typing import ArrayLike, FloatArray
-from saddleback.engine import Source, as_source, inverse, inverse_sqrt
+from saddleback.engine import Source, inverse, inverse_sqrt
 from saddleback.errors import InvalidParameter
+from saddleback.learning.device import choose_device
 from saddleback.problem import Problem
 from saddleback.rules import NAMED, Expected, Rule, make
 from saddleback.rules.forms import Form
@@ -40,13 +41,13 @@ PROBLEMS: dict[str, Callable[..., Problem | Source]] = {
 }
 """Problems by name."""
 
+GPU_SHARE = 20_000_000_000
+"""Learner-steps per task on a GPU: a few seconds of work, for as many learners as possible."""
+
 FORMS: dict[str, type[Form]] = {
     name: part for name, part in library().items() if issubclass(part, Form)
 }
 """Forms by name, for a rule whose form is replaced."""
-
-PROBE = 5000
-"""Steps sampled to estimate the mean episode length."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class Study:
         Whether run r has the same random numbers on all problems.
     quick
         Whether this is a smoke test, with the settings in [quick].
+    device
+        "cpu", "cuda" for a GPU, or "auto"; see `learn`.
 
     Examples
     --------
@@ -191,6 +194,7 @@ class Study:
     marks: Mapping[str, str] = field(default_factory=dict)
     common_random_numbers: bool = False
     quick: bool = False
+    device: str = "cpu"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the study as JSON data; settings that are optional and not given are omitted."""
@@ -273,6 +277,16 @@ class Study:
             for a in range(0, count, alphas):
                 yield first, last, a, min(count, a + alphas)
             first = last
+
+    def on_device(self, device: str, threads: int) -> Study:
+        """Return the study on a device, with larger tasks on a GPU; "auto" is decided here."""
+        work = []
+        for c, case in enumerate(self.cases):
+            betas = sum(self.beta_count(r, c) for r in range(len(self.rules)))
+            learners = self.runs * len(self.grid(c).alphas) * betas
+            work.append((learners, case.count * case.length))
+        chosen = choose_device(device, work, threads)
+        return replace(self, device=chosen, share=self.share if chosen == "cpu" else GPU_SHARE)
 
     def step_sizes(self, spec: TaskSpec) -> tuple[Any, Any]:
         """Return α and β of a task, [α, β]."""
@@ -471,12 +485,6 @@ def file_hash(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError as error:
         raise InvalidParameter(f"cannot read {path}: {error.strerror}.") from None
-
-
-def mean_length(problem: Problem | Source) -> float:
-    """Return the approximate mean episode length; deterministic for a given problem."""
-    sample = as_source("study", problem).sampler(np.random.default_rng(0)).take(PROBE)
-    return PROBE / max(1, int(np.sum(sample.starts)))
 
 
 def _without_defaults(record: Study | Case) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from saddleback import _registry
-from saddleback.engine import FiniteSource, as_source
+from saddleback.engine import FiniteSource, as_source, mean_length
 from saddleback.errors import InvalidParameter, SaddlebackError
+from saddleback.learning.device import DEVICES
 from saddleback.rules import NAMED, Rule
 from saddleback.rules.parse import rule_files
 from saddleback.sweep.study import (
@@ -32,7 +33,6 @@ from saddleback.sweep.study import (
     checkpoints,
     file_hash,
     load_function,
-    mean_length,
     study_metrics,
 )
 from saddleback.sweep.toml_lines import KeyPath, ValidationErrors, abbreviate
@@ -91,6 +91,7 @@ class StudyTable(Struct, kw_only=True):
     sample: Count = 100_000
     theta0: Number = 0.0
     common_random_numbers: Flag = False
+    device: Any = "cpu"
     parameters: Table = {}
     grid: Any = {}
     problem: Any = []
@@ -196,6 +197,7 @@ class _StudyReader(ValidationErrors):
                 self._data |= {n: smaller[n] for n in names if n in smaller and n != "problem"}
         top, self._misspelt = self.table((), self._data, StudyTable)
         self._top = top
+        device = self.attempt(("device",), _registry.check_name, "device", top.device, DEVICES)
         metrics = self._metrics(top.metrics)
         tables = top.grid if isinstance(top.grid, list) else [top.grid]
         lams = [table.get("lam") for table in tables if isinstance(table, dict)]
@@ -213,7 +215,7 @@ class _StudyReader(ValidationErrors):
             tuple(case for _, case, _ in cases), tuple(rule for _, rule in rules), grid.alphas,
             grid.betas, grid.ratio, grid.schedule, metrics, top.sample, top.theta0, share,
             top.parameters, self._marks(metrics) | self._rule_marks, top.common_random_numbers,
-            quick,
+            quick, device or "cpu",
         )  # fmt: skip
         self._check_combinations(study, cases, [path for path, _ in rules])
         if self.errors:
@@ -421,7 +423,7 @@ class _StudyReader(ValidationErrors):
         continuing = isinstance(source, FiniteSource) and not source.problem.mdp.episodic
         if case.unit == "episodes" and continuing:
             raise InvalidParameter(f"{case.label} has no episodes; give steps instead.")
-        length = mean_length(problem) if case.unit == "episodes" else 1.0
+        length = mean_length(source) if case.unit == "episodes" else 1.0
         return replace(case, points=self._points(case), length=length), problem
 
     def _points(self, case: Case) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,8 +16,10 @@ import pyarrow as pa
 from saddleback._progress import Progress, part_of
 from saddleback._provenance import versions
 from saddleback._threads import ThreadSafeCache
-from saddleback.engine import Source
+from saddleback.engine import Source, as_source
 from saddleback.learning import Run, learn
+from saddleback.learning.device import engine_on
+from saddleback.learning.run import unstack
 from saddleback.problem import Problem
 from saddleback.rules import Rule
 from saddleback.sweep.manifest import study_hash
@@ -29,17 +31,22 @@ LEARNERS = 100
 """Learner-steps that take as long as one step of experience in the estimate of a system."""
 
 
-def tasks_of(study: Study, folder: Path) -> list[Task]:
-    """Return the tasks of a study; paths in ``make`` are relative to the folder."""
+def tasks_of(study: Study, folder: Path, threads: int = 1) -> list[Task]:
+    """Return the tasks of a study, each in some threads; paths are relative to the folder."""
     data, directory, required = json.dumps(study.as_dict()), str(folder.resolve()), versions()
     return [
-        Task(spec.name, partial(compute, data, spec, directory, required), spec.size)
+        Task(spec.name, partial(compute, data, spec, directory, threads, required), spec.size)
         for spec in study.task_specs()
     ]
 
 
 def compute(
-    data: str, spec: TaskSpec, folder: str, required: Mapping[str, str], progress: Progress | None
+    data: str,
+    spec: TaskSpec,
+    folder: str,
+    threads: int,
+    required: Mapping[str, str],
+    progress: Progress | None,
 ) -> Shard:
     """Run one task of a study given as JSON; return its shard."""
     check_versions(required)
@@ -49,7 +56,7 @@ def compute(
         (context.study.rule(r, spec.case, Path(folder)), context.metrics((spec.case, r)))
         for r in range(spec.rule_start, spec.rule_stop)
     ]
-    return run_task(context.study, spec, context.problem(spec.case), rules, progress)
+    return run_task(context.study, spec, context.problem(spec.case), rules, progress, threads)
 
 
 def metric_tasks(study: Study, folder: Path) -> list[Task]:
@@ -79,22 +86,13 @@ def run_task(
     problem: Problem | Source,
     rules: Sequence[tuple[Rule, Metrics]],
     progress: Progress | None = None,
+    threads: int = 1,
 ) -> Shard:
     """Run one task of a study, given its problem, and its rules with their metrics."""
     case = study.cases[spec.case]
-    alpha, beta = study.step_sizes(spec)
-    metrics = dict(rules)
     tables = []
     learners = steps = diverged = 0
-    count = spec.run_stop - spec.run_start
-    for done, run in enumerate(range(spec.run_start, spec.run_stop)):
-        results = learn(
-            [rule for rule, _ in rules], problem, alpha=alpha, beta=beta, **{case.unit: case.count},
-            rng=np.random.SeedSequence(study.seed, spawn_key=study.spawn_key(spec.case, run)),
-            record=np.array(case.points), metrics=lambda rule: metrics[rule],
-            theta0=study.initial_weights(spec.case),
-            progress=part_of(progress, done / count, (done + 1) / count),
-        )  # type: ignore[call-overload]  # fmt: skip
+    for run, results in _runs(study, spec, problem, rules, threads, progress):
         for index, result in enumerate(results, spec.rule_start):
             parameter = result.rule.trace.parameter
             labels = {
@@ -102,7 +100,7 @@ def run_task(
                 "name": study.rules[index][0],
                 "lam": np.nan if parameter is None else parameter, "run": run,
             }  # fmt: skip
-            no_beta = beta is None
+            no_beta = not study.has_dual(spec.rule_start)
             tables.append(
                 run_table(replace(result, beta=np.full((), np.nan)) if no_beta else result, labels)
             )
@@ -117,6 +115,57 @@ def run_task(
         "learners": learners, "learner_steps": steps, "diverged": diverged,
     }  # fmt: skip
     return Shard(parquet_bytes(pa.concat_tables(tables), metadata), diverged)
+
+
+def _runs(
+    study: Study,
+    spec: TaskSpec,
+    problem: Problem | Source,
+    rules: Sequence[tuple[Rule, Metrics]],
+    threads: int,
+    progress: Progress | None,
+) -> Iterator[tuple[int, Sequence[Run]]]:
+    """Yield the number of each run with its results by rule; on a GPU all that fit run at once."""
+    case, engine = study.cases[spec.case], engine_on(study.device)
+    alpha, beta = study.step_sizes(spec)
+    metrics = dict(rules)
+    count, at_once = spec.run_stop - spec.run_start, 1
+    if engine.runs_together:
+        at_once = engine.runs_that_fit(*_sizes(study, spec, problem), count)
+    for done in range(0, count, at_once):
+        first, several = spec.run_start + done, min(at_once, count - done)
+        results = learn(
+            [rule for rule, _ in rules], problem, alpha=alpha, beta=beta, **{case.unit: case.count},
+            runs=several,
+            rng=np.random.SeedSequence(
+                study.seed, spawn_key=study.spawn_key(spec.case, first)[:-1],
+                n_children_spawned=first,
+            ),
+            record=np.array(case.points), metrics=lambda rule: metrics[rule],
+            theta0=study.initial_weights(spec.case), threads=threads, device=study.device,
+            progress=part_of(progress, done / count, (done + several) / count),
+        )  # type: ignore[call-overload]  # fmt: skip
+        yield from enumerate(zip(*map(unstack, results), strict=True), first)
+
+
+def device_memory(study: Study, folder: Path) -> int:
+    """Return the memory of a GPU that the largest task needs; refuse runs that do not fit."""
+    engine, largest = engine_on(study.device), 0
+    for spec in study.task_specs():
+        sizes = _sizes(study, spec, study.cases[spec.case].build(folder))
+        engine.check(*sizes)
+        at_once = engine.runs_that_fit(*sizes, spec.run_stop - spec.run_start)
+        largest = max(largest, engine.needs(sizes[0] * at_once, *sizes[1:]))
+    return largest
+
+
+def _sizes(
+    study: Study, spec: TaskSpec, problem: Problem | Source
+) -> tuple[list[int], int, np.dtype[Any]]:
+    """Return the learners of each rule in one run, the number of features and the type."""
+    settings = (spec.alpha_stop - spec.alpha_start) * study.beta_count(spec.rule_start, spec.case)
+    rules = spec.rule_stop - spec.rule_start
+    return [settings] * rules, as_source("study", problem).p, np.dtype(np.float64)
 
 
 def run_table(run: Run, labels: Mapping[str, Any]) -> pa.Table:

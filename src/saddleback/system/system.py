@@ -21,7 +21,7 @@ import numpy as np
 from saddleback import _validate, markov_chain
 from saddleback._display import Tabular, card_html
 from saddleback._typing import RNG, ArrayLike, ComplexArray, FloatArray
-from saddleback.engine import CHUNK, ForwardMoments, Moments, Source, as_source
+from saddleback.engine import CHUNK, ForwardMoments, Moments, Quadratic, Source, as_source
 from saddleback.errors import InvalidParameter, Undefined
 from saddleback.problem import Problem
 from saddleback.rules import Rule, Terms, as_rule, as_rules, terms
@@ -364,6 +364,23 @@ class System(Tabular):
             has_truth = False
         metrics: dict[str, Callable[[ArrayLike], FloatArray]] = {"mspbe": self.mspbe}
         return metrics | {"mse_absolute": self.mse_absolute} if has_truth else metrics
+
+    def quadratic_form(self, objective: str) -> Quadratic | None:
+        """Return `mspbe`, `mse_absolute` or `mse` as a quadratic form, by name; None for others.
+
+        Examples
+        --------
+        >>> from saddleback import GES, problems
+        >>> System.exact(problems.two_state(), GES(0.0)).quadratic_form("mspbe").factor
+        0.5
+        """
+        if objective == "mspbe":
+            return Quadratic(self.A, self.b, self.M_inverse, 0.5)
+        if objective not in ("mse_absolute", "mse"):
+            return None
+        Phi, weights, truth = self._reference
+        scale = float(truth**2 @ weights) if objective == "mse" else 1.0
+        return Quadratic(Phi, -truth, weights, 1.0 / scale)
 
     def saddle(self, theta: ArrayLike, omega: ArrayLike) -> FloatArray:
         """Ψ(θ, ω) = (Aθ+b)ᵀω − ½ ωᵀMω; its maximum over ω is the MSPBE of θ."""
