@@ -195,7 +195,7 @@ def main():
 
     result["cpu_rate"] = cpu_rate(sb.GES(0.9))
     for threads, rate in result["cpu_rate"].items():
-        print(f"\nthe CPU engine, 121 learners per thread, {threads} threads: {rate / 1e9:.3f} G/s")
+        print(f"the CPU engine, 121 learners in each of {threads} threads: {rate / 1e9:.3f} G/s")
 
     reached = {"paper, seconds": np.median([one["seconds"] for one in result["paper"]["cuda"]])}
     for dtype in ("float64", "float32"):
@@ -206,7 +206,7 @@ def main():
             max(row["rate"] for row in rows if row["rule"] == rule)
             for rule in {r["rule"] for r in rows}
         )
-    result["targets"] = {name: [reached[name], target] for name, target in TARGETS.items()}
+    result["targets"] = {name: [float(reached[name]), target] for name, target in TARGETS.items()}
     print("\ntargets (reached, wanted):", result["targets"])
     Path("results").mkdir(exist_ok=True)
     text = json.dumps(result, indent=1, ensure_ascii=False, default=float)
