@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import select
 import subprocess
@@ -122,7 +123,7 @@ def plan(tries: int, first: int, chosen: list[str]) -> list[tuple[str, int]]:
 
     weights = {name: WEIGHTS.get(name, 1.0) for name in chosen or FAMILIES}
     total = sum(weights.values())
-    counts = {name: max(1, round(tries * weight / total)) for name, weight in weights.items()}
+    counts = {name: math.ceil(tries * weight / total) for name, weight in weights.items()}
     return [(name, first + k) for k in range(max(counts.values())) for name in counts
             if k < counts[name]]  # fmt: skip
 

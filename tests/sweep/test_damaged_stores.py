@@ -158,10 +158,13 @@ def test_stores_of_other_schema_versions_are_refused(store, schema, message):
     assert files(out) == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', '{"schema": "x"}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"schema": 2}', '{"schema": "x"}', "\x00", "not text"]
+)
 def test_a_damaged_manifest_is_refused(store, text):
     path, _, out = store
-    (out / "manifest.json").write_text(text)
+    content = (out / "manifest.json").read_bytes().replace(b'"command": "', b'"command": "\xef')
+    (out / "manifest.json").write_bytes(content if text == "not text" else text.encode())
     before = files(out)
     done = sweep(path, "--out", out)
     assert done.exit_code == 2

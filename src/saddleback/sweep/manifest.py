@@ -54,7 +54,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
                 "into another folder."
             )
         manifest = msgspec.json.decode(content, type=Manifest)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise damaged from None
     if manifest.hash != study_hash(manifest.study, manifest.suffix):
         raise damaged
