@@ -21,6 +21,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 from machine import machine, machine_line
+from paper_rules import SIZES, nine_rules
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -28,7 +29,6 @@ from rich.table import Table
 import saddleback as sb
 from saddleback.engine import Learners, Schedule, Workers
 from saddleback.features import Tiles
-from saddleback.paper.comparison import PAPER_GRID, family
 from saddleback.problems.mountain_car import HIGH, LOW, MountainCar
 
 FOLDER = Path(__file__).parent
@@ -207,11 +207,10 @@ def end_to_end(threads):
 
 def paper(numpy_ns):
     """Seconds of learning for the paper's MountainCar comparison, here and with the oracle."""
-    car, rules = sb.problems.mountain_car(), list(family(0.99, 0.99).values())
-    alpha = np.array(PAPER_GRID.alphas)[:, None]
+    car, rules, alpha = sb.problems.mountain_car(), nine_rules(), SIZES[:, None]
     start = time.perf_counter()
     runs = sb.learn(
-        rules, car, alpha=alpha, beta=alpha * np.array(PAPER_GRID.ratios), episodes=5000, runs=2,
+        rules, car, alpha=alpha, beta=alpha * SIZES, episodes=5000, runs=2,
         rng=0, threads=2,
     )  # fmt: skip
     seconds = (time.perf_counter() - start) * 5 / 2

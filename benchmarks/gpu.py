@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import cupy
 import numpy as np
 from machine import machine, machine_line
+from paper_rules import SIZES, nine_rules
 
 import saddleback as sb
 from saddleback import cuda
 from saddleback.engine import Learners, Schedule, Workers
-from saddleback.rules import Correction, Saddle
 
 CAR = sb.problems.mountain_car()
 THREADS = os.cpu_count() or 1
@@ -111,18 +110,9 @@ def cpu_rate(rule, count=121, repeat=3):
     return rates
 
 
-def nine_rules(lam=0.99):
-    abq, gtb, retrace = sb.ABQ(lam), sb.GTB(lam), sb.GRetrace(lam)
-    return [
-        sb.GES(lam), sb.GQ(lam), abq, gtb, retrace, sb.ExpectedSarsa(lam),
-        replace(abq, form=Saddle()), replace(gtb, form=Correction()),
-        replace(retrace, form=Correction()),
-    ]  # fmt: skip
-
-
 def paper(device, episodes):
     """Seconds and learner-steps of the paper's comparison, with the MSPBE at 21 checkpoints."""
-    rules, alpha = nine_rules(), 0.1 * 2.0 ** -np.arange(11)[:, None]
+    rules, alpha = nine_rules(), SIZES[:, None]
     options = dict(alpha=alpha, beta=0.1 * alpha * 2.0 ** -np.arange(11), runs=5, rng=0)
     options |= dict(record=np.linspace(0, episodes, 21).astype(int), threads=THREADS)
     start = time.perf_counter()
