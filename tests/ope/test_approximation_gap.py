@@ -72,7 +72,6 @@ def test_a_gap_is_the_largest_of_its_parts():
     assert Gap().value == 0.0
     assert Gap(unvisited=0.5, residual=None, self_check=2.0, agreement=1.0).value == 2.0
     assert Gap(residual=0.5, hidden=2.0).value == 2.0
-    assert Gap(residual=0.5, hidden=2.0).without_hidden == 0.5
     assert Gap(residual=3.0).parts == {
         "unvisited": None, "residual": 3.0, "trace": None, "ridge": None, "self_check": None,
         "agreement": None, "consensus": None, "hidden": None,

@@ -167,6 +167,13 @@ def test_a_solution_that_is_not_unique_is_reported_as_such():
     assert "its solution is not unique" in sentence
 
 
+def test_a_second_opinion_makes_an_answer_doubtful_at_most():
+    contradicted = verdict_on(replace(GOOD, gap=5.0, refusing_gap=0.05))
+    assert contradicted.trust == "doubtful"
+    assert gate_of(contradicted, "GAP").level == "usable"
+    assert gate_of(contradicted, "PRECISION").level == "doubtful"
+
+
 def test_the_gap_widens_the_interval():
     verdict = verdict_on(GOOD)
     assert (verdict.low, verdict.high) == pytest.approx((12.3056, 12.3856))

@@ -55,10 +55,10 @@ def collect(
     Examples
     --------
     >>> from saddleback import problems
-    >>> log = collect(problems.mountain_car(), episodes=20, limit=120, rng=0)
+    >>> log = collect(problems.mountain_car(), episodes=20, rng=0)
     >>> print(log.summary().text)
-    2,201 rows, 20 episodes (mean 110)   terminated 8   truncated 12 (12 with next_obs)
-    actions, share of rows   0 0.503   1 0.0104   2 0.487
+    2,640 rows, 20 episodes (mean 132)   terminated 20   truncated 0
+    actions, share of rows   0 0.436   1 0.0106   2 0.553
     reward  min -1  mean -1  max -1
     behavior_prob  min 0.01  median 0.98   OK: order, flags, no NaN
     """

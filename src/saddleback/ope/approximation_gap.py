@@ -23,7 +23,7 @@ standard errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,11 +68,6 @@ class Gap:
         """The largest estimate; NaN if one of them is NaN."""
         estimates = [part for part in self.parts.values() if part is not None]
         return float(np.max(estimates, initial=0.0))
-
-    @property
-    def without_hidden(self) -> float:
-        """The largest estimate but that of a hidden state, which makes no answer impossible."""
-        return replace(self, hidden=None).value
 
     @property
     def parts(self) -> dict[str, float | None]:

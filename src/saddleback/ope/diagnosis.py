@@ -231,6 +231,8 @@ def diagnose(
     if others is not None:
         gap = replace(gap, consensus=others.contradiction(value), hidden=others.correction)
         hidden = others.hidden
+    opinion = gap.consensus if measured.is_consensus else None
+    refusing = replace(gap, hidden=None, consensus=opinion)
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
     spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
     negligible = error <= NEGLIGIBLE_ERROR * spread
@@ -250,7 +252,7 @@ def diagnose(
         agreement=None if agreed is None else agreed[0],
         agreement_error=None if agreed is None else agreed[1],
         gap=gap.value,
-        gap_without_hidden=gap.without_hidden,
+        refusing_gap=refusing.value,
         hidden=None if hidden is None else hidden[1],
         hidden_in=None if hidden is None else hidden[0],
         limit=limit,

@@ -38,8 +38,8 @@ class Evidence:
         V̂ minus the weighted doubly robust estimate, where that is reliable, and its error.
     gap
         Estimated bias of the fixed point, |V^π − fixed point|.
-    gap_without_hidden
-        The same without the part of a hidden state, which makes an answer doubtful, not impossible.
+    refusing_gap
+        The same without what makes an answer doubtful at most: a hidden state, a second opinion.
     hidden, hidden_in
         Largest difference to the estimates of features that also see the step or the history of an
         episode, and which of these it is.
@@ -84,7 +84,7 @@ class Evidence:
     agreement: float | None = None
     agreement_error: float | None = None
     gap: float | None = None
-    gap_without_hidden: float | None = None
+    refusing_gap: float | None = None
     hidden: float | None = None
     hidden_in: str | None = None
     sensitivity: float | None = None

@@ -125,8 +125,8 @@ def _half_width(e: Evidence) -> float:
     return 2.0 * e.error + (e.gap or 0.0)
 
 
-def _certain_gap(e: Evidence) -> float | None:
-    return e.gap if e.gap_without_hidden is None else e.gap_without_hidden
+def _refusing_gap(e: Evidence) -> float | None:
+    return e.gap if e.refusing_gap is None else e.refusing_gap
 
 
 def _shift_by_ridge(e: Evidence) -> float | None:
@@ -196,7 +196,7 @@ CHECKS = (
         "the value depends on the {e.hidden_in}; add it to the observations, or give the horizon",
     ),
     Check(
-        "GAP", lambda e: _scaled(_certain_gap(e), e.spread), 0.5, 2.0,
+        "GAP", lambda e: _scaled(_refusing_gap(e), e.spread), 0.5, 2.0,
         "the estimated bias is {short} SD of the return",
         "the features cannot represent the value",
     ),
