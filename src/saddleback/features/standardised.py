@@ -83,7 +83,7 @@ class Scaling:
         kept = np.array(self.scale) > 0
         points = _logarithms(observations, np.array(self.logarithm))[:, kept]
         scaled = (points - np.array(self.centre)[kept]) / np.array(self.scale)[kept]
-        return np.asarray(np.clip(scaled, -CLIP, CLIP))
+        return np.ascontiguousarray(np.clip(scaled, -CLIP, CLIP))
 
 
 def _logarithms(observations: FloatArray, which: ArrayLike) -> FloatArray:

@@ -37,7 +37,7 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
     spec = chart(
         "Values estimated by candidate features, and their weights", 20 * len(order),
         layer=[
-            {"mark": {"type": "point", "filled": True, "opacity": 0.7},
+            {"mark": {"type": "point", "filled": True, "opacity": 1},
              "encoding": {
                  "x": axis("value", "plug-in value of the policy", scale=scale),
                  "y": {"field": "label", "type": "nominal", "title": None,
@@ -52,7 +52,7 @@ def candidates(name: str, result: Record, verdict: Record | None) -> Record | No
                              {"field": "residual", "format": ".3g"},
                              {"field": "imbalance", "format": ".3g"},
                              {"field": "primal", "title": "weight", "format": ".1%"}]}},
-            {"mark": {"type": "rule", "color": INK, "strokeDash": [4, 3]},
+            {"mark": {"type": "rule", "color": INK, "strokeDash": [4, 3], "aria": False},
              "encoding": {"x": {"datum": consensus["value"], "type": "quantitative"}}},
         ],
     )  # fmt: skip
