@@ -78,9 +78,7 @@ def results():
     del bare["behavior_prob"]
     evaluations = {
         "good": sb.evaluate(log, walk.target, features=features, gamma=0.9, path=True),
-        "several": sb.evaluate(
-            few, both, features=car.features, gamma=0.99, path=True, ridge=10.0
-        ),
+        "several": sb.evaluate(few, both, features=car.features, gamma=0.99, path=True, ridge=10.0),
         "evil": sb.evaluate(evil, {EVIL: "uniform"}, features=centres, gamma=0.9, path=True),
         "without ratios": sb.evaluate(
             sb.Log(bare), "uniform", features=centres, gamma=0.9, rule=sb.GES(0.0)
