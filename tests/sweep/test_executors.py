@@ -79,21 +79,19 @@ def test_a_task_that_raises_is_reported_in_one_line(folder, out):
     assert check_shards(out) == {"p000-0000-run00000.parquet"}
 
 
-def test_a_cluster_that_loses_a_worker_gives_identical_results(folder, out, tmp_path):
+def test_a_cluster_that_loses_a_worker_gives_identical_results(folder, out, dask):
     """No task is lost or run twice, and results are bit-identical to those of threads."""
-    with Dask(tmp_path, nap=0.8) as dask:
-        dask.worker()
-        other = dask.worker()
-        process = start_process("sweep", "study.toml", "--out", out, "--dask", dask.address)
-        try:
-            line = wait_for_start(process)
-            until(lambda: len(shards(out)) >= 8)
-            other.kill()
-            assert len(shards(out)) < MANY
-            messages = unwrap(process.communicate(timeout=60)[1])
-        finally:
-            stop_process(process)
-        assert process.returncode == 0, messages
+    other = dask.worker()
+    process = start_process("sweep", "study.toml", "--out", out, "--dask", dask.address)
+    try:
+        line = wait_for_start(process)
+        until(lambda: len(shards(out)) >= 8)
+        other.kill()
+        assert len(shards(out)) < MANY
+        messages = unwrap(process.communicate(timeout=60)[1])
+    finally:
+        stop_process(process)
+    assert process.returncode == 0, messages
     assert re.search(
         rf"on Dask cluster at {dask.address} \(2 threads\)\n  dashboard http://127\.0\.0\.1:\d+/status\n",
         line,
@@ -164,7 +162,7 @@ def test_a_task_that_kills_workers_is_reported(dask):
 @pytest.mark.cluster
 def test_a_lost_scheduler_is_reported_and_threads_can_finish(folder, out, tmp_path):
     """The error is one line, and finished tasks are kept."""
-    with Dask(tmp_path, nap=0.3) as dask:
+    with Dask(tmp_path, nap=0.1) as dask:
         with cluster(dask.address) as executor:
             assert "(no workers yet)\n  dashboard http://" in executor.description
             assert executor.capacity() == 1

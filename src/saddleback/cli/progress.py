@@ -138,7 +138,7 @@ class _MessageHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, above the bar if there is one."""
-        write_line(visible(record.getMessage(), keep=""))
+        write_line(visible(record.getMessage()))
 
 
 @contextmanager

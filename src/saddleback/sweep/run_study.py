@@ -7,6 +7,7 @@ import os
 from concurrent.futures import as_completed
 from pathlib import Path
 
+from saddleback._display import visible
 from saddleback._progress import Progress, split_progress
 from saddleback.learning.device import engine_on
 from saddleback.sweep.executors import cluster, threads
@@ -90,7 +91,8 @@ def run_study(
             )  # fmt: skip
         plural = "s" if len(tasks) > 1 else ""
         where = engine_on(settings.device).name if on_gpu else executor.description
-        logger.info("%s: %s task%s on %s", settings.title, f"{len(tasks):,}", plural, where)
+        title = visible(settings.title, keep="")
+        logger.info("%s: %s task%s on %s", title, f"{len(tasks):,}", plural, where)
         missing = [task for task in tasks if not store.has(task.name)]
         needed = metric_tasks(settings, home) if missing and executor.local else []
         sizes = [float(sum(task.size for task in group)) for group in (needed, missing)]
