@@ -185,8 +185,9 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
     )
     consensus = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
     assert horizon == case.horizon
-    distances = [abs(value - 30.0) for value in (consensus.value, *consensus.opinions.values())]
-    assert consensus.contradiction(30.0) == CAUTION * max(consensus.dispersion, *distances)
+    squares = consensus.dispersion**2 + (consensus.value - 30.0) ** 2
+    squares += sum((opinion - consensus.value) ** 2 for opinion in consensus.opinions.values())
+    assert consensus.contradiction(30.0) == pytest.approx(CAUTION * np.sqrt(squares))
     assert consensus.hidden[0] in (STEP, HISTORY)
     primal = sum(
         candidate.primal for candidate in consensus.candidates if candidate.view == OBSERVATION

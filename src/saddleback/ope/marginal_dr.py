@@ -30,7 +30,7 @@ from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.ope.candidates import Basis
 from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 
-RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 """Ridges, relative to the diagonal of M."""
 
 POOLING = (1.0, 100.0)
@@ -58,6 +58,16 @@ class Fits:
     start: FloatArray
     delta: FloatArray
     ratio: FloatArray
+
+    def finite(self) -> Fits:
+        """Return the candidates whose numbers are all finite."""
+        parts = self.start[:, :, None], self.delta, self.ratio
+        finite = [np.isfinite(part).all(axis=(1, 2)) for part in parts]
+        kept = np.flatnonzero(np.all(finite, axis=0))
+        if len(kept) == len(self.penalties):
+            return self
+        penalties = [self.penalties[k] for k in kept]
+        return Fits(penalties, self.start[kept], self.delta[kept], self.ratio[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,17 +142,13 @@ def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
     K, m = M.shape[:2]
     scale = ridge * np.einsum("aii->i", M) / K
     alike = scale * (np.arange(m) > 0)
-    penalised = np.zeros((K * m, K * m))
-    at = np.arange(m)
-    for a, c in itertools.product(range(K), range(K)):
-        penalised[a * m + at, c * m + at] = pooling * scale * ((a == c) - 1.0 / K) + alike / K
-    for a in range(K):
-        block = slice(a * m, (a + 1) * m)
-        penalised[block, block] += M[a]
-    penalised[np.diag_indices(K * m)] += JITTER * max(
-        float(np.einsum("aii->", M)) / (K * m), 1e-300
-    )
-    return penalised
+    penalised = np.zeros((K, m, K, m))
+    np.einsum("aiaj->aij", penalised)[:] = M
+    differing = np.eye(K) - 1.0 / K
+    np.einsum("aici->aci", penalised)[:] += pooling * differing[:, :, None] * scale + alike / K
+    jitter = JITTER * max(float(np.einsum("aii->", M)) / (K * m), 1e-300)
+    np.einsum("aiai->ai", penalised)[:] += jitter
+    return penalised.reshape(K * m, K * m)
 
 
 def _solve_fixed_point(
