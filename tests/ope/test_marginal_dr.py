@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from saddleback.log.target_policies import as_targets
 from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
+from saddleback.ope.evidence_from_log import distance_on_one_side
 from saddleback.ope.log_pass import read_log
 from saddleback.ope.marginal_dr import Rows, fit_basis
 
@@ -185,11 +187,30 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
     )
     consensus = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
     assert horizon == case.horizon
-    squares = consensus.dispersion**2 + (consensus.value - 30.0) ** 2
-    squares += sum((opinion - consensus.value) ** 2 for opinion in consensus.opinions.values())
-    assert consensus.contradiction(30.0) == pytest.approx(CAUTION * np.sqrt(squares))
+    squares = consensus.dispersion**2 + consensus.noise**2 + (consensus.value - 30.0) ** 2 + 4.0
+    for view, opinion in consensus.opinions.items():
+        squares += (opinion - consensus.value) ** 2
+        squares += 0.1 * (consensus.separate[view] - consensus.value) ** 2
+    assert consensus.contradiction(30.0, 2.0) == pytest.approx(CAUTION * np.sqrt(squares))
     assert consensus.hidden[0] in (STEP, HISTORY)
     primal = sum(
         candidate.primal for candidate in consensus.candidates if candidate.view == OBSERVATION
     )
     assert primal == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "ess", "expected"),
+    [
+        ((3.0, 5.0), 6.0, 2.0),
+        ((-4.0, 0.5), 6.0, 0.5),
+        ((0.5, 3.0), 6.0, 0.0),
+        ((3.0, 5.0), 4.0, 0.0),
+    ],
+)
+def test_weighted_estimates_are_heard_if_both_are_on_one_side(values, ess, expected):
+    names = dict(zip(("DR", "WDR"), values, strict=True))
+    weighted = SimpleNamespace(comparable=True, ess=ess, names=tuple(names), value=names.get)
+    assert distance_on_one_side(1.0, weighted) == expected
+    weighted.comparable = False
+    assert distance_on_one_side(1.0, weighted) == 0.0

@@ -43,6 +43,9 @@ POWER, NOISE = 4.0, 0.02
 CAUTION = 1.5
 """Bias for each unit of contradiction, fitted on families of problems other than those reported."""
 
+OWN_SHARE = 0.1
+"""Share of the squared difference to what candidates of another view estimate by themselves."""
+
 SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
 
@@ -96,10 +99,12 @@ class Consensus:
         Standard deviation of the estimates of single pairs, with the same weights.
     imbalance
         Weighted mean of the imbalances of the duals.
-    opinions
-        Estimates by the duals of other views, by view.
+    opinions, separate
+        Estimates by the duals of other views, and without the primals of the observation, by view.
     candidates
         All candidates.
+    noise
+        Residual that is noise.
     horizon
         Number of steps of the value, if the task has a limit.
     """
@@ -111,17 +116,23 @@ class Consensus:
     dispersion: float
     imbalance: float
     opinions: dict[str, float]
+    separate: dict[str, float]
     candidates: tuple[CandidateFit, ...]
+    noise: float
     horizon: int | None = None
 
-    def contradiction(self, value: float) -> float:
-        """Return how far the candidates contradict a value: the root of the sum of squares.
+    def contradiction(self, value: float, weighted: float = 0.0) -> float:
+        """Return how far a value is contradicted: the root of a sum of squares.
 
-        If the observation is known to hide something, views that see less are no evidence.
+        These are its differences to the consensus and to ``weighted`` estimates, those of the
+        consensus to other views, the dispersion, and the noise. If the observation is known to hide
+        something, views that see less are no evidence.
         """
-        others = [] if self.view == HISTORY else self.opinions.values()
-        differences = [self.value - value, *(other - self.value for other in others)]
-        return CAUTION * float(np.hypot(self.dispersion, np.linalg.norm(differences)))
+        squares = self.dispersion**2 + self.noise**2 + (self.value - value) ** 2 + weighted**2
+        if self.view != HISTORY:
+            squares += sum((other - self.value) ** 2 for other in self.opinions.values())
+            squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
+        return CAUTION * float(np.sqrt(squares))
 
     @property
     def correction(self) -> float | None:
@@ -147,7 +158,7 @@ class Consensus:
         return {
             "view": self.view, "value": self.value, "error": self.error,
             "dispersion": self.dispersion,
-            "imbalance": self.imbalance, "opinions": self.opinions,
+            "imbalance": self.imbalance, "opinions": self.opinions, "separate": self.separate,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
 
@@ -202,19 +213,23 @@ def find_consensus(
     for basis, fitted in zip(bases, fits, strict=True):
         if fitted.penalties:
             by_view.setdefault(basis.view.name, []).append((basis, fitted))
-    weighed, means = {}, {}
+    weighed, means, separate = {}, {}, {}
     for view, own in by_view.items():
-        seen = [*by_view[OBSERVATION], *own] if view in (STEP, HISTORY) else own
+        seen = own
+        if view in (STEP, HISTORY):
+            separate[view] = _weigh(own, own, sample, noise)[0].value
+            seen = [*by_view[OBSERVATION], *own]
         weighed[view], *means[view] = _weigh(seen, own, sample, noise)
     main = next(iter(weighed))
     if HISTORY in weighed and main == OBSERVATION:
-        found = _corrections(means[OBSERVATION][0], means[HISTORY][1], sample)
-        if abs(found.mean()) > SIGNIFICANT * found.std(ddof=1) / np.sqrt(len(found)):
+        residuals = _corrections(means[OBSERVATION][0], means[HISTORY][1], sample)
+        if abs(residuals.mean()) > SIGNIFICANT * residuals.std(ddof=1) / np.sqrt(len(residuals)):
             main = HISTORY
     others = {view: other for view, other in weighed.items() if view != main}
     return replace(
         weighed[main],
         opinions={view: other.value for view, other in others.items()},
+        separate=separate,
         horizon=horizon,
         candidates=sum((other.candidates for other in others.values()), weighed[main].candidates),
     )
@@ -260,6 +275,8 @@ def _weigh(
         dispersion=float(np.sqrt(primal @ (estimates - value) ** 2 @ dual)),
         imbalance=float(dual @ imbalance),
         opinions={},
+        separate={},
+        noise=noise,
         candidates=tuple(
             CandidateFit(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
             for (basis, pooling, ridge), *numbers in columns

@@ -161,6 +161,8 @@ class Measurements:
         V̂ minus WDR and its standard error; None where there is no reliable WDR.
     no_agreement
         Why there is none.
+    weighted
+        Smaller distance to DR and WDR, if both are on one side of V̂, even if they are noisy.
     from_log
         Whether they come from the log itself; without it the gap has an allowance.
     consensus, is_consensus
@@ -182,6 +184,7 @@ class Measurements:
     without_ridge: Interval | None = None
     agreement: tuple[float, float] | None = None
     no_agreement: str = "not available from statistics: evaluate the log itself"
+    weighted: float = 0.0
     from_log: bool = False
     consensus: Consensus | None = None
     is_consensus: bool = False
@@ -229,7 +232,8 @@ def diagnose(
         }
     hidden = None
     if others is not None:
-        gap = replace(gap, consensus=others.contradiction(value), hidden=others.correction)
+        contradiction = others.contradiction(value, measured.weighted)
+        gap = replace(gap, consensus=contradiction, hidden=others.correction)
         hidden = others.hidden
     opinion = gap.consensus if measured.is_consensus else None
     refusing = replace(gap, hidden=None, consensus=opinion)

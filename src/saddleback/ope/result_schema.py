@@ -141,6 +141,7 @@ class SavedConsensus(Struct):
     dispersion: Maybe
     imbalance: Maybe
     opinions: dict[str, Maybe]
+    separate: dict[str, Maybe]
     candidates: list[SavedCandidate]
 
 
