@@ -108,6 +108,7 @@ def fit_basis(
     total = [np.sum(parts, axis=0) for parts in zip(*(fold.sums for fold in folds), strict=True)]
     steps, penalties = horizon or 1, list(itertools.product(pooling, ridges))
     kind = np.float64 if horizon is None else np.float32
+    before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
@@ -119,13 +120,13 @@ def fit_basis(
             solution = solve(_penalised(M, ridge, pooled), C, b, x, steps)
             if solution is None:
                 continue
-            theta, u = solution
-            q = fold.of_actions(before, theta)
-            following = fold.next_values(after, rows.weights, theta)
-            if horizon is not None:
-                q, following = q[:, :0:-1], following[:, -2::-1]
-            start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ theta[:, -1]
-            with np.errstate(over="ignore"):  # candidates that are not finite are left out
+            start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ solution[0][:, -1]
+            with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
+                theta, u = (part.astype(kind, copy=False) for part in solution)
+                q = fold.of_actions(before, theta)
+                following = fold.next_values(after, rows.weights, theta)
+                if horizon is not None:
+                    q, following = q[:, :0:-1], following[:, -2::-1]
                 delta[r, fold.rows] = rewards + following - q
                 ratio[r, fold.rows] = fold.of_actions(before, u)
     back = np.argsort(rows.order)
@@ -213,7 +214,7 @@ class _FoldSums:
     def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
         """Return φᵀ of the logged actions times weights [p, c], for the rows of the fold."""
         begin, K, m = self.rows.start, len(self.bounds) - 1, features.shape[1]
-        values = np.empty((self.rows.stop - begin, weights.shape[1]))
+        values = np.empty((self.rows.stop - begin, weights.shape[1]), weights.dtype)
         for a in range(K):
             own = slice(self.bounds[a], self.bounds[a + 1])
             values[own.start - begin : own.stop - begin] = (
