@@ -19,15 +19,17 @@ from .peers import environments
 from .tree_fqe import steps_of
 
 CASES = {
-    ("cartpole-50", "far", 200): (2, 10_000),
-    ("mountain-car", "far", 200): (1, 30_000),
-    ("graph", "far", 256): (0, 10_000),
-    ("model-win", "far", 200): (0, 10_000),
+    ("cartpole-50", "far", 200): (2, 5_000),
+    ("mountain-car", "far", 200): (1, 20_000),
+    ("graph", "far", 256): (0, 5_000),
+    ("model-win", "far", 200): (0, 5_000),
 }
 """The column whose sign decides what π does, and gradient steps of FQE: a small budget.
 
-d3rlpy copies Q to its targets every 100 steps, so this is 100 or 300 applications of the Bellman
-operator; the car needs more, as its episodes are longer.
+d3rlpy copies Q to its targets every 100 steps, so this is 50 or 200 applications of the Bellman
+operator: as many as CartPole has steps, and most of those of an episode of the car. More would not
+be better everywhere: without discount, FQE of CartPole-50 rises to 110 after 10,000 steps, with the
+step in the observation, and to 102 without it.
 """
 
 FOLDER, TOOL, LIMIT = Path("results") / "peers", "scope-rl", 1800

@@ -91,7 +91,7 @@ def available(file: Path | None) -> tuple[tuple[Family, ...], tuple[str, ...]]:
     """Return the families, or none and the reason if the package is not installed."""
     if file is None:
         return (), ("icu-states and icu-centres left out: icu-sepsis is not installed",)
-    sizes = (100, 500, 2000)
+    sizes = (500, 2000)
     states = Family("icu-states", icu_states, SHARES, sizes, continuous=False)
     return (states, Family("icu-centres", icu_centres, SHARES, sizes)), ()
 
