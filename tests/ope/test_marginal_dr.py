@@ -13,7 +13,7 @@ from helpers.decision_logs import target
 from helpers.logs import columns, mixed
 from oracles.marginal_dr import fit
 from saddleback.errors import InvalidParameter
-from saddleback.features import Monomials, RandomFourier, Scaling
+from saddleback.features import Monomials, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
 from saddleback.ope.consensus import CAUTION, find_consensus
@@ -192,25 +192,3 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
         candidate.primal for candidate in consensus.candidates if candidate.view == OBSERVATION
     )
     assert primal == pytest.approx(1.0)
-
-
-def test_random_fourier_features_approximate_a_gaussian_kernel():
-    features = RandomFourier(Scaling((0.0, 0.0), (1.0, 1.0)), 40_000, 1.5, seed=3)
-    points = np.array([[0.0, 0.0], [1.0, -0.5]])
-    waves = features(points)[:, 3:]
-    kernel = np.exp(-0.5 * 1.25 / 1.5**2)
-    assert waves[0] @ waves[1] / 40_000 == pytest.approx(kernel, abs=0.02)
-
-
-def test_scaling_ignores_units_and_drops_constant_columns():
-    rng = np.random.default_rng(0)
-    points = np.column_stack(
-        [rng.normal(size=500), np.full(500, 3.0), np.exp(3 * rng.normal(size=500))]
-    )
-    scaling = Scaling.of(points)
-    assert scaling.size == 2
-    assert scaling.logarithm == (False, False, True)
-    scaled = scaling(points)
-    assert abs(np.median(scaled, axis=0)).max() < 1e-12
-    units = points * [1000.0, 7.0, 0.01] + [5.0, 0.0, 0.0]
-    assert np.allclose(Scaling.of(units)(units), scaled, atol=1e-9)
