@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 from benchmarks import accuracy, errors_of_peers, judgements, tree_fqe, verdicts
-from benchmarks.errors_by_method import AUTOMATIC, candidate_values
+from benchmarks.errors_by_method import AUTOMATIC, CLOSED, candidate_values, estimated_values
 from benchmarks.families import FAMILIES
 from benchmarks.families.family import Case
 from benchmarks.resumable import measure_cases
 
+import saddleback as sb
 from saddleback.ope.consensus import CandidateFit
 
 
@@ -124,6 +125,21 @@ def test_other_packages_refuse_logs_they_cannot_read():
         errors_of_peers.as_arrays(car, 0, 100)
     with pytest.raises(ValueError, match="whole ones"):
         errors_of_peers.as_arrays(FAMILIES["glucose"].case("near", 0, 2), 0, 100)
+
+
+@pytest.mark.parametrize(("name", "has_closed"), [("graph", True), ("model-win", False)])
+def test_estimates_keep_their_names(name, has_closed):
+    """A task with a horizon has no closed form, and then IS must not take its place."""
+    case = FAMILIES[name].case("near", 0, 50)
+    result = sb.evaluate(
+        case.as_log(), case.target, gamma=case.gamma, methods=["is", "wdr"], allow_uncovered=True
+    )
+    values = estimated_values(result.estimates)
+    weighted = sb.importance_sampling(case.as_log(), case.target, gamma=case.gamma)
+    (is_value,) = (one.estimate("IS").value for one in weighted.values())
+    assert values["IS"] == is_value
+    assert set(values) - {CLOSED} == {AUTOMATIC, "IS", "WDR"}
+    assert (CLOSED in values) == has_closed
 
 
 def test_names_of_candidates_do_not_depend_on_the_log():
