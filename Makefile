@@ -113,9 +113,10 @@ verdicts: $(DEV)
 	$(BIN)/python -m benchmarks.verdicts
 
 # Accuracy of the automatic answer and of other methods: a table, results/accuracy.json and a figure;
-# LOGS=--logs=100 for more logs. BENCHMARK_MINUTES as above.
+# LOGS=--logs=100 for more logs, PEERS=--peers=5 to give as many to other packages, in environments
+# created by `make peers INSTALL=--install`. BENCHMARK_MINUTES as above.
 accuracy: $(DEV)
-	$(BIN)/python -m benchmarks.accuracy $(LOGS)
+	$(BIN)/python -m benchmarks.accuracy $(LOGS) $(PEERS)
 
 # A campaign of random faults (damaged files, wrong rows, kills, full disks): a table and
 # results/faults.json.
