@@ -140,7 +140,7 @@ figures: paper advice evaluation-page
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'
 	$(if $(OTHER_PYTHON),,test -x $(BIN)/python ||) $(PYTHON) -m venv --clear .venv
-	$(PIP) --editable .
+	$(PIP) --editable '.[plots]'
 	@touch $@
 
 $(DEV): $(RUN)
