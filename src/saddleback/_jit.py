@@ -78,8 +78,8 @@ class _Announcement(event.Listener):
         if module.startswith("saddleback.") and not self._done:
             self._done = True
             cached = hasattr(event.data["dispatcher"]._cache, "_cache_file")
-            often = "once per machine" if cached else "each time: set NUMBA_CACHE_DIR to keep them"
-            logging.getLogger("saddleback").info(f"compiling kernels (about 5 s, {often}) …")
+            when = "once per machine" if cached else "each time: set NUMBA_CACHE_DIR to keep them"
+            logging.getLogger("saddleback").info(f"compiling kernels (about 5 s, {when}) …")
 
     def on_end(self, event: Any) -> None:
         """Nothing to do."""

@@ -166,7 +166,9 @@ def test_answers_fit_80_columns(tmp_path, monkeypatch):
     rows = table.to_pydict()
     rows["reward"][7] = rows["hr"][9] = float("nan")
     pq.write_table(pa.table(rows), "bad.parquet")
-    Path("new.py").write_text("from saddleback.problems.synthetic_clinic import earlier, usual")
+    Path("new.py").write_text(
+        "from saddleback.problems.synthetic_clinic import earlier, usual", encoding="utf-8"
+    )
     obs = "--obs hr,bp,lactate"
     how = f"{obs} --features polynomial:2"
     for words, statuses in (
@@ -231,7 +233,8 @@ def test_json_names_its_kind_and_schema(words, kind, tmp_path, monkeypatch):
     sb.collect(sb.problems.mountain_car(), episodes=2, rng=0, out="day.parquet")
     Path("study.toml").write_text(
         "steps = 50\ngrid = {alpha = [0.1], ratio = [1.0]}\n"
-        '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.5\n'
+        '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.5\n',
+        encoding="utf-8",
     )
     output = json.loads(run(*words.split()).stdout)
     assert (output["kind"], output["schema"]) == (f"saddleback {kind}", 1)
