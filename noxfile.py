@@ -94,6 +94,13 @@ def docs(session: nox.Session) -> None:
     session.run("sphinx-build", *options, "docs", "docs/_build/html", *session.posargs)
 
 
+@nox.session(default=False)
+def links(session: nox.Session) -> None:
+    """Links to other sites; those between pages are checked by the build and the suite."""
+    prepare(session, *PINNED, groups=("dev", "docs"))
+    session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/links")
+
+
 def floors() -> list[str]:
     """Return the lowest supported version of every dependency, as exact requirements."""
     project = PROJECT["project"]

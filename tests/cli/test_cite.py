@@ -43,14 +43,14 @@ def test_the_entries_of_the_readme_are_those_printed():
 @pytest.mark.slow
 def test_a_result_and_a_study_cite_what_they_used(tmp_path):
     walk = sb.problems.random_walk(0.9, target_right=0.6)
-    sb.evaluate(
-        sb.collect(walk, episodes=40, rng=0), walk.target, features="states", gamma=0.9,
-        rule=sb.TDC(0.0),
-    ).save(tmp_path / "result.json")  # fmt: skip
-    methods = {
-        e["method"] for e in json.loads((tmp_path / "result.json").read_bytes())["estimates"]
-    }
-    used = set(cited(str(tmp_path / "result.json")))
+    log, result = tmp_path / "log.parquet", tmp_path / "result.json"
+    sb.collect(walk, episodes=40, rng=0, out=log)
+    invoke(
+        "evaluate", log, "--target", "uniform", "--features", "states", "--gamma", 0.9,
+        "--rule", "TDC:0", "--save", result, "--quiet",
+    )  # fmt: skip
+    methods = {estimate["method"] for estimate in json.loads(result.read_bytes())["estimates"]}
+    used = set(cited(str(result)))
     assert {"bradtke1996", "sutton2009"} <= used
     assert ("kallus2020" in used) == ("Marginal DR" in methods)
     assert "rahimi2007" not in used
