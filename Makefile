@@ -10,6 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := .venv/run-ready
 DEV := .venv/dev-ready
+NOX = PATH="$(CURDIR)/$(BIN):$$PATH" $(NICE) $(BIN)/nox --no-venv --session
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # An explicit PYTHON replaces an environment of another version.
@@ -53,23 +54,10 @@ quick: $(DEV)
 	@$(MAKE) --no-print-directory -j2 lint quick-suite
 	@cat $(DURATIONS)
 
-lint: $(DEV)
-	$(call step,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
-	$(call step,mypy,$(BIN)/mypy)
-	$(call step,import layers,$(BIN)/lint-imports)
-
-examples: $(DEV)
-	$(call step,examples in docstrings,$(BIN)/pytest -q src)
-
-suite: $(DEV)
-	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
-
-kernels: $(DEV)
-	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 nice -n 5 $(BIN)/coverage run -m pytest -q -m kernel $$(grep -rl mark.kernel tests --include=*.py))
-	$(BIN)/coverage report --fail-under=100 --skip-covered
-
-quick-suite: $(DEV)
-	$(call step,the quick suite,$(BIN)/pytest -q -n auto --dist worksteal -m "not (slow or statistical or browser or cluster)")
+# Sessions of noxfile.py, in this environment.
+kernels: NICE := nice -n 5
+lint examples suite kernels quick-suite: $(DEV)
+	$(call step,$@,$(NOX) $(@:quick-suite=quick))
 
 # The engine on a GPU against the engine on the CPU, and their speed (results/bench-gpu.json). They
 # need a CUDA GPU and CuPy: pip install 'saddleback[cuda]' into .venv.
@@ -81,7 +69,7 @@ gpu-bench: $(DEV)
 
 # The documentation, in docs/_build/html; a warning is an error.
 docs: $(DEV)
-	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs docs/_build/html
+	$(NOX) docs
 
 # Speed: tables of ratios and times; results/bench.json, bench-logs.json, bench-compiling.json
 # and scaling.json.
@@ -141,7 +129,7 @@ figures: paper advice evaluation-page
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'
 	$(if $(OTHER_PYTHON),,test -x $(BIN)/python ||) $(PYTHON) -m venv --clear .venv
-	$(PIP) --editable .
+	$(PIP) --editable '.[plots]'
 	@touch $@
 
 $(DEV): $(RUN)

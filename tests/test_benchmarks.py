@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import accuracy, errors_of_peers, judgements, tree_fqe, verdicts
+from benchmarks import accuracy, compare, errors_of_peers, judgements, machine, tree_fqe, verdicts
 from benchmarks.errors_by_method import AUTOMATIC, CLOSED, candidate_values, estimated_values
 from benchmarks.families import FAMILIES
 from benchmarks.families.family import Case
@@ -175,3 +175,29 @@ def test_magic_is_between_the_model_and_the_mean_return_on_policy():
     estimate = tree_fqe.magic(Case(**options), zero, zero)
     mean = case.log["rewards"].sum() / 50
     assert min(0.0, mean) <= estimate <= max(0.0, mean)
+
+
+def test_numbers_that_moved_beyond_noise_are_listed():
+    """A range of runs counts as a whole; a number that one side lacks does not."""
+    before = [{"machine": {"cores": 2}, "s": 1.0, "ns": {"a": 10, "b": [5.0]}}]
+    after = [{"machine": {"cores": 9}, "s": 1.19, "ns": {"a": 30, "b": [2.0], "c": 1}}]
+    names = [(move.name, move.before, move.after) for move in compare.moved(before, after)]
+    assert names == [("ns a", 10, 30), ("ns b 0", 5, 2)]
+    noisy = [*before, {"s": 1.0, "ns": {"a": 28, "b": [4.0]}}]
+    assert [move.name for move in compare.moved(noisy, after)] == ["ns b 0"]
+    assert [move.name for move in compare.moved(before, after, 0.1)] == ["ns a", "ns b 0", "s"]
+    assert str(compare.Move("s", 2.0, 1.0)) == "    0.50 ×  s: 2 → 1"
+
+
+def test_files_and_folders_of_a_benchmark_are_compared(tmp_path, capsys, monkeypatch):
+    for name, seconds in (("one", 1.0), ("two", 3.0)):
+        (tmp_path / name).mkdir()
+        content = {"machine": machine.machine(), "s": seconds}
+        (tmp_path / name / "bench.json").write_text(json.dumps(content), encoding="utf-8")
+    words = ["compare", str(tmp_path / "one"), str(tmp_path / "two" / "bench.json")]
+    monkeypatch.setattr("sys.argv", words)
+    compare.main()
+    first, *moves, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(machine.commit())
+    assert moves == ["    3.00 ×  s: 1 → 3"]
+    assert last == "1 of 1 numbers moved by more than 20%."

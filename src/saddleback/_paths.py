@@ -6,7 +6,6 @@ import glob
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import IO
 
 from saddleback.errors import InvalidParameter
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def expand_pattern(name: str) -> list[str]:
@@ -31,7 +32,7 @@ def expand_pattern(name: str) -> list[str]:
 
 def parquet_files(name: str) -> list[str]:
     """Return the Parquet files in a folder, or a list of the file itself."""
-    if not os.path.isdir(name):
+    if not Path(name).is_dir():
         return [name]
     return sorted(map(str, Path(name).glob("*.parquet")))
 
@@ -123,9 +124,9 @@ def _part_file(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """
     for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with suppress(OSError):  # in use, or removed by another process
-            if sys.platform == "win32":
+            if os.name == "nt":
                 abandoned.unlink()  # fails while it is open
-            else:
+            elif fcntl is not None:
                 with abandoned.open("r+b") as unlocked:
                     fcntl.flock(unlocked, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     abandoned.unlink()
@@ -144,7 +145,7 @@ def _open_locked(target: Path) -> tuple[Path, IO[bytes]]:
     while True:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         file = part.open("x+b")
-        if sys.platform != "win32":
+        if fcntl is not None:
             with suppress(OSError):  # where files cannot be locked, none is removed either
                 fcntl.flock(file, fcntl.LOCK_EX)
         if part.exists():  # not removed by another process before it was locked

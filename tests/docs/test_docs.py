@@ -72,7 +72,9 @@ def test_errors_in_a_study_are_those_shown_on_the_page(tmp_path, monkeypatch):
     Path("mine.py").write_text(module, encoding="utf-8")
     Path("study.toml").write_text(study, encoding="utf-8")
     assert len(read_study(Path("study.toml")).rules) == 4
-    Path("study.toml").write_text(study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "))
+    Path("study.toml").write_text(
+        study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "), encoding="utf-8"
+    )
     with pytest.raises(StudyError) as raised:
         read_study(Path("study.toml"))
     assert f"{raised.value}\n" == expected

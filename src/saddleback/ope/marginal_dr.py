@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
+import scipy
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.ope.candidates import Basis
@@ -122,7 +122,7 @@ def fit_basis(
                 continue
             start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ solution[0][:, -1]
             with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
-                theta, u = (part.astype(kind, copy=False) for part in solution)
+                theta, u = (np.asarray(part, kind) for part in solution)
                 q = fold.of_actions(before, theta)
                 following = fold.next_values(after, rows.weights, theta)
                 if horizon is not None:
@@ -156,11 +156,11 @@ def _solve_fixed_point(
     M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, _: int
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return θ and u, [p, 1] each; None if the system is singular."""
-    factors = lu_factor(M - C, overwrite_a=True, check_finite=False)
+    factors = scipy.linalg.lu_factor(M - C, overwrite_a=True, check_finite=False)
     if not np.diagonal(factors[0]).all():
         return None
-    theta = lu_solve(factors, b, check_finite=False)
-    return theta[:, None], lu_solve(factors, x, trans=1, check_finite=False)[:, None]
+    theta = scipy.linalg.lu_solve(factors, b, check_finite=False)
+    return theta[:, None], scipy.linalg.lu_solve(factors, x, trans=1, check_finite=False)[:, None]
 
 
 def _solve_horizon(
@@ -168,17 +168,20 @@ def _solve_horizon(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H]; None if M is not definite."""
     try:
-        factor = cho_factor(M, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+        factor = scipy.linalg.cho_factor(M, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
         return None
-    P, first = cho_solve(factor, C, check_finite=False), cho_solve(factor, b, check_finite=False)
+    P, first = (
+        scipy.linalg.cho_solve(factor, C, check_finite=False),
+        scipy.linalg.cho_solve(factor, b, check_finite=False),
+    )
     theta, nu = np.zeros((len(b), steps + 1)), np.zeros((len(b), steps))
     nu[:, 0] = x
     for h in range(steps):
         theta[:, h + 1] = first + P @ theta[:, h]
         if h + 1 < steps:
             nu[:, h + 1] = nu[:, h] @ P
-    return theta, cho_solve(factor, nu, check_finite=False)
+    return theta, scipy.linalg.cho_solve(factor, nu, check_finite=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback._json import json_ready as finite
 from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
 from saddleback.log import Finding, LogSummary
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.diagnosis import Diagnosis
@@ -116,8 +117,6 @@ class Evaluation(Tabular):
         return shorten(self.text, "result.text")
 
     def _repr_html_(self) -> str:
-        from saddleback.plots.forest import forest_svg
-
         plain = self.as_dict()
         verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
         targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
@@ -134,6 +133,10 @@ class Evaluation(Tabular):
             parts.append(
                 card_html(name + answer(verdict).text, facts, html_table(HEADINGS, table, listed))
             )
+        try:
+            from saddleback.plots.forest import forest_svg
+        except InvalidParameter as error:
+            return "".join([*parts, f"<p>No figure: {error}</p>"])
         return "".join([*parts, forest_svg(plain)])
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
