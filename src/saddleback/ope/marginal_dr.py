@@ -22,6 +22,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -107,7 +108,7 @@ def fit_basis(
     folds = [_FoldSums.of(k, before, after, first, rows) for k in range(FOLDS)]
     total = [np.sum(parts, axis=0) for parts in zip(*(fold.sums for fold in folds), strict=True)]
     steps, penalties = horizon or 1, list(itertools.product(pooling, ridges))
-    kind = np.float64 if horizon is None else np.float32
+    kind: Any = np.float64 if horizon is None else np.float32
     before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
