@@ -22,7 +22,8 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.features import Features
 from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, Basis, candidates, given_basis
-from saddleback.ope.episode_sample import EpisodeSample
+from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
+from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 
 QUANTILE = 0.8
@@ -81,8 +82,9 @@ class Consensus:
         see the history of an episode find a residual, the history.
     value, error
         The estimate, and its standard error over episodes.
-    scores
-        Terms of the estimate by episode, [E]; their mean is the value.
+    scores, plug_in
+        Terms of the estimate by episode, [E], whose mean is the value; and q(s_0) without the
+        correction.
     dispersion
         Standard deviation of the estimates of single pairs, with the same weights.
     imbalance
@@ -91,6 +93,8 @@ class Consensus:
         Estimates by the candidates of other views alone, by view.
     candidates
         All candidates.
+    q
+        The action values of the candidates, weighted.
     horizon
         Number of steps of the value, if the task has a limit.
     """
@@ -99,10 +103,12 @@ class Consensus:
     value: float
     error: float
     scores: FloatArray
+    plug_in: FloatArray
     dispersion: float
     imbalance: float
     opinions: dict[str, float]
     candidates: tuple[CandidateFit, ...]
+    q: ConsensusQ
     horizon: int | None = None
 
     def contradiction(self, value: float) -> float:
@@ -217,11 +223,13 @@ def _weigh(
         for parts in zip(*((fits.start, fits.delta, fits.ratio) for _, fits in fitted), strict=True)
     )
     labels = [(basis, *penalty) for basis, fits in fitted for penalty in fits.penalties]
+    thetas = [theta for _, fits in fitted for theta in fits.theta]
     solved = np.isfinite(start).all(axis=1)
     solved &= np.isfinite(delta).all(axis=(1, 2)) & np.isfinite(ratio).all(axis=(1, 2))
     if not solved.all():
         start, delta, ratio = start[solved], delta[solved], ratio[solved]
         labels = [label for label, kept in zip(labels, solved, strict=True) if kept]
+        thetas = [theta for theta, kept in zip(thetas, solved, strict=True) if kept]
     N, E = start.shape
     values = start.mean(axis=1)
     correction = (delta.reshape(N, -1) @ ratio.reshape(N, -1).T).astype(float) / E
@@ -232,7 +240,8 @@ def _weigh(
     primal = _weights(residual + noise, POWER)
     dual = _weights(imbalance + noise, POWER)
     mean_delta, mean_ratio = np.tensordot(primal, delta, 1), np.tensordot(dual, ratio, 1)
-    scores = primal @ start + _corrections(mean_delta, mean_ratio, sample)
+    plug_in = primal @ start
+    scores = plug_in + _corrections(mean_delta, mean_ratio, sample)
     value = float(scores.mean())
     columns = zip(labels, values, residual, imbalance, primal, dual, strict=True)
     consensus = Consensus(
@@ -240,6 +249,7 @@ def _weigh(
         value=value,
         error=float(scores.std(ddof=1) / np.sqrt(E)),
         scores=scores,
+        plug_in=plug_in,
         dispersion=float(np.sqrt(primal @ (estimates - value) ** 2 @ dual)),
         imbalance=float(dual @ imbalance),
         opinions={},
@@ -247,8 +257,25 @@ def _weigh(
             CandidateFit(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
             for (basis, pooling, ridge), *numbers in columns
         ),
+        q=_weighted_q([basis for basis, *_ in labels], primal, thetas, sample),
     )
     return consensus, mean_delta, mean_ratio
+
+
+def _weighted_q(
+    bases: list[Basis], weights: FloatArray, thetas: list[FloatArray], sample: EpisodeSample
+) -> ConsensusQ:
+    """Return the weighted sum of the candidates' Q, without bases of little weight."""
+    owner = np.array([id(basis) for basis in bases])
+    shares = {key: float(weights[owner == key].sum()) for key in owner.tolist()}
+    kept = [key for key in shares if shares[key] >= MIN_WEIGHT] or list(shares)
+    total, parts = sum(shares[key] for key in kept), []
+    for key in kept:
+        own = np.flatnonzero(owner == key)
+        theta = sum(weights[i] / total * thetas[i] for i in own)
+        shape = FOLDS, sample.n_actions, -1
+        parts.append((bases[own[0]].encode, np.asarray(theta).reshape(shape)))
+    return ConsensusQ(parts, sample.priorities)
 
 
 def _corrections(delta: FloatArray, ratio: FloatArray, sample: EpisodeSample) -> FloatArray:

@@ -52,12 +52,15 @@ class Fits:
         q(s_0) of each episode under π, [R, E].
     delta, ratio
         TD error δ and marginal ratio w of each row, [R, n, H]; H is 1 without a horizon.
+    theta
+        θ without each fold, [R, folds, p]; θ_H with a horizon.
     """
 
     penalties: list[tuple[float, float]]
     start: FloatArray
     delta: FloatArray
     ratio: FloatArray
+    theta: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +104,9 @@ def fit_basis(
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
+    thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
     solve = _solve_fixed_point if horizon is None else _solve_horizon
-    for fold in folds:
+    for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         rewards = rows.rewards[fold.rows][:, None]
         for r, (pooled, ridge) in enumerate(penalties):
@@ -110,6 +114,7 @@ def fit_basis(
             if solution is None:
                 continue
             theta, u = solution
+            thetas[r, k] = theta[:, -1]
             q = fold.of_actions(before, theta)
             following = fold.next_values(after, rows.weights, theta)
             if horizon is not None:
@@ -119,7 +124,7 @@ def fit_basis(
                 delta[r, fold.rows] = rewards + following - q
                 ratio[r, fold.rows] = fold.of_actions(before, u)
     back = np.argsort(rows.order)
-    return Fits(penalties, start, delta[:, back], ratio[:, back])
+    return Fits(penalties, start, delta[:, back], ratio[:, back], thetas)
 
 
 def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:

@@ -76,6 +76,8 @@ class Evaluation(Tabular):
         Whether rewards are costs.
     log_summary
         Summary of the log; None for statistics.
+    is_bandit
+        Whether the log holds single decisions.
 
     Examples
     --------
@@ -101,6 +103,7 @@ class Evaluation(Tabular):
     tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
     log_summary: LogSummary | None = None
+    is_bandit: bool = False
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -193,7 +196,10 @@ class Evaluation(Tabular):
             episodes=int(sums.episodes.sum()),
             fingerprint=fingerprint(sums),
             propensities=f"estimated: {sums.estimated}" if sums.estimated else "logged",
-            lambda_ceiling={
+            bandit=self.is_bandit,
+            lambda_ceiling={}
+            if self.is_bandit
+            else {
                 name: sums.lambda_ceiling(self.rule, name)
                 for name in sums.setting.targets
                 if name in {estimate.target for estimate in self.estimates}
