@@ -2,6 +2,7 @@
 
 In a contextual bandit a decision has no consequences beyond its reward. Each row then is an episode
 that ended; the columns that say so are added as rows are read, and those of the log are not read.
+Ids of episodes are, if there are any, to reject episodes of several rows.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from saddleback.errors import Fix
 from saddleback.log.arrow_decode import decode_dictionary
+from saddleback.log.diagnostics import Finding
 from saddleback.log.row_sources import RowSource
 
-ENDS = {"terminated": True, "truncated": False}
-"""Flags of every row."""
-
-NOT_READ = (*ENDS, "step")
-"""Roles that have no meaning in a log of decisions."""
+ADDED = {"episode_id": "(row)", "terminated": "(ended)", "truncated": "(cut)"}
+"""Names of the added columns by role; in brackets, as they are not in the data."""
 
 
 @dataclass(frozen=True)
@@ -33,41 +33,36 @@ class DecisionSource(RowSource):
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
         assert self.source is not None
-        own = [name for name in columns if not self._is_added(name)]
+        own = [name for name in columns if name not in ADDED.values()]
         at = self.first
         for batch in self.source.batches(own or self.source.schema.names[:1]):
             n = batch.num_rows
-            added = {name: pa.array(np.full(n, flag)) for name, flag in ENDS.items()}
-            added["episode_id"] = pa.array(np.arange(at, at + n))
-            arrays = [
-                added[name] if self._is_added(name) else batch.column(name) for name in columns
-            ]
+            numbers = np.arange(at, at + n), np.ones(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+            added = dict(zip(ADDED.values(), map(pa.array, numbers), strict=True))
+            arrays = [added[name] if name in added else batch.column(name) for name in columns]
             yield pa.record_batch(arrays, names=list(columns))
             at += n
-
-    def _is_added(self, name: str) -> bool:
-        assert self.source is not None
-        return name in ENDS or (name == "episode_id" and name not in self.source.schema.names)
 
 
 def decision_sources(
     sources: Sequence[RowSource], columns: Mapping[str, str]
 ) -> tuple[list[RowSource], dict[str, str]]:
-    """Return sources of decisions, and the names of columns without those that are not read."""
-    first, wrapped = 0, []
+    """Return sources of decisions, and the name in them of each column that is not standard."""
+    first = 0
+    wrapped: list[RowSource] = []
     for source in sources:
         schema = source.schema
-        for name in (name for name in NOT_READ if name in schema.names):
-            schema = schema.remove(schema.get_field_index(name))
-        for name in ENDS:
-            schema = schema.append(pa.field(name, pa.bool_()))
-        if columns.get("episode_id", "episode_id") not in schema.names:
-            schema = schema.append(pa.field("episode_id", pa.int64()))
-        wrapped.append(
-            DecisionSource(source.name, source.rows, schema, source=source, first=first)
-        )
+        if "step" in schema.names:
+            schema = schema.remove(schema.get_field_index("step"))
+        for name, kind in zip(ADDED.values(), (pa.int64(), pa.bool_(), pa.bool_()), strict=True):
+            schema = schema.append(pa.field(name, kind))
+        wrapped.append(DecisionSource(source.name, source.rows, schema, source=source, first=first))
         first += source.rows
-    return wrapped, {role: name for role, name in columns.items() if role not in NOT_READ}
+    names = {role: name for role, name in columns.items() if role != "step"} | ADDED
+    own = columns.get("episode_id", "episode_id")
+    if own in sources[0].schema.names:
+        names["episode_id"] = own
+    return wrapped, names
 
 
 def are_decisions(sources: Sequence[RowSource], roles: Mapping[str, str]) -> bool:
@@ -86,3 +81,12 @@ def are_decisions(sources: Sequence[RowSource], roles: Mapping[str, str]) -> boo
                 return False
             last = ids[-1].as_py() if batch.num_rows else last
     return True
+
+
+def with_bandit_hint(findings: Sequence[Finding]) -> list[Finding]:
+    """Return errors about columns; where the ids of episodes are missing, with one more hint."""
+    hinted = list(findings)
+    if any(one.code == "E100" and "'episode_id' is missing" in one.message for one in findings):
+        fix = Fix("If each row is a decision of its own, say so", "bandit", True)
+        hinted.append(Finding("E100", "a log without episodes may be one of a bandit.", fix))
+    return hinted

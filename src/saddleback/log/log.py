@@ -18,7 +18,7 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.arrow_decode import Decoder, decode_dictionary
-from saddleback.log.decision_rows import are_decisions, decision_sources
+from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
@@ -129,7 +129,10 @@ class Log:
         if self.bandit:
             sources, columns = decision_sources(sources, columns)
         object.__setattr__(self, "sources", sources)
-        roles = common_roles(self.sources, self.observations, columns)
+        try:
+            roles = common_roles(self.sources, self.observations, columns)
+        except LogError as error:
+            raise LogError(*with_bandit_hint(error.findings)) from None
         if self.ignore_propensities:
             roles = roles.without_propensities()
         object.__setattr__(self, "roles", roles)
@@ -386,7 +389,8 @@ class Log:
                 "log, and keep the function with it."
             )
         stored = self.metadata | {"actions": list(self.action_names)} | metadata
-        return write_sources(self.sources, Path(path), stored)
+        sources = [getattr(source, "source", None) or source for source in self.sources]
+        return write_sources(sources, Path(path), stored)
 
     def __repr__(self) -> str:
         estimated = ", propensities estimated" if self.estimated else ""

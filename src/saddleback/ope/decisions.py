@@ -1,6 +1,6 @@
 """Estimates for single decisions, as in a contextual bandit.
 
-With ρ = π(a|x)/μ(a|x) and a direct model q, v(x) = Σ_a π(a|x) q(x, a), all are means over decisions:
+With ρ = π(a|x)/μ(a|x), a direct model q, and v(x) = Σ_a π(a|x) q(x, a), means over decisions of:
 
     IPW        ρ r                                   inverse propensity weighting
     SNIPW      Σ ρ r / Σ ρ                           self-normalised
@@ -14,10 +14,10 @@ ends, DM and DR. IPW and DR are unbiased; the intervals of the others leave out 
 
 References
 ----------
-M. Dudík, D. Erhan, J. Langford, L. Li, Doubly robust policy evaluation and optimization, Statistical
-Science 2014. Y.-X. Wang, A. Agarwal, M. Dudík, Optimal and adaptive off-policy evaluation in
-contextual bandits, ICML 2017. Y. Su, M. Dimakopoulou, A. Krishnamurthy, M. Dudík, Doubly robust
-off-policy evaluation with shrinkage, ICML 2020.
+M. Dudík, D. Erhan, J. Langford, L. Li, Doubly robust policy evaluation and optimization,
+Statistical Science 2014. Y.-X. Wang, A. Agarwal, M. Dudík, Optimal and adaptive off-policy
+evaluation in contextual bandits, ICML 2017. Y. Su, M. Dimakopoulou, A. Krishnamurthy, M. Dudík,
+Doubly robust off-policy evaluation with shrinkage, ICML 2020.
 """
 
 from __future__ import annotations
@@ -44,8 +44,13 @@ DECISION_METHODS = {
 GRID = 30
 """Number of values of a tuning parameter, besides both ends."""
 
+MODEL = "mean of the model"
 MODEL_ERROR = "the interval leaves out the error of the model"
+"""Estimand of the interval of DM, and its note."""
+
+SHRUNK = "V^π, shrunk"
 SHRINKAGE = "the interval leaves out the bias of the shrinkage"
+"""The same for estimates with a tuning parameter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,7 @@ class Decisions:
 
     @cached_property
     def residuals(self) -> FloatArray:
-        """r − q(x, a) of each decision, [n]; 0 where ρ is 0, and it does not count."""
+        """Residual r − q(x, a) of each decision, [n]; 0 where ρ is 0, and it does not count."""
         corrections = self.weighted.totals - self.weighted.starts
         some = self.weights > 0
         return np.where(some, corrections / np.where(some, self.weights, 1.0), 0.0)
@@ -147,10 +152,14 @@ class Decisions:
         weighted, (values, remark) = self.weighted, self.values(name)
         value, (low, high) = float(values.mean()), student(values, 0.95)
         if name == "DM":
-            return Estimate(weighted.target, name, value, remark, low, high, "V^π")
+            return Estimate(
+                weighted.target, name, value, remark, low, high, MODEL, comparable=False
+            )
         notes = [estimate_note(value, weighted.k_hat, weighted.n, weighted.estimated), remark]
         note = "; ".join(text for text in notes if text not in ("", "ok")) or "ok"
+        biased = SHRINKAGE in remark
         return Estimate(
-            weighted.target, name, value, note, low, high, "V^π", weighted.ess,
-            float(shares(weighted.log_weights).max()), max(weighted.k_hat, -1.0),
+            weighted.target, name, value, note, low, high, SHRUNK if biased else "V^π",
+            weighted.ess, float(shares(weighted.log_weights).max()), max(weighted.k_hat, -1.0),
+            not biased,
         )  # fmt: skip

@@ -241,6 +241,8 @@ def diagnose(
     opinion = gap.consensus if measured.is_consensus else None
     refusing = replace(gap, hidden=None, consensus=opinion)
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
+    if balance is not None:
+        notes |= {"COVERAGE": "the estimate uses the logged propensities"}
     unit, outcome = ("decisions", "reward") if measured.is_bandit else ("episodes", "return")
     spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
     negligible = error <= NEGLIGIBLE_ERROR * spread
@@ -279,6 +281,7 @@ def diagnose(
         units=f"{len(measured.rows):,} {unit if measured.from_log else 'blocks of episodes'}",
         unit=unit,
         outcome=outcome,
+        other="Marginal DR" if measured.is_bandit else "the doubly robust estimate",
         notes=notes | {"AGREEMENT": measured.no_agreement},
         **closed,
     )

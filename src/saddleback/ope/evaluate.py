@@ -37,6 +37,7 @@ from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
+from saddleback.ope.return_distribution import return_distributions
 from saddleback.ope.sample_consensus import (
     ESTIMATE_ROWS,
     OPINION_ROWS,
@@ -338,6 +339,7 @@ def evaluate(
     return Evaluation(
         sums, chosen, tuple(estimates), paths, tuple(sums.warnings(chosen)), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
+        distributions=return_distributions(episodes, lower_is_better),
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.confidence_bounds import student
-from saddleback.ope.decisions import DECISION_METHODS, MODEL_ERROR, Decisions
+from saddleback.ope.decisions import DECISION_METHODS, MODEL, MODEL_ERROR, Decisions
 from saddleback.ope.diagnosis import Measurements, diagnose
 from saddleback.ope.doubly_robust import QValues
 from saddleback.ope.episode_sample import FOLDS, sample_episodes
@@ -38,6 +38,7 @@ from saddleback.ope.importance_sampling import WeightReducer
 from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.phases import READING, plan_phases
 from saddleback.ope.result import Evaluation
+from saddleback.ope.return_distribution import return_distributions
 from saddleback.ope.sample_consensus import ESTIMATE_ROWS, sample_consensus
 from saddleback.ope.sandwich import student_interval
 from saddleback.ope.scoring_pass import ScoreReducer
@@ -102,8 +103,8 @@ def takes_decisions(log: Log, methods: Any, **episodic: Any) -> bool:
                 "out."
             )
         return True
-    known = methods is None or set(methods) <= set(DECISION_METHODS)
-    return known and not given and log.holds_decisions
+    suitable = methods is None or set(methods) <= set(DECISION_METHODS)
+    return suitable and not given and log.holds_decisions
 
 
 def evaluate_decisions(
@@ -193,20 +194,20 @@ def evaluate_decisions(
             shown["DM"] = _direct(name, opinions[name].consensus.plug_in)
         chosen = [main, *(DECISION_METHODS[method] for method in selected)]
         estimates += [shown[label] for label in dict.fromkeys(chosen)]
-        diagnoses.append(
-            diagnose(sums, ONE_STEP, 0.0, measured, baseline, {}, lower_is_better)
-        )
+        diagnoses.append(diagnose(sums, ONE_STEP, 0.0, measured, baseline, {}, lower_is_better))
     tails = {name: weight_tail(one.log_weights) for name, one in weighted.items()}
     return Evaluation(
         sums, ONE_STEP, tuple(estimates), {}, tuple(sums.warnings(ONE_STEP)), baseline,
-        tuple(diagnoses), {}, tails, lower_is_better, summary, is_bandit=True,
+        tuple(diagnoses), {}, tails, lower_is_better, summary, True,
+        return_distributions(weighted.values(), lower_is_better),
     )  # fmt: skip
 
 
 def _direct(target: str, values: FloatArray) -> Estimate:
     """Return the direct method from the values of the model on the sample."""
     low, high = student(values, 0.95)
-    return Estimate(target, "DM", float(values.mean()), MODEL_ERROR, low, high, "V^π")
+    value = float(values.mean())
+    return Estimate(target, "DM", value, MODEL_ERROR, low, high, MODEL, comparable=False)
 
 
 def _doubly_robust(marginal: Measurements, decisions: Decisions) -> Measurements:

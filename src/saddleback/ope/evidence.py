@@ -66,6 +66,8 @@ class Evidence:
     unit, outcome
         What the data consist of, and what is valued: episodes and their return, or decisions and
         their reward.
+    other
+        The estimate that ``agreement`` compares with.
     notes
         Why a check was not applicable, by its code.
     """
@@ -111,4 +113,5 @@ class Evidence:
     units: str = ""
     unit: str = "episodes"
     outcome: str = "return"
+    other: str = "the doubly robust estimate"
     notes: dict[str, str] = field(default_factory=dict)

@@ -29,6 +29,7 @@ from saddleback.rules import Rule
 MAX_CELLS, MAX_PAIRS, ROWS_PER_PAIR = 64, 640, 40
 """Largest numbers of cells and of pairs of cell and action, and rows per pair."""
 
+
 class EvidenceReducer:
     """Accumulates what the verdicts need from a second pass, given the solutions of the first."""
 

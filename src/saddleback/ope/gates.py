@@ -134,7 +134,7 @@ def _excess_weight(e: Evidence) -> float | None:
 
 
 def _shift_by_ridge(e: Evidence) -> float | None:
-    """Return the change by a ridge in half-widths, which are at least 0.02 SD of the {e.outcome}."""
+    """Return the change by a ridge in half-widths, which are at least 0.02 SD of the return."""
     if e.ridge_shift is None or e.error_without_ridge is None:
         return None
     half_width = max(2.0 * e.error_without_ridge, 0.02 * e.spread)
@@ -191,12 +191,12 @@ CHECKS = (
         "AGREEMENT",
         lambda e: _in_errors(e.agreement, e.agreement_error, e.spread),
         3.0, None,
-        "{value:.1f} standard errors from the doubly robust estimate",
+        "{value:.1f} standard errors from {e.other}",
         "the features or the importance weights are biased",
     ),
     Check(
         "HIDDEN", lambda e: _scaled(e.hidden, e.spread), 0.5, None,
-        "features that also see the {e.hidden_in} change the estimate by {short} SD of the {e.outcome}",
+        "features that also see the {e.hidden_in} change the estimate by {short} SD of the return",
         "the value depends on the {e.hidden_in}; add it to the observations, or give the horizon",
     ),
     Check(

@@ -19,11 +19,13 @@ from saddleback.ope.estimate import Estimate
 from saddleback.ope.result_schema import (
     SCHEMA,
     SavedBaseline,
+    SavedDistribution,
     SavedEstimate,
     SavedEvaluation,
     SavedLogSummary,
     SavedVerdict,
 )
+from saddleback.ope.return_distribution import ReturnDistribution
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.text_report import (
     HEADINGS,
@@ -78,6 +80,8 @@ class Evaluation(Tabular):
         Summary of the log; None for statistics.
     is_bandit
         Whether the log holds single decisions.
+    distributions
+        For each target the distribution of the return, if episodes were weighted.
 
     Examples
     --------
@@ -104,6 +108,7 @@ class Evaluation(Tabular):
     lower_is_better: bool = False
     log_summary: LogSummary | None = None
     is_bandit: bool = False
+    distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -215,6 +220,9 @@ class Evaluation(Tabular):
                 name: steps[:MAX_SAVED_STEPS].tolist() for name, steps in self.ess_by_step.items()
             },
             tails={name: tail.tolist() for name, tail in self.tails.items()},
+            distributions=[
+                SavedDistribution(**one.as_dict()) for one in self.distributions.values()
+            ],
         )
         plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)
         return {"kind": "saddleback evaluation", "schema": SCHEMA, **finite(plain)}
