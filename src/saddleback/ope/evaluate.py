@@ -141,8 +141,8 @@ def evaluate(
         Whether rewards are costs.
     bandit
         Whether each row is a decision of its own, as for `Log`; neither a discount nor episodes are
-        needed then. A log with one terminated row per episode is recognised as such, unless a
-        horizon, a rule or other methods are given. Methods: "dr", "dros", "switch-dr", "snipw",
+        needed then. A log with one terminated row per episode is recognised as such, unless
+        features, a rule, a horizon or other methods are given. Methods: "dr", "dros", "switch-dr", "snipw",
         "ipw", "dm" and "marginal-dr", by default all that the log allows.
     threads
         Number of threads; the result does not depend on it.
@@ -179,7 +179,7 @@ def evaluate(
     if progress is not None and not callable(progress):
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
     if takes_decisions(
-        log, methods, horizon=horizon, rule=rule, learner=learner, ridge=ridge or None,
+        log, methods, features, horizon=horizon, rule=rule, learner=learner, ridge=ridge or None,
         shared=shared or None, draws=draws,
     ):  # fmt: skip
         return evaluate_decisions(

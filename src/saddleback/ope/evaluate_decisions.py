@@ -90,7 +90,7 @@ def decision_methods(log: Log, methods: Sequence[str] | None) -> tuple[str, ...]
     return tuple(methods)
 
 
-def takes_decisions(log: Log, methods: Any, **episodic: Any) -> bool:
+def takes_decisions(log: Log, methods: Any, features: Any, **episodic: Any) -> bool:
     """Whether to take a log as single decisions: declared so, or recognised.
 
     ``episodic`` are the options that concern only episodes, None where not given.
@@ -104,6 +104,7 @@ def takes_decisions(log: Log, methods: Any, **episodic: Any) -> bool:
             )
         return True
     suitable = methods is None or set(methods) <= set(DECISION_METHODS)
+    suitable &= is_automatic(features)
     return suitable and not given and log.holds_decisions
 
 
