@@ -40,19 +40,19 @@ def download() -> None:
     subprocess.run([sys.executable, "-m", "pip", "download", *options, PACKAGE], check=True)
 
 
-def read_prior(text: str) -> dict[str, np.ndarray]:
+def read_prior(yaml: str) -> dict[str, np.ndarray]:
     """Return α and β of the campaign "all" from its YAML, two levels of names above numbers."""
     prior: dict[str, list[float]] = {}
     campaign = name = ""
-    for line in text.splitlines():
-        word = line.strip()
-        if word.startswith("-"):
+    for line in yaml.splitlines():
+        text = line.strip()
+        if text.startswith("-"):
             if campaign == "all":
-                prior.setdefault(name, []).append(float(word[1:]))
+                prior.setdefault(name, []).append(float(text[1:]))
         elif line.startswith(" "):
-            name = word.rstrip(":")
-        elif word:
-            campaign = word.rstrip(":")
+            name = text.rstrip(":")
+        elif text:
+            campaign = text.rstrip(":")
     return {name: np.array(numbers) for name, numbers in prior.items()}
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import saddleback as sb
-from saddleback.errors import InvalidParameter
+from saddleback.errors import InvalidParameter, UnknownName
 from saddleback.log import LogError
 from saddleback.ope import Decisions
 from saddleback.ope.slope import slope
@@ -78,13 +78,13 @@ def test_estimates_are_the_formulas_written_out(seed):
     decisions = Decisions(weighted(data))
     expected = {"IPW": rho * r, "DM": v, "DR": v + rho * residual}
     for name, values in expected.items():
-        found = decisions.estimate(name)
-        assert (found.value, found.low, found.high) == pytest.approx(interval(values), rel=1e-12)
+        shown = decisions.estimate(name)
+        assert (shown.value, shown.low, shown.high) == pytest.approx(interval(values), rel=1e-12)
     ratio = (rho * r).sum() / rho.sum()
     scores = rho * (r - ratio) / rho.mean()
-    found = decisions.estimate("SNIPW")
+    shown = decisions.estimate("SNIPW")
     _, low, high = interval(ratio + scores)
-    assert (found.value, found.low, found.high) == pytest.approx((ratio, low, high), rel=1e-12)
+    assert (shown.value, shown.low, shown.high) == pytest.approx((ratio, low, high), rel=1e-12)
     for parameter in (0.0, 0.3, 1.0, 2.5, 40.0):
         switched = v + np.where(rho <= parameter, rho, 0.0) * residual
         np.testing.assert_allclose(decisions.switched(parameter), switched, atol=1e-12)
@@ -135,8 +135,9 @@ def test_tuned_estimates_follow_slope():
 def test_a_log_without_noise_gives_the_truth_exactly():
     result = sb.evaluate(enumerated(40), {"new": policy}, bandit=True)
     by_method = {estimate.method: estimate.value for estimate in result.estimates}
-    for name in ("DR", "IPW", "SNIPW"):
+    for name in ("IPW", "SNIPW"):
         assert by_method[name] == pytest.approx(TRUTH, rel=1e-10)
+    assert by_method["DR"] == pytest.approx(TRUTH, abs=1e-3)  # the model differs between folds
     for name in ("DM", "Marginal DR", "DRos", "Switch-DR"):  # fitted with a ridge
         assert by_method[name] == pytest.approx(TRUTH, abs=0.01)
 
@@ -259,7 +260,9 @@ def test_only_checks_of_decisions(result):
     plain = result.as_dict()
     assert plain["bandit"] is True
     assert plain["lambda_ceiling"] == {}
-    for text in (result.text, str(plain["verdicts"]), repr(result.log_summary)):
+    sentences = [gate["sentence"] for gate in plain["verdicts"][0]["gates"]]
+    notes = plain["verdicts"][0]["evidence"]["notes"].values()
+    for text in (result.text, repr(result.log_summary), *sentences, *notes):
         assert "episode" not in text
     assert "400 decisions" in result.text
 
@@ -275,7 +278,7 @@ def test_only_checks_of_decisions(result):
     ],
 )
 def test_options_of_episodes_are_refused(options, message):
-    with pytest.raises(InvalidParameter, match=message):
+    with pytest.raises((InvalidParameter, UnknownName), match=message):
         sb.evaluate(draw(20, 0), {"new": policy}, bandit=True, **options)
 
 
@@ -303,9 +306,8 @@ def test_columns_of_episodes_are_not_read(tmp_path):
     data = draw(50, 0)
     more = data | {"terminated": np.zeros(50), "step": np.arange(50), "next_obs_0": np.zeros(50)}
     log = sb.Log(more, bandit=True)
-    segment = next(iter(log.segments()))
-    assert len(segment.first_states) == 50
-    assert not segment.continues.any()
-    written = log.write(tmp_path / "log.parquet")
-    again = sb.Log(written, bandit=True)
-    np.testing.assert_array_equal(next(iter(again.segments())).rewards, segment.rewards)
+    assert sum(len(segment.first_states) for segment in log.segments()) == 50
+    assert not any(segment.continues.any() for segment in log.segments())
+    reread = sb.Log(log.write(tmp_path / "log.parquet"), bandit=True)
+    rewards = [segment.rewards for segment in reread.segments()]
+    np.testing.assert_array_equal(np.concatenate(rewards), data["reward"])

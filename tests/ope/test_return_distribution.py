@@ -46,18 +46,18 @@ def test_quantiles_and_cvar_are_their_definitions(seed):
     data = draw(80, seed)
     data["reward"] = data["reward"].round(1)  # ties
     w, g = PI[data["action"]] / MU[data["action"]], data["reward"]
-    levels = (0.01, 0.1, 0.5, 0.77, 0.99)
-    found = return_distribution(weighted(data), levels=levels, tail=0.13)
-    for level, one in zip(levels, found.quantiles, strict=True):
-        reached = [x for x in np.unique(g) if w[g <= x].sum() / w.sum() >= level]
+    percents, units = (1, 10, 50, 77, 99), (3 * w).round().astype(int)  # sums without rounding
+    shown = return_distribution(weighted(data), levels=[p / 100 for p in percents], tail=0.13)
+    for percent, one in zip(percents, shown.quantiles, strict=True):
+        reached = [x for x in np.unique(g) if 100 * units[g <= x].sum() >= percent * units.sum()]
         assert one.value == min(reached)
-        assert one.logged == np.quantile(g, level, method="inverted_cdf")
+        assert one.logged == min(x for x in g if 100 * (g <= x).sum() >= percent * 80)
         assert one.low <= one.value <= one.high
-    assert found.cvar.value == pytest.approx(worst_mean(g, w, 0.13), rel=1e-12)
-    assert found.cvar.logged == pytest.approx(worst_mean(g, np.ones(80), 0.13), rel=1e-12)
+    assert shown.cvar.value == pytest.approx(worst_mean(g, w, 0.13), rel=1e-12)
+    assert shown.cvar.logged == pytest.approx(worst_mean(g, np.ones(80), 0.13), rel=1e-12)
     mean = np.average(g, weights=w)
     spread = np.sqrt(np.average((g - mean) ** 2, weights=w))
-    assert found.standard_deviation == pytest.approx(spread, rel=1e-12)
+    assert shown.standard_deviation == pytest.approx(spread, rel=1e-12)
 
 
 def test_of_costs_the_largest_are_the_worst():
@@ -89,8 +89,8 @@ def test_intervals_cover_a_known_distribution():
     truths = [*map(true_quantile, levels), true_cvar(tail)]
     hits = np.zeros(4)
     for seed in range(400):
-        found = return_distribution(weighted(draw(400, seed)), levels=levels, tail=tail)
-        functionals = (*found.quantiles, found.cvar)
+        shown = return_distribution(weighted(draw(400, seed)), levels=levels, tail=tail)
+        functionals = (*shown.quantiles, shown.cvar)
         hits += [
             one.low <= truth <= one.high for one, truth in zip(functionals, truths, strict=True)
         ]
@@ -98,8 +98,8 @@ def test_intervals_cover_a_known_distribution():
 
 
 def test_an_end_that_the_data_leave_open_is_infinite():
-    found = return_distribution(weighted(draw(20, 0)), levels=(0.02, 0.5, 0.98))
-    first, middle, last = found.quantiles
+    shown = return_distribution(weighted(draw(20, 0)), levels=(0.02, 0.5, 0.98))
+    first, middle, last = shown.quantiles
     assert first.low == -np.inf
     assert last.high == np.inf
     assert np.isfinite([middle.low, middle.high]).all()
@@ -117,11 +117,11 @@ def test_an_evaluation_of_episodes_has_it_too():
     log = sb.collect(walk, episodes=200, rng=0)
     features = sb.features.OneHot(walk.mdp.n_states)
     result = sb.evaluate(log, {"new": walk.target}, features=features, gamma=0.9)
-    found = result.distributions["new"]
+    shown = result.distributions["new"]
     plain = sb.importance_sampling(log, {"new": walk.target}, gamma=0.9)["new"]
-    assert found.quantiles == return_distribution(plain).quantiles
+    assert shown.quantiles == return_distribution(plain).quantiles
     saved = result.as_dict()
-    assert saved["distributions"][0]["cvar"]["value"] == found.cvar.value
+    assert saved["distributions"][0]["cvar"]["value"] == shown.cvar.value
     lines = [line.text for line in distribution_lines(saved)]
     assert lines[1].startswith("Distribution of the return")
     assert lines[2].startswith("  5% worst, mean (CVaR)")

@@ -240,7 +240,9 @@ def diagnose(
         hidden = others.hidden
     opinion = gap.consensus if measured.is_consensus else None
     refusing = replace(gap, hidden=None, consensus=opinion)
+    checks = BANDIT_CHECKS if measured.is_bandit else CHECKS
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
+    notes |= {"AGREEMENT": measured.no_agreement}
     if balance is not None:
         notes |= {"COVERAGE": "the estimate uses the logged propensities"}
     unit, outcome = ("decisions", "reward") if measured.is_bandit else ("episodes", "return")
@@ -282,7 +284,7 @@ def diagnose(
         unit=unit,
         outcome=outcome,
         other="Marginal DR" if measured.is_bandit else "the doubly robust estimate",
-        notes=notes | {"AGREEMENT": measured.no_agreement},
+        notes={check.code: notes[check.code] for check in checks if check.code in notes},
         **closed,
     )
     improvement = None
@@ -291,7 +293,7 @@ def diagnose(
         improvement = baseline.improvement(value, influence, gap.value, lower_is_better)
     verdict = Verdict.of(
         name, (value, interval.low, interval.high), evidence, improvement, measured.weakest,
-        BANDIT_CHECKS if measured.is_bandit else CHECKS,
+        checks,
     )  # fmt: skip
     policy = PolicySummary.of(counts, sums.setting.actions, steps)
     span = sums.span

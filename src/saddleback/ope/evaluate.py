@@ -142,8 +142,8 @@ def evaluate(
     bandit
         Whether each row is a decision of its own, as for `Log`; neither a discount nor episodes are
         needed then. A log with one terminated row per episode is recognised as such, unless
-        features, a rule, a horizon or other methods are given. Methods: "dr", "dros", "switch-dr", "snipw",
-        "ipw", "dm" and "marginal-dr", by default all that the log allows.
+        features, a rule, a horizon or other methods are given. Methods: "dr", "dros", "switch-dr",
+        "snipw", "ipw", "dm" and "marginal-dr", by default all that the log allows.
     threads
         Number of threads; the result does not depend on it.
     progress

@@ -8,9 +8,9 @@ With normalised weights ω_i ∝ w_i of the episodes and their returns G_i,
 If returns are costs, the worst are the largest: CVaR(α) = Q̂(1−α) + Σ_i ω_i (G_i − Q̂(1−α))⁺/α.
 
 Intervals: for a quantile, the quantiles at α ± t·s, with s the standard error of F̂ at Q̂(α) by the
-delta method, s² = Σ ω_i² (1[G_i ≤ Q̂] − F̂)² (Woodruff 1952), infinite where that leaves (0, 1); for
-CVaR, Student's t with its influence n ω_i (h(G_i) − CVaR), h the terms above: Q̂ is where they are
-stationary, so its own error does not matter to first order.
+delta method, s² = Σ ω_i² (1[G_i ≤ Q̂] − F̂)², or the same with <, if larger (Woodruff 1952); infinite
+where that leaves (0, 1). For CVaR, Student's t with its influence n ω_i (h(G_i) − CVaR), with the
+terms h above: Q̂ is where they are stationary, so its own error does not matter to first order.
 
 References
 ----------
@@ -182,10 +182,12 @@ class _Sorted:
 
     def quantile_ends(self, level: float) -> tuple[float, float]:
         """Return the 95% confidence interval of a quantile."""
-        below = self.returns <= self.quantile(level)
-        probability = float(self.share @ below)
-        error = float(np.sqrt(np.sum((self.share * (below - probability)) ** 2)))
-        width = float(stdtrit(len(self.returns) - 1, 0.975)) * error
+        at = self.quantile(level)
+        errors = [
+            np.sqrt(np.sum((self.share * (below - self.share @ below)) ** 2))
+            for below in (self.returns <= at, self.returns < at)
+        ]
+        width = float(stdtrit(len(self.returns) - 1, 0.975)) * float(max(errors))
         low, high = level - width, level + width
         return (
             self.quantile(low) if low > 0.0 else -np.inf,
