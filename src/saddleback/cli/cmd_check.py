@@ -12,7 +12,7 @@ import click
 
 from saddleback._json import json_text
 from saddleback._progress import part_of
-from saddleback.cli.log_options import LogFiles, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, log_options
 from saddleback.cli.messages import as_option, echo_message
 from saddleback.cli.options import json_option, quiet_option
 from saddleback.cli.progress import display
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @log_options
+@bandit_option
 @click.option("--gamma", type=float, help="Discount to validate the log against.")
 @quiet_option
 @json_option
@@ -32,8 +33,8 @@ def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> N
     """Summarise a log and list every problem with row numbers and a fix.
 
     FILE is Parquet with one row per decision: episode_id, step, obs_0 …, action, reward,
-    terminated, truncated, next_obs_0 … where truncated, and behavior_prob. Exit status 2 if there
-    are errors.
+    terminated, truncated, next_obs_0 … where truncated, and behavior_prob; with --bandit obs_0 …,
+    action, reward and behavior_prob. Exit status 2 if there are errors.
 
     \b
     Examples:

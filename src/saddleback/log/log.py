@@ -18,6 +18,7 @@ from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import Fix, InvalidParameter
 from saddleback.log.arrow_decode import Decoder, decode_dictionary
+from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
@@ -73,6 +74,9 @@ class Log:
         the time.
     segment
         Number of steps after which a long episode is split, so that memory stays bounded.
+    bandit
+        Whether each row is a decision of its own, without consequences beyond its reward. Then
+        ``episode_id``, ``step``, ``terminated`` and ``truncated`` are not needed.
 
     Examples
     --------
@@ -109,6 +113,7 @@ class Log:
     drop_autoreset: bool = False
     time_limit: Literal["artifact", "task"] = "artifact"
     segment: int = SEGMENT
+    bandit: bool = False
 
     def __post_init__(self) -> None:
         _registry.check_name("time_limit", self.time_limit, ("artifact", "task"))
@@ -119,8 +124,15 @@ class Log:
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
             _check_list_of_names(name, getattr(self, name))
-        object.__setattr__(self, "sources", open_sources(self.data))
-        roles = common_roles(self.sources, self.observations, self.columns or {})
+        _validate.flag("Log", "bandit", self.bandit)
+        sources, columns = open_sources(self.data), self.columns or {}
+        if self.bandit:
+            sources, columns = decision_sources(sources, columns)
+        object.__setattr__(self, "sources", sources)
+        try:
+            roles = common_roles(self.sources, self.observations, columns)
+        except LogError as error:
+            raise LogError(*with_bandit_hint(error.findings)) from None
         if self.ignore_propensities:
             roles = roles.without_propensities()
         object.__setattr__(self, "roles", roles)
@@ -249,6 +261,11 @@ class Log:
         """Whether μ is known for all actions, not only for the logged one."""
         return "mu" in self.roles.tables or self.behaviour is not None
 
+    @cached_property
+    def holds_decisions(self) -> bool:
+        """Whether every episode is one decision: declared so, or one row that terminated."""
+        return self.bandit or are_decisions(self.sources, self.roles.names)
+
     @property
     def read_options(self) -> str:
         """Options that change the rows, as text: logs read differently must not be merged."""
@@ -372,7 +389,8 @@ class Log:
                 "log, and keep the function with it."
             )
         stored = self.metadata | {"actions": list(self.action_names)} | metadata
-        return write_sources(self.sources, Path(path), stored)
+        sources = [getattr(source, "source", None) or source for source in self.sources]
+        return write_sources(sources, Path(path), stored)
 
     def __repr__(self) -> str:
         estimated = ", propensities estimated" if self.estimated else ""

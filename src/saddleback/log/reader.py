@@ -175,6 +175,16 @@ class LogReader:
                     "before it).",
                 )
             )
+        if self._log.bandit and any(finding.code == "E132" for finding in findings):
+            findings = [finding for finding in findings if finding.code != "E132"]
+            findings.append(
+                Finding(
+                    "E135",
+                    "bandit=True takes every row as a decision of its own, but some episodes have "
+                    f"several rows with the same {self._log.roles.names['episode_id']!r}. Leave "
+                    "out the option, or that column.",
+                )
+            )
         if self._log.drop_autoreset:
             findings = [finding for finding in findings if finding.code != "W133"]
         if self._task:

@@ -282,8 +282,9 @@ def _suggestion(name: str, available: Sequence[str]) -> str:
 
 
 def _listed(available: Sequence[str]) -> str:
-    """Return which columns the log has, at most thirty."""
-    return f"The log has {', '.join(available[:30])}{', …' if len(available) > 30 else '.'}"
+    """Return which columns the log has, at most thirty; without added ones, in brackets."""
+    listed = [name for name in available if not name.startswith("(")]
+    return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
 
 
 def _is_number(kind: Any) -> bool:

@@ -161,8 +161,9 @@ def given_basis(features: Features, sample: EpisodeSample) -> Basis:
     """Return features chosen by hand as a basis."""
     if features.size * sample.n_actions > MAX_GIVEN:
         raise InvalidParameter(
-            f"a horizon needs at most {MAX_GIVEN:,} features over all actions; these are "
-            f"{features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the log."
+            f"a horizon or a bandit needs at most {MAX_GIVEN:,} features over all actions; these "
+            f"are {features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the "
+            "log."
         )
     view = View(GIVEN, sample.states, sample.next_states, sample.starts)
     return Basis("given", view, partial(_dense, features))

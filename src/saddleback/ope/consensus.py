@@ -31,7 +31,8 @@ from saddleback.ope.candidates import (
     candidates,
     given_basis,
 )
-from saddleback.ope.episode_sample import EpisodeSample
+from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
+from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 
 QUANTILE = 0.8
@@ -93,8 +94,9 @@ class Consensus:
         see the history of an episode find a residual, the history.
     value, error
         The estimate, and its standard error over episodes.
-    scores
-        Terms of the estimate by episode, [E]; their mean is the value.
+    scores, plug_in
+        Terms of the estimate by episode, [E], whose mean is the value; and q(s_0) without the
+        correction.
     dispersion
         Standard deviation of the estimates of single pairs, with the same weights.
     imbalance
@@ -105,6 +107,8 @@ class Consensus:
         All candidates.
     noise
         Residual that is noise.
+    q
+        The action values of the candidates, weighted.
     horizon
         Number of steps of the value, if the task has a limit.
     """
@@ -113,12 +117,14 @@ class Consensus:
     value: float
     error: float
     scores: FloatArray
+    plug_in: FloatArray
     dispersion: float
     imbalance: float
     opinions: dict[str, float]
     separate: dict[str, float]
     candidates: tuple[CandidateFit, ...]
     noise: float
+    q: ConsensusQ
     horizon: int | None = None
 
     def contradiction(self, value: float, weighted: float = 0.0) -> float:
@@ -252,6 +258,7 @@ def _weigh(
         [[_products(left.delta, right.ratio) for _, right in duals] for _, left in primals]
     )
     correction /= E
+    thetas = [theta for _, fits in primals for theta in fits.theta]
     values = start.mean(axis=1)
     estimates = values[:, None] + correction
     groups = [id(basis) if len(primals) > 1 else k for k, (basis, *_) in enumerate(labels)]
@@ -261,7 +268,8 @@ def _weigh(
     dual = _weights(imbalance + noise, POWER)
     mean_delta = _mean(primal, [fits.delta for _, fits in primals])
     mean_ratio = _mean(dual, [fits.ratio for _, fits in duals])
-    scores = primal @ start + _corrections(mean_delta, mean_ratio, sample)
+    plug_in = primal @ start
+    scores = plug_in + _corrections(mean_delta, mean_ratio, sample)
     value = float(scores.mean())
     own = slice(len(labels) - len(dual), None)
     columns = zip(
@@ -272,6 +280,7 @@ def _weigh(
         value=value,
         error=float(scores.std(ddof=1) / np.sqrt(E)),
         scores=scores,
+        plug_in=plug_in,
         dispersion=float(np.sqrt(primal @ (estimates - value) ** 2 @ dual)),
         imbalance=float(dual @ imbalance),
         opinions={},
@@ -281,6 +290,7 @@ def _weigh(
             CandidateFit(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
             for (basis, pooling, ridge), *numbers in columns
         ),
+        q=_weighted_q([basis for basis, *_ in labels], primal, thetas, sample),
     )
     return consensus, mean_delta, mean_ratio
 
@@ -297,6 +307,22 @@ def _mean(weights: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
         np.tensordot(weights[end - len(part) : end], part, 1)
         for part, end in zip(parts, ends, strict=True)
     )  # type: ignore[return-value]
+
+
+def _weighted_q(
+    bases: list[Basis], weights: FloatArray, thetas: list[FloatArray], sample: EpisodeSample
+) -> ConsensusQ:
+    """Return the weighted sum of the candidates' Q, without bases of little weight."""
+    owner = np.array([id(basis) for basis in bases])
+    shares = {key: float(weights[owner == key].sum()) for key in owner.tolist()}
+    kept = [key for key in shares if shares[key] >= MIN_WEIGHT] or list(shares)
+    total, parts = sum(shares[key] for key in kept), []
+    for key in kept:
+        own = np.flatnonzero(owner == key)
+        theta = sum(weights[i] / total * thetas[i] for i in own)
+        shape = FOLDS, sample.n_actions, -1
+        parts.append((bases[own[0]].encode, np.asarray(theta).reshape(shape)))
+    return ConsensusQ(parts, sample.priorities)
 
 
 def _corrections(delta: FloatArray, ratio: FloatArray, sample: EpisodeSample) -> FloatArray:

@@ -24,14 +24,13 @@ from saddleback.ope.sample_consensus import SampleConsensus
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
 from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.ope.statistics import Statistics
-from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.rules import Rule
 
 MAX_CELLS, MAX_PAIRS, ROWS_PER_PAIR = 64, 640, 40
 """Largest numbers of cells and of pairs of cell and action, and rows per pair."""
 
-MIN_ESS, MIN_HEARD_ESS = 20.0, 5.0
-"""Effective episodes from which WDR is reliable, and from which DR and WDR together are heard."""
+MIN_HEARD_ESS = 5.0
+"""Effective episodes from which DR and WDR together are heard."""
 
 
 class EvidenceReducer:
@@ -150,8 +149,7 @@ def _agreement(
     """Return V̂ minus WDR and its standard error, if WDR is reliable."""
     if robust is None or not robust.comparable or not np.isfinite(robust.normalised):
         return None
-    heavy = not robust.k_hat <= k_hat_threshold(robust.n)
-    if heavy or robust.ess < MIN_ESS:
+    if not robust.is_reliable:
         return None
     paired = student_interval(0.0, influence - robust.scores, 0.95, ESTIMAND, "paired")
     return value - robust.normalised, paired.error

@@ -53,12 +53,15 @@ class Fits:
         q(s_0) of each episode under π, [R, E].
     delta, ratio
         TD error δ and marginal ratio w of each row, [R, n, H]; H is 1 without a horizon.
+    theta
+        θ without each fold, [R, folds, p]; θ_H with a horizon.
     """
 
     penalties: list[tuple[float, float]]
     start: FloatArray
     delta: FloatArray
     ratio: FloatArray
+    theta: FloatArray
 
     def finite(self) -> Fits:
         """Return the candidates whose numbers are all finite."""
@@ -68,7 +71,9 @@ class Fits:
         if len(kept) == len(self.penalties):
             return self
         penalties = [self.penalties[k] for k in kept]
-        return Fits(penalties, self.start[kept], self.delta[kept], self.ratio[kept])
+        return Fits(
+            penalties, self.start[kept], self.delta[kept], self.ratio[kept], self.theta[kept]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +118,16 @@ def fit_basis(
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
+    thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
     solve = _solve_fixed_point if horizon is None else _solve_horizon
-    for fold in folds:
+    for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         rewards = rows.rewards[fold.rows][:, None]
         for r, (pooled, ridge) in enumerate(penalties):
             solution = solve(_penalised(M, ridge, pooled), C, b, x, steps)
             if solution is None:
                 continue
+            thetas[r, k] = solution[0][:, -1]
             start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ solution[0][:, -1]
             with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
                 theta, u = (np.asarray(part, kind) for part in solution)
@@ -131,7 +138,7 @@ def fit_basis(
                 delta[r, fold.rows] = rewards + following - q
                 ratio[r, fold.rows] = fold.of_actions(before, u)
     back = np.argsort(rows.order)
-    return Fits(penalties, start, delta[:, back], ratio[:, back])
+    return Fits(penalties, start, delta[:, back], ratio[:, back], thetas)
 
 
 def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
