@@ -13,7 +13,7 @@ from helpers.log_cases import parquet
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback.errors import InvalidParameter
 from saddleback.log import Log, LogError
-from saddleback.log.row_sources import METADATA
+from saddleback.log.row_source import METADATA
 
 NAMES = ["left", "stay", "right"]
 

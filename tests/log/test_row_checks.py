@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.log_cases import error_matching, errors_of, findings_of, good, with_value, without
 from helpers.logs import assert_same_content, columns, content
 from saddleback import GES, errors, features
-from saddleback.log import Log, LogError, row_sources
+from saddleback.log import Log, LogError, row_source
 from saddleback.ope.statistics import Statistics
 
 POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
@@ -169,7 +169,7 @@ ROWS = {
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 @pytest.mark.parametrize("case", ROWS)
 def test_bad_rows_are_reported_with_place_and_fix(case, batch, monkeypatch):
-    monkeypatch.setattr(row_sources, "BATCH", batch)
+    monkeypatch.setattr(row_source, "BATCH", batch)
     data, message = ROWS[case]
     text = errors_of(Log(data))
     assert text == message or (not message.endswith((".", "…")) and text.startswith(message))
@@ -177,7 +177,7 @@ def test_bad_rows_are_reported_with_place_and_fix(case, batch, monkeypatch):
 
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 def test_unknown_text_actions_suggest_a_name(batch, monkeypatch):
-    monkeypatch.setattr(row_sources, "BATCH", batch)
+    monkeypatch.setattr(row_source, "BATCH", batch)
     names = ["none", "low", "high"]
     data = good() | {"action": np.array(names)[good()["action"]].astype(object)}
     data["action"][[2, 9]] = "hihg"
@@ -292,7 +292,7 @@ def test_bad_episodes_are_dropped(monkeypatch):
     data = with_value("reward", [5], np.nan, with_value("obs_0", [9], np.inf))
     expected = content(Log({k: v[:4] for k, v in good().items()}))
     for batch in (1, 3, 1000):
-        monkeypatch.setattr(row_sources, "BATCH", batch)
+        monkeypatch.setattr(row_source, "BATCH", batch)
         assert_same_content(content(Log(data, drop_bad="episode")), expected)
         summary = Log(data, drop_bad="episode").summary(1.0)
         assert [str(f) for f in summary.findings] == [
@@ -386,7 +386,7 @@ def test_corrupted_logs_are_rejected_or_usable(data, options, batch, monkeypatch
 
     expected = outcome(data)
     with monkeypatch.context() as patch:
-        patch.setattr(row_sources, "BATCH", batch)
+        patch.setattr(row_source, "BATCH", batch)
         batched = outcome(data)
     # Messages do not depend on the number of rows read at a time.
     assert batched[0] == expected[0]

@@ -21,7 +21,8 @@ from saddleback.log.arrow_decode import Decoder, decode_dictionary
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
-from saddleback.log.row_sources import RowSource, common_roles, open_sources, write_sources
+from saddleback.log.row_source import RowSource
+from saddleback.log.row_sources import common_roles, open_sources, write_sources
 from saddleback.log.sample import LogSample
 from saddleback.log.schema import ColumnRoles, is_text
 from saddleback.log.segmentation import SEGMENT, Segment
@@ -33,14 +34,15 @@ from saddleback.policies import Policy
 class Log:
     """Logged decisions: episodes of observation, action, reward, and the propensity of the action.
 
-    Only file footers are read until rows are needed; then rows are streamed and validated. All
-    problems are collected and reported at once.
+    Only file footers are read until rows are needed (text files are read once, to infer types);
+    then rows are streamed and validated. All problems are collected and reported at once.
 
     Parameters
     ----------
     data
-        Parquet files (a path, a list of paths, or a pattern such as ``"logs/*.parquet"``), an Arrow
-        table, a pandas or polars frame, or a dict of arrays. Columns: ``episode_id``, ``step``
+        Files (a path, a list of paths, or a pattern such as ``"logs/*.parquet"``), an Arrow table,
+        a pandas or polars frame, or a dict of arrays. Files are Parquet, Arrow, CSV, TSV or JSON
+        lines, recognised by their content. Columns: ``episode_id``, ``step``
         (optional if rows are in order), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for
         features), ``action``, ``reward``, ``terminated``, ``truncated``; on truncated last rows
         ``next_obs_0``, …; ``behavior_prob`` (or ``behavior_logp``), or all of ``mu_0``, …
@@ -119,7 +121,8 @@ class Log:
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
             _check_list_of_names(name, getattr(self, name))
-        object.__setattr__(self, "sources", open_sources(self.data))
+        if not self.sources:
+            object.__setattr__(self, "sources", open_sources(self.data))
         roles = common_roles(self.sources, self.observations, self.columns or {})
         if self.ignore_propensities:
             roles = roles.without_propensities()
@@ -262,6 +265,8 @@ class Log:
     def with_options(self, **changes: Any) -> Self:
         """Return the same log with other options."""
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in DERIVED}
+        if "data" not in changes:  # not opened again
+            options["sources"] = self.sources
         return type(self)(**(options | changes))
 
     # Reading.

@@ -201,6 +201,7 @@ class LogReader:
                 )
             )
         findings += self._action_findings()
+        findings += [finding for source in self._log.sources for finding in source.findings]
         return sorted(
             dict.fromkeys(findings), key=lambda finding: (not finding.is_error, finding.code[1:])
         )
