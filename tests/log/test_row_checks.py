@@ -18,10 +18,8 @@ POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 
 # Rows.
 
-FILL = (
-    "Fill in the value (rewards known only at the end: 0 before it), or drop the episode: "
-    'drop_bad="episode".'
-)
+SORT = 'sort the rows and count the steps anew: order_by="step".'
+FILL = 'Fill in the value, or drop the episode: drop_bad="episode".'
 ROWS = {
     "prob 0": (
         with_value("behavior_prob", [0, 2, 5], 0.0),
@@ -113,27 +111,27 @@ ROWS = {
     ),
     "gap": (
         with_value("step", [6, 7], [4, 5]),
-        "E130 episode 11: step jumps from 1 to 4. Add the missing rows, or renumber the episode.",
+        f"E130 episode 11: step jumps from 1 to 4. Add the missing rows, or {SORT}",
     ),
     "two gaps": (
         with_value("step", [2, 3, 7], [3, 4, 9]),
-        "E130 episode 10: step jumps from 1 to 3 (and 1 more such row). Add the missing rows, or renumber the episode.",
+        f"E130 episode 10: step jumps from 1 to 3 (and 1 more such row). Add the missing rows, or {SORT}",
     ),
     "duplicate": (
         with_value("step", [5], 0),
-        "E130 episode 11: step 0 is repeated (and 1 more such row). Remove the duplicates, or renumber the episode.",
+        f"E130 episode 11: step 0 is repeated (and 1 more such row). Remove the duplicates, or {SORT}",
     ),
     "unsorted": (
         with_value("step", [1, 2], [2, 1]),
-        "E130 episode 10: step jumps from 0 to 2 (and 2 more such rows). Add the missing rows, or renumber the episode.",
+        f"E130 episode 10: step jumps from 0 to 2 (and 2 more such rows). Add the missing rows, or {SORT}",
     ),
     "backwards": (
         with_value("step", [0, 1, 2, 3], [0, 1, 0, 1]),
-        "E130 episode 10: step goes back from 1 to 0. Sort by (episode_id, step), or renumber the episode.",
+        f"E130 episode 10: step goes back from 1 to 0. S{SORT[1:]}",
     ),
     "two blocks": (
         with_value("episode_id", slice(8, 12), 10),
-        "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Sort by (episode_id, step), or give the episodes different ids.",
+        "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Give different episodes different ids, or sort the rows: order_by=\"step\".",
     ),
     "flag in mid-episode": (
         with_value("terminated", [1], True),
@@ -145,7 +143,7 @@ ROWS = {
     ),
     "split episode": (
         good() | {"step": good()["step"] + np.repeat([0, 3, 0], 4)},
-        "E134 episode 11 starts at step 3. If its first rows are in another file, pass all files of the log together, in order; otherwise number its steps from 0.",
+        "E134 episode 11 starts at step 3. If its first rows are in another file, pass all files of the log together, in order. Otherwise sort the rows and count the steps anew: order_by=\"step\".",
     ),
     "split episodes": (
         good() | {"step": good()["step"] + np.repeat([2, 3, 1], 4)},

@@ -126,7 +126,7 @@ def test_a_copied_file_is_detected_by_its_episodes(file, tmp_path):
     copy.write_bytes(file.read_bytes())
     assert errors_of(Log([file, copy])) == (
         "E131 episode 10 appears in two separate blocks (rows 0-3, 12-15) (and 2 more such "
-        "episodes). Sort by (episode_id, step), or give the episodes different ids."
+        'episodes). Give different episodes different ids, or sort the rows: order_by="step".'
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import msgspec
@@ -75,6 +76,19 @@ class RowSource:
         for batch in self.batches([column]):
             values = batch.column(0) if batch.num_rows else values
         return None if values is None else values[-1].as_py()
+
+    def warnings(self) -> list[Finding]:
+        """Return findings about the source itself, after it was read."""
+        return list(self.findings)
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the files."""
+        return [self.name]
+
+    def absolute(self) -> RowSource:
+        """Return the source with absolute paths."""
+        return replace(self, name=os.path.abspath(self.name))
 
     @property
     def kind(self) -> str:

@@ -130,18 +130,25 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
 
 
 def common_roles(
-    sources: Sequence[RowSource], observations: Sequence[str] | None, columns: Mapping[str, str]
+    sources: Sequence[RowSource],
+    observations: Sequence[str] | None,
+    columns: Mapping[str, str],
+    optional: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> ColumnRoles:
-    """Return the column roles that all sources share; sources that differ are errors."""
+    """Return the column roles that all sources share; sources that differ are errors.
+
+    ``optional`` and ``categorical`` are those of `resolve`.
+    """
     first = sources[0]
     if not sum(source.rows for source in sources):
         named = f"{first.name} has" if len(sources) == 1 else f"all {len(sources)} files have"
         raise LogError(Finding("E193", f"the log is empty: {named} no rows."))
-    roles, errors = resolve(first.schema, observations, columns)
+    roles, errors = resolve(first.schema, observations, columns, optional, categorical)
     if roles is None:
         raise LogError(*errors)
     for source in sources[1:]:
-        other, _ = resolve(source.schema, observations, columns)
+        other, _ = resolve(source.schema, observations, columns, optional, categorical)
         read = [*roles.all_columns, *(other.all_columns if other is not None else ())]
         differences = [
             f"{name} is {_type(first, name)} in the first, {_type(source, name)} in the second"
@@ -158,7 +165,7 @@ def common_roles(
                 )
             )
     for source in sources[1:]:
-        for name in ("actions", "gamma"):
+        for name in ("actions", "observations", "gamma"):
             value, expected = source.metadata.get(name), first.metadata.get(name)
             if value is not None and expected is not None and value != expected:
                 errors.append(

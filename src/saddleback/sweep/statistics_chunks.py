@@ -103,7 +103,7 @@ class ChunkedStatistics:
             if rows >= smallest and not _episode_continues(chunks[-1][-1], part, column):
                 chunks.append([])
                 rows = 0
-            chunks[-1].append(replace(part, name=os.path.abspath(part.name)))
+            chunks[-1].append(part.absolute())
             rows += part.rows
         return [tuple(files) for files in chunks]
 
@@ -123,8 +123,10 @@ class ChunkedStatistics:
         rules = [(located_text(rule) or rule, rule.label) for rule in self.rules]
         tasks = []
         for files in self.chunks():
-            paths = [file.name for file in files]
-            log = self.log.with_options(data=paths, sources=files, actions=names)
+            paths = [path for file in files for path in file.files]
+            log = self.log.with_options(
+                data=paths, sources=files, actions=names, categorical=self.log.categories
+            )
             chunk = replace(self, log=log, rules=())
             name = f"files-{hashlib.sha256(_file_states(paths).encode()).hexdigest()[:16]}"
             size = sum(file.rows for file in files)
