@@ -135,8 +135,8 @@ def test_bad_arguments_are_rejected(kind, message, options):
 @pytest.mark.parametrize(
     ("message", "data"),
     [
-        ("a log must be files (Parquet, Arrow, CSV, JSON lines), an Arrow table, a pandas or polars DataFrame, or a dict of arrays; got int.", 7),
-        ("a log must be files (Parquet, Arrow, CSV, JSON lines), an Arrow table, a pandas or polars DataFrame, or a dict of arrays; got list.", []),
+        ("a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or polars frame, a DuckDB relation, or a dict of arrays; got int.", 7),
+        ("a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or polars frame, a DuckDB relation, or a dict of arrays; got list.", []),
         ("columns of a log must have the same length, got {'a': 2, 'b': 1}.", {"a": [1, 2], "b": [1]}),
         ("column 'a' cannot be converted to Arrow: ", {"a": 5}),
         ("column 'a' cannot be converted to Arrow: ", {"a": [[1, 2], [3]]}),

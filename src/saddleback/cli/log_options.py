@@ -147,7 +147,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--estimate-behaviour", type=click.Choice(["counts", "logistic"]),
-                help="Estimate propensities with this model, instead of any logged ones.",
+                help="Estimate propensities that are missing with this model.",
             ),
         ]
     ):  # fmt: skip

@@ -139,17 +139,17 @@ class Decoder:
         invalid: dict[str, Any] = {}
         step = None
         if "step" in names:
-            numbers = _floats(batch.column(names["step"]))
+            numbers = as_floats(batch.column(names["step"]))
             step = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
         for role in ("step", "terminated", "truncated"):
             if role in names and batch.column(names[role]).null_count:
                 invalid[role] = batch.column(names[role]).is_null().to_numpy(zero_copy_only=False)
         propensity = None
         if "behavior_prob" in names:
-            propensity = _floats(batch.column(names["behavior_prob"]))
+            propensity = as_floats(batch.column(names["behavior_prob"]))
         elif "behavior_logp" in names:
             with np.errstate(over="ignore"):
-                propensity = np.exp(_floats(batch.column(names["behavior_logp"])))
+                propensity = np.exp(as_floats(batch.column(names["behavior_logp"])))
         next_columns = roles.next_observations
         rows = DecodedRows(
             first=self._row,
@@ -161,7 +161,7 @@ class Decoder:
             next_observations=self._matrix(batch, next_columns) if next_columns else None,
             actions=self._action_indices(batch.column(names["action"]), invalid),
             # A copy: Arrow's memory is read-only, which compiled kernels treat as another type.
-            rewards=_floats(batch.column(names["reward"])).copy(),
+            rewards=as_floats(batch.column(names["reward"])).copy(),
             terminated=_flags(batch, names.get("terminated")),
             truncated=_flags(batch, names.get("truncated")),
             propensity=propensity,
@@ -201,7 +201,7 @@ class Decoder:
             return self._encoded(batch, columns)
         matrix = np.empty((batch.num_rows, len(columns)))
         for j, name in enumerate(columns):
-            matrix[:, j] = _floats(batch.column(name))
+            matrix[:, j] = as_floats(batch.column(name))
         return matrix
 
     def _encoded(self, batch: Any, columns: tuple[str, ...]) -> FloatArray:
@@ -211,7 +211,7 @@ class Decoder:
         for name, column in zip(columns, self._roles.observations, strict=True):
             values, names = batch.column(name), self._categories.get(column)
             parts.append(
-                _floats(values)[:, None]
+                as_floats(values)[:, None]
                 if names is None
                 else one_hot(values, names, keep_missing=is_next)
             )
@@ -221,7 +221,7 @@ class Decoder:
         """Return the index of each action, −1 if it is unknown; note the first unknown one."""
         column = decode_dictionary(column)
         if not is_text(column.type):
-            values = _floats(column)
+            values = as_floats(column)
             legal = (values >= 0) & (values < self._n_actions)
             indices = np.where(legal, values, -1).astype(np.int64)
         else:
@@ -234,7 +234,7 @@ class Decoder:
         return indices
 
 
-def _floats(column: Any) -> FloatArray:
+def as_floats(column: Any) -> FloatArray:
     """Return numbers as float64, NaN where the value is missing."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
@@ -255,5 +255,5 @@ def _list_matrix(column: Any, size: int) -> FloatArray:
     """Return fixed-size lists as a matrix, NaN where a list is missing."""
     matrix = np.full((len(column), size), np.nan)
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    matrix[valid] = _floats(column.flatten()).reshape(-1, size)
+    matrix[valid] = as_floats(column.flatten()).reshape(-1, size)
     return matrix

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddleback._progress import Progress
+from saddleback._typing import FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.altered_rows import AlteredRows
 from saddleback.log.arrow_decode import DecodedRows
@@ -36,7 +37,7 @@ class LogReader:
     def __init__(self, log: Log, tables: Sequence[str] = (), *, keep: bool = False) -> None:
         self._log, self.tables = log, frozenset(tables)
         self._kept: list[Segment] | None = None
-        self._keep, self._clipped, self._filled = keep, 0, 0
+        self._keep, self._clipped, self._filled, self._estimated = keep, 0, 0, 0
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
@@ -96,6 +97,7 @@ class LogReader:
             stops=split.stops, lost=split.lost, bad_episodes=split.bad_episodes,
             bad_rows=split.bad_rows, reset_rows=split.reset_rows, clipped=self._clipped,
             outlying=self.checks.outlying_rows, filled=self._filled, marked=split.marked,
+            estimated=self._estimated,
         )  # fmt: skip
 
     def episode_id(self, number: int) -> Any:
@@ -126,6 +128,8 @@ class LogReader:
             rows = self._add_behaviour(
                 rows, with_columns(self._log.behaviour, self._log.observation_names)
             )
+            if self._log.estimated is not None and rows.propensity is not None:
+                rows = self._estimate_missing(rows, rows.propensity)
         mu = rows.tables.get("mu")
         if rows.propensity is None and mu is not None:
             propensity = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
@@ -167,6 +171,25 @@ class LogReader:
                     "behaviour", policy, rows.next_observations[finite], n_actions
                 )
         return replace(rows, tables=tables)
+
+    def _estimate_missing(self, rows: DecodedRows, logged: FloatArray) -> DecodedRows:
+        """Use the estimated μ only where no propensity was logged.
+
+        Elsewhere the logged action keeps its propensity p, and the other actions share the rest,
+        (1 − p) μ̂(a|s) / (1 − μ̂(A|s)).
+        """
+        mu, index, actions = rows.tables["mu"].copy(), np.arange(len(rows)), rows.actions.clip(0)
+        missing = np.isnan(logged)
+        self._estimated += int(missing.sum())
+        taken = mu[index, actions]
+        propensity = np.where(missing, taken, logged)
+        rest = 1.0 - taken
+        share = np.divide(1.0 - propensity, rest, out=np.zeros_like(rest), where=rest > 0)
+        mu *= share[:, None]
+        certain = np.flatnonzero(rest <= 0)
+        mu[certain] = ((1.0 - propensity[certain]) / max(1, mu.shape[1] - 1))[:, None]
+        mu[index, actions] = propensity
+        return replace(rows, propensity=propensity, tables={**rows.tables, "mu": mu})
 
     def findings(self) -> list[Finding]:
         """Return all findings, errors first."""

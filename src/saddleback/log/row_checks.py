@@ -38,7 +38,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E102 NaN": (
         "{0} is NaN on {rows}: every logged action needs a propensity.",
-        replace(ESTIMATE_PROPENSITIES, advice="Fill them in, or replace all of them by estimates"),
+        replace(ESTIMATE_PROPENSITIES, advice="Fill them in, or estimate those that are missing"),
     ),
     "E102 > 1": (
         "{0} is > 1 on {rows}: probabilities must lie in (0, 1]. Densities of continuous actions "

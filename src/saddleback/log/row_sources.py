@@ -17,6 +17,8 @@ from saddleback.errors import InvalidParameter
 from saddleback.log.binary_files import new_parquet, open_arrow_source, open_parquet_source
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.file_format import recognise
+from saddleback.log.hdf5_files import open_hdf5_source
+from saddleback.log.queries import open_query
 from saddleback.log.row_source import METADATA, RowSource, metadata_problem
 from saddleback.log.schema import ColumnRoles, resolve
 from saddleback.log.text_files import open_text, with_common_types
@@ -35,7 +37,7 @@ class TableSource(RowSource):
 
 OPENERS = {
     "parquet": open_parquet_source, "arrow": open_arrow_source, "stream": open_arrow_source,
-    "csv": open_text, "json": open_text,
+    "csv": open_text, "json": open_text, "hdf5": open_hdf5_source,
 }  # fmt: skip
 """Function that opens a file of each format."""
 
@@ -52,6 +54,9 @@ def open_sources(data: Any) -> list[RowSource]:
             return list(data)
         if all(isinstance(part, (str, os.PathLike)) for part in data):
             return _open_files([str(name) for name in data])
+    query = open_query(data)
+    if query is not None:
+        return [query]
     table = as_table(data)
     return [TableSource("the table", table.num_rows, table.schema, table=table)]
 
@@ -75,8 +80,8 @@ def as_table(data: Any) -> Any:
             table = table.replace_schema_metadata(None)
         return table
     raise InvalidParameter(
-        "a log must be files (Parquet, Arrow, CSV, JSON lines), an Arrow table, a pandas or polars "
-        f"DataFrame, or a dict of arrays; got {type(data).__name__}."
+        "a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or polars "
+        f"frame, a DuckDB relation, or a dict of arrays; got {type(data).__name__}."
     )
 
 

@@ -176,7 +176,7 @@ def _standard_columns(
         if role in unmapped:
             continue
         unused = [name for name in available if name not in (role, *names.values())]
-        close = difflib.get_close_matches(columns.get(role, role), unused, n=1)
+        close = difflib.get_close_matches(columns.get(role, role), unused, n=1, cutoff=0.75)
         content = f" ({HINTS[role]})" if role in HINTS else ""
         fix = Fix(f"Add it{content}, or map it", "columns", {role: next(iter(close), "…")})
         message = f"column {columns.get(role, role)!r} is missing.{listed}"
