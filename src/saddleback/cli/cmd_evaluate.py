@@ -86,7 +86,7 @@ def command(
 ) -> None:
     """Estimate the value of target policies from a log, and judge whether to trust the estimates.
 
-    FILE is Parquet (see saddleback check), or one file from saddleback stats or merge. Exit status
+    FILE is a log (see saddleback check), or one file from saddleback stats or merge. Exit status
     0 if every estimate is usable, 3 if one is refused, 4 if one is doubtful or cannot be judged, 2
     for invalid input.
 

@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Rank candidate policies by a lower bound on their improvement over the logged policy.
 
-    The bounds hold simultaneously for all candidates. FILE is Parquet, or one file from saddleback
+    The bounds hold simultaneously for all candidates. FILE is a log, or one file from saddleback
     stats or merge. Exit status 0 if a usable candidate beats the baseline, 5 if none of the usable
     ones does, 4 if none is usable but some are doubtful, 3 if all are refused, 2 for invalid input.
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback.errors import Fix
-from saddleback.log.arrow_decode import decode_dictionary
 from saddleback.log.diagnostics import Finding
-from saddleback.log.row_sources import RowSource
+from saddleback.log.row_source import RowSource
+from saddleback.log.schema import decode_dictionary
 
 ADDED = {"episode_id": "(row)", "terminated": "(ended)", "truncated": "(cut)"}
 """Names of the added columns by role; in brackets, as they are not in the data."""
@@ -50,6 +50,7 @@ def decision_sources(
     """Return sources of decisions, and the name in them of each column that is not standard."""
     first = 0
     wrapped: list[RowSource] = []
+    sources = [getattr(source, "source", None) or source for source in sources]
     for source in sources:
         schema = source.schema
         if "step" in schema.names:
