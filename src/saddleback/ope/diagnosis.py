@@ -165,6 +165,10 @@ class Measurements:
         Whether they come from the log itself; without it the gap has an allowance.
     consensus, is_consensus
         The consensus of many candidate features, and whether it is V̂, not the closed form.
+    uncovered, miscalibration, policy
+        For continuous actions, of which there are no counts: the share of π's probability outside
+        the logged actions; the miscalibration of propensities, as `calibration` gives it; and the
+        policy in words.
     """
 
     name: str
@@ -185,6 +189,9 @@ class Measurements:
     from_log: bool = False
     consensus: Consensus | None = None
     is_consensus: bool = False
+    uncovered: float | None = None
+    miscalibration: tuple[float, float] | None = None
+    policy: PolicySummary | None = None
 
 
 def diagnose(
@@ -203,7 +210,10 @@ def diagnose(
     episodes, steps = int(sums.episodes.sum()), int(sums.steps.sum())
     limit, limit_share = sums.counts.time_limit
     altered = sums.counts.altered_rows
-    miscalibration = calibration(counts, steps)
+    miscalibration = measured.miscalibration or calibration(counts, steps)
+    outside = measured.uncovered
+    if outside is None and miscalibration is not None:
+        outside = uncovered(counts) / steps
     agreed, plain, others = measured.agreement, measured.without_ridge, measured.consensus
     gap = Gap(agreement=None if agreed is None else excess_over(*agreed, 1.0))
     closed: dict[str, Any] = {}
@@ -243,7 +253,7 @@ def diagnose(
         value=value,
         error=error,
         spread=spread,
-        uncovered=None if miscalibration is None else uncovered(counts) / steps,
+        uncovered=outside,
         coverage=measured.coverage,
         unvisited=measured.unvisited,
         imbalance=None if others is None else others.imbalance,
@@ -277,7 +287,7 @@ def diagnose(
     verdict = Verdict.of(
         name, (value, interval.low, interval.high), evidence, improvement, measured.weakest
     )
-    policy = PolicySummary.of(counts, sums.setting.actions, steps)
+    policy = measured.policy or PolicySummary.of(counts, sums.setting.actions, steps)
     span = sums.span
     return Diagnosis(
         verdict, interval, policy, measured.support, cloud, gap, span.condition, span.rank, others
