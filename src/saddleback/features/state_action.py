@@ -25,7 +25,12 @@ from saddleback.features.action_distribution import (
     ActionDistribution,
     GaussianActions,
 )
-from saddleback.features.standardised import Scaling, monomial_factors, robust_scale
+from saddleback.features.standardised import (
+    RandomFourier,
+    Scaling,
+    monomial_factors,
+    robust_scale,
+)
 
 
 @dataclass(frozen=True)
@@ -220,6 +225,54 @@ class JointFourier(_Exact):
         x = self.scaling.states(states)
         waves = np.sqrt(2.0) * shrink * np.cos(x @ of_states + mean @ of_actions + phases)
         return np.column_stack([np.ones(len(x)), x, mean, waves])
+
+
+@dataclass(frozen=True)
+class FourierByAction(_Exact):
+    """Random Fourier features of the observation, times the monomials of the action.
+
+    With ψ as for `RandomFourier`, and the monomials 1, x_a, … up to a total degree, φ contains all
+    products ψ_i(x_s) Π_j x_a: a function of the observation for each monomial of the action.
+
+    Examples
+    --------
+    >>> scaling = JointScaling(Scaling((0.0,), (1.0,)), (0.0,), (1.0,))
+    >>> features = FourierByAction(scaling, waves=3, bandwidth=1.0)
+    >>> both = features(np.array([[0.5]]), np.array([[2.0]]))
+    >>> features.size, bool(np.allclose(both[:, 5:], 2.0 * both[:, :5]))
+    (10, True)
+    """
+
+    scaling: JointScaling
+    waves: int
+    bandwidth: float
+    seed: int = 0
+    degree: int = 1
+
+    @cached_property
+    def _waves(self) -> RandomFourier:
+        return RandomFourier(self.scaling.states, self.waves, self.bandwidth, self.seed)
+
+    @cached_property
+    def _factors(self) -> list[tuple[int, ...]]:
+        return monomial_factors(self.scaling.sizes[1], self.degree)
+
+    @property
+    def size(self) -> int:
+        """Number of random Fourier features times that of monomials."""
+        return self._waves.size * len(self._factors)
+
+    def __call__(self, states: FloatArray, actions: FloatArray) -> FloatArray:
+        """Return the products."""
+        x = self.scaling.actions(actions)
+        return self._products(states, [np.prod(x[:, list(f)], axis=1) for f in self._factors])
+
+    def _gaussian(self, states: FloatArray, actions: GaussianActions) -> FloatArray:
+        return self._products(states, [actions.moment(factors) for factors in self._factors])
+
+    def _products(self, states: FloatArray, moments: list[FloatArray]) -> FloatArray:
+        psi = self._waves.evaluate(self.scaling.states(states))
+        return np.concatenate([psi * moment[:, None] for moment in moments], axis=1)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from saddleback._typing import FloatArray
 from saddleback.features.action_distribution import ActionDistribution
 from saddleback.features.standardised import median_distance
 from saddleback.features.state_action import (
+    FourierByAction,
     JointCustom,
     JointFourier,
     JointMonomials,
@@ -24,6 +25,9 @@ from saddleback.ope.episode_sample import EpisodeSample
 
 SIZES = (100, 300)
 """Numbers of random Fourier features; a second opinion has only the first."""
+
+MIN_WAVES = 8
+"""Smallest number of random Fourier features."""
 
 DEGREES = ("constant", "linear", "quadratic", "cubic")
 """Names of monomials by their degree."""
@@ -85,17 +89,25 @@ def action_candidates(
             monomials = JointMonomials(scaling, degree)
             if (degree == 0) <= monomials.size <= limit:
                 add(DEGREES[degree], view, monomials)
-        points = np.column_stack([scaling.states(view.before), scaling.actions(actions)])
-        if not points.shape[1]:
-            continue
-        width = median_distance(points)
-        waves = [(SIZES[-1] if thorough else SIZES[0], factor) for factor in (0.5, 1.0, 2.0, 4.0)]
-        waves += [(SIZES[0], factor) for factor in (1.0, 4.0) if thorough]
-        for k, (size, factor) in enumerate(waves if view.name == OBSERVATION else waves[1:3]):
-            count = min(size, limit - 1 - points.shape[1])
-            if count >= 8:
-                features = JointFourier(scaling, count, width * factor, seed + k)
-                add(f"random Fourier {count}, bandwidth {width * factor:.2g}", view, features)
+        x, x_a = scaling.states(view.before), scaling.actions(actions)
+        observed = view.name == OBSERVATION
+        if x.shape[1] + x_a.shape[1]:
+            width = median_distance(np.column_stack([x, x_a]))
+            factors = (0.5, 1.0, 2.0, 4.0) if observed else (1.0, 2.0)
+            sizes = [(SIZES[-1] if thorough else SIZES[0], factor) for factor in factors]
+            sizes += [(SIZES[0], factor) for factor in (1.0, 4.0) if thorough and observed]
+            for k, (size, factor) in enumerate(sizes):
+                count = min(size, limit - 1 - x.shape[1] - x_a.shape[1])
+                if count >= MIN_WAVES:
+                    waves = JointFourier(scaling, count, width * factor, seed + k)
+                    add(f"random Fourier {count}, bandwidth {width * factor:.2g}", view, waves)
+        if x.shape[1] and x_a.shape[1]:
+            width = median_distance(x)
+            count = min(SIZES[-1], limit // (1 + x_a.shape[1]) - 1 - x.shape[1])
+            for k, factor in enumerate((0.25, 0.5, 1.0, 2.0) if observed else (0.5, 1.0)):
+                if count >= MIN_WAVES:
+                    name = f"random Fourier {count} by action, bandwidth {width * factor:.2g}"
+                    add(name, view, FourierByAction(scaling, count, width * factor, seed + k))
     return bases
 
 
