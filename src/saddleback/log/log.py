@@ -48,8 +48,9 @@ class Log:
         a pandas or polars frame, or a dict of arrays. Files are Parquet, Arrow, CSV, TSV or JSON
         lines, recognised by their content. Columns: ``episode_id``, ``step``
         (optional if rows are in order), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for
-        features), ``action``, ``reward``, ``terminated``, ``truncated``; on truncated last rows
-        ``next_obs_0``, …; ``behavior_prob`` (or ``behavior_logp``), or all of ``mu_0``, …
+        features), ``action`` (or ``action_0``, … for continuous actions), ``reward``,
+        ``terminated``, ``truncated``; on truncated last rows ``next_obs_0``, …; ``behavior_prob``
+        (or ``behavior_logp``; densities of continuous actions), or all of ``mu_0``, …
     observations
         Columns of the observation, if they have other names; the columns of the next observation
         are then ``next_NAME``.
@@ -180,6 +181,16 @@ class Log:
 
     def _check_action_names(self) -> list[Finding]:
         """Return errors if the names of the actions do not fit the columns."""
+        if self.has_continuous_actions:
+            for name in ("actions", "behaviour"):
+                if getattr(self, name) is not None:
+                    raise InvalidParameter(
+                        f"{name} describes discrete actions, but the log has continuous ones, "
+                        f"{', '.join(self.roles.actions)}. "
+                        + ("Map them: columns={'action_0': '…'}." if name == "actions" else
+                           "Add the density of the logged action as behavior_prob.")
+                    )  # fmt: skip
+            return []
         tables = {t: len(c) for t, c in self.roles.tables.items() if t in ("mu", "pi")}
         names = self._declared_actions
         if names is not None:
@@ -246,7 +257,9 @@ class Log:
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the actions, in order."""
+        """Names of the actions, in order; of continuous ones all columns as one name."""
+        if self.has_continuous_actions:
+            return (", ".join(self.roles.actions),)
         tables = [c for t, c in self.roles.tables.items() if t in ("mu", "pi")]
         if self._declared_actions is not None:
             names = tuple(map(str, self._declared_actions))
@@ -282,6 +295,11 @@ class Log:
         return tuple(map(str, range(n_actions)))
 
     @property
+    def has_continuous_actions(self) -> bool:
+        """Whether actions are numbers or vectors, ``action_0``, …"""
+        return bool(self.roles.actions)
+
+    @property
     def has_action_names(self) -> bool:
         """Whether names and order of the actions were declared."""
         return self._declared_actions is not None
@@ -289,7 +307,8 @@ class Log:
     @property
     def has_text_actions(self) -> bool:
         """Whether actions are logged as text."""
-        return is_text(self.sources[0].schema.field(self.roles.names["action"]).type)
+        name = self.roles.names.get("action")
+        return name is not None and is_text(self.sources[0].schema.field(name).type)
 
     @property
     def n_actions(self) -> int:
@@ -409,7 +428,8 @@ class Log:
                 sample.add(segment.rows.observations, segment.rows.actions)
             return sample
         decode, done = self.decoder(), 0
-        columns = [self.roles.names["action"], *self.roles.observations]
+        columns = [*self.roles.observations]
+        columns += [] if self.has_continuous_actions else [self.roles.names["action"]]
         for source in self.sources:
             for batch in source.batches(columns):
                 sample.add(*decode.decisions(batch))
@@ -442,7 +462,8 @@ class Log:
         ``metadata`` (gamma=…, provenance=…) is stored in the file, with the names of the actions.
         """
         self._check_writable()
-        stored = self.metadata | {"actions": list(self.action_names)} | metadata
+        names = {} if self.has_continuous_actions else {"actions": list(self.action_names)}
+        stored = self.metadata | names | metadata
         sources = [getattr(source, "source", None) or source for source in self.sources]
         return write_sources(sources, Path(path), stored)
 
@@ -479,9 +500,11 @@ class Log:
     def __repr__(self) -> str:
         estimated = ", propensities estimated" if self.estimated else ""
         files = f"files={len(self.sources)}, " if len(self.sources) > 1 else ""
+        actions = f"actions={self.n_actions}"
+        if self.has_continuous_actions:
+            actions = f"continuous action={len(self.roles.actions)}"
         return (
-            f"Log({files}rows={self.rows:,}, observation={self.dimensions}, "
-            f"actions={self.n_actions}{estimated})"
+            f"Log({files}rows={self.rows:,}, observation={self.dimensions}, {actions}{estimated})"
         )
 
 

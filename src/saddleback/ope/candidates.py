@@ -33,7 +33,7 @@ MAX_VALUES = 400
 MAX_GIVEN = 2000
 """Largest number of features over all actions, if they are chosen by hand."""
 
-Encoder = Callable[[FloatArray], FloatArray]
+Encoder = Callable[..., FloatArray]
 """Dense features [n, m] of the points of a view [n, d]; the first is constant."""
 
 
@@ -77,15 +77,16 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     yield View(OBSERVATION, states, after, starts)
     if not sample.step.any():
         return
-    values = [_categories(column) for column in states.T]
-    states, after, starts = (_one_hot_columns(part, values) for part in (states, after, starts))
+    distinct = [_categories(column) for column in states.T]
+    states, after, starts = (_one_hot_columns(part, distinct) for part in (states, after, starts))
     step = sample.step[:, None].astype(float)
     zero = np.zeros((len(starts), 1))
     clock = np.column_stack([states, step]), np.column_stack([after, step + 1.0])
     yield View(STEP, *clock, np.column_stack([starts, zero]))
     first = sample.step == 0
     missing = np.median(states, axis=0)
-    taken = np.eye(sample.n_actions)[sample.actions]
+    values = sample.action_values
+    taken = np.eye(sample.n_actions)[sample.actions] if values is None else values
     total = np.cumsum(sample.rewards)
     before = total - sample.rewards
     offset = before[first][np.cumsum(first) - 1]
@@ -93,7 +94,7 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     previous[0][first], previous[1][first] = missing, 0.0
     history = np.column_stack([clock[0], *previous, before - offset])
     later = np.column_stack([clock[1], states, taken, total - offset])
-    none = np.zeros((len(starts), sample.n_actions + 1))
+    none = np.zeros((len(starts), taken.shape[1] + 1))
     begin = np.column_stack([starts, zero, np.tile(missing, (len(starts), 1)), none])
     yield View(HISTORY, history, later, begin)
 

@@ -176,6 +176,7 @@ def find_consensus(
     horizon: int | None = None,
     *,
     given: Features | None = None,
+    bases: Sequence[Basis] | None = None,
     thorough: bool = True,
     pool: Executor | None = None,
     progress: Progress | None = None,
@@ -190,6 +191,8 @@ def find_consensus(
         Discount, and the number of steps of the task, if it has a limit.
     given
         Features of the estimate; the candidates are other opinions then.
+    bases
+        The bases to fit, by default the candidates of the sample.
     thorough
         Whether to try larger bases and more penalties, for an estimate, not for an opinion.
     pool, progress
@@ -197,15 +200,17 @@ def find_consensus(
         with the fraction of bases done.
     """
     rows = Rows.of(sample, target, gamma)
-    sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
-    limit = min(limit, len(sample.rewards) // 2)
-    bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
-    if given is not None:
-        bases.insert(0, given_basis(given, sample))
+    if bases is None:
+        sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
+        limit = min(limit, len(sample.rewards) // 2)
+        bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
+        if given is not None:
+            bases.insert(0, given_basis(given, sample))
+    pooling = POOLING if sample.n_actions > 1 else POOLING[1:]  # of one action it has no effect
 
     def fit(basis: Basis) -> Fits:
         if thorough and basis.view.name in (GIVEN, OBSERVATION):
-            return fit_basis(basis, rows, horizon)
+            return fit_basis(basis, rows, horizon, pooling=pooling)
         return fit_basis(basis, rows, horizon, RIDGES[1:], POOLING[1:])
 
     fits = []

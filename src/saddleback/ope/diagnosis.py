@@ -172,6 +172,10 @@ class Measurements:
     is_bandit, mean_weight
         Whether the episodes are single decisions; and, if V̂ is doubly robust with their logged
         propensities, the mean of the importance weights and its standard error.
+    uncovered, miscalibration, policy
+        For continuous actions, of which there are no counts: the share of π's probability outside
+        the logged actions; the miscalibration of propensities, as `calibration` gives it; and the
+        policy in words.
     """
 
     name: str
@@ -195,6 +199,9 @@ class Measurements:
     is_consensus: bool = False
     is_bandit: bool = False
     mean_weight: tuple[float, float] | None = None
+    uncovered: float | None = None
+    miscalibration: tuple[float, float] | None = None
+    policy: PolicySummary | None = None
 
 
 def diagnose(
@@ -213,7 +220,10 @@ def diagnose(
     episodes, steps = int(sums.episodes.sum()), int(sums.steps.sum())
     limit, limit_share = sums.counts.time_limit
     altered = sums.counts.altered_rows
-    miscalibration = calibration(counts, steps)
+    miscalibration = measured.miscalibration or calibration(counts, steps)
+    outside = measured.uncovered
+    if outside is None and miscalibration is not None:
+        outside = uncovered(counts) / steps
     agreed, plain, others = measured.agreement, measured.without_ridge, measured.consensus
     gap = Gap(agreement=None if agreed is None else excess_over(*agreed, 1.0))
     closed: dict[str, Any] = {}
@@ -259,7 +269,7 @@ def diagnose(
         value=value,
         error=error,
         spread=spread,
-        uncovered=None if miscalibration is None else uncovered(counts) / steps,
+        uncovered=outside,
         coverage=measured.coverage,
         unvisited=measured.unvisited,
         imbalance=None if others is None or balance is not None else others.imbalance,
@@ -299,7 +309,7 @@ def diagnose(
         name, (value, interval.low, interval.high), evidence, improvement, measured.weakest,
         checks,
     )  # fmt: skip
-    policy = PolicySummary.of(counts, sums.setting.actions, steps)
+    policy = measured.policy or PolicySummary.of(counts, sums.setting.actions, steps)
     span = sums.span
     return Diagnosis(
         verdict, interval, policy, measured.support, cloud, gap, span.condition, span.rank, others

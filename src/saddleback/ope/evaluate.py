@@ -27,6 +27,7 @@ from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, QValues
 from saddleback.ope.episode_sample import EpisodeSample, EpisodeSampler, sample_episodes
 from saddleback.ope.estimate import Estimate
 from saddleback.ope.estimator import default_rule
+from saddleback.ope.evaluate_continuous import evaluate_continuous
 from saddleback.ope.evaluate_decisions import evaluate_decisions, takes_decisions
 from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
 from saddleback.ope.evidence_from_log import EvidenceReducer
@@ -188,6 +189,15 @@ def evaluate(
             progress=progress,
         )  # fmt: skip
     gamma = discount(log, gamma)
+    if log.has_continuous_actions:
+        for name, value in (("rule", rule), ("learner", learner), ("low", low), ("high", high)):
+            if value is not None:
+                raise InvalidParameter(f"{name} is for discrete actions; the log's are continuous.")
+        return evaluate_continuous(
+            log, target, gamma=gamma, features=features, horizon=horizon, methods=methods,
+            ridge=ridge, path=path, draws=draws, lower_is_better=lower_is_better, threads=threads,
+            progress=progress,
+        )  # fmt: skip
     automatic = is_automatic(features) and not log.roles.are_features
     chosen = as_rule(rule) if rule is not None else default_rule()
     if rule is None and automatic and not log.propensity:

@@ -102,9 +102,9 @@ class EvidenceReducer:
             without_ridge=None
             if target.plain is None
             else interval_from_scores(target.plain.scores),
-            agreement=_agreement(interval.value, influence, robust),
+            agreement=agreement(interval.value, influence, robust),
             weighted=distance_on_one_side(interval.value, robust),
-            no_agreement=_why_no_agreement(robust),
+            no_agreement=why_no_agreement(robust),
             from_log=True,
             consensus=None if consensus is None else consensus.on_all(scores.influence),
             is_consensus=consensus is not None and consensus.is_main,
@@ -143,7 +143,7 @@ class _TargetEvidence:
             self.plain.score(batch)
 
 
-def _agreement(
+def agreement(
     value: float, influence: FloatArray, robust: Trajectories | None
 ) -> tuple[float, float] | None:
     """Return V̂ minus WDR and its standard error, if WDR is reliable."""
@@ -163,7 +163,7 @@ def distance_on_one_side(value: float, robust: Trajectories | None) -> float:
     return max(low, -high, 0.0) if np.isfinite([low, high]).all() else 0.0
 
 
-def _why_no_agreement(robust: Trajectories | None) -> str:
+def why_no_agreement(robust: Trajectories | None) -> str:
     """Return the reason why there is no reliable doubly robust estimate to compare with."""
     if robust is None:
         return "there is no weighted doubly robust estimate"

@@ -82,6 +82,7 @@ class SavedPolicy(Struct):
     mass: dict[str, float]
     entropy: float
     greedy: float
+    description: str = ""
 
 
 class SavedColumnCoverage(Struct):

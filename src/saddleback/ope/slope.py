@@ -1,42 +1,45 @@
-"""SLOPE++: choose a tuning parameter of an estimator from its estimates and their intervals.
-
-Less variance is bought with more bias: candidates are sorted by decreasing half-width, and the last
-one is chosen whose estimate is consistent with all before it,
-
-    |V̂_i − V̂_j| ≤ c_i + (√6 − 1) c_j    for all j < i
-
-with half-widths c of confidence intervals. No estimate of the bias is needed.
-
-References
-----------
-Y. Su, P. Srinath, A. Krishnamurthy, Adaptive estimator selection for off-policy evaluation, ICML
-2020. G. Tucker, J. Lee, Improved estimator selection for off-policy evaluation, 2021.
-"""
+"""SLOPE++: choose among estimates whose bias grows as their confidence intervals shrink."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from saddleback._typing import FloatArray
+from saddleback._typing import ArrayLike
 
-FACTOR = float(np.sqrt(6.0)) - 1.0
-"""Factor of the half-widths of earlier candidates."""
+OVERLAP = float(np.sqrt(6.0)) - 1.0
+"""Weight of the wider interval of two that must overlap."""
 
 
-def slope(values: FloatArray, half_widths: FloatArray) -> int:
-    """Return the index of the candidate that SLOPE++ chooses.
+def slope(estimates: ArrayLike, half_widths: ArrayLike) -> int:
+    """Return the index of the estimate that SLOPE++ chooses.
+
+    Estimates are sorted by decreasing half-width c, so that the bias grows and the variance falls.
+    The last is chosen, up to which each estimate θ_i agrees with all before it:
+
+        |θ_i − θ_j| ≤ c_i + (√6 − 1) c_j
+
+    Estimates or half-widths that are not finite are left out.
+
+    References
+    ----------
+    Y. Su, P. Srinath, A. Krishnamurthy, Adaptive estimator selection for off-policy evaluation,
+    ICML 2020. G. Tucker, J. Lee, Improved estimator selection for off-policy evaluation, 2021.
 
     Examples
     --------
-    >>> slope(np.array([1.0, 1.2, 3.0]), np.array([0.5, 0.2, 0.1]))
-    1
+    >>> slope([1.0, 1.2, 1.3, 3.0], [1.0, 0.5, 0.2, 0.1])
+    2
     """
-    order = np.argsort(-half_widths, kind="stable")
-    chosen = int(order[0])
-    for k, i in enumerate(order[1:], start=1):
-        earlier = order[:k]
-        allowed = half_widths[i] + FACTOR * half_widths[earlier]
-        if not (np.abs(values[i] - values[earlier]) <= allowed).all():
+    value, width = np.asarray(estimates, dtype=float), np.asarray(half_widths, dtype=float)
+    usable = np.flatnonzero(np.isfinite(value) & np.isfinite(width))
+    if not len(usable):
+        return 0
+    order = usable[np.argsort(-width[usable], kind="stable")]
+    chosen = order[0]
+    for i, index in enumerate(order):
+        earlier = order[:i]
+        distance = np.abs(value[index] - value[earlier])
+        if (distance > width[index] + OVERLAP * width[earlier]).any():
             break
-        chosen = int(i)
-    return chosen
+        chosen = index
+    return int(chosen)

@@ -375,6 +375,8 @@ def describe_policy(policy: dict[str, Any]) -> str:
     >>> describe_policy({"mass": {"none": 0.25, "low": 0.75}, "greedy": 1.0, "entropy": 0.0})
     'low 75%, none 25%; deterministic'
     """
+    if policy.get("description"):
+        return str(policy["description"])
     most = sorted(policy["mass"].items(), key=lambda item: -item[1])[:6]
     shares = ", ".join(f"{name} {share:.0%}" for name, share in most)
     shares += ", …" * (len(policy["mass"]) > 6)
@@ -399,7 +401,7 @@ def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
     if plain["propensities"] != "logged":
         yield from wrap("", f"propensities were {plain['propensities']}", "  ", width)
     names = plain["actions"]
-    numbered = names == [str(k) for k in range(len(names))]
+    numbered = names == [str(k) for k in range(len(names))] or len(names) == 1
     shown = [name if numbered else f"{k} = {name!r}" for k, name in enumerate(names[:12])]
     yield from wrap("actions: ", ", ".join([*shown, *["…"] * (len(names) > 12)]), "  ", width)
 
