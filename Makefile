@@ -32,7 +32,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench advice states traces coverage verdicts accuracy faults peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -101,9 +101,10 @@ verdicts: $(DEV)
 	$(BIN)/python -m benchmarks.verdicts
 
 # Accuracy of the automatic answer and of other methods: a table, results/accuracy.json and a figure;
-# LOGS=--logs=100 for more logs. BENCHMARK_MINUTES as above.
+# LOGS=--logs=100 for more logs, PEERS=--peers=5 to give as many to other packages, in environments
+# created by `make peers INSTALL=--install`. BENCHMARK_MINUTES as above.
 accuracy: $(DEV)
-	$(BIN)/python -m benchmarks.accuracy $(LOGS)
+	$(BIN)/python -m benchmarks.accuracy $(LOGS) $(PEERS)
 
 # A campaign of random faults (damaged files, wrong rows, kills, full disks): a table and
 # results/faults.json.
@@ -114,6 +115,10 @@ faults: $(DEV)
 # Comparison with other packages on the same logs; INSTALL=--install creates environments for them.
 peers: $(DEV)
 	$(BIN)/python benchmarks/peers $(INSTALL)
+
+# A published number of the Open Bandit data; INSTALL=--install downloads them.
+open-bandit: $(DEV)
+	$(BIN)/python benchmarks/open_bandit.py $(INSTALL)
 
 # The image of an evaluation page in the README; needs Chromium.
 evaluation-page: $(DEV)

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from saddleback._paths import check_writable, expand_pattern, parquet_files
+from saddleback._paths import check_writable, expand_pattern, log_files
 from saddleback.errors import Fix, InvalidParameter
 
 PAGE_SUFFIXES = (".html", ".htm")
@@ -35,10 +35,7 @@ def check_outputs(
         Policies and features; ``module.py:name`` names an input file, too.
     """
     read = [
-        file
-        for name in inputs
-        for path in expand_pattern(str(name))
-        for file in parquet_files(path)
+        file for name in inputs for path in expand_pattern(str(name)) for file in log_files(path)
     ]
     modules = [spec.rpartition(":")[0] for spec in specs if spec is not None]
     read += [path for path in modules if path.endswith(".py")]

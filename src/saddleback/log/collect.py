@@ -14,9 +14,9 @@ from saddleback import _validate
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
 from saddleback.engine import Chunker, Experience, Sampler, Simulation, Trajectory
 from saddleback.errors import InvalidParameter
+from saddleback.log.binary_files import new_parquet
 from saddleback.log.log import Log
 from saddleback.log.policy_query import query_policy
-from saddleback.log.row_sources import new_parquet
 from saddleback.policies import Policy
 from saddleback.problem import Problem
 

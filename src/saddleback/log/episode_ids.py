@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import IntArray, OffsetArray
+from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding
 
 
@@ -52,8 +53,8 @@ class EpisodeIds:
             Finding(
                 "E131",
                 f"episode {ids[int(one)].as_py()} appears in two separate blocks (rows "
-                f"{first[one]}-{last[one]}, {first[other]}-{last[other]}){more}. Sort by "
-                "(episode_id, step), or give the episodes different ids.",
+                f"{first[one]}-{last[one]}, {first[other]}-{last[other]}){more}.",
+                Fix("Give different episodes different ids, or sort the rows", "order_by"),
             )
         ]
 

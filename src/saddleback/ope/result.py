@@ -20,11 +20,13 @@ from saddleback.ope.estimate import Estimate
 from saddleback.ope.result_schema import (
     SCHEMA,
     SavedBaseline,
+    SavedDistribution,
     SavedEstimate,
     SavedEvaluation,
     SavedLogSummary,
     SavedVerdict,
 )
+from saddleback.ope.return_distribution import ReturnDistribution
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.text_report import (
     HEADINGS,
@@ -77,6 +79,10 @@ class Evaluation(Tabular):
         Whether rewards are costs.
     log_summary
         Summary of the log; None for statistics.
+    is_bandit
+        Whether the log holds single decisions.
+    distributions
+        For each target the distribution of the return, if episodes were weighted.
 
     Examples
     --------
@@ -102,6 +108,8 @@ class Evaluation(Tabular):
     tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
     log_summary: LogSummary | None = None
+    is_bandit: bool = False
+    distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -196,7 +204,10 @@ class Evaluation(Tabular):
             episodes=int(sums.episodes.sum()),
             fingerprint=fingerprint(sums),
             propensities=f"estimated: {sums.estimated}" if sums.estimated else "logged",
-            lambda_ceiling={
+            bandit=self.is_bandit,
+            lambda_ceiling={}
+            if self.is_bandit
+            else {
                 name: sums.lambda_ceiling(self.rule, name)
                 for name in sums.setting.targets
                 if name in {estimate.target for estimate in self.estimates}
@@ -212,6 +223,9 @@ class Evaluation(Tabular):
                 name: steps[:MAX_SAVED_STEPS].tolist() for name, steps in self.ess_by_step.items()
             },
             tails={name: tail.tolist() for name, tail in self.tails.items()},
+            distributions=[
+                SavedDistribution(**one.as_dict()) for one in self.distributions.values()
+            ],
         )
         plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)
         return {"kind": "saddleback evaluation", "schema": SCHEMA, **finite(plain)}
