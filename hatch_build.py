@@ -1,4 +1,4 @@
-"""Build hook: the links of the package, and its README with absolute links, from one address."""
+"""Build hook: the links of the package, and its README with absolute links."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,6 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PAGES = {
     "Homepage": "",
-    "Documentation": "/blob/HEAD/docs/index.md",
     "Changelog": "/blob/HEAD/CHANGELOG.md",
     "Source": "",
     "Issues": "/issues",
@@ -23,6 +22,7 @@ class CustomMetadataHook(MetadataHookInterface):
         """Set the links and the readme."""
         address = self.config["address"]
         metadata["urls"] = {name: address + page for name, page in PAGES.items()}
+        metadata["urls"]["Documentation"] = f"{self.config['site']}/stable/"
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         text = re.sub(r"(!\[[^\]]*\]\()(?!https?:)", rf"\g<1>{address}/raw/HEAD/", text)
         text = re.sub(r"\]\((?!https?:|#)", f"]({address}/blob/HEAD/", text)

@@ -43,11 +43,11 @@ def test_a_workflow_has_a_name_events_and_few_permissions(path):
 
 @pytest.mark.parametrize(("path", "name", "job"), [*jobs()])
 def test_a_job_runs_somewhere_for_a_limited_time_after_jobs_that_exist(path, name, job):
-    known = {
+    keys = {
         "needs", "runs-on", "timeout-minutes", "strategy", "steps", "env", "environment",
         "permissions",
     }  # fmt: skip
-    assert set(job) <= known
+    assert set(job) <= keys
     assert job["runs-on"]
     assert 0 < job["timeout-minutes"] <= 60
     assert set(job.get("needs", [])) <= set(read(path)["jobs"])

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from saddleback import _validate
 from saddleback._typing import FloatArray
@@ -187,7 +187,7 @@ class _Sorted:
             np.sqrt(np.sum((self.share * (below - self.share @ below)) ** 2))
             for below in (self.returns <= at, self.returns < at)
         ]
-        width = float(stdtrit(len(self.returns) - 1, 0.975)) * float(max(errors))
+        width = float(scipy.special.stdtrit(len(self.returns) - 1, 0.975)) * float(max(errors))
         low, high = level - width, level + width
         return (
             self.quantile(low) if low > 0.0 else -np.inf,
@@ -201,7 +201,7 @@ class _Sorted:
         terms = at + sign * np.maximum(sign * (self.returns - at), 0.0) / tail
         value, n = float(self.share @ terms), len(terms)
         error = float(np.sqrt(np.sum((self.share * (terms - value)) ** 2) * n / (n - 1)))
-        width = float(stdtrit(n - 1, 0.975)) * error
+        width = float(scipy.special.stdtrit(n - 1, 0.975)) * error
         return value, value - width, value + width
 
 
