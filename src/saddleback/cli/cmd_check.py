@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def command(log: LogFiles, gamma: float | None, quiet: bool, as_json: bool) -> None:
     """Summarise a log and list every problem with row numbers and a fix.
 
-    FILE is Parquet with one row per decision: episode_id, step, obs_0 …, action, reward,
-    terminated, truncated, next_obs_0 … where truncated, and behavior_prob. Exit status 2 if there
-    are errors.
+    FILE is Parquet with one row per decision: episode_id, step, obs_0 …, action (action_0 … if it
+    is continuous), reward, terminated, truncated, next_obs_0 … where truncated, and behavior_prob.
+    Exit status 2 if there are errors.
 
     \b
     Examples:
