@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks.families.pendulums import Pendulum
 
 import saddleback as sb
 from helpers.linear_quadratic import (
@@ -226,6 +227,47 @@ def test_slope_takes_the_last_estimate_that_agrees_with_all_before_it():
             k += 1
         assert slope(values, widths) == order[k]
     assert slope([np.nan, 1.0], [2.0, 1.0]) == 1
+
+
+@pytest.mark.statistical
+def test_pendulum():
+    """A pendulum that swings up, with torques as they are; its value is simulated."""
+    world, gamma = Pendulum(), 0.97
+
+    def torque(obs):
+        cos, sin, speed = obs.T
+        lack = 1 - cos - speed**2 / 30
+        swing = 2 * np.sign(lack) * np.tanh(2 * speed)
+        return np.clip(np.where(cos > 0.8, -8 * sin - 2 * speed, swing), -2, 2)[:, None]
+
+    def run(episodes, steps, gain, deviation, seed):
+        rng = np.random.default_rng(seed)
+        states = world.begin(episodes, rng)
+        for t in range(steps):
+            seen = world.see(states)
+            noise = rng.standard_normal((episodes, 1))
+            actions = gain * torque(seen) + deviation * noise
+            states, reward, _ = world.move(states, 1.0 + actions[:, 0] / 2, rng)
+            yield t, seen, actions[:, 0], reward, world.see(states)
+
+    returns = sum(gamma**t * reward for t, _, _, reward, _ in run(4000, 250, 0.9, 0.5, 0))
+    columns = {f"{prefix}obs_{k}": [] for prefix in ("", "next_") for k in range(3)}
+    columns |= {name: [] for name in ("episode_id", "action_0", "reward", "truncated")}
+    for t, seen, action, reward, after in run(200, 100, 0.7, 1.0, 1):
+        for k in range(3):
+            columns[f"obs_{k}"].append(seen[:, k])
+            columns[f"next_obs_{k}"].append(after[:, k])
+        columns["episode_id"].append(np.arange(200))
+        columns["action_0"].append(action)
+        columns["reward"].append(reward)
+        columns["truncated"].append(np.full(200, t == 99))
+    data = {name: np.stack(parts, axis=1).ravel() for name, parts in columns.items()}
+    data["terminated"] = np.zeros(20_000, bool)
+    policy = Gaussian(lambda obs: 0.9 * torque(obs), 0.25)
+    result = sb.evaluate(sb.Log(data), {"new": policy}, gamma=gamma)
+    low, high = result.verdicts[0].interval_with_gap
+    assert low < returns.mean() < high
+    assert abs(result.verdicts[0].value - returns.mean()) < 0.25 * returns.std()
 
 
 def test_order_of_episodes_and_names_of_columns_do_not_matter():

@@ -187,7 +187,7 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
     )
     consensus = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
     assert horizon == case.horizon
-    squares = consensus.dispersion**2 + consensus.noise**2 + (consensus.value - 30.0) ** 2 + 4.0
+    squares = consensus.dispersion**2 + (consensus.value - 30.0) ** 2 + 4.0
     for view, opinion in consensus.opinions.items():
         squares += (opinion - consensus.value) ** 2
         squares += 0.1 * (consensus.separate[view] - consensus.value) ** 2

@@ -41,8 +41,9 @@ def command(
     """Summarise a log and list every problem with row numbers and a fix.
 
     FILE is Parquet, Arrow, CSV or JSON lines with one row per decision: episode_id, step, obs_0 …,
-    action, reward, terminated, truncated, next_obs_0 … where truncated, and behavior_prob; with
-    --bandit obs_0 …, action, reward and behavior_prob. Exit status 2 if there are errors.
+    action (action_0 … if it is continuous), reward, terminated, truncated, next_obs_0 … where
+    truncated, and behavior_prob; with --bandit obs_0 …, action, reward and behavior_prob. Exit
+    status 2 if there are errors.
 
     \b
     Examples:

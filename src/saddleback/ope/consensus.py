@@ -105,8 +105,6 @@ class Consensus:
         Estimates by the duals of other views, and without the primals of the observation, by view.
     candidates
         All candidates.
-    noise
-        Residual that is noise.
     q
         The action values of the candidates, weighted.
     horizon
@@ -123,18 +121,17 @@ class Consensus:
     opinions: dict[str, float]
     separate: dict[str, float]
     candidates: tuple[CandidateFit, ...]
-    noise: float
     q: ConsensusQ
     horizon: int | None = None
 
-    def contradiction(self, value: float, weighted: float = 0.0) -> float:
+    def contradiction(self, value: float, besides: float = 0.0) -> float:
         """Return how far a value is contradicted: the root of a sum of squares.
 
-        These are its differences to the consensus and to ``weighted`` estimates, those of the
-        consensus to other views, the dispersion, and the noise. If the observation is known to hide
-        something, views that see less are no evidence.
+        These are its difference to the consensus, those of the consensus to other views, the
+        dispersion, and what is known ``besides``. If the observation is known to hide something,
+        views that see less are no evidence.
         """
-        squares = self.dispersion**2 + self.noise**2 + (self.value - value) ** 2 + weighted**2
+        squares = self.dispersion**2 + (self.value - value) ** 2 + besides**2
         if self.view != HISTORY:
             squares += sum((other - self.value) ** 2 for other in self.opinions.values())
             squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
@@ -290,7 +287,6 @@ def _weigh(
         imbalance=float(dual @ imbalance),
         opinions={},
         separate={},
-        noise=noise,
         candidates=tuple(
             CandidateFit(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
             for (basis, pooling, ridge), *numbers in columns

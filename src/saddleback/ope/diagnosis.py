@@ -14,7 +14,7 @@ from saddleback._typing import FloatArray
 from saddleback.ope.approximation_gap import Gap, gap_allowance, ridge_gap, trace_gap, unvisited_gap
 from saddleback.ope.baseline import Baseline, excess_over
 from saddleback.ope.calibration import calibration, uncovered
-from saddleback.ope.consensus import Consensus
+from saddleback.ope.consensus import NOISE, Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
 from saddleback.ope.gates import BANDIT_CHECKS, CHECKS
@@ -247,9 +247,11 @@ def diagnose(
             "ridge_shift": None if plain is None else abs(value - plain.value),
             "error_without_ridge": None if plain is None else plain.error,
         }
+    spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
     hidden, balance = None, measured.mean_weight
     if others is not None and balance is None:
-        contradiction = others.contradiction(value, measured.weighted)
+        besides = float(np.hypot(measured.weighted, NOISE * spread))
+        contradiction = others.contradiction(value, besides)
         gap = replace(gap, consensus=contradiction, hidden=others.correction)
         hidden = others.hidden
     opinion = gap.consensus if measured.is_consensus else None
@@ -260,7 +262,6 @@ def diagnose(
     if balance is not None:
         notes |= {"COVERAGE": "the estimate uses the logged propensities"}
     unit, outcome = ("decisions", "reward") if measured.is_bandit else ("episodes", "return")
-    spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
     negligible = error <= NEGLIGIBLE_ERROR * spread
     rests = concentration(measured.influence, measured.rows, negligible)
     evidence = Evidence(

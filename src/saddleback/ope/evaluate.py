@@ -108,7 +108,9 @@ def evaluate(
         A `Log`, or anything a log can be read from: a path or pattern, a pandas or polars frame, an
         Arrow table, or a dict of arrays.
     target
-        A target policy (see `saddleback.log.as_target`), or several by name in a dict.
+        A target policy (see `saddleback.log.as_target`), or several by name in a dict. For
+        continuous actions: a function from observations [n, d] to actions [n, k],
+        `saddleback.policies.Gaussian` or `saddleback.policies.Sampler`.
     gamma
         Discount; by default the one in the log's metadata.
     features, low, high
@@ -116,7 +118,8 @@ def evaluate(
         of those that agree best on episodes left out. Otherwise features of an observation: an
         object of `saddleback.features`, a function from observations [n, d] to features [n, size],
         or a text as on the command line, such as ``"tiles:8x4"`` or ``"polynomial:2"``, whose box
-        is ``low`` to ``high``, by default the range of the log.
+        is ``low`` to ``high``, by default the range of the log. For continuous actions: a function
+        of observations [n, d] and actions [n, k], ``"monomials:2"`` or ``"random-fourier:100"``.
     horizon
         Number of steps after which the task ends, for the value of that many steps. By default
         there is no limit; with automatic features and a time limit that belongs to the task, it is
