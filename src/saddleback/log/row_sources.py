@@ -80,8 +80,8 @@ def as_table(data: Any) -> Any:
             table = table.replace_schema_metadata(None)
         return table
     raise InvalidParameter(
-        "a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or polars "
-        f"frame, a DuckDB relation, or a dict of arrays; got {type(data).__name__}."
+        "a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or "
+        f"polars frame, a DuckDB relation, or a dict of arrays; got {type(data).__name__}."
     )
 
 
