@@ -47,7 +47,7 @@ def test_d4rl_files_give_the_same_transitions(batch, tmp_path, monkeypatch):
 
 
 def test_optional_arrays_may_be_missing(tmp_path):
-    layout, _data = arrays(next_observations=None, timeouts=None)
+    layout, _ = arrays(next_observations=None, timeouts=None)
     del layout["infos/action_log_probs"]
     summary = Log(write(tmp_path / "log.hdf5", layout)).summary()
     assert (summary.episodes, summary.terminated, summary.stops) == (3, 2, 1)
@@ -78,7 +78,7 @@ def test_continuous_actions_become_numbered_columns(tmp_path):
 
 
 def test_a_pattern_of_formats_is_one_log(tmp_path):
-    layout, _data = arrays(**{"infos/action_log_probs": None})
+    layout, _ = arrays(**{"infos/action_log_probs": None})
     write(tmp_path / "a.hdf5", layout)
     path = parquet(tmp_path / "b.parquet", Log(tmp_path / "a.hdf5").sources[0].schema.empty_table())
     assert Log([tmp_path / "a.hdf5", path]).rows == 17
