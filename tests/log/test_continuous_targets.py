@@ -57,8 +57,8 @@ def test_written_log_is_the_same(tmp_path):
     ids=["number", "variances", "matrix", "function of variances", "function of matrices"],
 )
 def test_forms_of_a_covariance(covariance, expected):
-    found = actions(Gaussian(zero, covariance)).covariance
-    assert np.array_equal(found, np.broadcast_to(expected, (3, 2, 2)))
+    covariances = actions(Gaussian(zero, covariance)).covariance
+    assert np.array_equal(covariances, np.broadcast_to(expected, (3, 2, 2)))
 
 
 def test_columns_by_name():

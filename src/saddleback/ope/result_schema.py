@@ -259,7 +259,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     steps: Count
     episodes: Count
     fingerprint: str = ""
-    bandit: bool = False
+    bandit: bool
     propensities: str
     lambda_ceiling: dict[str, Maybe]
     estimates: Annotated[list[SavedEstimate], Meta(min_length=1)]
