@@ -57,8 +57,6 @@ def command(
     if gamma is not None:
         _validate.unit("check", "gamma", gamma)
     check_outputs(fix, inputs=log.files)
-    if fix is not None and log.estimate_behaviour is not None:
-        raise click.UsageError("--fix does not write estimated propensities: estimate them later.")
     from saddleback.log import LogError
 
     try:

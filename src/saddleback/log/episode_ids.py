@@ -48,7 +48,8 @@ class EpisodeIds:
         k = same[np.argmin(order[same + 1])]
         last = np.append(first[1:], n_rows) - 1
         one, other = order[k], order[k + 1]
-        more = f" (and {len(same) - 1:,} more such episodes)" if len(same) > 1 else ""
+        others = len(np.unique(hashes[order][same])) - 1
+        more = f" (and {others:,} more such episode{'s' * (others > 1)})" if others else ""
         return [
             Finding(
                 "E131",

@@ -45,12 +45,13 @@ class Log:
     ----------
     data
         Files (a path, a list of paths, or a pattern such as ``"logs/*.parquet"``), an Arrow table,
-        a pandas or polars frame, or a dict of arrays. Files are Parquet, Arrow, CSV, TSV or JSON
-        lines, recognised by their content. Columns: ``episode_id``, ``step``
-        (optional if rows are in order), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for
-        features), ``action`` (or ``action_0``, … for continuous actions), ``reward``,
-        ``terminated``, ``truncated``; on truncated last rows ``next_obs_0``, …; ``behavior_prob``
-        (or ``behavior_logp``; densities of continuous actions), or all of ``mu_0``, …
+        a pandas or polars frame, a DuckDB relation, or a dict of arrays. Files are Parquet, Arrow,
+        CSV, TSV, JSON lines or HDF5 as in D4RL, recognised by their content. Columns:
+        ``episode_id``, ``step`` (optional if rows are in order), ``obs_0``, … (or ``obs`` as
+        lists, or ``phi_0``, … for features), ``action`` (or ``action_0``, … for continuous
+        actions), ``reward``, ``terminated``, ``truncated``; on truncated last rows ``next_obs_0``,
+        …; ``behavior_prob`` (or ``behavior_logp``; densities of continuous actions), or all of
+        ``mu_0``, …
     observations
         Columns of the observation, if they have other names; the columns of the next observation
         are then ``next_NAME``.
@@ -172,6 +173,8 @@ class Log:
                 object.__setattr__(self, "sources", (source,))
         if self.ignore_propensities:
             roles = roles.without_propensities()
+        elif self.estimated is None:
+            object.__setattr__(self, "estimated", self.metadata.get("estimated"))
         object.__setattr__(self, "roles", roles)
         raise_errors(self._check_action_names())
 
@@ -461,7 +464,11 @@ class Log:
 
         ``metadata`` (gamma=…, provenance=…) is stored in the file, with the names of the actions.
         """
-        self._check_writable()
+        if self.ignore_propensities or self.behaviour is not None:
+            raise InvalidParameter(
+                "write: propensities computed by a function are not written. Write the original "
+                "log and keep the function with it, or use write_repaired."
+            )
         names = {} if self.has_continuous_actions else {"actions": list(self.action_names)}
         stored = self.metadata | names | metadata
         sources = [getattr(source, "source", None) or source for source in self.sources]
@@ -471,7 +478,8 @@ class Log:
         """Write the rows as they are read: sorted, with marked ends, filled, without dropped ones.
 
         Columns get their standard names; the observations keep theirs, which are stored in the
-        file, so that it is read without options. Nothing is written if the log has errors.
+        file, so that it is read without options. Propensities that were estimated are marked.
+        Nothing is written if the log has errors.
 
         Examples
         --------
@@ -486,16 +494,7 @@ class Log:
         ...     print([segment.rewards.tolist() for segment in repaired.segments()])
         [[0.0, 1.0]]
         """
-        self._check_writable()
         return write_repaired(self, Path(path), metadata)
-
-    def _check_writable(self) -> None:
-        """Refuse to write propensities that a function computes."""
-        if self.ignore_propensities or self.behaviour is not None:
-            raise InvalidParameter(
-                "write: propensities computed by a function are not written. Write the original "
-                "log, and keep the function with it."
-            )
 
     def __repr__(self) -> str:
         estimated = ", propensities estimated" if self.estimated else ""

@@ -27,6 +27,8 @@ def write_repaired(log: Log, path: Path, metadata: dict[str, Any]) -> Path:
     stored = {**log.metadata, "actions": list(log.action_names), **metadata}
     if not log.roles.as_list and not log.roles.are_features:
         stored["observations"] = list(log.roles.observations)
+    if log.estimated is not None:
+        stored["estimated"] = log.estimated
     segments = log.segments(sorted({name.removeprefix("next_") for name in log.roles.tables}))
     first = _table(log, next(segments))
     schema = first.schema.with_metadata({METADATA: json.dumps(stored).encode()})

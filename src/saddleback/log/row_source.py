@@ -31,6 +31,7 @@ class LogMetadata(msgspec.Struct):
     actions: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
     observations: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
     gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    estimated: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

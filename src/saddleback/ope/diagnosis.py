@@ -63,7 +63,7 @@ class Diagnosis:
     verdict
         The verdict.
     interval
-        Confidence interval of the closed form.
+        Confidence interval of the estimate.
     policy, support
         The policy as evaluated, and its coverage by the data; None without the log.
     spectrum, gap

@@ -180,7 +180,7 @@ CHECKS = (
     ),
     Check(
         "SOLUTION", lambda e: None if e.unique is None else float(e.unique), 1.0, None,
-        "the linear system was solved", "its solution is not unique", "large",
+        "the linear system has a solution", "it is not unique", "large",
     ),
     Check(
         "STABILITY", lambda e: e.stable, 0.975, None,
@@ -202,7 +202,7 @@ CHECKS = (
     Check(
         "GAP", lambda e: _scaled(_refusing_gap(e), e.spread), 0.5, 2.0,
         "the estimated bias is {short} SD of the {e.outcome}",
-        "the features cannot represent the value",
+        "other features or estimators contradict the estimate",
     ),
     Check(
         "PRECISION", lambda e: _scaled(_half_width(e), e.spread), 0.5, None,
