@@ -57,6 +57,9 @@ SHRINKAGE = "the interval leaves out the bias of the shrinkage"
 class Decisions:
     """Weighted decisions of a log, with a direct model, for one target policy.
 
+    With ρ = π(a|x)/μ(a|x) and v(x) = Σ_a π(a|x) q(x, a): IPW, the mean of ρr; SNIPW = Σρr/Σρ; DM,
+    the mean of v; DR, of v + ρ(r − q); Switch-DR, with ρ 1[ρ ≤ τ] for ρ; DRos, with λρ/(ρ² + λ).
+
     Attributes
     ----------
     weighted

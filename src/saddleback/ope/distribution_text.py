@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-from saddleback.ope.number_format import number
+from saddleback.ope.number_format import decimals, number
 from saddleback.ope.text_report import WIDTH, Line, wrap
 
 HEADINGS = ("", "target", "95% CI", "logged")
@@ -31,30 +30,20 @@ def distribution_rows(distribution: dict[str, Any]) -> list[tuple[str, str, str,
     >>> rows[0]
     ('5% worst, mean (CVaR)', '2.00', '[1.50, 2.50]', '1.75')
     >>> rows[1]
-    ('50% quantile', '2.00', '[1.50, ∞]', '1.75')
+    ('50% quantile', '2', '[1.5, ∞]', '1.75')
     """
     named = [(f"{distribution['cvar']['level']:.0%} worst, mean (CVaR)", distribution["cvar"])]
     named += [(f"{one['level']:.0%} quantile", one) for one in distribution["quantiles"]]
-    places = _places([one for _, one in named])
-    return [
-        (
-            name, number(one["value"], places),
-            f"[{_end(one['low'], places, '−∞')}, {_end(one['high'], places, '∞')}]",
-            number(one["logged"], places),
-        )
-        for name, one in named
-    ]  # fmt: skip
+    return [(name, *_cells(one, decimals(one))) for name, one in named]
 
 
-def _places(functionals: list[dict[str, Any]]) -> int:
-    """Return the decimals that show the range of all with three digits."""
-    ends = [one[name] for one in functionals for name in ("low", "high", "value")]
-    finite = [end for end in ends if end is not None]
-    size = max(finite) - min(finite) if finite else 0.0
-    return max(0, 2 - math.floor(math.log10(size))) if size else 3
+def _cells(one: dict[str, Any], places: int | None) -> tuple[str, str, str]:
+    """Return value, interval and value of the logged policy as text."""
+    low, high = _end(one["low"], places, "−∞"), _end(one["high"], places, "∞")
+    return number(one["value"], places), f"[{low}, {high}]", number(one["logged"], places)
 
 
-def _end(value: float | None, places: int, infinite: str) -> str:
+def _end(value: float | None, places: int | None, infinite: str) -> str:
     return infinite if value is None else number(value, places)
 
 

@@ -103,9 +103,13 @@ def takes_decisions(log: Log, methods: Any, features: Any, **episodic: Any) -> b
                 "out."
             )
         return True
-    suitable = methods is None or set(methods) <= set(DECISION_METHODS)
-    suitable &= is_automatic(features)
-    return suitable and not given and log.holds_decisions
+    if given or not is_automatic(features):
+        return False
+    if methods is not None and not (
+        isinstance(methods, (list, tuple)) and all(one in [*DECISION_METHODS] for one in methods)
+    ):
+        return False
+    return log.holds_decisions
 
 
 def evaluate_decisions(

@@ -202,7 +202,7 @@ class SavedDistribution(Struct):
     standard_deviation: Maybe
     reliable: bool
     comparable: bool
-    ess: Maybe
+    ess: float
     curve: list[tuple[float, Maybe, Maybe]]
 
 
@@ -259,7 +259,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     steps: Count
     episodes: Count
     fingerprint: str = ""
-    bandit: bool
+    bandit: bool | msgspec.UnsetType = msgspec.UNSET
     propensities: str
     lambda_ceiling: dict[str, Maybe]
     estimates: Annotated[list[SavedEstimate], Meta(min_length=1)]

@@ -56,7 +56,7 @@ class Functional(NamedTuple):
 
 @dataclass(frozen=True)
 class ReturnDistribution:
-    """The distribution of the return under a target policy.
+    """The distribution of the return under a target policy, F̂(g) = Σ_i ω_i 1[G_i ≤ g].
 
     Attributes
     ----------
@@ -116,6 +116,8 @@ def return_distribution(
 ) -> ReturnDistribution:
     """Return the distribution of the return under the target of weighted episodes.
 
+    With normalised weights ω_i of the episodes and their returns G_i, F̂(g) = Σ_i ω_i 1[G_i ≤ g].
+
     Parameters
     ----------
     weighted
@@ -126,6 +128,14 @@ def return_distribution(
         Share of the worst returns whose mean is CVaR.
     lower_is_better
         Whether returns are costs, so that the worst are the largest.
+
+    Examples
+    --------
+    >>> import saddleback as sb
+    >>> log = sb.collect(sb.problems.random_walk(0.9), episodes=500, rng=0)
+    >>> weighted = sb.importance_sampling(log, "uniform", gamma=0.9)["uniform"]
+    >>> [round(one.value, 2) for one in return_distribution(weighted, levels=(0.25, 0.9)).quantiles]
+    [0.0, 0.81]
     """
     for level in (*levels, tail):
         if not 0.0 < _validate.unit("return_distribution", "level", level) < 1.0:
