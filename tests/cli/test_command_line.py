@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -105,11 +104,14 @@ def test_the_first_line_comes_before_anything_heavy(words):
 
 
 @pytest.mark.slow
-def test_help_within_15_hundredths_of_a_second():
+def test_help_takes_15_hundredths_of_a_second_of_a_processor():
+    """Of its time, since other processes may keep this one waiting."""
+
     def seconds():
-        begun = time.perf_counter()
+        before = os.times()
         typed("--help")
-        return time.perf_counter() - begun
+        after = os.times()
+        return sum(after[2:4]) - sum(before[2:4])  # of child processes
 
     assert min(seconds() for _ in range(5)) < 0.15
 

@@ -82,7 +82,8 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     return page(
         "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
-        result=result, targets=targets, several=several, log_facts=_log_facts(result),
+        result={"bandit": False, **result}, targets=targets, several=several,
+        log_facts=_log_facts(result),
         made=result.get("made"), source=_source(result.get("made")),
         bandit=result.get("bandit", False),
         drawn=any(verdict["spectrum"] for verdict in result["verdicts"]),
