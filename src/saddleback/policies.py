@@ -184,7 +184,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Sampler:
-    """A policy of continuous actions that can be sampled.
+    """A policy of continuous actions that can be sampled: E_π f(s, a) ≈ Σ_j f(s, a_j)/16.
 
     Attributes
     ----------

@@ -57,8 +57,8 @@ def test_written_log_is_the_same(tmp_path):
     ids=["number", "variances", "matrix", "function of variances", "function of matrices"],
 )
 def test_forms_of_a_covariance(covariance, expected):
-    covariances = actions(Gaussian(zero, covariance)).covariance
-    assert np.array_equal(covariances, np.broadcast_to(expected, (3, 2, 2)))
+    matrices = actions(Gaussian(zero, covariance)).covariance
+    assert np.array_equal(matrices, np.broadcast_to(expected, (3, 2, 2)))
 
 
 def test_columns_by_name():
@@ -133,7 +133,7 @@ def test_wrong_logs_are_refused(change, message):
 
 def test_a_column_of_numbers_is_told_how_to_be_named():
     data = {name: column for name, column in DATA.items() if not name.startswith("action_")}
-    with pytest.raises(LogError, match="Name the columns of continuous actions action_0"):
+    with pytest.raises(LogError, match="those of continuous actions are named action_0"):
         sb.Log(data | {"action": DATA["action_0"]})
     with pytest.raises(LogError, match="action_0, action_1, … if it is continuous"):
         sb.Log(data)
@@ -145,7 +145,7 @@ def test_what_needs_discrete_actions_says_so():
         sb.estimate_behaviour(log)
     with pytest.raises(InvalidParameter, match="continuous actions"):
         sb.importance_sampling(log, zero, gamma=GAMMA)
-    with pytest.raises(InvalidParameter, match="describes discrete actions"):
+    with pytest.raises(InvalidParameter, match="names discrete actions"):
         sb.Log(DATA, actions=["a", "b"])
 
 

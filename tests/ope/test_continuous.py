@@ -146,13 +146,13 @@ def test_estimates_contain_the_value_of_a_noisy_problem():
 
 def test_monte_carlo_error_is_in_the_interval():
     """Draws add noise to single episodes, and so to the standard error."""
-    data, covariance = simulate(60, 12), 2.0 * np.eye(2)
+    data, variances = simulate(60, 12), [2.0, 2.0]
 
     def spread(obs, rng):
         return new(obs) + np.sqrt(2.0) * rng.standard_normal((len(obs), 2))
 
     result = sb.evaluate(
-        sb.Log(data), {"exact": Gaussian(new, covariance), "drawn": Sampler(spread)}, gamma=GAMMA,
+        sb.Log(data), {"exact": Gaussian(new, variances), "drawn": Sampler(spread)}, gamma=GAMMA,
         features="monomials:2", methods=[],
     )  # fmt: skip
     exact, drawn = (diagnosis.interval for diagnosis in result.diagnoses)

@@ -90,9 +90,9 @@ class ContinuousTarget(Target):
         """Return the distribution of the actions in states [n, d]."""
         form = self.form
         if isinstance(form, Sampler):
-            repeated, rng = np.repeat(states, DRAWS, axis=0), np.random.default_rng(0)
-            drawn = self._query(form.draw, repeated, rng).reshape(len(states), DRAWS, self.size)
-            return SampledActions(drawn, np.full(DRAWS, 1.0 / DRAWS))
+            rng = np.random.default_rng(0)
+            draws = [self._query(form.draw, states, rng) for _ in range(DRAWS)]
+            return SampledActions(np.stack(draws, axis=1), np.full(DRAWS, 1.0 / DRAWS))
         if isinstance(form, Gaussian):
             mean = self._query(form.mean, states)
             if callable(form.covariance):

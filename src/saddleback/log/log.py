@@ -185,14 +185,17 @@ class Log:
     def _check_action_names(self) -> list[Finding]:
         """Return errors if the names of the actions do not fit the columns."""
         if self.has_continuous_actions:
-            for name in ("actions", "behaviour"):
-                if getattr(self, name) is not None:
-                    raise InvalidParameter(
-                        f"{name} describes discrete actions, but the log has continuous ones, "
-                        f"{', '.join(self.roles.actions)}. "
-                        + ("Map them: columns={'action_0': '…'}." if name == "actions" else
-                           "Add the density of the logged action as behavior_prob.")
-                    )  # fmt: skip
+            columns = ", ".join(self.roles.actions)
+            if self.actions is not None:
+                raise InvalidParameter(
+                    f"actions names discrete actions, but the log has continuous ones, {columns}.",
+                    Fix("Leave it out, or map their columns", "columns", {"action_0": "…"}),
+                )
+            if self.behaviour is not None:
+                raise InvalidParameter(
+                    f"behaviour gives probabilities, but the log has continuous actions, "
+                    f"{columns}. Add the density of the logged action as behavior_prob."
+                )
             return []
         tables = {t: len(c) for t, c in self.roles.tables.items() if t in ("mu", "pi")}
         names = self._declared_actions

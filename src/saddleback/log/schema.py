@@ -314,8 +314,8 @@ EXPECTED = {
     "step": "steps must be integers 0 … T−1",
     "terminated": "flags must be True or False",
     "truncated": "flags must be True or False",
-    "action": "actions must be integers 0 … K−1 or names. Name the columns of continuous actions "
-    "action_0, action_1, …",
+    "action": "actions must be integers 0 … K−1 or names, and those of continuous actions are "
+    "named action_0, action_1 and so on",
     "episode_id": "episode ids must be integers or text",
 }
 

@@ -122,8 +122,8 @@ def as_target(target: Any, log: Log, name: str | None = None) -> Target:
     """
     if log.has_continuous_actions:
         raise InvalidParameter(
-            f"the log has continuous actions, {', '.join(log.roles.actions)}: evaluate takes them, "
-            "nothing else does."
+            f"the log has continuous actions, {', '.join(log.roles.actions)}, which only evaluate "
+            "and rank take."
         )
     if isinstance(target, Target):
         return target if name is None else replace(target, name=name)

@@ -191,12 +191,13 @@ def evaluate_continuous(
         baseline = Baseline.of(
             joint.scores(sums, RULE, len(named), ridge), bool(sums.counts.truncated_weight[0])
         )
+        calibrated = density_calibration(part) if log.propensity else None
         diagnoses = [
             diagnose(
                 sums, RULE, ridge,
                 _measure(
                     log, joint, sums, t, policy, ridge, weighted.get(policy.name),
-                    opinions.get(policy.name), reader.episode_id,
+                    opinions.get(policy.name), calibrated, reader.episode_id,
                 ),
                 baseline, spectra, lower_is_better,
             )
@@ -237,12 +238,12 @@ def _measure(
     ridge: float,
     weighted: Weighted | None,
     consensus: SampleConsensus | None,
+    miscalibration: tuple[float, float] | None,
     episode_id: Callable[[int], Any],
 ) -> Measurements:
     """Measure one target; as `EvidenceReducer.measurements` does for discrete actions."""
     sample = joint.sample
     assert sample.action_values is not None
-    assert sample.densities is not None
     scores = joint.scores(sums, RULE, t, ridge)
     interval, influence = interval_from_scores(scores), scores.influence
     if consensus is not None and consensus.is_main:
@@ -277,7 +278,7 @@ def _measure(
         consensus=None if consensus is None else consensus.on_all(scores.influence),
         is_consensus=consensus is not None and consensus.is_main,
         uncovered=outside_logged(actions, sample.action_values),
-        miscalibration=density_calibration(sample) if log.propensity else None,
+        miscalibration=miscalibration,
         policy=describe_actions(policy, states, actions, log.roles.actions),
     )
 

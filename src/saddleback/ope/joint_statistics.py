@@ -68,6 +68,7 @@ class SampledPolicy:
         first = np.full((len(sample.starts), actions.shape[1]), np.nan)
         begins = sample.step == 0
         first[sample.episode[begins]] = actions[begins]
+        first = np.where(np.isnan(first), actions[begins].mean(axis=0), first)  # no transitions
         following = np.roll(actions, -1, axis=0)
         used = ~(sample.last & sample.continues)
         return cls(NAME, _certain(following), _certain(first), used)
@@ -100,13 +101,11 @@ class JointSums:
         after = self.features.expected(self.sample.next_states[part], policy.after[part])
         return np.asarray(self.gamma * self.sample.continues[part, None] * after)
 
-    def starts(self, policy: SampledPolicy) -> FloatArray:
-        """Return E φ(s_0, ·) of each episode, [E, p]; the mean where the action is unknown."""
-        first = self.features.expected(self.sample.starts, policy.start)
-        unknown = np.isnan(first).any(axis=1)
-        if unknown.any():
-            first[unknown] = first[~unknown].mean(axis=0)
-        return first
+    def starts(self, policy: SampledPolicy) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Yield some of the episodes at a time, with E φ(s_0, ·)."""
+        for begin in range(0, len(self.sample.starts), CHUNK):
+            part = np.arange(begin, min(begin + CHUNK, len(self.sample.starts)))
+            yield part, self.features.expected(self.sample.starts[part], policy.start[part])
 
     def by_block(self, block: IntArray, count: int) -> dict[str, Any]:
         """Return the sums, given the block of each episode of the sample."""
@@ -122,7 +121,8 @@ class JointSums:
                     A[t, 0, k] += used.T @ (self.following(policy, part) - phi)
                     b[t, 0, k] += used.T @ sample.rewards[part]
         for t, policy in enumerate(self.policies):
-            np.add.at(starts[t], block, self.starts(policy))
+            for part, first in self.starts(policy):
+                np.add.at(starts[t], block[part], first)
         return {
             "A": A, "b": b, "M": M, "starts": starts,
             "steps": np.bincount(of_row, minlength=count),
@@ -143,4 +143,5 @@ class JointSums:
             np.bincount(sample.episode, column, minlength=len(sample.starts)).astype(float)
             for column in (score, discounted)
         ]
-        return EpisodeScores(theta, float(theta @ start), self.starts(policy) @ theta, *by_episode)
+        values = np.concatenate([first @ theta for _, first in self.starts(policy)])
+        return EpisodeScores(theta, float(theta @ start), values, *by_episode)
