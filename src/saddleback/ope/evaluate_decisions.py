@@ -52,7 +52,7 @@ WITHOUT_PROPENSITIES = ("dm", "marginal-dr")
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantFeature:
     """One feature that is always active: rewards are summed up by action.
 
     ``model`` describes the features of the direct model.
@@ -139,7 +139,7 @@ def evaluate_decisions(
         )
     automatic = is_automatic(features) and not log.roles.are_features
     given = None if automatic else as_features(features, log, states, low, high)
-    once = EncodeOnce(Constant("auto" if given is None else repr(given)))
+    once = EncodeOnce(ConstantFeature("auto" if given is None else repr(given)))
     behaviour = BehaviourTarget.from_counts(states.action_counts)
     policies, names = [*named, behaviour], [policy.name for policy in named]
     phases = plan_phases(
