@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -59,11 +60,18 @@ class Basis:
         The view they are functions of.
     encode
         The features.
+    is_shared
+        Whether all actions share the features; otherwise each has its own weights.
     """
 
     name: str
     view: View
     encode: Encoder
+    is_shared: ClassVar[bool] = False
+
+    def by_action(self, theta: FloatArray, n_actions: int) -> FloatArray:
+        """Return weights θ [folds, p] of the features for each action, [folds, K, m]."""
+        return theta.reshape(len(theta), n_actions, -1)
 
     def evaluate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the features before and after each transition, and at the start."""
@@ -130,7 +138,8 @@ def candidates(
             monomials = Monomials(scaling, degree)
             if 1 < monomials.size <= max_size:
                 yield Basis(("linear", "quadratic")[degree - 1], view, monomials)
-        values = _distinct(view, max(max_size, min(MAX_VALUES, len(view.before) // 4)))
+        few = min(MAX_VALUES, MAX_GIVEN // sample.n_actions, len(view.before) // 4)
+        values = _distinct(view, max(max_size, few))
         if values is not None:
             yield Basis(f"{len(values)} distinct values", view, partial(_one_hot, values))
         width = median_distance(scaling(view.before))

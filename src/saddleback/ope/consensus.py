@@ -32,8 +32,9 @@ from saddleback.ope.candidates import (
     given_basis,
 )
 from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
-from saddleback.ope.episode_sample import FOLDS, EpisodeSample
+from saddleback.ope.episode_sample import EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
+from saddleback.ope.shared_candidates import shared_candidates
 
 QUANTILE = 0.8
 """Quantile of the changes of a dual's estimates over bases that is its imbalance."""
@@ -49,6 +50,9 @@ OWN_SHARE = 0.1
 
 SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
+
+SHARED_WAVES = (100, 300)
+"""Waves of features shared by all actions, for an opinion and for an estimate."""
 
 MAX_FEATURES = 600
 """Largest number of features over all actions; also at most half of the rows."""
@@ -201,11 +205,17 @@ def find_consensus(
         sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
         limit = min(limit, len(sample.rewards) // 2)
         bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
+        if sample.n_actions > 1:
+            bases += shared_candidates(sample, target, limit, SHARED_WAVES[thorough])
         if given is not None:
             bases.insert(0, given_basis(given, sample))
+    shared_rows = Rows.shared(sample, gamma)
     pooling = POOLING if sample.n_actions > 1 else POOLING[1:]  # of one action it has no effect
 
     def fit(basis: Basis) -> Fits:
+        if basis.is_shared:
+            ridges = RIDGES if thorough and basis.view.name == OBSERVATION else RIDGES[1:]
+            return fit_basis(basis, shared_rows, horizon, ridges, POOLING[1:])
         if thorough and basis.view.name in (GIVEN, OBSERVATION):
             return fit_basis(basis, rows, horizon, pooling=pooling)
         return fit_basis(basis, rows, horizon, RIDGES[1:], POOLING[1:])
@@ -321,8 +331,8 @@ def _weighted_q(
     for key in kept:
         own = np.flatnonzero(owner == key)
         theta = sum(weights[i] / total * thetas[i] for i in own)
-        shape = FOLDS, sample.n_actions, -1
-        parts.append((bases[own[0]].encode, np.asarray(theta).reshape(shape)))
+        basis = bases[own[0]]
+        parts.append((basis.encode, basis.by_action(np.asarray(theta), sample.n_actions)))
     return ConsensusQ(parts, sample.priorities)
 
 

@@ -182,7 +182,8 @@ def _default_spec(log: Log, sample: LogSample) -> str:
         return "given"
     low, high = sample.low, sample.high
     whole_numbers = all((values % 1 == 0).all() for values in (low, high, sample.states))
-    if log.dimensions == 1 and low[0] >= 0 and whole_numbers:
+    fits = (high[0] + 1) * log.n_actions <= 2 * DEFAULT_SIZE
+    if log.dimensions == 1 and low[0] >= 0 and whole_numbers and fits:
         return "states"
     few = 8 * 9**log.dimensions <= DEFAULT_SIZE // log.n_actions
     return "tiles:8x8" if few else f"random-fourier:{WAVES}"

@@ -99,6 +99,17 @@ class Rows:
             sample.start_pi[target], sample.folds,
         )  # fmt: skip
 
+    @classmethod
+    def shared(cls, sample: EpisodeSample, gamma: float) -> Rows:
+        """Sort the rows for features that are expectations over actions: as of one action."""
+        fold = sample.folds[sample.episode]
+        order = np.argsort(fold, kind="stable")
+        return cls(
+            order, np.zeros(len(order), dtype=np.int64), sample.rewards[order],
+            gamma * sample.continues[order, None].astype(float), fold[order], np.ones((len(sample.starts), 1)),
+            sample.folds,
+        )  # fmt: skip
+
 
 def fit_basis(
     basis: Basis,

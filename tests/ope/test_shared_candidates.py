@@ -1,0 +1,62 @@
+"""Features shared by all actions."""
+
+import numpy as np
+import pytest
+
+from helpers.decision_logs import target
+from helpers.logs import mixed
+from saddleback import Log
+from saddleback.log.target_policies import as_targets
+from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.shared_candidates import shared_candidates
+
+
+@pytest.fixture(scope="module")
+def sample():
+    log = Log(mixed(3))
+    return sample_episodes(log, as_targets({"new": target}, log), 4000)[0]
+
+
+@pytest.fixture(scope="module")
+def bases(sample):
+    return list(shared_candidates(sample, "new", limit=60, max_waves=20))
+
+
+def by_definition(basis, points, action):
+    """φ(s, a) as in the module's docstring, from the draws of the basis."""
+    scaling, frequencies, phases = basis.encode.args
+    x = scaling(points)
+    indicator = np.tile(np.eye(len(basis.phases))[action], (len(x), 1))
+    waves = np.sqrt(2) * np.cos(x @ frequencies + basis.phases[action] + phases)
+    return np.column_stack([np.ones(len(x)), x, indicator, waves])
+
+
+def test_expectations_are_sums_over_actions(sample, bases):
+    assert len({basis.view.name for basis in bases}) == 3
+    for basis in bases:
+        before, after, start = basis.evaluate()
+        actions = range(sample.n_actions)
+        for features, points, pi in (
+            (before, basis.view.before, np.eye(sample.n_actions)[sample.actions]),
+            (after, basis.view.after, sample.next_pi["new"]),
+            (start, basis.view.start, sample.start_pi["new"]),
+        ):
+            expected = sum(pi[:, [a]] * by_definition(basis, points, a) for a in actions)
+            assert np.allclose(features, expected, atol=1e-12)
+
+
+def test_weights_by_action_give_the_same_values(sample, bases):
+    for basis in bases:
+        p = basis.evaluate()[0].shape[1]
+        theta = np.random.default_rng(0).normal(size=(5, p))
+        blocks = basis.by_action(theta, sample.n_actions)
+        encoded = basis.encode(basis.view.before)
+        for a in range(sample.n_actions):
+            expected = by_definition(basis, basis.view.before, a) @ theta[2]
+            assert np.allclose(encoded @ blocks[2, a], expected, atol=1e-10)
+
+
+def test_many_actions_have_more_of_them(sample, bases):
+    few = list(shared_candidates(sample, "new", limit=600, max_waves=20))
+    assert len(few) < len(bases)
+    assert "linear, shared" in [basis.name for basis in bases]
