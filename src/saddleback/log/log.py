@@ -47,8 +47,9 @@ class Log:
         a pandas or polars frame, a DuckDB relation, or a dict of arrays. Files are Parquet, Arrow,
         CSV, TSV, JSON lines or HDF5 as in D4RL, recognised by their content. Columns:
         ``episode_id``, ``step`` (optional if rows are in order), ``obs_0``, … (or ``obs`` as
-        lists, or ``phi_0``, … for features), ``action``, ``reward``, ``terminated``, ``truncated``; on truncated last rows
-        ``next_obs_0``, …; ``behavior_prob`` (or ``behavior_logp``), or all of ``mu_0``, …
+        lists, or ``phi_0``, … for features), ``action``, ``reward``, ``terminated``,
+        ``truncated``; on truncated last rows ``next_obs_0``, …; ``behavior_prob`` (or
+        ``behavior_logp``), or all of ``mu_0``, …
     observations
         Columns of the observation, if they have other names; the columns of the next observation
         are then ``next_NAME``.
@@ -306,11 +307,12 @@ class Log:
         for name in (
             "min_prob", "drop_bad", "drop_autoreset", "estimated",
             "order_by", "episodes_end", "fill_reward",
-            "categorical",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value is not False:
                 options.append(f"{name}={value!r}")
+        if self.categories:
+            options.append(f"categories={dict(self.categories)}")
         return ", ".join(options)
 
     def with_options(self, **changes: Any) -> Self:
@@ -318,7 +320,12 @@ class Log:
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in DERIVED}
         if not {"data", "order_by", "observations", "columns"} & set(changes):
             options["sources"] = self.sources
-        return type(self)(**(options | changes))
+        log = type(self)(**(options | changes))
+        if log.sources is self.sources and "ignore_propensities" not in changes:  # read once
+            for name, option in (("action_names", "actions"), ("categories", "categorical")):
+                if name in self.__dict__ and option not in changes:
+                    log.__dict__[name] = self.__dict__[name]
+        return log
 
     # Reading.
 
