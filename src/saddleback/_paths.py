@@ -6,7 +6,6 @@ import glob
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import IO
 
 from saddleback.errors import InvalidParameter
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def expand_pattern(name: str) -> list[str]:
@@ -60,7 +61,7 @@ def log_files(name: str) -> list[str]:
 
     These are its Parquet files; if there are none, all files with an extension in `FORMATS`.
     """
-    if not os.path.isdir(name):
+    if not Path(name).is_dir():
         return [name]
     files = [file for file in sorted(map(str, Path(name).glob("*"))) if os.path.isfile(file)]
     parquet = [file for file in files if file.endswith(".parquet")]
@@ -154,9 +155,9 @@ def _part_file(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """
     for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with suppress(OSError):  # in use, or removed by another process
-            if sys.platform == "win32":
+            if os.name == "nt":
                 abandoned.unlink()  # fails while it is open
-            else:
+            elif fcntl is not None:
                 with abandoned.open("r+b") as unlocked:
                     fcntl.flock(unlocked, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     abandoned.unlink()
@@ -175,7 +176,7 @@ def _open_locked(target: Path) -> tuple[Path, IO[bytes]]:
     while True:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         file = part.open("x+b")
-        if sys.platform != "win32":
+        if fcntl is not None:
             with suppress(OSError):  # where files cannot be locked, none is removed either
                 fcntl.flock(file, fcntl.LOCK_EX)
         if part.exists():  # not removed by another process before it was locked

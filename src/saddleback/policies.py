@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -13,8 +14,8 @@ from saddleback._typing import ArrayLike, BoolArray, FloatArray
 from saddleback.errors import CoverageError, InvalidParameter
 
 __all__ = [
-    "Policy", "always", "check_coverage", "mixture", "named_columns", "pump", "ratio", "table",
-    "uniform",
+    "Gaussian", "Policy", "Sampler", "always", "check_coverage", "mixture", "named_columns", "pump",
+    "ratio", "table", "uniform",
 ]  # fmt: skip
 
 Policy: TypeAlias = Callable[[FloatArray], ArrayLike]
@@ -156,3 +157,49 @@ def pump(probability: float) -> Policy:
 
 def _pump(rows: FloatArray, observations: FloatArray) -> FloatArray:
     return np.asarray(rows[(np.asarray(observations)[:, 1] > 0).astype(np.int64)])
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A policy of continuous actions, a ~ N(m(s), Σ(s)).
+
+    Attributes
+    ----------
+    mean
+        m as a function from observations [n, d] to actions [n, k].
+    covariance
+        Σ: a number (the variance of every entry), k variances or a matrix [k, k]; or a function
+        from observations [n, d] to variances [n, k] or matrices [n, k, k].
+
+    Examples
+    --------
+    >>> careful = Gaussian(lambda obs: -0.5 * obs[:, :1], covariance=0.04)
+    >>> careful.mean(np.array([[2.0]])), careful.covariance
+    (array([[-1.]]), 0.04)
+    """
+
+    mean: Callable[[FloatArray], ArrayLike]
+    covariance: ArrayLike | Callable[[FloatArray], ArrayLike]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A policy of continuous actions that can be sampled: E_π f(s, a) ≈ Σ_j f(s, a_j)/16.
+
+    Attributes
+    ----------
+    draw
+        A function of observations [n, d] and a NumPy generator that returns one action for each
+        observation, [n, k].
+    density
+        Its density as a function of observations [n, d] and actions [n, k], if it is known.
+
+    Examples
+    --------
+    >>> box = Sampler(lambda obs, rng: rng.uniform(-1.0, 1.0, (len(obs), 1)))
+    >>> box.draw(np.zeros((3, 2)), np.random.default_rng(0)).shape
+    (3, 1)
+    """
+
+    draw: Callable[[FloatArray, np.random.Generator], ArrayLike]
+    density: Callable[[FloatArray, FloatArray], ArrayLike] | None = None

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import saddleback as sb
+from helpers.linear_quadratic import simulate
 from saddleback.cli.group import group
 
 CAR = sb.problems.mountain_car()
@@ -332,3 +333,30 @@ def test_weighted_estimates_come_with_their_diagnostics(folder):
     assert by["PDIS"]["value"] > -60
     assert by["PDIS"]["ess"] < 20
     assert by["DR"]["estimand"] == "V^π"
+
+
+CONTINUOUS = """
+import numpy as np
+from saddleback.policies import Gaussian
+
+def steady(obs):
+    return 0.5 * obs
+
+gaussian = Gaussian(steady, [0.1, 0.2])
+"""
+
+
+def test_continuous_actions(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.py").write_text(CONTINUOUS)
+    sb.Log(simulate(30, 4)).write(tmp_path / "log.parquet", gamma=0.9)
+    words = ["evaluate", "log.parquet", "--target", "policy.py:gaussian", "--save", "out.json"]
+    done = CliRunner().invoke(group, [*words, "--features", "monomials:2", "--report", "out.html"])
+    assert done.exit_code in VERDICTS, done.output
+    saved = json.loads((tmp_path / "out.json").read_text())
+    assert saved["actions"] == ["action_0, action_1"]
+    assert "Gaussian" in saved["verdicts"][0]["policy"]["description"]
+    assert CliRunner().invoke(group, ["explain", "out.json"]).exit_code in (0, *VERDICTS)
+    for command in (["stats", "log.parquet", "-o", "out.stats"], ["rank", "log.parquet"]):
+        done = CliRunner().invoke(group, [*command, "--target", "policy.py:gaussian"])
+        assert not isinstance(done.exception, (TypeError, KeyError, AssertionError)), done

@@ -47,19 +47,19 @@ ROWS = {
     ),
     "density": (
         with_value("behavior_prob", [1, 2], 3.0),
-        "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): probabilities must lie in (0, 1]. Densities of continuous actions are not supported.",
+        "E102 behavior_prob is > 1 on 2 rows (episode 10 steps 1, 2): probabilities must lie in (0, 1]. Densities belong to continuous actions, in columns action_0, action_1, …",
     ),
     "logp above 0": (
         without("behavior_prob", data=good(mu=False)) | {"behavior_logp": np.append(np.full(11, -1.0), 0.5)},
-        "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): probabilities must lie in (0, 1]. Densities of continuous actions are not supported.",
+        "E102 exp(behavior_logp) is > 1 on 1 row (episode 12 step 3): probabilities must lie in (0, 1]. Densities belong to continuous actions, in columns action_0, action_1, …",
     ),
     "prob NaN": (
         with_value("behavior_prob", [4], np.nan),
-        "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
+        "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs a propensity. Fill them in, or estimate those that are missing: estimate_behaviour(log).",
     ),
     "prob all NaN": (
         with_value("behavior_prob", slice(None), np.nan),
-        "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
+        "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs a propensity. Fill them in, or estimate those that are missing: estimate_behaviour(log).",
     ),
     "mu does not sum to 1": (
         good() | {"mu_0": good()["mu_0"] + np.where(np.arange(12) == 8, -0.03, 0.0)},

@@ -47,11 +47,6 @@ COLUMNS = {
     "short next_mu": (without("next_mu_2"), {}, "E141 next_mu_* has 2 columns, but mu_* has 3: both need one per action."),
     "both propensities": (good() | {"behavior_logp": np.full(12, -1.0)}, {}, "E102 the log has both behavior_prob and behavior_logp: remove one of them."),
     "too many mu": (good(), dict(actions=["none", "low"]), "E141 mu_* has 3 columns, but 2 actions are named (none, low)."),
-    "text observation": (
-        good() | {"obs_1": np.array(["a"] * 12)}, {},
-        "E142 observation column 'obs_1' contains text, not numbers. Encode it (one column per category), or list the observations without it: observations=[…].",
-    ),
-    "text by name": (without("next_obs_0") | {"sex": np.array(["f"] * 12)}, dict(observations=["obs_0", "sex"]), "E142 observation column 'sex' contains text, not numbers."),
     "time observation": (good() | {"obs_1": np.full(12, "2026-11-15", dtype="datetime64[s]")}, {}, "E142 observation column 'obs_1' contains timestamp[s], not numbers."),
     "lists of any length": (
         without("obs_0") | {"obs": pa.array([[1.0]] * 12)}, {},
@@ -62,7 +57,7 @@ COLUMNS = {
     "text reward": (good() | {"reward": np.array(["1"] * 12)}, {}, "E143 column 'reward' contains text; rewards must be numbers."),
     "text flag": (good() | {"terminated": np.array(["no"] * 12)}, {}, "E143 column 'terminated' contains text; flags must be True or False."),
     "real step": (good() | {"step": np.arange(12.0)}, {}, "E143 column 'step' contains double; steps must be integers 0 … T−1."),
-    "real action": (good() | {"action": np.linspace(0, 1, 12)}, {}, "E143 column 'action' contains double; actions must be integers 0 … K−1 or names; continuous actions are not supported."),
+    "real action": (good() | {"action": np.linspace(0, 1, 12)}, {}, "E143 column 'action' contains double; actions must be integers 0 … K−1 or names, and those of continuous actions are named action_0, action_1 and so on."),
     "real episode": (good() | {"episode_id": np.linspace(0, 1, 12)}, {}, "E143 column 'episode_id' contains double; episode ids must be integers or text."),
     "text prob": (good() | {"behavior_prob": np.array(["1"] * 12)}, {}, "E143 column 'behavior_prob' contains text; probabilities must be numbers."),
     "nothing": (good() | {"reward": pa.nulls(12)}, {}, "E143 column 'reward' contains no values; rewards must be numbers."),
@@ -79,7 +74,10 @@ def test_bad_columns_are_reported_with_a_fix(case):
 
 
 def test_all_problems_of_columns_are_reported_at_once():
-    data = without("reward") | {"obs_0": np.array(["a"] * 12), "step": np.linspace(0, 1, 12)}
+    data = without("reward") | {
+        "obs_0": np.full(12, "2026-11-15", dtype="datetime64[s]"),
+        "step": np.linspace(0, 1, 12),
+    }
     with pytest.raises(LogError) as caught:
         Log(data)
     assert [finding.code for finding in caught.value.findings] == ["E100", "E142", "E143"]

@@ -14,7 +14,7 @@ import click
 from saddleback._json import json_text
 from saddleback._progress import part_of
 from saddleback.cli.files import check_outputs
-from saddleback.cli.log_options import LogFiles, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, log_options
 from saddleback.cli.messages import as_option, echo_message
 from saddleback.cli.options import json_option, quiet_option
 from saddleback.cli.progress import display
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @log_options
+@bandit_option
 @click.option("--gamma", type=float, help="Discount to validate the log against.")
 @click.option(
     "--fix", type=click.Path(path_type=Path), metavar="FILE",
@@ -40,7 +41,8 @@ def command(
     """Summarise a log and list every problem with row numbers and a fix.
 
     FILE is Parquet, Arrow, CSV or JSON lines with one row per decision: episode_id, step, obs_0 …,
-    action, reward, terminated, truncated, next_obs_0 … where truncated, and behavior_prob. Exit
+    action (action_0 … if it is continuous), reward, terminated, truncated, next_obs_0 … where
+    truncated, and behavior_prob; with --bandit obs_0 …, action, reward and behavior_prob. Exit
     status 2 if there are errors.
 
     \b

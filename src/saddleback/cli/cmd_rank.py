@@ -10,7 +10,7 @@ import click
 
 from saddleback._json import json_text
 from saddleback.cli.cmd_evaluate import evaluate_files
-from saddleback.cli.log_options import LogFiles, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, log_options
 from saddleback.cli.options import (
     costs_option,
     horizon_option,
@@ -28,6 +28,7 @@ STATUS = {"better": 0, "inconclusive": 5, "doubtful": 4, "refused": 3}
 
 @click.command()
 @log_options
+@bandit_option
 @target_options
 @horizon_option
 @rule_option

@@ -41,7 +41,7 @@ def check_outputs(
     read += [path for path in modules if path.endswith(".py")]
     outputs = [Path(file) for file in (*files, page) if file is not None]
     for out in outputs:
-        if any(os.path.exists(file) and out.exists() and out.samefile(file) for file in read):
+        if any(Path(file).exists() and out.exists() and out.samefile(file) for file in read):
             raise InvalidParameter(f"{out} is also an input file; choose a different output.")
     if page is not None and page.name and page.suffix not in PAGE_SUFFIXES and not page.is_dir():
         raise InvalidParameter(f"cannot write {page}: the name of a page must end in .html.")
@@ -66,7 +66,7 @@ def prepare_folder(out: Path) -> None:
 def file_kind(path: str | os.PathLike[str]) -> str | None:
     """Return "a log" or "statistics", even for a truncated file; None for any other file."""
     try:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             magic = file.read(4)
         if magic == b"PAR1":
             return "a log"
@@ -77,7 +77,7 @@ def file_kind(path: str | os.PathLike[str]) -> str | None:
         pass
     except OSError:
         return None
-    has_suffix = os.path.splitext(path)[1] == ".stats"
+    has_suffix = Path(path).suffix == ".stats"
     return "statistics" if has_suffix or magic == b"PK\3\4" else None
 
 
@@ -85,5 +85,5 @@ def statistics_files(files: Sequence[str]) -> list[str]:
     """Return the files that hold statistics; a missing file is judged by its suffix."""
     return [
         name for name in files
-        if file_kind(name) == "statistics" or (name.endswith(".stats") and not os.path.exists(name))
+        if file_kind(name) == "statistics" or (name.endswith(".stats") and not Path(name).exists())
     ]  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "observations", "categorical", "actions", "columns", "order_by", "episodes_end", "fill_reward",
-    "min_prob", "drop_bad", "drop_autoreset", "time_limit",
+    "min_prob", "drop_bad", "drop_autoreset", "time_limit", "bandit",
 )  # fmt: skip
 """Options that are parameters of `saddleback.Log`."""
 
@@ -101,7 +101,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_log(files: tuple[str, ...], estimate_behaviour: Any, **options: Any) -> Any:
         if not options.get("quiet"):
             announce("reading", files)
-        settings = {name: options.pop(name) for name in SETTINGS}
+        settings = {name: options.pop(name) for name in SETTINGS if name in options}
         return command(log=LogFiles(files, settings, estimate_behaviour), **options)
 
     for add in reversed(
@@ -153,6 +153,12 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):  # fmt: skip
         with_log = add(with_log)
     return with_log
+
+
+bandit_option = click.option(
+    "--bandit", is_flag=True,
+    help="Each row is a decision of its own: no episodes, ends or discount needed.",
+)  # fmt: skip
 
 
 def announce(verb: str, files: Sequence[str]) -> None:

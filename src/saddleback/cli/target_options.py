@@ -44,7 +44,7 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--target", "targets", multiple=True, metavar="[NAME=]POLICY",
                 callback=_parse_targets,
                 help="Target policy (repeatable): module.py:function, columns[:PREFIX], uniform, "
-                "always:ACTION, pump:PROBABILITY, logged.",
+                "always:ACTION, pump:PROBABILITY, logged; for continuous actions module.py:name.",
             ),
             click.option("--gamma", type=float, help="Discount.  [default: from the log]"),
             click.option(

@@ -62,16 +62,8 @@ class Scaling:
         """Return the scaling of a sample of observations [n, d]."""
         low, high = np.quantile(observations, [0.05, 0.95], axis=0)
         logarithm = (observations.min(axis=0) > 0) & (high > LOG_RATIO * low)
-        points = _logarithms(observations, logarithm)
-        low, high = np.quantile(points, [0.05, 0.95], axis=0)
-        scale = (high - low) / NORMAL_RANGE
-        deviation = points.std(axis=0)
-        constant = deviation <= 1e-12 * np.abs(points).max(axis=0)
-        scale = np.where(constant, 0.0, np.where(scale > 1e-3 * deviation, scale, deviation))
-        return cls(
-            tuple(np.median(points, axis=0).tolist()), tuple(scale.tolist()),
-            tuple(logarithm.tolist()),
-        )  # fmt: skip
+        centre, scale = robust_scale(_logarithms(observations, logarithm))
+        return cls(tuple(centre.tolist()), tuple(scale.tolist()), tuple(logarithm.tolist()))
 
     @property
     def size(self) -> int:
@@ -84,6 +76,19 @@ class Scaling:
         points = _logarithms(observations, np.array(self.logarithm))[:, kept]
         scaled = (points - np.array(self.centre)[kept]) / np.array(self.scale)[kept]
         return np.ascontiguousarray(np.clip(scaled, -CLIP, CLIP))
+
+
+def robust_scale(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the median of each column, and its central 90% in units of a normal distribution's.
+
+    The latter is 0 for a constant column, and the standard deviation if nearly all is constant.
+    """
+    low, high = np.quantile(points, [0.05, 0.95], axis=0)
+    scale = (high - low) / NORMAL_RANGE
+    deviation = points.std(axis=0)
+    constant = deviation <= 1e-12 * np.abs(points).max(axis=0)
+    scale = np.where(constant, 0.0, np.where(scale > 1e-3 * deviation, scale, deviation))
+    return np.median(points, axis=0), scale
 
 
 def _logarithms(observations: FloatArray, which: ArrayLike) -> FloatArray:
@@ -182,12 +187,7 @@ class Monomials(_Standardised):
 
     @cached_property
     def _factors(self) -> list[tuple[int, ...]]:
-        columns = range(self.scaling.size)
-        return [
-            factors
-            for degree in range(self.degree + 1)
-            for factors in itertools.combinations_with_replacement(columns, degree)
-        ]
+        return monomial_factors(self.scaling.size, self.degree)
 
     @property
     def size(self) -> int:
@@ -198,6 +198,15 @@ class Monomials(_Standardised):
         """Return the monomials."""
         columns = [np.prod(x[:, list(factors)], axis=1) for factors in self._factors]
         return np.column_stack(columns)
+
+
+def monomial_factors(columns: int, degree: int) -> list[tuple[int, ...]]:
+    """Return the columns of each monomial up to a total degree, such as (0, 0, 1) of x_0²x_1."""
+    return [
+        factors
+        for total in range(degree + 1)
+        for factors in itertools.combinations_with_replacement(range(columns), total)
+    ]
 
 
 def median_distance(points: FloatArray) -> float:

@@ -38,13 +38,14 @@ class DecodedRows:
     observations, next_observations
         [n, d]; the latter is None without such columns, and NaN where the value is missing.
     actions
-        Index of the action, −1 if it is not a known action.
+        Index of the action, −1 if it is not a known action; 0 if actions are continuous.
     rewards, terminated, truncated
         Columns of the log.
     propensity
         μ of the logged action, or None.
     tables
-        Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …
+        Tables of probabilities [n, K] by name, ``mu``, ``pi``, ``next_pi``, …; continuous actions
+        are the table ``action``.
     invalid
         Values that the arrays cannot represent: by role, which rows of a column are missing, and
         the first unknown action.
@@ -159,7 +160,7 @@ class Decoder:
             step=step,
             observations=self._matrix(batch, roles.observations),
             next_observations=self._matrix(batch, next_columns) if next_columns else None,
-            actions=self._action_indices(batch.column(names["action"]), invalid),
+            actions=self._actions_of(batch, invalid),
             # A copy: Arrow's memory is read-only, which compiled kernels treat as another type.
             rewards=as_floats(batch.column(names["reward"])).copy(),
             terminated=_flags(batch, names.get("terminated")),
@@ -176,7 +177,7 @@ class Decoder:
     def decisions(self, batch: Any) -> tuple[FloatArray, IntArray]:
         """Return observations and actions of a batch, where both are valid."""
         states = self._matrix(batch, self._roles.observations)
-        actions = self._action_indices(batch.column(self._roles.names["action"]), {})
+        actions = self._actions_of(batch, {})
         valid = np.isfinite(states).all(axis=1) & (actions >= 0)
         return (states, actions) if valid.all() else (states[valid], actions[valid])
 
@@ -216,6 +217,12 @@ class Decoder:
                 else one_hot(values, names, keep_missing=is_next)
             )
         return np.hstack(parts)
+
+    def _actions_of(self, batch: Any, invalid: dict[str, Any]) -> IntArray:
+        """Return the index of each action; 0 if actions are continuous."""
+        if self._roles.actions:
+            return np.zeros(batch.num_rows, dtype=np.int64)
+        return self._action_indices(batch.column(self._roles.names["action"]), invalid)
 
     def _action_indices(self, column: Any, invalid: dict[str, Any]) -> IntArray:
         """Return the index of each action, −1 if it is unknown; note the first unknown one."""

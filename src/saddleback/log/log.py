@@ -16,9 +16,16 @@ import pyarrow.compute as pc
 from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
-from saddleback.errors import Fix, InvalidParameter
+from saddleback.errors import InvalidParameter
+from saddleback.log.action_names import (
+    MAX_ACTIONS,
+    action_name_findings,
+    check_list_of_names,
+    logged_actions,
+)
 from saddleback.log.arrow_decode import Decoder
-from saddleback.log.categories import Categories, entry_names, find_categories, sorted_names
+from saddleback.log.categories import Categories, entry_names, find_categories
+from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
@@ -47,9 +54,10 @@ class Log:
         a pandas or polars frame, a DuckDB relation, or a dict of arrays. Files are Parquet, Arrow,
         CSV, TSV, JSON lines or HDF5 as in D4RL, recognised by their content. Columns:
         ``episode_id``, ``step`` (optional if rows are in order), ``obs_0``, … (or ``obs`` as
-        lists, or ``phi_0``, … for features), ``action``, ``reward``, ``terminated``,
-        ``truncated``; on truncated last rows ``next_obs_0``, …; ``behavior_prob`` (or
-        ``behavior_logp``), or all of ``mu_0``, …
+        lists, or ``phi_0``, … for features), ``action`` (or ``action_0``, … for continuous
+        actions), ``reward``, ``terminated``, ``truncated``; on truncated last rows ``next_obs_0``,
+        …; ``behavior_prob`` (or ``behavior_logp``; densities of continuous actions), or all of
+        ``mu_0``, …
     observations
         Columns of the observation, if they have other names; the columns of the next observation
         are then ``next_NAME``.
@@ -86,12 +94,15 @@ class Log:
         then needs no columns of flags.
     categorical
         Columns of the observation that are categories, coded as integers; those of text always
-        are. A mapping lists the values of each. Column ``ward`` becomes one entry per value,
-        ``ward=icu``, 1 or 0.
+        are. A mapping lists the values of each. Such a column becomes one entry per value, 1 where
+        the row has that value and 0 elsewhere.
     fill_reward
         Reward where it is missing: 0 if rewards are known only at the end.
     segment
         Number of steps after which a long episode is split, so that memory stays bounded.
+    bandit
+        Whether each row is a decision of its own, without consequences beyond its reward. Then
+        ``episode_id``, ``step``, ``terminated`` and ``truncated`` are not needed.
 
     Examples
     --------
@@ -132,6 +143,7 @@ class Log:
     categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     fill_reward: float | None = None
     segment: int = SEGMENT
+    bandit: bool = False
 
     def __post_init__(self) -> None:
         _registry.check_name("time_limit", self.time_limit, ("artifact", "task"))
@@ -145,55 +157,38 @@ class Log:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
-            _check_list_of_names(name, getattr(self, name))
-        if not self.sources:
-            object.__setattr__(self, "sources", open_sources(self.data))
-        roles = common_roles(
-            self.sources, self._declared_observations, self.columns or {},
-            FLAGS if self.episodes_end is not None else (), list(self.categorical or ()),
-        )  # fmt: skip
+            check_list_of_names(name, getattr(self, name))
+        _validate.flag("Log", "bandit", self.bandit)
+        columns = self.columns or {}
+        sources = self.sources or open_sources(self.data)
+        if self.bandit and self.order_by is not None:
+            raise InvalidParameter("order_by has no meaning for single decisions: leave it out.")
+        if self.bandit:
+            sources, columns = decision_sources(sources, columns)
+        object.__setattr__(self, "sources", sources)
+        try:
+            roles = common_roles(
+                self.sources, self._declared_observations, columns,
+                FLAGS if self.episodes_end is not None else (), list(self.categorical or ()),
+            )  # fmt: skip
+        except LogError as error:
+            raise LogError(*with_bandit_hint(error.findings)) from None
         if self.order_by is not None:
             roles = roles.without("step")
             if not isinstance(self.sources[0], SortedSource):
-                columns, ids = roles.all_columns, roles.names["episode_id"]
-                source = SortedSource.of(self.sources, columns, ids, self.order_by)
+                names, ids = roles.all_columns, roles.names["episode_id"]
+                source = SortedSource.of(self.sources, names, ids, self.order_by)
                 object.__setattr__(self, "sources", (source,))
         if self.ignore_propensities:
             roles = roles.without_propensities()
         elif self.estimated is None:
             object.__setattr__(self, "estimated", self.metadata.get("estimated"))
         object.__setattr__(self, "roles", roles)
-        raise_errors(self._check_action_names())
+        raise_errors(action_name_findings(self))
 
     sources: tuple[RowSource, ...] = ()
     roles: ColumnRoles = None  # type: ignore[assignment]
     _cache: LogReader | None = None
-
-    def _check_action_names(self) -> list[Finding]:
-        """Return errors if the names of the actions do not fit the columns."""
-        tables = {t: len(c) for t, c in self.roles.tables.items() if t in ("mu", "pi")}
-        names = self._declared_actions
-        if names is not None:
-            return [
-                Finding(
-                    "E141",
-                    f"{table}_* has {size} columns, but {len(names)} actions are named "
-                    f"({', '.join(map(str, names))}).",
-                )
-                for table, size in tables.items()
-                if size != len(names)
-            ]
-        column = self.roles.names["action"]
-        if tables and is_text(self.sources[0].schema.field(column).type):
-            table = next(iter(tables))
-            return [
-                Finding(
-                    "E147",
-                    f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered.",
-                    Fix("List the actions in that order", "actions", ["…"]),
-                )
-            ]
-        return []
 
     @property
     def rows(self) -> int:
@@ -231,56 +226,42 @@ class Log:
         return given if given is not None else self.metadata.get("observations")
 
     @property
-    def _declared_actions(self) -> Sequence[str] | None:
+    def declared_actions(self) -> Sequence[str] | None:
         """Names of the actions from the argument or the metadata, or None."""
         return self.actions if self.actions is not None else self.metadata.get("actions")
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the actions, in order."""
+        """Names of the actions, in order; of continuous ones all columns as one name."""
+        if self.has_continuous_actions:
+            return (", ".join(self.roles.actions),)
         tables = [c for t, c in self.roles.tables.items() if t in ("mu", "pi")]
-        if self._declared_actions is not None:
-            names = tuple(map(str, self._declared_actions))
+        if self.declared_actions is not None:
+            names = tuple(map(str, self.declared_actions))
         elif tables:
             names = tuple(map(str, range(len(tables[0]))))
         else:
-            names = self._logged_actions()
+            names = logged_actions(self)
         if len(names) > MAX_ACTIONS:
             message = f"the log has more than {MAX_ACTIONS:,} actions. Group them into fewer."
             raise LogError(Finding("E145", message))
         return names
 
-    def _logged_actions(self) -> tuple[str, ...]:
-        """Return the actions in the column of actions: 0, 1, … or all names, in order."""
-        name = self.roles.names["action"]
-        values: set[Any] = set()
-        for source in self.sources:
-            for batch in source.batches([name]):
-                values |= set(pc.unique(decode_dictionary(batch.column(name))).to_pylist())
-                if len(values) > MAX_ACTIONS + 1:  # with None; to be refused
-                    break
-        values.discard(None)
-        if self.has_text_actions:
-            return sorted_names(values)
-        n_actions = int(max(values, default=-1)) + 1
-        if n_actions > MAX_ACTIONS:
-            message = (
-                f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
-                f"with K at most {MAX_ACTIONS:,}. Renumber them without gaps, or convert "
-                "them to text."
-            )
-            raise LogError(Finding("E145", message))
-        return tuple(map(str, range(n_actions)))
+    @property
+    def has_continuous_actions(self) -> bool:
+        """Whether actions are numbers or vectors, ``action_0``, …"""
+        return bool(self.roles.actions)
 
     @property
     def has_action_names(self) -> bool:
         """Whether names and order of the actions were declared."""
-        return self._declared_actions is not None
+        return self.declared_actions is not None
 
     @property
     def has_text_actions(self) -> bool:
         """Whether actions are logged as text."""
-        return is_text(self.sources[0].schema.field(self.roles.names["action"]).type)
+        name = self.roles.names.get("action")
+        return name is not None and is_text(self.sources[0].schema.field(name).type)
 
     @property
     def n_actions(self) -> int:
@@ -299,6 +280,11 @@ class Log:
     def has_full_behaviour(self) -> bool:
         """Whether μ is known for all actions, not only for the logged one."""
         return "mu" in self.roles.tables or self.behaviour is not None
+
+    @cached_property
+    def holds_decisions(self) -> bool:
+        """Whether every episode is one decision: declared so, or one row that terminated."""
+        return self.bandit or are_decisions(self.sources, self.roles.names)
 
     @property
     def read_options(self) -> str:
@@ -401,7 +387,8 @@ class Log:
                 sample.add(segment.rows.observations, segment.rows.actions)
             return sample
         decode, done = self.decoder(), 0
-        columns = [self.roles.names["action"], *self.roles.observations]
+        columns = [*self.roles.observations]
+        columns += [] if self.has_continuous_actions else [self.roles.names["action"]]
         for source in self.sources:
             for batch in source.batches(columns):
                 sample.add(*decode.decisions(batch))
@@ -438,8 +425,10 @@ class Log:
                 "write: propensities computed by a function are not written. Write the original "
                 "log and keep the function with it, or use write_repaired."
             )
-        stored = self.metadata | {"actions": list(self.action_names)} | metadata
-        return write_sources(self.sources, Path(path), stored)
+        names = {} if self.has_continuous_actions else {"actions": list(self.action_names)}
+        stored = self.metadata | names | metadata
+        sources = [getattr(source, "source", None) or source for source in self.sources]
+        return write_sources(sources, Path(path), stored)
 
     def write_repaired(self, path: str | os.PathLike[str], **metadata: Any) -> Path:
         """Write the rows as they are read: sorted, with marked ends, filled, without dropped ones.
@@ -466,29 +455,13 @@ class Log:
     def __repr__(self) -> str:
         estimated = ", propensities estimated" if self.estimated else ""
         files = f"files={len(self.sources)}, " if len(self.sources) > 1 else ""
+        actions = f"actions={self.n_actions}"
+        if self.has_continuous_actions:
+            actions = f"continuous action={len(self.roles.actions)}"
         return (
-            f"Log({files}rows={self.rows:,}, observation={self.dimensions}, "
-            f"actions={self.n_actions}{estimated})"
+            f"Log({files}rows={self.rows:,}, observation={self.dimensions}, {actions}{estimated})"
         )
 
 
 DERIVED = ("sources", "roles", "_cache")
 """Fields that are computed from the others."""
-
-MAX_ACTIONS = 10_000
-"""Largest number of actions of a log."""
-
-
-def _check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:
-    """Raise an error unless names are a list without duplicates."""
-    if names is None:
-        return
-    if isinstance(names, str):
-        raise InvalidParameter(
-            f"{parameter} must be a list of names, got {names!r}. Write {names.split(',')}."
-        )
-    if not len(names):
-        raise InvalidParameter(f"{parameter} must be a list of names; it is empty.")
-    duplicates = [name for i, name in enumerate(names) if name in list(names)[:i]]
-    if duplicates:
-        raise InvalidParameter(f"{parameter} contains {duplicates[0]!r} twice.")

@@ -229,7 +229,7 @@ def import_minari(caller: str) -> Any:
     """Return Minari, or raise an error with the command that installs it."""
     try:
         import minari
-        import minari.data_collector
+        import minari.data_collector  # noqa: F401
     except ImportError:
         raise InvalidParameter(f"{caller} needs Minari: pip install 'saddleback[minari]'") from None
     return minari

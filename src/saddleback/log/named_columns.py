@@ -15,7 +15,7 @@ from saddleback._typing import FloatArray
 from saddleback.policies import COLUMNS
 
 
-def with_columns(function: Callable[[Any], Any], names: Sequence[str]) -> Callable[[Any], Any]:
+def with_columns(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """Return a function of observations [n, d], converting the argument if necessary.
 
     A function takes named columns if `saddleback.policies.named_columns` marks it, or if its first
@@ -96,9 +96,13 @@ def _categories_as_text(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(
-    function: Callable[[Any], Any], kind: str, names: Sequence[str], observations: FloatArray
+    function: Callable[..., Any],
+    kind: str,
+    names: Sequence[str],
+    observations: FloatArray,
+    *others: Any,
 ) -> Any:
-    """Call a function with the columns of observations by name."""
+    """Call a function with the columns of observations by name, and its other arguments."""
     columns = dict(zip(names, observations.T, strict=True))
     columns = _categories_as_text(columns) | columns
     argument: Any = columns
@@ -109,7 +113,7 @@ def _call(
     elif kind != "dict":
         argument = frame(kind, columns)
     try:
-        return function(argument)
+        return function(argument, *others)
     except KeyError as error:
         if error.args and error.args[0] in names:
             raise

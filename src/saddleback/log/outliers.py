@@ -67,10 +67,16 @@ class _Extreme:
 
 
 class Outliers:
-    """Finds the outliers of rewards, observations and propensities."""
+    """Finds the outliers of rewards, observations, continuous actions and propensities."""
 
-    def __init__(self, reward: str, observations: tuple[str, ...], propensity: str) -> None:
-        self._names = [reward, *observations]
+    def __init__(
+        self,
+        reward: str,
+        observations: tuple[str, ...],
+        propensity: str,
+        actions: tuple[str, ...] = (),
+    ) -> None:
+        self._names, self._actions = [reward, *observations, *actions], actions
         self._ends = [(_Extreme(-1.0), _Extreme(1.0)) for _ in self._names]
         self._propensity, self._smallest = propensity, _Extreme(-1.0)
         self._sample = StridedSample(SAMPLED_ROWS)
@@ -78,13 +84,14 @@ class Outliers:
 
     def add(self, rows: DecodedRows) -> None:
         """Add the next rows."""
-        columns = [rows.rewards, *rows.observations.T]
+        actions = rows.tables["action"].T if self._actions else ()
+        columns = [rows.rewards, *rows.observations.T, *actions]
         self._rows += len(rows)
         self._sample.add(*columns)
         for ends, column in zip(self._ends, columns, strict=True):
             for end in ends:
                 end.add(rows, column)
-        if rows.propensity is not None:
+        if rows.propensity is not None and not self._actions:  # densities have no scale
             self._smallest.add(rows, np.where(rows.propensity > 0, rows.propensity, np.inf))
 
     def findings(self, n_actions: int) -> tuple[list[Finding], int]:

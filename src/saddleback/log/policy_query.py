@@ -67,12 +67,13 @@ def check_distribution(
             message = (
                 f"{name}{problem.format(total[i])} for {int(wrong.sum()):,} of "
                 f"{len(observations):,} observations (first: "
-                f"{_format_observation(observations[i])}).{hint}"
+                f"{format_observation(observations[i])}).{hint}"
             )
             raise LogError(Finding(code, message))
     return probabilities
 
 
-def _format_observation(observation: FloatArray) -> str:
+def format_observation(observation: FloatArray) -> str:
+    """Return the first entries of an observation as text."""
     shown = ", ".join(f"{x:.4g}" for x in observation[:6])
     return f"[{shown}{', …' if len(observation) > 6 else ''}]"

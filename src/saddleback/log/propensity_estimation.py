@@ -101,6 +101,11 @@ def estimate_behaviour(
     """
     _registry.check_name("method", method, ("counts", "logistic"))
     _validate.instance("estimate_behaviour", "log", log, Log)
+    if log.has_continuous_actions:
+        raise InvalidParameter(
+            "estimate_behaviour: the log has continuous actions, whose densities are not "
+            "estimated. The marginal estimates of evaluate need none."
+        )
     bare = log.with_options(
         behaviour=None, estimated=None, ignore_propensities=True, actions=log.action_names
     )

@@ -41,7 +41,7 @@ class LogReader:
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
-            self._task,
+            self._task, log.roles.actions,
         )  # fmt: skip
         self.checks = new_checks()
         drops = log.drop_bad is not None or log.drop_autoreset
@@ -71,7 +71,7 @@ class LogReader:
     def _read(self, progress: Progress | None) -> Iterator[Segment]:
         """Decode, check and split the rows of all sources."""
         log = self._log
-        names = dict.fromkeys(("mu", *sorted(self.tables)))
+        names = dict.fromkeys(("action" if log.roles.actions else "mu", *sorted(self.tables)))
         tables = [table for name in names for table in (name, f"next_{name}")]
         decode = log.decoder(tables)
         columns = [
@@ -214,6 +214,16 @@ class LogReader:
                     else Fix("List only observations that have values", "observations", ["…"]),
                 )
             )
+        if self._log.bandit and any(finding.code == "E132" for finding in findings):
+            findings = [finding for finding in findings if finding.code != "E132"]
+            findings.append(
+                Finding(
+                    "E135",
+                    "bandit=True takes every row as a decision of its own, but some episodes have "
+                    f"several rows with the same {self._log.roles.names['episode_id']!r}. Leave "
+                    "out the option, or that column.",
+                )
+            )
         if self._log.drop_autoreset:
             findings = [finding for finding in findings if finding.code != "W133"]
         if self._task:
@@ -230,7 +240,13 @@ class LogReader:
             findings.append(
                 Finding("W150", "no episode terminated: values depend entirely on bootstrapping.")
             )
-        if not self._log.propensity:
+        if not self._log.propensity and self._log.has_continuous_actions:
+            message = (
+                "the log has no densities of its actions, behavior_prob: there are no "
+                "importance-weighted estimates to compare with."
+            )
+            findings.append(Finding("W106", message))
+        elif not self._log.propensity:
             findings.append(
                 Finding(
                     "W106",

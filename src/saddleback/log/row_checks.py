@@ -14,6 +14,7 @@ from saddleback.log.arrow_decode import DecodedRows
 from saddleback.log.diagnostics import Finding, ProblemCounter, format_rows
 from saddleback.log.episode_ids import EpisodeIds
 from saddleback.log.outliers import Outliers
+from saddleback.log.sample import StridedSample
 
 TOLERANCE = 1e-6
 """Largest deviation from 1 of a row of probabilities."""
@@ -41,8 +42,8 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
         replace(ESTIMATE_PROPENSITIES, advice="Fill them in, or estimate those that are missing"),
     ),
     "E102 > 1": (
-        "{0} is > 1 on {rows}: probabilities must lie in (0, 1]. Densities of continuous actions "
-        "are not supported.", None,
+        "{0} is > 1 on {rows}: probabilities must lie in (0, 1]. Densities belong to continuous "
+        "actions, in columns action_0, action_1, …", None,
     ),
     "E102 < 0": ("{0} is < 0 on {rows}: probabilities must lie in (0, 1].", None),
     "E102 log": (
@@ -103,10 +104,15 @@ class RowChecks:
         actions: Sequence[str],
         propensity_source: str,
         check_clock: bool = False,
+        continuous: tuple[str, ...] = (),
     ) -> None:
         self.problems = ProblemCounter()
         self._names, self._observations, self._actions = names, observations, actions
-        self.propensities = PropensityChecks(self.problems, names, propensity_source)
+        self.propensities = PropensityChecks(
+            self.problems, names, propensity_source, is_density=bool(continuous)
+        )
+        self._continuous = continuous
+        self.action_range = [(np.inf, -np.inf)] * len(continuous)
         self.n_rows = self.n_episodes = 0
         self.action_counts = np.zeros(len(actions), dtype=np.int64)
         self.reward_sum, self.reward_low, self.reward_high = 0.0, np.inf, -np.inf
@@ -114,7 +120,7 @@ class RowChecks:
         self.low: FloatArray = np.full(0, np.inf)
         self.high: FloatArray = np.full(0, -np.inf)
         self.ids = EpisodeIds()
-        self._outliers = Outliers(names["reward"], observations, self.propensities.name)
+        self._outliers = Outliers(names["reward"], observations, self.propensities.name, continuous)
         self._zero_starts = self._zero_inside = self._after_end = 0
         self._last_step, self._last_id_missing = 0, False
         self._last_row_ended = False
@@ -141,7 +147,10 @@ class RowChecks:
         if rows.propensity is not None:
             self.propensities.add(rows, rows.propensity)
         for name, table in rows.tables.items():
-            self._check_table(rows, name, table)
+            if self._continuous:
+                self._check_continuous(rows, table)
+            else:
+                self._check_table(rows, name, table)
         zero = rows.rewards == 0.0
         ended = rows.terminated | rows.truncated
         after_end = rows.starts & np.append(self._last_row_ended, ended[:-1])
@@ -269,6 +278,14 @@ class RowChecks:
         )  # fmt: skip
         self._last_step = int(step[-1]) if numbered[-1] else -1
 
+    def _check_continuous(self, rows: DecodedRows, actions: FloatArray) -> None:
+        """Count NaN and infinities of continuous actions, and track their range."""
+        for k, (name, column) in enumerate(zip(self._continuous, actions.T, strict=True)):
+            low, high = self._finite_range(rows, name, column)
+            self.action_range[k] = (
+                min(self.action_range[k][0], low), max(self.action_range[k][1], high)
+            )  # fmt: skip
+
     def _check_table(self, rows: DecodedRows, name: str, table: FloatArray) -> None:
         total = table @ np.ones(table.shape[1])
         if table.min() >= 0 and np.abs(total - 1.0).max() <= TOLERANCE:
@@ -320,8 +337,15 @@ class RowChecks:
 class PropensityChecks:
     """Counts problems of the propensities of the logged actions."""
 
-    def __init__(self, problems: ProblemCounter, names: Mapping[str, str], source: str) -> None:
-        self._problems = problems
+    def __init__(
+        self,
+        problems: ProblemCounter,
+        names: Mapping[str, str],
+        source: str,
+        is_density: bool = False,
+    ) -> None:
+        self._problems, self._is_density = problems, is_density
+        self._densities = StridedSample()
         self.name = {
             "mu": "mu of the logged action",
             names.get("behavior_logp"): f"exp({names.get('behavior_logp')})",
@@ -338,7 +362,7 @@ class PropensityChecks:
             low = float(np.nanmin(propensity, initial=np.inf))
             high = float(np.nanmax(propensity, initial=-np.inf))
         self.low, self.high = min(self.low, low), max(self.high, high)
-        if high > 1.0 + TOLERANCE:
+        if high > 1.0 + TOLERANCE and not self._is_density:
             self._problems.add("E102 > 1", rows, propensity > 1.0 + TOLERANCE, self.name)
         if low <= 0.0:
             self._problems.add("E102 < 0", rows, propensity < 0, self.name)
@@ -346,6 +370,9 @@ class PropensityChecks:
         if low < SMALLEST_PROPENSITY:
             small = (propensity > 0) & (propensity < SMALLEST_PROPENSITY)
             self._problems.add("E101 > 0", rows, small, self.name)
+        if self._is_density:
+            self._densities.add(propensity)
+            return
         valid = propensity[(propensity > 0) & (propensity <= 1)]
         self.histogram += np.bincount((valid * BINS).astype(np.int64), minlength=BINS + 1)
         mu = rows.tables.get("mu")
@@ -363,6 +390,16 @@ class PropensityChecks:
                 differences = np.abs(logged - expected)[same_episode]
                 self._agree[k] += int((differences <= AGREE).sum())
 
+    @property
+    def median(self) -> float | None:
+        """The median, to four decimals for probabilities; None if there are none."""
+        if self._is_density and np.isfinite(self.low):
+            return float(np.median(self._densities.rows[0]))
+        cumulative = np.cumsum(self.histogram)
+        if not cumulative[-1]:
+            return None
+        return int(np.searchsorted(cumulative, (cumulative[-1] + 1) // 2)) / BINS
+
     def renamed(self, min_prob: float | None) -> dict[str, str | None]:
         """Return other keys of the problems whose kind depends on all rows."""
         if self.low < 0.0 and self.high <= 0.0:
@@ -371,8 +408,10 @@ class PropensityChecks:
 
     def findings(self, n_rows: int, n_actions: int) -> list[Finding]:
         """Return the warnings that concern the propensities of the log as a whole."""
-        findings = []
+        findings: list[Finding] = []
         low, high = self.low, self.high
+        if self._is_density:
+            return findings
         uniform = abs(low * n_actions - 1.0) <= AGREE and n_actions > 1
         if n_rows > 1 and low == high and 0 < low <= 1 and not uniform:
             reason = (
@@ -412,6 +451,8 @@ class PropensityChecks:
 def finite_rows(rows: DecodedRows) -> BoolArray:
     """Return which rows are finite and have a complete next observation or none."""
     finite = np.isfinite(rows.rewards) & np.isfinite(rows.observations).all(axis=1)
+    if "action" in rows.tables:
+        finite &= np.isfinite(rows.tables["action"]).all(axis=1)
     if rows.next_observations is not None:
         truncated = np.flatnonzero(rows.truncated)
         next_rows = rows.next_observations[truncated]

@@ -15,9 +15,12 @@ def hash_rows(
     rows: DecodedRows, episode: IntArray, hashes: OffsetArray, which: Any = slice(None)
 ) -> None:
     """Add some of the rows to the hashes of episodes [n], given the episode of every row."""
+    numbers = rows.observations[which]
+    if "action" in rows.tables:
+        numbers = np.column_stack([numbers, rows.tables["action"][which]])
     with np.errstate(over="ignore"):  # the hash is meant to overflow; compiled code is silent
         _chain(
-            np.ascontiguousarray(rows.observations[which]).view(np.uint64), rows.actions[which],
+            np.ascontiguousarray(numbers).view(np.uint64), rows.actions[which],
             np.ascontiguousarray(rows.rewards[which]).view(np.uint64), episode[which], hashes,
         )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Roles of the columns of a log.
 
-    episode_id  step  obs_0…|obs|phi_0…  action  reward  terminated  truncated
+    episode_id  step  obs_0…|obs|phi_0…  action|action_0…  reward  terminated  truncated
     next_obs_0…  behavior_prob|behavior_logp  mu_0…  pi_0… next_pi_0…
 
 Other names are declared once: ``observations`` lists the columns of the observation, and
@@ -27,7 +27,7 @@ FLAGS = ("terminated", "truncated")
 OPTIONAL = ("step", "behavior_prob", "behavior_logp")
 HINTS = {
     "episode_id": "one id per episode, its rows adjacent",
-    "action": "the action taken, 0 … K−1 or a name",
+    "action": "the action taken, 0 … K−1 or a name; action_0, action_1, … if it is continuous",
     "reward": "the reward after the action",
     "terminated": "True on the row that ended the task, False elsewhere",
     "truncated": "True on the last row of an episode that was cut short, False elsewhere",
@@ -53,7 +53,10 @@ class ColumnRoles:
     categorical
         Columns of the observation that are categories.
     tables
-        Columns of each table of probabilities, such as ``mu``, ``pi`` and ``next_pi``.
+        Columns of each table of probabilities, such as ``mu``, ``pi`` and ``next_pi``; of
+        continuous actions only ``action``.
+    actions
+        Columns of a continuous action; empty if actions are discrete.
     """
 
     names: Mapping[str, str]
@@ -64,6 +67,7 @@ class ColumnRoles:
     are_features: bool
     categorical: tuple[str, ...] = ()
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    actions: tuple[str, ...] = ()
 
     @property
     def all_columns(self) -> list[str]:
@@ -103,12 +107,15 @@ def resolve(
     observation that are categories, besides those of text.
     """
     for name in columns:
-        check_name("standard column", name, [*REQUIRED, *OPTIONAL])
+        if not re.fullmatch(r"action_[0-9]+", name):
+            check_name("standard column", name, [*REQUIRED, *OPTIONAL])
     available = list(schema.names)
     if repeated := [name for name, count in Counter(available).items() if count > 1]:
         message = f"the log has several columns {repeated[0]!r}. Remove or rename all but one."
         return None, [Finding("E105", message)]
     errors: list[Finding] = []
+    actions = _continuous_actions(schema, columns, errors)
+    optional = [*optional, "action"] if actions else optional
     names = _standard_columns(available, columns, optional, errors)
     observed, next_columns, as_list, are_features = _observation_columns(
         available, observations, errors
@@ -133,13 +140,44 @@ def resolve(
             errors.append(Finding("E143", message, fix))
     for prefix in ("mu", "pi", "next_mu", "next_pi", *(() if observations else ("obs", "phi"))):
         _check_gaps(prefix, available, errors)
-    tables = _probability_tables(schema, observed, errors)
+    tables = {"action": actions} if actions else _probability_tables(schema, observed, errors)
     if errors:
         return None, errors
     roles = ColumnRoles(
-        names, observed, next_columns, as_list, dimensions, are_features, categories, tables
+        names,
+        observed,
+        next_columns,
+        as_list,
+        dimensions,
+        are_features,
+        categories,
+        tables,
+        actions,
     )
     return roles, []
+
+
+def _continuous_actions(
+    schema: Any, columns: Mapping[str, str], errors: list[Finding]
+) -> tuple[str, ...]:
+    """Return the columns of a continuous action; none if there is a column of discrete ones."""
+    if columns.get("action", "action") in schema.names:
+        return ()
+    names: list[str] = []
+    while (name := columns.get(role := f"action_{len(names)}", role)) in schema.names:
+        names.append(name)
+    for role in sorted(columns):
+        if role.startswith("action_") and columns[role] not in names:
+            message = f"column {columns[role]!r}, given as {role}, is missing. "
+            errors.append(Finding("E100", message + _listed(schema.names)))
+    if names and not columns:
+        _check_gaps("action", schema.names, errors)
+    for name in names:
+        kind = schema.field(name).type
+        if not _is_number(kind):
+            message = f"column {name!r} contains {_content(kind)}; continuous actions are numbers."
+            errors.append(Finding("E143", message))
+    return tuple(names)
 
 
 def _categorical_columns(
@@ -250,7 +288,7 @@ def _probability_tables(
     """Return the columns of every table prefix_0, prefix_1, … of numbers."""
     tables = {}
     for prefix in sorted({m[1] for n in schema.names if (m := re.fullmatch(r"(.+)_0", n))}):
-        if prefix in ("obs", "next_obs", "phi", "next_phi"):
+        if prefix in ("obs", "next_obs", "phi", "next_phi", "action"):
             continue
         columns = numbered(schema.names, prefix)
         numeric = all(_is_number(schema.field(name).type) for name in columns)
@@ -276,7 +314,8 @@ EXPECTED = {
     "step": "steps must be integers 0 … T−1",
     "terminated": "flags must be True or False",
     "truncated": "flags must be True or False",
-    "action": "actions must be integers 0 … K−1 or names; continuous actions are not supported",
+    "action": "actions must be integers 0 … K−1 or names, and those of continuous actions are "
+    "named action_0, action_1 and so on",
     "episode_id": "episode ids must be integers or text",
 }
 
@@ -349,8 +388,9 @@ def _suggestion(name: str, available: Sequence[str]) -> str:
 
 
 def _listed(available: Sequence[str]) -> str:
-    """Return which columns the log has, at most thirty."""
-    return f"The log has {', '.join(available[:30])}{', …' if len(available) > 30 else '.'}"
+    """Return which columns the log has, at most thirty; without added ones, in brackets."""
+    listed = [name for name in available if not name.startswith("(")]
+    return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
 
 
 def _is_number(kind: Any) -> bool:

@@ -60,6 +60,8 @@ class LogSummary(Tabular):
         What was dropped, cut or clipped.
     time_limit_steps
         The common length of all truncated episodes, if no episode is longer.
+    action_range
+        Name, smallest and largest value of each entry of a continuous action.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class LogSummary(Tabular):
     calibration: tuple[Mapping[str, float], ...] = ()
     altered: AlteredRows = field(default_factory=AlteredRows)
     time_limit_steps: int | None = None
+    action_range: tuple[tuple[str, float, float], ...] = ()
 
     @classmethod
     def of(
@@ -107,11 +110,8 @@ class LogSummary(Tabular):
         not_ended = segmenter.terminated + segmenter.truncated + segmenter.stops - ended
         if gamma == 1.0 and not_ended > 0:
             findings = [undiscounted_error(not_ended / (ended + not_ended)), *findings]
-        cumulative = np.cumsum(checks.propensities.histogram)
-        propensity = None
-        if cumulative[-1]:
-            middle = np.searchsorted(cumulative, (cumulative[-1] + 1) // 2)
-            propensity = (checks.propensities.low, int(middle) / (len(cumulative) - 1))
+        median = checks.propensities.median
+        propensity = None if median is None else (checks.propensities.low, median)
         mean = checks.reward_sum / max(1, checks.n_rewards)
         return cls(
             rows=checks.n_rows,
@@ -133,7 +133,16 @@ class LogSummary(Tabular):
             calibration=tuple(log.calibration),
             altered=altered,
             time_limit_steps=segmenter.time_limit_steps,
+            action_range=tuple(
+                (name, *ends)
+                for name, ends in zip(log.roles.actions, checks.action_range, strict=True)
+            ),
         )
+
+    @property
+    def holds_decisions(self) -> bool:
+        """Whether every episode is one row that terminated."""
+        return self.rows == self.episodes == self.terminated
 
     @property
     def errors(self) -> list[Finding]:
@@ -164,6 +173,8 @@ class LogSummary(Tabular):
         lines = [
             f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean_length:.3g})   {ends}"
         ]
+        if self.holds_decisions:
+            lines = [f"{self.rows:,} single decisions"]
         if self.time_limit_steps is not None:
             lines.append(
                 f"all truncated episodes have {self.time_limit_steps:,} steps: values continue "
@@ -176,11 +187,18 @@ class LogSummary(Tabular):
             f"{k} {name} {count / max(1, self.rows):.3g}"
             for k, (name, count) in enumerate(zip(names, self.taken, strict=True))
         ]  # fmt: skip
+        what = "actions, share of rows"
+        if self.action_range:
+            what = "continuous actions"
+            listed = [
+                f"{visible(name, keep='')} {low:.4g} to {high:.4g}"
+                for name, low, high in self.action_range
+            ]
         more = f"   and {len(listed) - 8} more" if len(listed) > 8 else ""
-        lines.append(f"actions, share of rows   {'   '.join(listed[:8])}{more}")
+        lines.append(f"{what}   {'   '.join(listed[:8])}{more}")
         low, mean, high = self.reward
         lines.append(f"reward  min {low:.4g}  mean {mean:.4g}  max {high:.4g}")
-        if self.mean_return is not None:
+        if self.mean_return is not None and not self.holds_decisions:
             lines[-1] += f"   mean return of completed episodes {self.mean_return:.4g}"
         if self.propensity:
             low, median = self.propensity
@@ -189,7 +207,7 @@ class LogSummary(Tabular):
         else:
             lines.append("behavior_prob  unknown; it can be estimated")
         if not self.errors:
-            lines[-1] += "   OK: order, flags, no NaN"
+            lines[-1] += f"   OK: {'' if self.holds_decisions else 'order, flags, '}no NaN"
         if self.estimated:
             lines.append(f"propensities were estimated: {self.estimated}")
         return "\n".join(lines)
@@ -208,7 +226,8 @@ class LogSummary(Tabular):
         if self.estimated:
             facts.append(("propensities", f"estimated: {self.estimated}"))
         status = f"{len(self.errors)} errors" if self.errors else "usable"
-        return card_html(f"Log of {self.episodes:,} episodes: {status}", facts, *parts)
+        unit = "decisions" if self.holds_decisions else "episodes"
+        return card_html(f"Log of {self.episodes:,} {unit}: {status}", facts, *parts)
 
     def plot(self) -> npt.NDArray[np.object_]:
         """Plot the share of each action and how episodes end; return the two axes.

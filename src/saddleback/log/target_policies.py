@@ -120,6 +120,11 @@ def as_target(target: Any, log: Log, name: str | None = None) -> Target:
     >>> as_target("pump:0.8", log).at(np.array([[-0.5, 0.01]]), 3).round(3)
     array([[0.1, 0.1, 0.8]])
     """
+    if log.has_continuous_actions:
+        raise InvalidParameter(
+            f"the log has continuous actions, {', '.join(log.roles.actions)}, which only evaluate "
+            "and rank take."
+        )
     if isinstance(target, Target):
         return target if name is None else replace(target, name=name)
     if isinstance(target, str):

@@ -27,10 +27,13 @@ OBSERVATION, STEP, HISTORY, GIVEN = "observation", "step", "history", "features"
 MAX_CATEGORIES = 40
 """Largest number of values of a column of whole numbers that is taken as categories."""
 
+MAX_VALUES = 400
+"""Largest number of distinct points with a feature each; also at most a quarter of the rows."""
+
 MAX_GIVEN = 2000
 """Largest number of features over all actions, if they are chosen by hand."""
 
-Encoder = Callable[[FloatArray], FloatArray]
+Encoder = Callable[..., FloatArray]
 """Dense features [n, m] of the points of a view [n, d]; the first is constant."""
 
 
@@ -74,15 +77,16 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     yield View(OBSERVATION, states, after, starts)
     if not sample.step.any():
         return
-    values = [_categories(column) for column in states.T]
-    states, after, starts = (_one_hot_columns(part, values) for part in (states, after, starts))
+    distinct = [_categories(column) for column in states.T]
+    states, after, starts = (_one_hot_columns(part, distinct) for part in (states, after, starts))
     step = sample.step[:, None].astype(float)
     zero = np.zeros((len(starts), 1))
     clock = np.column_stack([states, step]), np.column_stack([after, step + 1.0])
     yield View(STEP, *clock, np.column_stack([starts, zero]))
     first = sample.step == 0
     missing = np.median(states, axis=0)
-    taken = np.eye(sample.n_actions)[sample.actions]
+    values = sample.action_values
+    taken = np.eye(sample.n_actions)[sample.actions] if values is None else values
     total = np.cumsum(sample.rewards)
     before = total - sample.rewards
     offset = before[first][np.cumsum(first) - 1]
@@ -90,7 +94,7 @@ def views(sample: EpisodeSample) -> Iterator[View]:
     previous[0][first], previous[1][first] = missing, 0.0
     history = np.column_stack([clock[0], *previous, before - offset])
     later = np.column_stack([clock[1], states, taken, total - offset])
-    none = np.zeros((len(starts), sample.n_actions + 1))
+    none = np.zeros((len(starts), taken.shape[1] + 1))
     begin = np.column_stack([starts, zero, np.tile(missing, (len(starts), 1)), none])
     yield View(HISTORY, history, later, begin)
 
@@ -126,7 +130,7 @@ def candidates(
             monomials = Monomials(scaling, degree)
             if 1 < monomials.size <= max_size:
                 yield Basis(("linear", "quadratic")[degree - 1], view, monomials)
-        values = _distinct(view, max(max_size, 400))
+        values = _distinct(view, max(max_size, min(MAX_VALUES, len(view.before) // 4)))
         if values is not None:
             yield Basis(f"{len(values)} distinct values", view, partial(_one_hot, values))
         width = median_distance(scaling(view.before))
@@ -150,7 +154,7 @@ def candidates(
                     yield Basis(f"tiles {bins}x{tilings}", view, partial(_dense, tiles))
         if observed:
             scaled = scaling(view.before)
-            cells = Cells.of(scaled, min(16, max_size))
+            cells = Cells.of(scaled, min(64, max_size, 1 + len(scaled) // 20))
             yield Basis(f"{cells.size} cells", view, partial(_cells, cells, scaling))
 
 
@@ -158,8 +162,9 @@ def given_basis(features: Features, sample: EpisodeSample) -> Basis:
     """Return features chosen by hand as a basis."""
     if features.size * sample.n_actions > MAX_GIVEN:
         raise InvalidParameter(
-            f"a horizon needs at most {MAX_GIVEN:,} features over all actions; these are "
-            f"{features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the log."
+            f"a horizon or a bandit needs at most {MAX_GIVEN:,} features over all actions; these "
+            f"are {features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the "
+            "log."
         )
     view = View(GIVEN, sample.states, sample.next_states, sample.starts)
     return Basis("given", view, partial(_dense, features))

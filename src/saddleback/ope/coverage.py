@@ -71,8 +71,9 @@ class Coverage:
     rows
         Harmonic mean of the effective rows of π's decisions.
     action, where, taken, share
-        The region with the least data: an action and a condition on one column, the number of
-        times it was taken there, and the share of π's probability in it.
+        The region with the least data: an action (empty if actions are continuous) and a condition
+        on one column, the number of times it was taken there, and the share of π's probability in
+        it.
     parts
         Coverage along each column.
     """
@@ -91,7 +92,8 @@ class Coverage:
         """The region with the least data, as text."""
         rows = f"{self.taken:,} row{'' if self.taken == 1 else 's'}"
         share = f"{self.share:.1%} of the target's decisions"
-        return f"action {self.action!r} {self.where} ({rows}; {share})"
+        action = f"action {self.action!r}" if self.action else "decisions"
+        return f"{action} {self.where} ({rows}; {share})"
 
 
 def inverse_effective_rows(

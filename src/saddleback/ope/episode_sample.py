@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saddleback._progress import Progress
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log import Log, LogSample, Target
 from saddleback.ope.log_pass import Job, Reducer, SegmentBatch, read_log
@@ -37,10 +37,13 @@ class EpisodeSample:
         First observations of the episodes, [E, d].
     next_pi, start_pi
         For each target, π in the next states [n, K] and in the first ones [E, K].
-    numbers
-        Position in the log of each episode, [E].
+    numbers, priorities
+        Position in the log of each episode, and the 64-bit number it is sampled and sorted by, [E].
     total
         Number of episodes of the log.
+    action_values, densities
+        Continuous actions [n, k], and their logged densities [n], NaN if unknown; None if actions
+        are discrete.
     """
 
     states: FloatArray
@@ -54,7 +57,10 @@ class EpisodeSample:
     next_pi: dict[str, FloatArray]
     start_pi: dict[str, FloatArray]
     numbers: IntArray
+    priorities: OffsetArray
     total: int
+    action_values: FloatArray | None = None
+    densities: FloatArray | None = None
 
     @property
     def n_actions(self) -> int:
@@ -67,10 +73,14 @@ class EpisodeSample:
         return np.arange(len(self.starts)) % FOLDS
 
     @property
+    def last(self) -> BoolArray:
+        """Whether a transition is the last of its episode, [n]."""
+        return np.append(self.step[1:] == 0, True)
+
+    @property
     def task_horizon(self) -> int | None:
         """The common length of the truncated episodes, if it is the largest of all lengths."""
-        last = np.append(self.step[1:] == 0, True)
-        truncated = self.step[last & self.continues] + 1
+        truncated = self.step[self.last & self.continues] + 1
         same = len(truncated) and (truncated == self.step.max() + 1).all()
         return int(truncated[0]) if same else None
 
@@ -84,7 +94,9 @@ class EpisodeSample:
             self.continues[:n], self.episode[:n], self.step[:n], self.starts[:count],
             {name: pi[:n] for name, pi in self.next_pi.items()},
             {name: pi[:count] for name, pi in self.start_pi.items()}, self.numbers[:count],
-            self.total,
+            self.priorities[:count],
+            self.total, None if self.action_values is None else self.action_values[:n],
+            None if self.densities is None else self.densities[:n],
         )  # fmt: skip
 
     def returns(self, gamma: float) -> FloatArray:
@@ -164,10 +176,14 @@ class EpisodeSampler:
             return
         segment, rows = batch.segment, slice(begin, end)
         after = segment.next_states[rows]
+        none = np.zeros((len(segment.observations), 0))
+        unknown = np.full(len(segment), np.nan)
         episode.parts.append(
             (
                 segment.observations[segment.states[rows]], segment.observations[after],
                 segment.actions[rows], segment.rewards[rows], segment.continues[rows],
+                segment.tables.get("action", none)[segment.states[rows]],
+                (unknown if segment.propensity is None else segment.propensity)[rows],
                 *(p[after] for p in pi),
             )
         )  # fmt: skip
@@ -197,7 +213,8 @@ class EpisodeSampler:
         before = np.repeat(np.cumsum(lengths) - lengths, lengths)
         names = [target.name for target in self._targets]
         starts = [np.stack(pi) for pi in zip(*(episode.start_pi for episode in kept), strict=True)]
-        states, after, actions, rewards, continues, *next_pi = columns
+        states, after, actions, rewards, continues, values, densities, *next_pi = columns
+        continuous = (values, densities) if values.shape[1] else (None, None)
         return EpisodeSample(
             states,
             after,
@@ -210,7 +227,9 @@ class EpisodeSampler:
             dict(zip(names, next_pi, strict=True)),
             dict(zip(names, starts, strict=True)),
             np.array([episode.number for episode in kept]),
+            np.array([episode.priority for episode in kept], dtype=np.uint64),
             self._count,
+            *continuous,
         )
 
 
@@ -243,8 +262,7 @@ def sample_episodes(
     if horizon is None and bounded:
         horizon = sample.task_horizon if sampler.has_next_observations else None
         if horizon is None:
-            last = np.append(sample.step[1:] == 0, True)
-            sample = replace(sample, continues=sample.continues & ~last)
+            sample = replace(sample, continues=sample.continues & ~sample.last)
     if horizon is None:
         return sample, None
     if sampler.longest_episode > horizon:

@@ -84,14 +84,14 @@ def parse_features(
     if kind == "given":
         return Identity(log.dimensions)
     if kind == "states":
-        return OneHot(_positive_int(spec, rest, 0 if sample is None else int(sample.high[0]) + 1))
+        return OneHot(positive_int(spec, rest, 0 if sample is None else int(sample.high[0]) + 1))
     if kind in ("monomials", "random-fourier"):
         assert sample is not None
         scaling = Scaling.of(sample.states)
         if kind == "monomials":
-            return Monomials(scaling, _positive_int(spec, rest, 2))
+            return Monomials(scaling, positive_int(spec, rest, 2))
         width = median_distance(scaling(sample.states))
-        return RandomFourier(scaling, _positive_int(spec, rest, WAVES), round(width, 3))
+        return RandomFourier(scaling, positive_int(spec, rest, WAVES), round(width, 3))
     lower = sample.low if low is None and sample is not None else low
     upper = sample.high if high is None and sample is not None else high
     assert lower is not None
@@ -102,16 +102,16 @@ def parse_features(
     if kind == "tiles":
         bins, _, tilings = rest.partition("x")
         return Tiles(
-            **box, bins=_positive_int(spec, bins, 8), tilings=_positive_int(spec, tilings, 8)
+            **box, bins=positive_int(spec, bins, 8), tilings=positive_int(spec, tilings, 8)
         )
     if kind == "hash":
-        return Tiles(**box, bins=8, tilings=8, table=_positive_int(spec, rest, 4096))
+        return Tiles(**box, bins=8, tilings=8, table=positive_int(spec, rest, 4096))
     if kind == "rbf":
-        total = _positive_int(spec, rest, 100)
+        total = positive_int(spec, rest, 100)
         return RBF(**box, centres=max(2, int(total ** (1 / log.dimensions) + 1e-9)))
     if kind == "fourier":
-        return Fourier(**box, order=_positive_int(spec, rest, 3))
-    return Polynomial(**box, degree=_positive_int(spec, rest, 2))
+        return Fourier(**box, order=positive_int(spec, rest, 3))
+    return Polynomial(**box, degree=positive_int(spec, rest, 2))
 
 
 def as_features(
@@ -236,7 +236,8 @@ def _from_description(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def _positive_int(spec: str, text: str, default: int) -> int:
+def positive_int(spec: str, text: str, default: int) -> int:
+    """Return the number in a text of features, or the default if there is none."""
     if not text:
         return default
     if not text.isdecimal() or int(text) < 1:

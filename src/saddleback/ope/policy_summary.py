@@ -24,11 +24,14 @@ class PolicySummary:
         Mean entropy, relative to that of the uniform policy.
     greedy
         Share of rows where one action has nearly all of the probability.
+    description
+        A policy of continuous actions, in words.
     """
 
     mass: dict[str, float]
     entropy: float
     greedy: float
+    description: str = ""
 
     @classmethod
     def of(cls, counts: PolicyCounts, actions: Sequence[str], rows: int) -> PolicySummary:

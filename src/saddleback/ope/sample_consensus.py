@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -12,6 +12,7 @@ from saddleback._progress import Progress, split_progress
 from saddleback._typing import FloatArray
 from saddleback.features import Features
 from saddleback.log import Target
+from saddleback.ope.candidates import Basis
 from saddleback.ope.consensus import Consensus, find_consensus
 from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 
@@ -47,8 +48,12 @@ class SampleConsensus:
     def on_all(self, influence: FloatArray) -> Consensus:
         """Return the consensus with all its estimates adjusted to all episodes."""
         shift = self.adjusted(influence)[0] - self.consensus.value
-        opinions = {view: value + shift for view, value in self.consensus.opinions.items()}
-        return replace(self.consensus, value=self.consensus.value + shift, opinions=opinions)
+        opinions, separate = (
+            {view: value + shift for view, value in views.items()}
+            for views in (self.consensus.opinions, self.consensus.separate)
+        )
+        value = self.consensus.value + shift
+        return replace(self.consensus, value=value, opinions=opinions, separate=separate)
 
 
 def sample_consensus(
@@ -58,14 +63,16 @@ def sample_consensus(
     horizon: int | None = None,
     *,
     features: Features | None = None,
+    bases: Callable[[Target], Sequence[Basis]] | None = None,
     is_main: bool,
     pool: Executor | None = None,
     progress: Progress | None = None,
 ) -> dict[str, SampleConsensus]:
     """Find the consensus on each target, as the estimate or as a second opinion.
 
-    ``features`` are those of the estimate, if they were chosen by hand. With too few episodes for
-    folds of two there is none, and no estimate is usable.
+    ``features`` are those of the estimate, if they were chosen by hand; ``bases`` gives those to
+    fit for a target, if not the candidates of the sample. With too few episodes for folds of two
+    there is none, and no estimate is usable.
     """
     if len(sample.starts) < 2 * FOLDS:
         return {}
@@ -73,7 +80,8 @@ def sample_consensus(
     return {
         target.name: SampleConsensus(
             find_consensus(
-                sample, target.name, gamma, horizon, given=features, thorough=is_main, pool=pool,
+                sample, target.name, gamma, horizon, given=features,
+                bases=None if bases is None else bases(target), thorough=is_main, pool=pool,
                 progress=part,
             ),
             sample,

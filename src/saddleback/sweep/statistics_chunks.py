@@ -125,7 +125,7 @@ class ChunkedStatistics:
         for files in self.chunks():
             paths = [path for file in files for path in file.files]
             log = self.log.with_options(
-                data=paths, sources=files, actions=names, categorical=self.log.categories
+                data=paths, sources=files, actions=names, categorical=self.log.categories or None
             )
             chunk = replace(self, log=log, rules=())
             name = f"files-{hashlib.sha256(_file_states(paths).encode()).hexdigest()[:16]}"

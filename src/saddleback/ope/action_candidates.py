@@ -1,0 +1,122 @@
+"""Candidate features of observation and continuous action, with expectations under a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from saddleback._typing import FloatArray
+from saddleback.features.action_distribution import ActionDistribution
+from saddleback.features.standardised import median_distance
+from saddleback.features.state_action import (
+    FourierByAction,
+    JointCustom,
+    JointFourier,
+    JointMonomials,
+    JointScaling,
+    StateActionFeatures,
+)
+from saddleback.log import Target
+from saddleback.log.continuous_targets import ContinuousTarget
+from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, Basis, View, views
+from saddleback.ope.consensus import MAX_FEATURES
+from saddleback.ope.episode_sample import EpisodeSample
+
+SIZES = (100, 300)
+"""Numbers of random Fourier features; a second opinion has only the first."""
+
+MIN_WAVES = 8
+"""Smallest number of random Fourier features."""
+
+DEGREES = ("constant", "linear", "quadratic", "cubic")
+"""Names of monomials by their degree."""
+
+
+@dataclass(frozen=True, eq=False)
+class ActionBasis(Basis):
+    """Features of a view and of the action.
+
+    Attributes
+    ----------
+    features
+        φ(s, a), with s a point of the view.
+    actions
+        The logged actions, [n, k].
+    after, start
+        The actions of the target in the next states, and in the first ones.
+    """
+
+    features: StateActionFeatures
+    actions: FloatArray
+    after: ActionDistribution
+    start: ActionDistribution
+
+    def evaluate(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return φ(s, a) of each transition, and E_π φ(s', ·) after it and E_π φ(s_0, ·)."""
+        features, view = self.features, self.view
+        return (
+            features(view.before, self.actions),
+            features.expected(view.after, self.after),
+            features.expected(view.start, self.start),
+        )
+
+
+def action_candidates(
+    sample: EpisodeSample,
+    given: StateActionFeatures | None,
+    thorough: bool,
+    target: Target,
+    seed: int = 0,
+) -> list[ActionBasis]:
+    """Return the bases to try for a target; ``given`` is the one of the estimate, if chosen."""
+    assert isinstance(target, ContinuousTarget)
+    assert sample.action_values is not None
+    actions = sample.action_values
+    after, start = target.actions(sample.next_states), target.actions(sample.starts)
+    limit = MAX_FEATURES if thorough else MAX_FEATURES // 4
+    bases = []
+
+    def add(name: str, view: View, features: StateActionFeatures) -> None:
+        bases.append(ActionBasis(name, view, features, features, actions, after, start))
+
+    if given is not None:
+        view = View(GIVEN, sample.states, sample.next_states, sample.starts)
+        add("given", view, _with_constant(given))
+    for view in views(sample):
+        scaling = JointScaling.of(view.before, actions)
+        for degree in {OBSERVATION: (0, 1, 2, 3), HISTORY: (1,)}.get(view.name, (1, 2)):
+            monomials = JointMonomials(scaling, degree)
+            if (degree == 0) <= monomials.size <= limit:
+                add(DEGREES[degree], view, monomials)
+        x, x_a = scaling.states(view.before), scaling.actions(actions)
+        observed = view.name == OBSERVATION
+        if x.shape[1] + x_a.shape[1]:
+            width = median_distance(np.column_stack([x, x_a]))
+            factors = (0.5, 1.0, 2.0, 4.0) if observed else (1.0, 2.0)
+            sizes = [(SIZES[-1] if thorough else SIZES[0], factor) for factor in factors]
+            sizes += [(SIZES[0], factor) for factor in (1.0, 4.0) if thorough and observed]
+            for k, (size, factor) in enumerate(sizes):
+                count = min(size, limit - 1 - x.shape[1] - x_a.shape[1])
+                if count >= MIN_WAVES:
+                    waves = JointFourier(scaling, count, width * factor, seed + k)
+                    add(f"random Fourier {count}, bandwidth {width * factor:.2g}", view, waves)
+        if x.shape[1] and x_a.shape[1]:
+            width = median_distance(x)
+            count = min(SIZES[-1], limit // (1 + x_a.shape[1]) - 1 - x.shape[1])
+            for k, factor in enumerate((0.25, 0.5, 1.0, 2.0) if observed else (0.5, 1.0)):
+                if count >= MIN_WAVES:
+                    name = f"random Fourier {count} by action, bandwidth {width * factor:.2g}"
+                    add(name, view, FourierByAction(scaling, count, width * factor, seed + k))
+    return bases
+
+
+def _with_constant(features: StateActionFeatures) -> StateActionFeatures:
+    """Return features whose first is constant, as candidates need them."""
+    if not isinstance(features, JointCustom):
+        return features
+    own = features.function
+    return JointCustom(
+        lambda states, actions: np.column_stack([np.ones(len(states)), own(states, actions)]),
+        1 + features.size,
+    )

@@ -1,0 +1,344 @@
+"""`evaluate` for logs of continuous actions, with the same estimates, checks and result.
+
+Everything follows `evaluate`, with one basis of observation and action in place of one copy of the
+features for each action, and E_π φ(s', ·) in place of a sum over actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from saddleback._progress import Progress, split_progress
+from saddleback._registry import check_name
+from saddleback._threads import thread_pool
+from saddleback._typing import IntArray
+from saddleback.errors import InvalidParameter
+from saddleback.features.standardised import robust_scale
+from saddleback.features.state_action import StateActionFeatures
+from saddleback.log import Finding, Log
+from saddleback.log.behaviour_target import NAME, check_name_not_reserved
+from saddleback.log.continuous_targets import ContinuousTarget, as_continuous_targets
+from saddleback.log.diagnostics import raise_errors
+from saddleback.log.episode_returns import EpisodeReturns
+from saddleback.log.fingerprints import Fingerprints
+from saddleback.ope.action_candidates import action_candidates
+from saddleback.ope.action_evidence import (
+    MAX_STATES,
+    action_coverage,
+    decisions,
+    density_calibration,
+    describe_actions,
+    outside_logged,
+)
+from saddleback.ope.baseline import Baseline
+from saddleback.ope.confidence_bounds import require_two_episodes
+from saddleback.ope.density_weights import JointQ, Weighted, weigh_continuous
+from saddleback.ope.diagnosis import Measurements, diagnose, start_spectra
+from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted
+from saddleback.ope.episode_sample import FOLDS, EpisodeSample, EpisodeSampler, sample_episodes
+from saddleback.ope.estimate import Estimate
+from saddleback.ope.evaluate_statistics import closed_forms
+from saddleback.ope.evidence_from_log import agreement, why_no_agreement
+from saddleback.ope.feature_spec import is_automatic
+from saddleback.ope.fqe import iterate_q
+from saddleback.ope.joint_features import as_joint_features, describe
+from saddleback.ope.joint_statistics import JointSums, SampledPolicy
+from saddleback.ope.log_counts import LogCounts, PolicyCounts
+from saddleback.ope.log_pass import Job, SegmentBatch, read_log
+from saddleback.ope.result import Evaluation
+from saddleback.ope.sample_consensus import (
+    ESTIMATE_ROWS,
+    OPINION_ROWS,
+    SampleConsensus,
+    sample_consensus,
+)
+from saddleback.ope.sandwich import interval_from_scores, student_interval
+from saddleback.ope.spectrum import check_draws
+from saddleback.ope.statistics import Statistics
+from saddleback.ope.statistics_key import StatisticsKey
+from saddleback.ope.weight_diagnostics import weight_tail
+from saddleback.rules import GTB
+
+RULE = GTB(0.0)
+"""Rule of the closed form: one step, without ratios."""
+
+BLOCKS = 20
+"""Blocks of episodes."""
+
+CACHED_ROWS, MAX_ROWS = 250_000, 1_000_000
+"""Largest numbers of rows of a log that is cached, and of transitions in memory; of a larger log a
+sample of whole episodes is used."""
+
+METHODS = ("fqe", "is", "pdis", "wis", "pdwis", "dr", "wdr")
+DEFAULT_METHODS = ("wdr", "dr", "pdwis", "pdis")
+"""Additional estimators, and those by default where densities are logged."""
+
+
+class _LogTotals:
+    """What a log contains apart from its transitions: returns, fingerprints, block numbers."""
+
+    def __init__(self, log: Log, gamma: float) -> None:
+        self.returns = EpisodeReturns(gamma, log.time_limit == "task")
+        self.fingerprints, self._numbers = Fingerprints(), [np.zeros(0, dtype=np.uint64)]
+
+    def add(self, batch: SegmentBatch) -> Iterable[Job]:
+        """Add the next segment."""
+        self.returns.add(batch.segment)
+        self.fingerprints.add(batch.segment)
+        self._numbers.append(batch.block_numbers[1:])
+        return ()
+
+    @property
+    def blocks(self) -> IntArray:
+        """Block of each episode."""
+        return (np.concatenate(self._numbers) % np.uint64(BLOCKS)).astype(np.int64)
+
+
+def evaluate_continuous(
+    log: Log,
+    target: Any,
+    *,
+    gamma: float,
+    features: Any,
+    horizon: int | None,
+    methods: Sequence[str] | None,
+    ridge: float,
+    path: bool,
+    draws: int | None,
+    lower_is_better: bool,
+    threads: int,
+    progress: Progress | None,
+) -> Evaluation:
+    """Evaluate target policies on a log of continuous actions; see `evaluate`."""
+    named = as_continuous_targets(target, log)
+    check_name_not_reserved([policy.name for policy in named])
+    selected = _methods(log, methods)
+    if draws is not None:
+        check_draws(draws)
+    names = [policy.name for policy in named]
+    reading, solving, choosing, weighing = split_progress(
+        progress,
+        [("reading", 1.0), ("evaluating", 1.0), ("choosing features", 6.0 * len(named)),
+         ("evaluating", 1.0)],
+    )  # fmt: skip
+    if log.rows <= CACHED_ROWS:
+        log = log.cached(progress=reading)
+        raise_errors(log.reader().findings())
+    totals, sampler = _LogTotals(log, gamma), EpisodeSampler(named, MAX_ROWS)
+    reader = read_log(log, [totals, sampler], named, mergeable=False)
+    summary = reader.summary(gamma, totals.returns.mean)
+    raise_errors(summary.findings)
+    sample = sampler.sample
+    require_two_episodes(len(sample.starts))
+    assert sample.action_values is not None
+    automatic = is_automatic(features)
+    is_main = automatic or horizon is not None
+    chosen = as_joint_features(features, sample)
+    part = sample.thinned(ESTIMATE_ROWS if is_main else OPINION_ROWS)
+    if is_main and log.time_limit == "task":
+        part, horizon = sample_episodes(log, named, ESTIMATE_ROWS, horizon)
+    if horizon is not None:  # known to the estimate, so the observation need not tell the time
+        kept = tuple(finding for finding in summary.findings if finding.code != "W154")
+        summary = replace(summary, findings=kept)
+    order = np.argsort(sample.numbers)  # the episodes of ``part`` by their position in ``sample``
+    where = order[np.searchsorted(sample.numbers, part.numbers, sorter=order)]
+    part = replace(part, numbers=where)
+
+    policies = [SampledPolicy.of(policy, chosen, sample) for policy in named]
+    joint = JointSums(chosen, sample, gamma, (*policies, SampledPolicy.logged(sample)))
+    findings = tuple(reader.findings())
+    if len(sample.starts) < sample.total:
+        findings += (_sampled(sample),)
+    T, (ids, fingerprints, unfinished) = len(joint.policies), totals.fingerprints.arrays()
+    sums = Statistics(
+        setting=_setting(log, named, chosen, gamma),
+        **joint.by_block(totals.blocks[sample.numbers], BLOCKS),
+        squares=np.zeros(T),
+        kappa_squares=np.zeros((T, 1)),
+        ids=ids,
+        fingerprints=fingerprints,
+        unfinished=unfinished,
+        counts=LogCounts.of(
+            totals.returns, totals.blocks, BLOCKS, gamma, reader.altered, np.zeros(chosen.size),
+            np.zeros((T, chosen.size)), (PolicyCounts.empty(1),) * T,
+        ),
+        findings=findings,
+    )  # fmt: skip
+    with thread_pool(threads) as pool:
+        spectra = start_spectra(sums, RULE, names, pool, ridge, draws)
+        closed, paths = closed_forms(sums, RULE, names, ridge, path, solving)
+        paths = {name: {"ridge": values["ridge"]} for name, values in paths.items()}
+        opinions = sample_consensus(
+            part, named, gamma, horizon, is_main=is_main, pool=pool, progress=choosing,
+            bases=partial(action_candidates, part, None if automatic else chosen, is_main),
+        )  # fmt: skip
+        weighted: dict[str, Weighted] = {}
+        if selected and log.propensity:
+            fits = {
+                policy.name: JointQ(policy, chosen, CrossFitted(sums, t, FOLD_RIDGE, FOLDS))
+                for t, policy in enumerate(named)
+            }
+            scale = robust_scale(sample.action_values)[1]
+            weighted = weigh_continuous(
+                log, named, gamma, sample.states[:MAX_STATES], np.where(scale > 0, scale, 1.0),
+                fits, weighing,
+            )  # fmt: skip
+        baseline = Baseline.of(
+            joint.scores(sums, RULE, len(named), ridge), bool(sums.counts.truncated_weight[0])
+        )
+        calibrated = density_calibration(part) if log.propensity else None
+        diagnoses = [
+            diagnose(
+                sums, RULE, ridge,
+                _measure(
+                    log, joint, sums, t, policy, ridge, weighted.get(policy.name),
+                    opinions.get(policy.name), calibrated, reader.episode_id,
+                ),
+                baseline, spectra, lower_is_better,
+            )
+            for t, policy in enumerate(named)
+        ]  # fmt: skip
+    estimates: list[Estimate] = []
+    for estimate, diagnosis in zip(closed, diagnoses, strict=True):
+        name = estimate.target
+        label = "LSTD" + (f", ridge {ridge:g}" if ridge else "")
+        lstd = replace(estimate, method=label)
+        if name in opinions and is_main:
+            main = diagnosis.interval
+            estimates.append(Estimate(name, "Marginal DR", main.value, "ok").with_interval(main))
+            estimates += [lstd] if horizon is None else []
+        else:
+            estimates.append(lstd.with_interval(diagnosis.interval))
+        if "fqe" in selected:
+            fitted = iterate_q(sums.system(RULE, name), ridge)
+            value = float(fitted.theta @ sums.start(name))
+            estimates.append(Estimate(name, "FQE", value, fitted.outcome))
+        if name in weighted:
+            estimates += _weighted_estimates(weighted[name], selected)
+    episodes = {name: one.plain for name, one in weighted.items()}
+    return Evaluation(
+        sums, RULE, tuple(estimates), paths, tuple(sums.warnings(RULE)), baseline,
+        tuple(diagnoses), {name: one.ess_by_step for name, one in episodes.items()},
+        {name: weight_tail(one.log_weights) for name, one in episodes.items()}, lower_is_better,
+        summary,
+    )  # fmt: skip
+
+
+def _measure(
+    log: Log,
+    joint: JointSums,
+    sums: Statistics,
+    t: int,
+    policy: ContinuousTarget,
+    ridge: float,
+    weighted: Weighted | None,
+    consensus: SampleConsensus | None,
+    miscalibration: tuple[float, float] | None,
+    episode_id: Callable[[int], Any],
+) -> Measurements:
+    """Measure one target; as `EvidenceReducer.measurements` does for discrete actions."""
+    sample = joint.sample
+    assert sample.action_values is not None
+    scores = joint.scores(sums, RULE, t, ridge)
+    interval, influence = interval_from_scores(scores), scores.influence
+    if consensus is not None and consensus.is_main:
+        value, influence = consensus.adjusted(influence)
+        interval = student_interval(value, influence, 0.95, "V^π", "marginal ratios")
+    states = sample.states[:: -(-len(sample.states) // MAX_STATES)]
+    actions = decisions(policy, states)
+    names = (*log.observation_names, *log.roles.actions)
+    support = action_coverage(joint.features, sums, sample, states, actions, names)
+    robust = None if weighted is None else weighted.robust
+    if robust is not None:
+        robust = replace(robust, scores=robust.scores[sample.numbers])
+    plain = None
+    if ridge:
+        plain = interval_from_scores(joint.scores(sums, RULE, t, 0.0))
+    return Measurements(
+        name=policy.name,
+        theta=scores.theta,
+        interval=interval,
+        influence=influence,
+        rows=np.bincount(sample.episode, minlength=len(sample.starts)).astype(float),
+        unit=lambda k: f"episode {episode_id(int(sample.numbers[k]))}",
+        counts=sums.counts.by_target[t],
+        coverage=support.coverage,
+        unvisited=support.unvisited,
+        weakest=support.description,
+        support=support,
+        without_ridge=plain,
+        agreement=agreement(interval.value, influence, robust),
+        no_agreement=why_no_agreement(robust),
+        from_log=True,
+        consensus=None if consensus is None else consensus.on_all(scores.influence),
+        is_consensus=consensus is not None and consensus.is_main,
+        uncovered=outside_logged(actions, sample.action_values),
+        miscalibration=miscalibration,
+        policy=describe_actions(policy, states, actions, log.roles.actions),
+    )
+
+
+def _weighted_estimates(weighted: Weighted, selected: Sequence[str]) -> list[Estimate]:
+    """Return the selected estimates from weighted episodes."""
+    estimates = []
+    for method in selected:
+        for episodes in (weighted.plain, weighted.robust):
+            if episodes is None or method.upper() not in episodes.names:
+                continue
+            estimate = Estimate.of(episodes.estimate(method.upper()))
+            if weighted.bandwidth is not None:
+                note = f"kernel of bandwidth {weighted.bandwidth:.2g} SD of the action"
+                note += "" if estimate.note == "ok" else f"; {estimate.note}"
+                estimate = replace(estimate, method=f"{estimate.method}, kernel", note=note)
+            estimates.append(estimate)
+    return estimates
+
+
+def _methods(log: Log, methods: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the methods to use; raise for those that do not apply."""
+    if methods is None:
+        return DEFAULT_METHODS if log.propensity else ()
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise InvalidParameter(
+            f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
+        )
+    for method in methods:
+        check_name("method for continuous actions", method, METHODS)
+        if method != "fqe" and not log.propensity:
+            raise InvalidParameter(
+                f"method {method!r} needs the densities of the logged actions, behavior_prob, and "
+                "the log has none."
+            )
+    return tuple(methods)
+
+
+def _setting(
+    log: Log, targets: Sequence[ContinuousTarget], features: StateActionFeatures, gamma: float
+) -> StatisticsKey:
+    return StatisticsKey(
+        gamma=gamma,
+        rules=(RULE,),
+        targets=(*(target.name for target in targets), NAME),
+        marks=(*(target.fingerprint for target in targets), "as logged"),
+        features=describe(features),
+        values="action",
+        shared=False,
+        p=features.size,
+        actions=log.action_names,
+        observation=log.roles.observations,
+        blocks=BLOCKS,
+        reading=log.read_options,
+    )
+
+
+def _sampled(sample: EpisodeSample) -> Finding:
+    return Finding(
+        "W175",
+        f"{len(sample.starts):,} of {sample.total:,} episodes are used, {len(sample.rewards):,} "
+        "rows: more continuous actions are not kept in memory.",
+    )

@@ -1,0 +1,314 @@
+"""Continuous actions: exact expectations, a linear-quadratic problem, density ratios, kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from benchmarks.families.pendulums import Pendulum
+
+import saddleback as sb
+from helpers.linear_quadratic import (
+    GAMMA,
+    LOGGED,
+    NEW,
+    SIGMA,
+    density,
+    simulate,
+    starts,
+    value,
+)
+from saddleback.features.action_distribution import GaussianActions
+from saddleback.features.state_action import (
+    FourierByAction,
+    JointCustom,
+    JointFourier,
+    JointMonomials,
+    JointScaling,
+)
+from saddleback.log.continuous_targets import as_continuous_targets
+from saddleback.ope.action_candidates import action_candidates
+from saddleback.ope.density_weights import BANDWIDTHS
+from saddleback.ope.episode_sample import sample_episodes
+from saddleback.ope.marginal_dr import Rows, fit_basis
+from saddleback.ope.slope import slope
+from saddleback.policies import Gaussian, Sampler
+
+SMALL = np.array([[0.1, 0.02], [0.02, 0.15]])
+"""Covariance of the target."""
+
+
+def new(obs):
+    return obs @ NEW.T
+
+
+def pair(obs):
+    """A Gaussian policy as a function that returns means and covariances."""
+    return new(obs), np.tile(SMALL, (len(obs), 1, 1))
+
+
+def draw(obs, rng):
+    return new(obs) + rng.standard_normal((len(obs), 2)) @ np.linalg.cholesky(SMALL).T
+
+
+def case(rng):
+    """Features, states, and Gaussian actions of two correlated entries."""
+    states, actions = rng.normal(size=(50, 3)), rng.normal(1.0, 2.0, size=(50, 2))
+    scaling = JointScaling.of(states, actions)
+    root = rng.normal(size=(50, 2, 2))
+    gaussian = GaussianActions(actions, 0.3 * root @ root.transpose(0, 2, 1))
+    return scaling, states, gaussian
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda scaling: JointMonomials(scaling, 4),
+        lambda scaling: JointFourier(scaling, 30, 2.0),
+        lambda scaling: FourierByAction(scaling, 9, 2.0, degree=2),
+    ],
+    ids=["monomials", "Fourier", "Fourier by action"],
+)
+def test_exact_expectations_agree_with_quadrature_and_random_draws(make):
+    scaling, states, gaussian = case(np.random.default_rng(0))
+    features = make(scaling)
+    exact = features.expected(states, gaussian)
+    quadrature = JointCustom(features, features.size).expected(states, gaussian)
+    draws = gaussian.draws(np.random.default_rng(1), 20_000).points[:4]
+    samples = features(np.repeat(states[:4], 20_000, axis=0), draws.reshape(-1, 2))
+    samples = samples.reshape(4, 20_000, -1)
+    error = samples.std(axis=1) / np.sqrt(20_000)
+    assert np.allclose(exact, quadrature, rtol=1e-9, atol=1e-6)
+    assert (np.abs(samples.mean(axis=1) - exact[:4]) <= 5 * error + 1e-9).all()
+
+
+def test_actions_of_many_entries_are_drawn():
+    rng = np.random.default_rng(0)
+    features = JointCustom(lambda s, a: (a**2).sum(axis=1, keepdims=True), 1)
+    gaussian = GaussianActions(np.zeros((4000, 3)), np.tile(np.eye(3), (4000, 1, 1)))
+    values = features.expected(rng.normal(size=(4000, 1)), gaussian)
+    assert values.std() > 0.1  # every state has draws of its own
+    assert values.mean() == pytest.approx(3.0, abs=5 * np.sqrt(6.0 / 16 / 4000))
+
+
+@pytest.mark.parametrize("policy", [Gaussian(new, SMALL), new, pair], ids=["Σ", "0", "pair"])
+def test_closed_form_is_exact_without_noise(policy):
+    """Quadratic features contain Q, and each row satisfies the Bellman equation."""
+    data = simulate(60, 12)
+    sigma = np.zeros((2, 2)) if policy is new else SMALL
+    truth = value(starts(data), NEW, sigma, 0.0).mean()
+    result = sb.evaluate(
+        sb.Log(data), {"new": policy}, gamma=GAMMA, features="monomials:2", methods=["fqe"]
+    )
+    lstd, fqe = result.estimates
+    assert (lstd.method, fqe.method) == ("LSTD", "FQE")
+    assert lstd.value == pytest.approx(truth, rel=1e-8)
+    assert fqe.value == pytest.approx(truth, rel=1e-6)
+    # V differs between starts, which is all of the error.
+    spread = value(starts(data), NEW, sigma, 0.0).std(ddof=1) / np.sqrt(60)
+    assert result.diagnoses[0].interval.error == pytest.approx(spread, rel=1e-6)
+
+
+@pytest.mark.parametrize("horizon", [1, 5])
+def test_values_of_few_steps_are_exact_without_noise(horizon):
+    data = simulate(60, horizon)
+    log = sb.Log(data, time_limit="task")
+    targets = as_continuous_targets({"new": Gaussian(new, SMALL)}, log)
+    sample, _ = sample_episodes(log, targets, 10_000, horizon)
+    bases = action_candidates(sample, None, True, targets[0])
+    quadratic = next(basis for basis in bases if basis.name == "quadratic")
+    fits = fit_basis(quadratic, Rows.of(sample, "new", GAMMA), horizon, (1e-12,), (1.0,))
+    truth = value(starts(data), NEW, SMALL, 0.0, horizon).mean()
+    assert fits.start[0].mean() == pytest.approx(truth, rel=1e-5)
+
+
+def test_estimates_contain_the_value_of_a_noisy_problem():
+    data = simulate(200, 25, noise=0.05, seed=1)
+    policies = {"Gaussian": Gaussian(new, SMALL), "sure": new, "sampled": Sampler(draw)}
+    result = sb.evaluate(sb.Log(data), policies, gamma=GAMMA, methods=[])
+    truth = {
+        "Gaussian": value(starts(data), NEW, SMALL, 0.05).mean(),
+        "sure": value(starts(data), NEW, np.zeros((2, 2)), 0.05).mean(),
+    }
+    truth["sampled"] = truth["Gaussian"]
+    for verdict, diagnosis in zip(result.verdicts, result.diagnoses, strict=True):
+        assert abs(verdict.value - truth[verdict.target]) < 3 * diagnosis.interval.error
+        low, high = verdict.interval_with_gap
+        assert low < truth[verdict.target] < high
+        assert verdict.trust == "usable", verdict.reason
+    lstd = {e.target: e.value for e in result.estimates if e.method == "LSTD"}
+    assert lstd["Gaussian"] == pytest.approx(truth["Gaussian"], rel=0.05)
+    assert result.verdicts[0].improvement.outcome == "better"
+    mu = value(starts(data), LOGGED, SIGMA, 0.05).mean()
+    baseline = result.logged.interval
+    assert abs(baseline.value - mu) < 3 * baseline.error
+
+
+def test_monte_carlo_error_is_in_the_interval():
+    """Draws add noise to single episodes, and so to the standard error."""
+    data, variances = simulate(60, 12), [2.0, 2.0]
+
+    def spread(obs, rng):
+        return new(obs) + np.sqrt(2.0) * rng.standard_normal((len(obs), 2))
+
+    result = sb.evaluate(
+        sb.Log(data), {"exact": Gaussian(new, variances), "drawn": Sampler(spread)}, gamma=GAMMA,
+        features="monomials:2", methods=[],
+    )  # fmt: skip
+    exact, drawn = (diagnosis.interval for diagnosis in result.diagnoses)
+    added = np.sqrt(drawn.error**2 - exact.error**2)
+    assert added > 0.05 * exact.error
+    assert abs(drawn.value - exact.value) < 4 * added
+
+
+def test_horizon_of_a_noisy_problem():
+    data = simulate(200, 8, noise=0.05, seed=2)
+    result = sb.evaluate(sb.Log(data), {"new": pair}, gamma=GAMMA, horizon=8, methods=[])
+    truth = value(starts(data), NEW, SMALL, 0.05, 8).mean()
+    low, high = result.verdicts[0].interval_with_gap
+    assert low < truth < high
+    assert [estimate.method for estimate in result.estimates] == ["Marginal DR"]
+
+
+def test_density_ratios_are_those_of_the_densities():
+    data = simulate(40, 3, noise=0.05, ends="terminated")
+    result = sb.evaluate(
+        sb.Log(data), {"new": pair}, gamma=GAMMA, features="monomials:2",
+        methods=["pdis", "is", "pdwis", "wis", "dr", "wdr"],
+    )  # fmt: skip
+    states = np.column_stack([data["obs_0"], data["obs_1"]])
+    actions = np.column_stack([data["action_0"], data["action_1"]])
+    rho = density(actions, new(states), SMALL) / data["behavior_prob"]
+    weights = np.cumprod(rho.reshape(40, 3), axis=1)
+    reward = data["reward"].reshape(40, 3) * GAMMA ** np.arange(3)
+    values = {e.method: e.value for e in result.estimates}
+    assert values["PDIS"] == pytest.approx((weights * reward).sum(axis=1).mean(), rel=1e-9)
+    shares = weights / weights.sum(axis=0)
+    assert values["PDWIS"] == pytest.approx((shares * reward).sum(), rel=1e-9)
+    assert {"IS", "WIS", "DR", "WDR"} <= set(values)
+
+
+def test_kernel_ratios_and_their_bandwidth():
+    """One decision, reward −a²: the kernel adds h² to the square of the action."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    s, a = rng.normal(size=n), rng.normal(size=n)
+    data = {
+        "episode_id": np.arange(n), "obs_0": s, "action_0": a, "reward": -((a - 0.5) ** 2),
+        "terminated": np.ones(n, bool), "truncated": np.zeros(n, bool),
+        "behavior_prob": np.exp(-0.5 * a**2) / np.sqrt(2 * np.pi),
+    }  # fmt: skip
+    result = sb.evaluate(
+        sb.Log(data), {"new": lambda obs: np.full(len(obs), 0.5)}, gamma=0.9,
+        features="monomials:2", methods=["pdis"],
+    )  # fmt: skip
+    kernel = result.estimates[1]
+    assert kernel.method == "PDIS, kernel"
+    scale = sb.features.Scaling.of(a[:, None]).scale[0]
+    by_bandwidth = [
+        (np.exp(-0.5 * ((a - 0.5) / (h * scale)) ** 2) / (h * scale * np.sqrt(2 * np.pi))
+         / data["behavior_prob"] * data["reward"]).mean()
+        for h in BANDWIDTHS
+    ]  # fmt: skip
+    assert np.isclose(by_bandwidth, kernel.value, rtol=1e-9).sum() == 1
+    assert abs(kernel.value) < 0.2 < 0.5 < abs(by_bandwidth[-1])  # the value is 0
+
+
+def test_slope_takes_the_last_estimate_that_agrees_with_all_before_it():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        values, widths = rng.normal(size=6), rng.uniform(0.1, 2.0, 6)
+        order = np.argsort(-widths)
+        k = 0
+        while k < 5 and all(
+            abs(values[order[k + 1]] - values[j]) <= widths[order[k + 1]] + (6**0.5 - 1) * widths[j]
+            for j in order[: k + 1]
+        ):
+            k += 1
+        assert slope(values, widths) == order[k]
+    assert slope([np.nan, 1.0], [2.0, 1.0]) == 1
+
+
+@pytest.mark.statistical
+def test_pendulum():
+    """A pendulum that swings up, with torques as they are; its value is simulated."""
+    world, gamma = Pendulum(), 0.97
+
+    def torque(obs):
+        cos, sin, speed = obs.T
+        lack = 1 - cos - speed**2 / 30
+        swing = 2 * np.sign(lack) * np.tanh(2 * speed)
+        return np.clip(np.where(cos > 0.8, -8 * sin - 2 * speed, swing), -2, 2)[:, None]
+
+    def run(episodes, steps, gain, deviation, seed):
+        rng = np.random.default_rng(seed)
+        states = world.begin(episodes, rng)
+        for t in range(steps):
+            seen = world.see(states)
+            noise = rng.standard_normal((episodes, 1))
+            actions = gain * torque(seen) + deviation * noise
+            states, reward, _ = world.move(states, 1.0 + actions[:, 0] / 2, rng)
+            yield t, seen, actions[:, 0], reward, world.see(states)
+
+    returns = sum(gamma**t * reward for t, _, _, reward, _ in run(4000, 250, 0.9, 0.5, 0))
+    columns = {f"{prefix}obs_{k}": [] for prefix in ("", "next_") for k in range(3)}
+    columns |= {name: [] for name in ("episode_id", "action_0", "reward", "truncated")}
+    for t, seen, action, reward, after in run(200, 100, 0.7, 1.0, 1):
+        for k in range(3):
+            columns[f"obs_{k}"].append(seen[:, k])
+            columns[f"next_obs_{k}"].append(after[:, k])
+        columns["episode_id"].append(np.arange(200))
+        columns["action_0"].append(action)
+        columns["reward"].append(reward)
+        columns["truncated"].append(np.full(200, t == 99))
+    data = {name: np.stack(parts, axis=1).ravel() for name, parts in columns.items()}
+    data["terminated"] = np.zeros(20_000, bool)
+    policy = Gaussian(lambda obs: 0.9 * torque(obs), 0.25)
+    result = sb.evaluate(sb.Log(data), {"new": policy}, gamma=gamma)
+    low, high = result.verdicts[0].interval_with_gap
+    assert low < returns.mean() < high
+    assert abs(result.verdicts[0].value - returns.mean()) < 0.25 * returns.std()
+
+
+def test_order_of_episodes_and_names_of_columns_do_not_matter():
+    data = simulate(40, 6, noise=0.05)
+    options = {"gamma": GAMMA, "methods": []}
+    policies = {"exact": pair, "drawn": Sampler(draw)}
+    first = sb.evaluate(sb.Log(data), policies, **options)
+    back = np.concatenate([np.arange(240).reshape(40, 6)[k] for k in range(39, -1, -1)])
+    table = (
+        pa.table(data)
+        .take(back)
+        .rename_columns([{"action_0": "dose", "action_1": "rate"}.get(name, name) for name in data])
+    )
+    log = sb.Log(table, columns={"action_0": "dose", "action_1": "rate"})
+    second = sb.evaluate(log, policies, threads=2, **options)
+    for one, other in zip(first.verdicts, second.verdicts, strict=True):
+        assert (one.value, one.low, one.gap) == pytest.approx(
+            (other.value, other.low, other.gap), rel=1e-7
+        )
+
+
+def test_actions_far_from_the_logged_ones_are_refused():
+    result = sb.evaluate(
+        sb.Log(simulate(60, 6)), {"far": lambda obs: new(obs) + 9.0}, gamma=GAMMA, methods=[]
+    )
+    gate = next(gate for gate in result.verdicts[0].gates if gate.code == "SUPPORT")
+    assert (gate.level, gate.value) == ("refused", 1.0)
+
+
+def test_densities_that_contradict_the_actions_are_refused():
+    data = simulate(200, 6)
+    wrong = data | {"behavior_prob": 3.0 * data["behavior_prob"]}
+    for log, level in ((data, "usable"), (wrong, "refused")):
+        result = sb.evaluate(sb.Log(log), pair, gamma=GAMMA, features="monomials:2", methods=[])
+        gates = {gate.code: gate.level for gate in result.verdicts[0].gates}
+        assert gates["PROPENSITIES"] == level
+
+
+def test_result_is_saved_and_shown():
+    result = sb.evaluate(sb.Log(simulate(40, 6)), pair, gamma=GAMMA, path=True)
+    assert "policy as evaluated: action_0 " in result.text
+    assert "actions: action_0, action_1" in result.text
+    page = sb.report.evaluation_page(result)
+    assert "monomials of observation and action up to degree 2" in page
