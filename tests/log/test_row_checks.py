@@ -55,11 +55,11 @@ ROWS = {
     ),
     "prob NaN": (
         with_value("behavior_prob", [4], np.nan),
-        "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
+        "E102 behavior_prob is NaN on 1 row (episode 11 step 0): every logged action needs a propensity. Fill them in, or estimate those that are missing: estimate_behaviour(log).",
     ),
     "prob all NaN": (
         with_value("behavior_prob", slice(None), np.nan),
-        "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs a propensity. Fill them in, or replace all of them by estimates: estimate_behaviour(log).",
+        "E102 behavior_prob is NaN on 12 rows (first: episode 10 step 0): every logged action needs a propensity. Fill them in, or estimate those that are missing: estimate_behaviour(log).",
     ),
     "mu does not sum to 1": (
         good() | {"mu_0": good()["mu_0"] + np.where(np.arange(12) == 8, -0.03, 0.0)},

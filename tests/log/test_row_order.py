@@ -155,3 +155,29 @@ def test_repairs_are_part_of_how_a_log_is_read():
     assert log.read_options == (
         "time_limit=\"artifact\", order_by='at', episodes_end='truncated', fill_reward=0.0"
     )
+
+
+@pytest.mark.parametrize("kind", ["lists", "features", "continuous", "mu", "bandit"])
+def test_repaired_logs_read_back_unchanged(kind, tmp_path):
+    data = shuffled(mixed())
+    if kind == "lists":
+        data = {name: column for name, column in data.items() if "obs" not in name}
+        data |= {"obs": np.random.default_rng(1).normal(size=(110, 2))}
+    elif kind == "features":
+        data = {name.replace("obs_", "phi_"): column for name, column in data.items()}
+    elif kind == "continuous":
+        data = {name: column for name, column in data.items() if "mu" not in name}
+        data |= {"action_0": data.pop("action") / 2, "action_1": data["reward"]}
+    options = {"bandit": True} if kind == "bandit" else {"order_by": "at"}
+    if kind == "bandit":
+        data = {n: c for n, c in data.items() if n not in ("episode_id", "terminated", "truncated")}
+    log = Log(data, **options, drop_bad="episode")
+    repaired = Log(log.write_repaired(tmp_path / "log.parquet", gamma=0.5))
+    assert_same_content(content(repaired), content(log))
+    assert repaired.metadata["gamma"] == 0.5
+    assert repaired.observation_names == log.observation_names
+
+
+def test_single_decisions_are_not_sorted():
+    with pytest.raises(InvalidParameter, match="order_by has no meaning for single decisions"):
+        Log(good(), bandit=True, order_by="step")

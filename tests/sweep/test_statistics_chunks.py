@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -114,6 +115,38 @@ def test_results_are_bit_identical_for_any_number_of_workers(tmp_path):
     one_pass = job.compute(job.log)
     np.testing.assert_allclose(results[0].A, one_pass.A, atol=1e-12)
     np.testing.assert_array_equal(results[0].steps, one_pass.steps)
+
+
+@pytest.mark.usefixtures("small")
+def test_chunks_of_text_files_share_types_and_categories(tmp_path):
+    """Each file alone would have other types, and other categories."""
+    paths = files(tmp_path / "a")
+    texts, tables = [], []
+    for k, path in enumerate(paths):
+        rows = pq.read_table(path)
+        rows = rows.drop_columns([name for name in rows.column_names if name.startswith("next_")])
+        ids = [f"x{i}" if k == 4 else str(i) for i in rows["episode_id"].to_pylist()]
+        rows = rows.set_column(0, "episode_id", pa.array(ids))
+        rows = rows.append_column("ward", pa.array([f"w{k % 2}"] * len(rows)))
+        tables.append(rows)
+        texts.append(path.replace(".parquet", ".csv"))
+        pyarrow.csv.write_csv(rows, texts[-1])
+    options = dict(observations=["obs_0", "ward"])
+    features = Polynomial((-5.0, 0.0, 0.0), (5.0, 1.0, 1.0), degree=1)
+    job = replace(chunked(paths), log=sb.Log(texts, **options), features=features)
+    statistics = run_merged(job, tmp_path / "parts")
+    assert len(job.tasks()) == 3
+    one_pass = job.compute(sb.Log(pa.concat_tables(tables), **options))
+    np.testing.assert_allclose(statistics.A, one_pass.A, atol=1e-12)
+    np.testing.assert_array_equal(statistics.ids, one_pass.ids)
+    np.testing.assert_array_equal(statistics.fingerprints, one_pass.fingerprints)
+    shuffled = replace(job, log=sb.Log(texts, **options, order_by="step"))
+    (task,) = shuffled.tasks()
+    assert task.size == 37
+    other = run_merged(
+        replace(shuffled, log=pickle.loads(pickle.dumps(shuffled.log))), tmp_path / "b"
+    )
+    np.testing.assert_array_equal(np.sort(other.ids), np.sort(one_pass.ids))
 
 
 @pytest.mark.usefixtures("small")

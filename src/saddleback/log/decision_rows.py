@@ -8,7 +8,7 @@ Ids of episodes are, if there are any, to reject episodes of several rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,18 @@ ADDED = {"episode_id": "(row)", "terminated": "(ended)", "truncated": "(cut)"}
 """Names of the added columns by role; in brackets, as they are not in the data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DecisionSource(RowSource):
     """The rows of a source, each with an id of its own, from ``first``, unless they have ids."""
 
     source: RowSource | None = None
     first: int = 0
+
+    def absolute(self) -> RowSource:
+        """Return the source with absolute paths."""
+        assert self.source is not None
+        source = self.source.absolute()
+        return replace(self, name=source.name, source=source)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
@@ -57,7 +63,8 @@ def decision_sources(
             schema = schema.remove(schema.get_field_index("step"))
         for name, kind in zip(ADDED.values(), (pa.int64(), pa.bool_(), pa.bool_()), strict=True):
             schema = schema.append(pa.field(name, kind))
-        wrapped.append(DecisionSource(source.name, source.rows, schema, source=source, first=first))
+        findings = tuple(source.warnings())
+        wrapped.append(DecisionSource(source.name, source.rows, schema, findings, source, first))
         first += source.rows
     names = {role: name for role, name in columns.items() if role != "step"} | ADDED
     own = columns.get("episode_id", "episode_id")

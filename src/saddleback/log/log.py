@@ -16,9 +16,15 @@ import pyarrow.compute as pc
 from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
-from saddleback.errors import Fix, InvalidParameter
+from saddleback.errors import InvalidParameter
+from saddleback.log.action_names import (
+    MAX_ACTIONS,
+    action_name_findings,
+    check_list_of_names,
+    logged_actions,
+)
 from saddleback.log.arrow_decode import Decoder
-from saddleback.log.categories import Categories, entry_names, find_categories, sorted_names
+from saddleback.log.categories import Categories, entry_names, find_categories
 from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
@@ -88,8 +94,8 @@ class Log:
         then needs no columns of flags.
     categorical
         Columns of the observation that are categories, coded as integers; those of text always
-        are. A mapping lists the values of each. Column ``ward`` becomes one entry per value,
-        ``ward=icu``, 1 or 0.
+        are. A mapping lists the values of each. Such a column becomes one entry per value, 1 where
+        the row has that value and 0 elsewhere.
     fill_reward
         Reward where it is missing: 0 if rewards are known only at the end.
     segment
@@ -151,10 +157,12 @@ class Log:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
-            _check_list_of_names(name, getattr(self, name))
+            check_list_of_names(name, getattr(self, name))
         _validate.flag("Log", "bandit", self.bandit)
         columns = self.columns or {}
         sources = self.sources or open_sources(self.data)
+        if self.bandit and self.order_by is not None:
+            raise InvalidParameter("order_by has no meaning for single decisions: leave it out.")
         if self.bandit:
             sources, columns = decision_sources(sources, columns)
         object.__setattr__(self, "sources", sources)
@@ -176,50 +184,11 @@ class Log:
         elif self.estimated is None:
             object.__setattr__(self, "estimated", self.metadata.get("estimated"))
         object.__setattr__(self, "roles", roles)
-        raise_errors(self._check_action_names())
+        raise_errors(action_name_findings(self))
 
     sources: tuple[RowSource, ...] = ()
     roles: ColumnRoles = None  # type: ignore[assignment]
     _cache: LogReader | None = None
-
-    def _check_action_names(self) -> list[Finding]:
-        """Return errors if the names of the actions do not fit the columns."""
-        if self.has_continuous_actions:
-            columns = ", ".join(self.roles.actions)
-            if self.actions is not None:
-                raise InvalidParameter(
-                    f"actions names discrete actions, but the log has continuous ones, {columns}.",
-                    Fix("Leave it out, or map their columns", "columns", {"action_0": "…"}),
-                )
-            if self.behaviour is not None:
-                raise InvalidParameter(
-                    f"behaviour gives probabilities, but the log has continuous actions, "
-                    f"{columns}. Add the density of the logged action as behavior_prob."
-                )
-            return []
-        tables = {t: len(c) for t, c in self.roles.tables.items() if t in ("mu", "pi")}
-        names = self._declared_actions
-        if names is not None:
-            return [
-                Finding(
-                    "E141",
-                    f"{table}_* has {size} columns, but {len(names)} actions are named "
-                    f"({', '.join(map(str, names))}).",
-                )
-                for table, size in tables.items()
-                if size != len(names)
-            ]
-        column = self.roles.names["action"]
-        if tables and is_text(self.sources[0].schema.field(column).type):
-            table = next(iter(tables))
-            return [
-                Finding(
-                    "E147",
-                    f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered.",
-                    Fix("List the actions in that order", "actions", ["…"]),
-                )
-            ]
-        return []
 
     @property
     def rows(self) -> int:
@@ -257,7 +226,7 @@ class Log:
         return given if given is not None else self.metadata.get("observations")
 
     @property
-    def _declared_actions(self) -> Sequence[str] | None:
+    def declared_actions(self) -> Sequence[str] | None:
         """Names of the actions from the argument or the metadata, or None."""
         return self.actions if self.actions is not None else self.metadata.get("actions")
 
@@ -267,38 +236,16 @@ class Log:
         if self.has_continuous_actions:
             return (", ".join(self.roles.actions),)
         tables = [c for t, c in self.roles.tables.items() if t in ("mu", "pi")]
-        if self._declared_actions is not None:
-            names = tuple(map(str, self._declared_actions))
+        if self.declared_actions is not None:
+            names = tuple(map(str, self.declared_actions))
         elif tables:
             names = tuple(map(str, range(len(tables[0]))))
         else:
-            names = self._logged_actions()
+            names = logged_actions(self)
         if len(names) > MAX_ACTIONS:
             message = f"the log has more than {MAX_ACTIONS:,} actions. Group them into fewer."
             raise LogError(Finding("E145", message))
         return names
-
-    def _logged_actions(self) -> tuple[str, ...]:
-        """Return the actions in the column of actions: 0, 1, … or all names, in order."""
-        name = self.roles.names["action"]
-        values: set[Any] = set()
-        for source in self.sources:
-            for batch in source.batches([name]):
-                values |= set(pc.unique(decode_dictionary(batch.column(name))).to_pylist())
-                if len(values) > MAX_ACTIONS + 1:  # with None; to be refused
-                    break
-        values.discard(None)
-        if self.has_text_actions:
-            return sorted_names(values)
-        n_actions = int(max(values, default=-1)) + 1
-        if n_actions > MAX_ACTIONS:
-            message = (
-                f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
-                f"with K at most {MAX_ACTIONS:,}. Renumber them without gaps, or convert "
-                "them to text."
-            )
-            raise LogError(Finding("E145", message))
-        return tuple(map(str, range(n_actions)))
 
     @property
     def has_continuous_actions(self) -> bool:
@@ -308,7 +255,7 @@ class Log:
     @property
     def has_action_names(self) -> bool:
         """Whether names and order of the actions were declared."""
-        return self._declared_actions is not None
+        return self.declared_actions is not None
 
     @property
     def has_text_actions(self) -> bool:
@@ -346,11 +293,12 @@ class Log:
         for name in (
             "min_prob", "drop_bad", "drop_autoreset", "estimated",
             "order_by", "episodes_end", "fill_reward",
-            "categorical",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value is not False:
                 options.append(f"{name}={value!r}")
+        if self.categories:
+            options.append(f"categories={dict(self.categories)}")
         return ", ".join(options)
 
     def with_options(self, **changes: Any) -> Self:
@@ -358,7 +306,12 @@ class Log:
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in DERIVED}
         if not {"data", "order_by", "observations", "columns"} & set(changes):
             options["sources"] = self.sources
-        return type(self)(**(options | changes))
+        log = type(self)(**(options | changes))
+        if log.sources is self.sources and "ignore_propensities" not in changes:  # read once
+            for name, option in (("action_names", "actions"), ("categories", "categorical")):
+                if name in self.__dict__ and option not in changes:
+                    log.__dict__[name] = self.__dict__[name]
+        return log
 
     # Reading.
 
@@ -512,21 +465,3 @@ class Log:
 
 DERIVED = ("sources", "roles", "_cache")
 """Fields that are computed from the others."""
-
-MAX_ACTIONS = 10_000
-"""Largest number of actions of a log."""
-
-
-def _check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:
-    """Raise an error unless names are a list without duplicates."""
-    if names is None:
-        return
-    if isinstance(names, str):
-        raise InvalidParameter(
-            f"{parameter} must be a list of names, got {names!r}. Write {names.split(',')}."
-        )
-    if not len(names):
-        raise InvalidParameter(f"{parameter} must be a list of names; it is empty.")
-    duplicates = [name for i, name in enumerate(names) if name in list(names)[:i]]
-    if duplicates:
-        raise InvalidParameter(f"{parameter} contains {duplicates[0]!r} twice.")

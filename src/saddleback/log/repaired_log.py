@@ -24,12 +24,15 @@ def write_repaired(log: Log, path: Path, metadata: dict[str, Any]) -> Path:
     The observations keep their names, which are stored with those of the actions, so that the file
     needs no options. Raises the errors of the log, and then writes nothing.
     """
-    stored = {**log.metadata, "actions": list(log.action_names), **metadata}
+    stored = {**log.metadata, **metadata}
+    if not log.has_continuous_actions:
+        stored["actions"] = list(log.action_names)
     if not log.roles.as_list and not log.roles.are_features:
         stored["observations"] = list(log.roles.observations)
     if log.estimated is not None:
         stored["estimated"] = log.estimated
-    segments = log.segments(sorted({name.removeprefix("next_") for name in log.roles.tables}))
+    tables = {name.removeprefix("next_") for name in log.roles.tables} - {"action"}
+    segments = log.segments(sorted(tables))
     first = _table(log, next(segments))
     schema = first.schema.with_metadata({METADATA: json.dumps(stored).encode()})
     with new_parquet(path, schema) as writer:
@@ -44,7 +47,8 @@ def _table(log: Log, segment: Segment) -> Any:
     rows = segment.rows
     columns: dict[str, Any] = {"episode_id": rows.ids, "step": rows.position}
     columns |= _observations(log, log.roles.observations, rows.observations)
-    columns["action"] = rows.actions
+    if not log.has_continuous_actions:
+        columns["action"] = rows.actions
     if log.has_text_actions:
         columns["action"] = pa.array(log.action_names).take(pa.array(rows.actions))
     columns |= {

@@ -1,0 +1,97 @@
+"""Names of the actions of a log: as declared, or all that occur, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from saddleback.errors import Fix, InvalidParameter
+from saddleback.log.categories import sorted_names
+from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.schema import decode_dictionary, is_text
+
+if TYPE_CHECKING:
+    from saddleback.log.log import Log
+
+MAX_ACTIONS = 10_000
+"""Largest number of actions of a log."""
+
+
+def action_name_findings(log: Log) -> list[Finding]:
+    """Return errors if the names of the actions do not fit the columns."""
+    if log.has_continuous_actions:
+        columns = ", ".join(log.roles.actions)
+        if log.actions is not None:
+            raise InvalidParameter(
+                f"actions names discrete actions, but the log has continuous ones, {columns}.",
+                Fix("Leave it out, or map their columns", "columns", {"action_0": "…"}),
+            )
+        if log.behaviour is not None:
+            raise InvalidParameter(
+                f"behaviour gives probabilities, but the log has continuous actions, "
+                f"{columns}. Add the density of the logged action as behavior_prob."
+            )
+        return []
+    tables = {t: len(c) for t, c in log.roles.tables.items() if t in ("mu", "pi")}
+    names = log.declared_actions
+    if names is not None:
+        return [
+            Finding(
+                "E141",
+                f"{table}_* has {size} columns, but {len(names)} actions are named "
+                f"({', '.join(map(str, names))}).",
+            )
+            for table, size in tables.items()
+            if size != len(names)
+        ]
+    column = log.roles.names["action"]
+    if tables and is_text(log.sources[0].schema.field(column).type):
+        table = next(iter(tables))
+        return [
+            Finding(
+                "E147",
+                f"column {column!r} contains text, but {table}_0, {table}_1, … are numbered.",
+                Fix("List the actions in that order", "actions", ["…"]),
+            )
+        ]
+    return []
+
+
+def logged_actions(log: Log) -> tuple[str, ...]:
+    """Return the actions in the column of actions: 0, 1, … or all names, in order."""
+    name = log.roles.names["action"]
+    values: set[Any] = set()
+    for source in log.sources:
+        for batch in source.batches([name]):
+            values |= set(pc.unique(decode_dictionary(batch.column(name))).to_pylist())
+            if len(values) > MAX_ACTIONS + 1:  # with None; to be refused
+                break
+    values.discard(None)
+    if log.has_text_actions:
+        return sorted_names(values)
+    n_actions = int(max(values, default=-1)) + 1
+    if n_actions > MAX_ACTIONS:
+        message = (
+            f"column {name!r} contains {n_actions - 1:,}: integer actions must be 0 … K−1, "
+            f"with K at most {MAX_ACTIONS:,}. Renumber them without gaps, or convert "
+            "them to text."
+        )
+        raise LogError(Finding("E145", message))
+    return tuple(map(str, range(n_actions)))
+
+
+def check_list_of_names(parameter: str, names: Sequence[str] | None) -> None:
+    """Raise an error unless names are a list without duplicates."""
+    if names is None:
+        return
+    if isinstance(names, str):
+        raise InvalidParameter(
+            f"{parameter} must be a list of names, got {names!r}. Write {names.split(',')}."
+        )
+    if not len(names):
+        raise InvalidParameter(f"{parameter} must be a list of names; it is empty.")
+    duplicates = [name for i, name in enumerate(names) if name in list(names)[:i]]
+    if duplicates:
+        raise InvalidParameter(f"{parameter} contains {duplicates[0]!r} twice.")
