@@ -1,8 +1,11 @@
 """Estimates for single decisions against formulas written out, and logs whose answer is exact."""
 
+import json
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
@@ -10,7 +13,6 @@ import saddleback as sb
 from saddleback.errors import InvalidParameter, UnknownName
 from saddleback.log import LogError
 from saddleback.ope import Decisions
-from saddleback.ope.slope import slope
 
 evaluate_decisions = sys.modules["saddleback.ope.evaluate_decisions"]
 
@@ -96,29 +98,6 @@ def test_estimates_are_the_formulas_written_out(seed):
     np.testing.assert_array_equal(decisions.shrunk(np.inf), decisions.values("DR")[0])
 
 
-def slope_by_hand(values, widths):
-    """SLOPE++ as stated: the last candidate that is consistent with all wider ones."""
-    order = sorted(range(len(values)), key=lambda i: -widths[i])
-    best = order[0]
-    for k in range(1, len(order)):
-        i = order[k]
-        for j in order[:k]:
-            if abs(values[i] - values[j]) > widths[i] + (6**0.5 - 1) * widths[j]:
-                return best
-        best = i
-    return best
-
-
-def test_slope_is_the_rule_as_stated():
-    rng, chosen = np.random.default_rng(0), set()
-    for _ in range(300):
-        widths = rng.exponential(size=8)
-        values = rng.normal(size=8) * rng.choice([0.3, 3.0])
-        assert slope(values, widths) == slope_by_hand(values, widths)
-        chosen.add(int(np.argsort(-widths).tolist().index(slope(values, widths))))
-    assert len(chosen) == 8  # every rank is chosen at times
-
-
 def test_tuned_estimates_follow_slope():
     """With a model that is far off, shrinkage is rejected; with the true one, chosen."""
     data = draw(4000, 0, noise=0.1)
@@ -187,6 +166,15 @@ def test_one_terminated_row_per_episode_is_recognised(result):
     assert [e.value for e in other.estimates] == [e.value for e in result.estimates]
     cut = {"terminated": np.zeros(400, bool), "truncated": np.ones(400, bool)}
     assert not sb.Log(as_episodes | cut).holds_decisions
+
+
+@pytest.mark.slow
+def test_threads_files_and_row_groups_do_not_matter(result, tmp_path):
+    table = pa.table(draw(400, 0))
+    pq.write_table(table.slice(0, 137), tmp_path / "0.parquet", row_group_size=7)
+    pq.write_table(table.slice(137), tmp_path / "1.parquet")
+    other = sb.evaluate(str(tmp_path / "*.parquet"), {"new": policy}, bandit=True)
+    assert json.dumps(other.as_dict()) == json.dumps(result.as_dict())
 
 
 @pytest.mark.slow

@@ -357,7 +357,9 @@ def evaluate(
 
 
 def discount(log: Log, gamma: float | None) -> float:
-    """Return the given discount, or the one in the log's metadata."""
+    """Return the given discount, or the one in the log's metadata; a bandit needs none."""
+    if log.bandit:
+        return 0.0
     chosen = log.metadata.get("gamma") if gamma is None else gamma
     if chosen is None:
         raise InvalidParameter("no discount in the log's metadata.", Fix("Pass one", "gamma", 0.99))

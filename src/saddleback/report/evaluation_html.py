@@ -82,7 +82,7 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     return page(
         "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
-        result={"bandit": False, **result}, targets=targets, several=several,
+        result=result, targets=targets, several=several,
         log_facts=_log_facts(result),
         made=result.get("made"), source=_source(result.get("made")),
         bandit=result.get("bandit", False),
