@@ -21,6 +21,15 @@ QUICK = "not (slow or statistical or browser or cluster)"
 WORKERS = ("-n", "auto", "--dist", "worksteal")
 PINNED = ("--constraint", "constraints.txt")
 
+FORMATS = {
+    "github-workflows": sorted(map(str, Path(".github/workflows").glob("*.yml"))),
+    "github-issue-forms": [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"],
+    "dependabot": [".github/dependabot.yml"],
+    "compose-spec": ["compose.yaml"],
+    "citation-file-format": ["CITATION.cff"],
+}
+"""Files by the schema they follow."""
+
 # One thread for linear algebra: the matrices are small, and the tests already run in parallel.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["PYTHONUTF8"] = "1"  # tests write text; the package names the encoding of every file
@@ -35,12 +44,14 @@ def prepare(session: nox.Session, *versions: str, groups: tuple[str, ...] = ("de
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types and import layers."""
+    """Style, types, import layers, and files whose format others define."""
     prepare(session, *PINNED)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
+    for schema, files in FORMATS.items():
+        session.run("check-jsonschema", "--quiet", "--builtin-schema", f"vendor.{schema}", *files)
 
 
 @nox.session
