@@ -10,6 +10,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := .venv/run-ready
 DEV := .venv/dev-ready
+NOX = PATH="$(CURDIR)/$(BIN):$$PATH" $(NICE) $(BIN)/nox --no-venv --session
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # An explicit PYTHON replaces an environment of another version.
@@ -31,7 +32,7 @@ SHOWN := stability theorem1 two-state baird step-size theory advice evaluation-p
 # Those of them that `saddleback paper` also draws as PDF.
 PRINTED := $(filter-out advice evaluation-page,$(SHOWN))
 
-.PHONY: paper test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench advice states traces coverage verdicts accuracy faults peers evaluation-page figures clean
+.PHONY: paper test quick lint examples suite kernels quick-suite gpu gpu-bench docs bench advice states traces coverage verdicts accuracy faults peers open-bandit evaluation-page figures clean
 .DEFAULT_GOAL := paper
 
 # Reproduce the paper's experiments at full size: tables on the terminal, all results in results/.
@@ -53,23 +54,10 @@ quick: $(DEV)
 	@$(MAKE) --no-print-directory -j2 lint quick-suite
 	@cat $(DURATIONS)
 
-lint: $(DEV)
-	$(call step,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
-	$(call step,mypy,$(BIN)/mypy)
-	$(call step,import layers,$(BIN)/lint-imports)
-
-examples: $(DEV)
-	$(call step,examples in docstrings,$(BIN)/pytest -q src)
-
-suite: $(DEV)
-	$(call step,the suite,$(BIN)/pytest -q -n auto --dist worksteal --durations=25 tests)
-
-kernels: $(DEV)
-	$(call step,kernels with the compiler off,NUMBA_DISABLE_JIT=1 nice -n 5 $(BIN)/coverage run -m pytest -q -m kernel $$(grep -rl mark.kernel tests --include=*.py))
-	$(BIN)/coverage report --fail-under=100 --skip-covered
-
-quick-suite: $(DEV)
-	$(call step,the quick suite,$(BIN)/pytest -q -n auto --dist worksteal -m "not (slow or statistical or browser or cluster)")
+# Sessions of noxfile.py, in this environment.
+kernels: NICE := nice -n 5
+lint examples suite kernels quick-suite: $(DEV)
+	$(call step,$@,$(NOX) $(@:quick-suite=quick))
 
 # The engine on a GPU against the engine on the CPU, and their speed (results/bench-gpu.json). They
 # need a CUDA GPU and CuPy: pip install 'saddleback[cuda]' into .venv.
@@ -81,7 +69,7 @@ gpu-bench: $(DEV)
 
 # The documentation, in docs/_build/html; a warning is an error.
 docs: $(DEV)
-	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs docs/_build/html
+	$(NOX) docs
 
 # Speed: tables of ratios and times; results/bench.json, bench-logs.json, bench-compiling.json
 # and scaling.json.
@@ -113,9 +101,10 @@ verdicts: $(DEV)
 	$(BIN)/python -m benchmarks.verdicts
 
 # Accuracy of the automatic answer and of other methods: a table, results/accuracy.json and a figure;
-# LOGS=--logs=100 for more logs. BENCHMARK_MINUTES as above.
+# LOGS=--logs=100 for more logs, PEERS=--peers=5 to give as many to other packages, in environments
+# created by `make peers INSTALL=--install`. BENCHMARK_MINUTES as above.
 accuracy: $(DEV)
-	$(BIN)/python -m benchmarks.accuracy $(LOGS)
+	$(BIN)/python -m benchmarks.accuracy $(LOGS) $(PEERS)
 
 # A campaign of random faults (damaged files, wrong rows, kills, full disks): a table and
 # results/faults.json.
@@ -126,6 +115,10 @@ faults: $(DEV)
 # Comparison with other packages on the same logs; INSTALL=--install creates environments for them.
 peers: $(DEV)
 	$(BIN)/python benchmarks/peers $(INSTALL)
+
+# A published number of the Open Bandit data; INSTALL=--install downloads them.
+open-bandit: $(DEV)
+	$(BIN)/python benchmarks/open_bandit.py $(INSTALL)
 
 # The image of an evaluation page in the README; needs Chromium.
 evaluation-page: $(DEV)
@@ -140,7 +133,7 @@ figures: paper advice evaluation-page
 $(RUN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "saddleback needs Python 3.11 or newer; this is %s. Point make at one: make PYTHON=python3.12" % sys.version.split()[0])'
 	$(if $(OTHER_PYTHON),,test -x $(BIN)/python ||) $(PYTHON) -m venv --clear .venv
-	$(PIP) --editable .
+	$(PIP) --editable '.[plots]'
 	@touch $@
 
 $(DEV): $(RUN)

@@ -4,9 +4,11 @@ Run by ``make accuracy``. For each case, a family with a level and a number of e
 squared error over logs of the automatic choice; of every candidate, by its plug-in value from the
 same run; of importance sampling and doubly robust estimates; and of a tree FQE and MAGIC. Ratios
 are to the best candidate in hindsight, which was chosen on the same logs; "split" is the ratio if
-it is chosen on half of the logs and judged on the other half. Writes
-``results/accuracy.json``, ``accuracy.md`` and a figure; results so far are in
-``results/accuracy.jsonl``, where a run that was stopped continues.
+it is chosen on half of the logs and judged on the other half. With ``--peers 5``, d3rlpy's FQE and
+SCOPE-RL's estimators get the first logs of a few cases too, in the environments of ``make peers``;
+a second table compares them on these logs. Writes ``results/accuracy.json``, ``accuracy.md`` and a
+figure; results so far are in ``results/accuracy.jsonl`` and ``accuracy-peers.jsonl``, where a run
+that was stopped continues.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -27,9 +30,10 @@ from rich.table import Table
 
 from saddleback import plots
 
+from . import errors_of_peers as peers
 from .errors_by_method import AUTOMATIC, CLOSED, WEIGHTED, errors_by_method
 from .machine import machine, machine_line
-from .resumable import budget, code_digest, measure_cases
+from .resumable import budget, code_digest, files_digest, measure_cases
 
 CASES = {
     ("cartpole-50", "far"): (50, 200, 500, 1000),
@@ -70,17 +74,31 @@ WDR, and share of refused verdicts, where the state is hidden."""
 OTHERS = (CLOSED, *WEIGHTED, "MAGIC", "tree FQE")
 """Methods beside the automatic choice and its candidates."""
 
+BESIDE = (AUTOMATIC, "WDR", "tree FQE")
+"""Methods of the table beside other packages."""
 
-def summarise(logs):
-    """Return the mean squared errors of a case, with standard errors, from those of its logs."""
+
+def squared_errors(logs):
+    """Return the squared errors of each method that has one on every log."""
     squares = defaultdict(list)
     for log in logs:
         for method, error in log["errors"].items():
             squares[method].append(error**2)
-    complete = {name: np.array(one) for name, one in squares.items() if len(one) == len(logs)}
+    return {name: np.array(one) for name, one in squares.items() if len(one) == len(logs)}
+
+
+def means(squares):
+    """Return the mean of squared errors by method, and its standard error."""
+    mse = {name: float(one.mean()) for name, one in squares.items()}
+    s_e = {name: float(one.std() / np.sqrt(max(1, len(one) - 1))) for name, one in squares.items()}
+    return mse, s_e
+
+
+def summarise(logs):
+    """Return the mean squared errors of a case, with standard errors, from those of its logs."""
+    complete = squared_errors(logs)
     candidates = {name: one for name, one in complete.items() if name.startswith("observation: ")}
-    mse = {name: float(one.mean()) for name, one in complete.items()}
-    s_e = {name: float(one.std() / np.sqrt(max(1, len(one) - 1))) for name, one in complete.items()}
+    mse, s_e = means(complete)
     best = min(candidates, key=mse.__getitem__)
     trust = [log["trust"] for log in logs]
     return {
@@ -93,6 +111,21 @@ def summarise(logs):
         "bias": float(np.mean([log["errors"][AUTOMATIC] for log in logs])),
         "spread": logs[0]["spread"], "seconds": float(np.median([log["seconds"] for log in logs])),
     }  # fmt: skip
+
+
+def beside_peers(results, of_peers):
+    """Return the errors by case on the logs that other packages got, and our own."""
+    logs = defaultdict(list)
+    for (*case, seed), theirs in of_peers.items():
+        if (*case, seed) in results:
+            own = results[(*case, seed)]["errors"]
+            both = {name: own[name] for name in BESIDE} | theirs["errors"]
+            logs[tuple(case)].append({"errors": both})
+    both = {case: means(squared_errors(same)) for case, same in logs.items()}
+    return {
+        case: {"logs": len(logs[case]), "mse": mse, "s.e.": s_e}
+        for case, (mse, s_e) in both.items()
+    }
 
 
 def split_error(candidates):
@@ -133,18 +166,35 @@ def label(case):
 def show(summaries, console):
     """Print the table, and return it as Markdown."""
     names = ["logs", AUTOMATIC, "s.e.", "best", "ratio", "split", "median cand.", *OTHERS, "u/d/r"]
-    table = Table(box=box.SIMPLE, title="mean squared error of the value")
-    table.add_column("case")
-    for name in names:
-        table.add_column(name, justify="right")
-    lines = ["| case | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    rows = {}
     for case, one in summaries.items():
         mse = one["mse"]
         numbers = [mse[AUTOMATIC], one["s.e."][AUTOMATIC], mse[one["best"]]]
         cells = [str(one["logs"]), *map(short, numbers), short(one["ratio"])]
         cells.append(short(one["ratio, chosen on other logs"]))
         cells += [short(one["median candidate"]), *(short(mse.get(name)) for name in OTHERS)]
-        cells.append("/".join(str(count) for count in one["trust"].values()))
+        rows[case] = [*cells, "/".join(str(count) for count in one["trust"].values())]
+    return show_table("mean squared error of the value", names, rows, console)
+
+
+def show_peers(beside, console):
+    """Print the table beside other packages, and return it as Markdown."""
+    names = list(dict.fromkeys(name for one in beside.values() for name in one["mse"]))
+    rows = {}
+    for case, one in beside.items():
+        cells = [f"{short(one['mse'][name])} ± {short(one['s.e.'][name])}" for name in names]
+        rows[case] = [str(one["logs"]), *cells]
+    return show_table("the same on the logs other packages got", ["logs", *names], rows, console)
+
+
+def show_table(title, names, rows, console):
+    """Print cells by case, and return them as Markdown."""
+    table = Table(box=box.SIMPLE, title=title)
+    table.add_column("case")
+    for name in names:
+        table.add_column(name, justify="right")
+    lines = ["| case | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
+    for case, cells in rows.items():
         table.add_row(label(case), *cells)
         lines.append(f"| {label(case)} | " + " | ".join(cells) + " |")
     console.print(table)
@@ -156,27 +206,32 @@ def short(number):
     return "" if number is None else f"{number:.3g}"
 
 
-def draw(summaries, out):
+def draw(summaries, beside, out):
     """Draw the mean squared errors relative to the best candidate, a line for each case."""
     caption = (
         "Mean squared error of the value ÷ that of the best candidate in hindsight; a bar "
         "ends at the median candidate. Logs for each case: "
-        f"{min(one['logs'] for one in summaries.values())} or more."
+        f"{min(one['logs'] for one in summaries.values())} or more"
     )
-    marks = {CLOSED: ("green", "s"), "WDR": ("orange", "^"), "MAGIC": ("purple", "v"),
-             "tree FQE": ("pink", "D")}  # fmt: skip
+    if beside:
+        caption += f"; of other packages: {min(one['logs'] for one in beside.values())}"
+    marks = {
+        CLOSED: ("green", "s"), "WDR": ("orange", "^"), "MAGIC": ("purple", "v"),
+        "tree FQE": ("pink", "D"), "d3rlpy FQE": ("slate", "P"), "SCOPE-RL DR": ("black", "x"),
+    }  # fmt: skip
     with plots.style():
         figure, (ax,) = plots.panels(
-            1, 1, 0.145 * len(summaries), caption=caption, legend_rows=1, left=1.75
+            1, 1, 0.145 * len(summaries), caption=f"{caption}.", legend_rows=1, left=1.75
         )
         handles = {}
-        for k, one in enumerate(summaries.values()):
+        for k, (case, one) in enumerate(summaries.items()):
+            mse = beside.get(case, one)["mse"] | one["mse"]
             best = max(one["mse"][one["best"]], 1e-300)
             ax.plot([1, one["median candidate"] / best], [k, k], color="#D0D0D0", lw=3, zorder=1)
             for name, (colour, mark) in marks.items():
-                if name in one["mse"]:
+                if name in mse:
                     handles[name] = ax.plot(
-                        one["mse"][name] / best, k, mark, ms=3.2, color=plots.COLOURS[colour],
+                        mse[name] / best, k, mark, ms=3.2, color=plots.COLOURS[colour],
                         label=name, ls="none",
                     )[0]  # fmt: skip
             handles[AUTOMATIC] = ax.plot(
@@ -196,7 +251,10 @@ def main():
     parser.add_argument("--minutes", type=float, default=budget(), help="time budget")
     parser.add_argument("--logs", type=int, default=50, help="logs of each case")
     parser.add_argument("--only", nargs="*", default=[], help="families; all by default")
+    parser.add_argument("--peers", type=int, help="logs of a few cases to give to other packages")
     given = parser.parse_args()
+    if given.peers and not peers.is_installed():
+        sys.exit("accuracy: no environments of other packages; run make peers INSTALL=--install.")
     console, out = Console(width=190), Path("results")
     print(machine_line())
     began, code = time.perf_counter(), code_digest("errors_by_method.py", "tree_fqe.py")
@@ -204,18 +262,27 @@ def main():
     chosen = [case for case in ordered if not given.only or case[0] in given.only]
     listed = [(*case, seed) for seed in range(given.logs) for case in chosen]
     results = measure_cases(errors_by_method, listed, out / "accuracy.jsonl", code, given.minutes)
+    seeds = range(given.peers or given.logs)
+    of_peers = measure_cases(
+        peers.errors_of_peers, [(*case, seed) for seed in seeds for case in peers.CASES],
+        out / "accuracy-peers.jsonl", files_digest(*peers.SOURCES),
+        given.minutes if given.peers else 0.0, workers=1,
+    )  # fmt: skip
     logs = defaultdict(list)
     for (*case, _), result in results.items():
         logs[tuple(case)].append(result)
     summaries = {case: summarise(logs[case]) for case in ordered if case in logs}
-    lines = show(summaries, console)
+    lines, beside = show(summaries, console), beside_peers(results, of_peers)
+    if beside:
+        lines += ["", *show_peers(beside, console)]
     for target, reached in verdicts(summaries):
         print(f"{'reached' if reached else 'MISSED '}  {target}")
     print(f"{len(results)} of {len(listed)} logs, {time.perf_counter() - began:.0f} s")
     content = {"machine": machine(), "cases": {label(c): one for c, one in summaries.items()}}
+    content["beside other packages"] = {label(case): one for case, one in beside.items()}
     (out / "accuracy.json").write_text(json.dumps(content, indent=1))
     (out / "accuracy.md").write_text("\n".join(lines) + "\n")
-    draw(summaries, out)
+    draw(summaries, beside, out)
 
 
 if __name__ == "__main__":

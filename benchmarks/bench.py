@@ -343,7 +343,8 @@ def main():
     for k, t in c.items():
         ratios[f"{k} learner{'s' * (k > 1)}: engine / plain C"] = engine[k] / t
     result["ratios"] = ratios
-    (out / "bench.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    (out / "bench.json").write_text(text, encoding="utf-8")
 
     table = Table(title="Ratios, all from this run", box=box.SIMPLE)
     table.add_column("quantity")

@@ -81,7 +81,9 @@ def main():
     Console().print(table)
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), "runs": numbers}
-    Path("results/bench-compiling.json").write_text(json.dumps(content, indent=1) + "\n")
+    Path("results/bench-compiling.json").write_text(
+        json.dumps(content, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -24,9 +24,7 @@ def errors_by_method(name, level, n, seed):
     )
     seconds = time.process_time() - began
     (diagnosis,) = evaluation.diagnoses
-    first, second, *weighted = evaluation.estimates
-    values = {AUTOMATIC: first.value, CLOSED: second.value}
-    values |= {estimate.method: estimate.value for estimate in weighted}
+    values = estimated_values(evaluation.estimates)
     values |= candidate_values(diagnosis.consensus.candidates)
     q, v = tree_fqe(case, seed)
     values["tree FQE"] = float(v[steps_of(case) == 0].mean())
@@ -38,6 +36,15 @@ def errors_by_method(name, level, n, seed):
         "half_width": 2.0 * verdict.evidence.error + verdict.gap, "gap": verdict.gap,
         "dispersion": diagnosis.consensus.dispersion, "spread": case.spread, "seconds": seconds,
     }  # fmt: skip
+
+
+def estimated_values(estimates):
+    """Return values by name; the automatic one is first, and a horizon has no closed form."""
+    first, *others = estimates
+    values = {AUTOMATIC: first.value}
+    for one in others:
+        values[CLOSED if one.method.startswith("LSTD") else one.method] = one.value
+    return values
 
 
 def candidate_values(candidates):

@@ -200,7 +200,7 @@ def main():
     print("\ntargets (reached, wanted):", result["targets"])
     Path("results").mkdir(exist_ok=True)
     text = json.dumps(result, indent=1, ensure_ascii=False, default=float)
-    Path("results/bench-gpu.json").write_text(text + "\n")
+    Path("results/bench-gpu.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

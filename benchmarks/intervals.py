@@ -172,7 +172,9 @@ def main():
     print(f"{time.perf_counter() - started:.0f} s")
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), **content}
-    Path("results/coverage.json").write_text(json.dumps(content, indent=1, ensure_ascii=False))
+    Path("results/coverage.json").write_text(
+        json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import saddleback as sb
+from saddleback.errors import SaddlebackError
 from saddleback.log import BehaviourTarget
 from saddleback.log.behaviour_target import NAME
 from saddleback.ope import default_rule, evaluate_statistics
+from saddleback.ope.feature_spec import as_features
+from saddleback.system import LARGEST
 
 from .families import FAMILIES
 from .situations import KINDS
 
+NUMBERS = ("value", "low", "high", "error", "gap", "half_width", "estimated_spread")
+"""What is not known of an answer that was not given."""
+
 
 def features_by_hand(family, log, level, n, seed):
-    """Return poor features for a family, one of a few kinds by seed, level and size."""
+    """Return poor features for a family, one of a few kinds by seed, level and size.
+
+    Kinds with too many features for matrices are passed over.
+    """
     if family.continuous:
         kinds = ["monomials:1", "monomials:2"]
         kinds += ["fourier:2", "rbf:27"] if log.dimensions <= 3 else []
     else:
         kinds = ["states", "states", "monomials:1"] if log.dimensions == 1 else ["monomials:1"]
         kinds += ["monomials:2"]
+    sample = log.sample()
+    kinds = [k for k in kinds if as_features(k, log, sample).size * log.n_actions <= LARGEST]
     return kinds[(seed + family.levels.index(level) + family.sizes.index(n)) % len(kinds)]
 
 
@@ -66,10 +78,16 @@ def judge_situation(kind, seed):
 
 
 def judged(log, target, *, features, **options):
-    """Evaluate and record."""
+    """Evaluate and record; an error instead of an answer is recorded as a refusal without value."""
     name = features if isinstance(features, str) else "own features"
     began = time.process_time()
-    evaluation = sb.evaluate(log, target, features=features, **options)
+    try:
+        evaluation = sb.evaluate(log, target, features=features, **options)
+    except SaddlebackError as error:
+        return {
+            "features": name, **dict.fromkeys(NUMBERS, math.nan), "parts": {}, "trust": "refused",
+            "failed": ["ERROR"], "outcome": str(error), "seconds": time.process_time() - began,
+        }  # fmt: skip
     return record(evaluation, name, time.process_time() - began)
 
 

@@ -190,7 +190,9 @@ def main():
         "lstd0_s": min(times),
         "streamed_rows_per_s": rates,
     }
-    Path("results/bench-logs.json").write_text(json.dumps(content, indent=1) + "\n")
+    Path("results/bench-logs.json").write_text(
+        json.dumps(content, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

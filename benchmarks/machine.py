@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from datetime import date
 from pathlib import Path
 
@@ -20,12 +21,25 @@ def processor() -> str:
     return next(named, platform.machine())
 
 
+def commit() -> str:
+    """Return the commit of this checkout, with "-dirty" if files differ from it; "" without git."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=Path(__file__).parent, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
 def machine() -> dict[str, object]:
-    """Return processor, cores, date and versions, for the JSON file of a benchmark."""
+    """Return processor, cores, date, commit and versions, for the JSON file of a benchmark."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
         "date": date.today().isoformat(),
+        "commit": commit(),
         "versions": versions(),
     }
 

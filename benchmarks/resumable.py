@@ -29,7 +29,12 @@ SOURCES += [BENCHMARKS / name for name in ("families", "situations")]
 def code_digest(*extra: str) -> str:
     """Return a digest of the estimators, the families, and other files of the benchmarks."""
     files = sorted(path for folder in SOURCES for path in folder.rglob("*.py"))
-    files += [BENCHMARKS / "families" / "truths.json", *(BENCHMARKS / name for name in extra)]
+    return files_digest("families/truths.json", *extra, others=files)
+
+
+def files_digest(*names: str, others: Sequence[Path] = ()) -> str:
+    """Return a digest of files of the benchmarks, after others."""
+    files = [*others, *(BENCHMARKS / name for name in names)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

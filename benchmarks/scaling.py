@@ -273,9 +273,9 @@ def main():
     )
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), "study": sweep, "log": log, "projected": computed}
-    Path("results/scaling.json").write_text(json.dumps(content, indent=1))
+    Path("results/scaling.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     Path("results/scaling.md").write_text(
-        "\n".join([machine_line(), "", *lines, "", *computed]) + "\n"
+        "\n".join([machine_line(), "", *lines, "", *computed]) + "\n", encoding="utf-8"
     )
 
 

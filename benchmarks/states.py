@@ -205,8 +205,10 @@ def main():
     )
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), "fixed": at_fixed, "tuned": best}
-    Path("results/states.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    Path("results/states.md").write_text("\n".join([machine_line(), "", *lines]))
+    Path("results/states.json").write_text(
+        json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    Path("results/states.md").write_text("\n".join([machine_line(), "", *lines]), encoding="utf-8")
 
 
 if __name__ == "__main__":

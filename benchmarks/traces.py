@@ -145,7 +145,7 @@ def main():
         print(f"geometric mean over cases  {name:28} {v:.4f} / {q:.4f}")
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), "cases": results, "geometric mean": geometric}
-    Path("results/traces.json").write_text(json.dumps(content, indent=1))
+    Path("results/traces.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

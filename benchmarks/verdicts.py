@@ -22,7 +22,7 @@ import json
 import os
 import random
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -32,7 +32,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .families import FAMILIES
+from .families import FAMILIES, LEFT_OUT
 from .judgements import judge
 from .machine import machine, machine_line
 from .resumable import budget, code_digest, measure_cases
@@ -214,6 +214,16 @@ def list_misses(flat, console):
     console.print(table)
 
 
+def unanswered(flat):
+    """Yield the errors that were raised instead of an answer, with their number."""
+    errors = [
+        (one["name"], one["outcome"])
+        for verdicts in flat.values() for one in verdicts if one["failed"] == ["ERROR"]
+    ]  # fmt: skip
+    for (name, error), count in Counter(errors).items():
+        yield f"{name}: {count} without an answer: {error}"
+
+
 def main():
     """Judge, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -229,6 +239,10 @@ def main():
     lines = show(rows, console)
     list_misses(flat, console)
     print(f"{len(results)} of {len(listed)} logs judged")
+    for reason in LEFT_OUT:
+        print(reason)
+    for text in unanswered(flat):
+        print(text)
     for mode, verdicts in flat.items():
         usable = [one for one in verdicts if one["trust"] == "usable"]
         suitable = [one for one in verdicts if one.get("suitable")]

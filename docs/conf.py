@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -19,7 +20,7 @@ version = release = __version__
 
 extensions = [
     "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "plain_docstrings", "offline_math",
-    "named_rules",
+    "named_rules", "llms_txt",
 ]  # fmt: skip
 exclude_patterns = ["_build"]
 
@@ -43,7 +44,9 @@ _ipython = tempfile.TemporaryDirectory()
 os.environ["IPYTHONDIR"] = _ipython.name
 _profile = Path(_ipython.name) / "profile_default"
 _profile.mkdir()
-(_profile / "ipython_kernel_config.py").write_text('get_config().IPKernelApp.log_level = "ERROR"\n')
+(_profile / "ipython_kernel_config.py").write_text(
+    'get_config().IPKernelApp.log_level = "ERROR"\n', encoding="utf-8"
+)
 
 # Single quotes name a thing of the library: a link where the reference has it.
 default_role = "py:obj"
@@ -71,6 +74,10 @@ napoleon_attr_annotations = False
 # Types in signatures may be private or of other libraries; names in prose must be in the reference.
 nitpicky = True
 nitpick_ignore_regex = [("py:(class|data)", ".*")]
+
+# The pages are hosted in a folder for each version; search engines are sent to the last release.
+_project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+html_baseurl = f"{_project['tool']['hatch']['metadata']['hooks']['custom']['site']}/stable/"
 
 html_theme = "furo"
 html_title = f"saddleback {version}"

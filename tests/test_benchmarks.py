@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import accuracy, tree_fqe, verdicts
-from benchmarks.errors_by_method import AUTOMATIC, candidate_values
+from benchmarks import accuracy, compare, errors_of_peers, judgements, machine, tree_fqe, verdicts
+from benchmarks.errors_by_method import AUTOMATIC, CLOSED, candidate_values, estimated_values
 from benchmarks.families import FAMILIES
 from benchmarks.families.family import Case
 from benchmarks.resumable import measure_cases
 
+import saddleback as sb
 from saddleback.ope.consensus import CandidateFit
 
 
@@ -80,6 +81,67 @@ def test_errors_are_relative_to_the_best_candidate():
     assert (case["best"], case["best of all views"]) == ("observation: c", "history: d")
 
 
+def test_an_error_instead_of_an_answer_is_counted():
+    """It is a refusal, neither good nor missed, and is listed."""
+    case = FAMILIES["graph"].case("near", 0, 50)
+    options = {"gamma": case.gamma, "features": "states:20000"}
+    one = judgements.judged(case.as_log(), case.target, **options)
+    verdict = {"truth": case.truth, "baseline": case.baseline, "spread": case.spread} | one
+    rows, _, flat = verdicts.summarise({("graph", "near", 50, 0): [verdict]})
+    counts = rows["by hand", "discrete"]["graph"]
+    assert (counts["verdicts"], counts["usable"], counts["good"], counts["wrong"]) == (1, 0, 0, 0)
+    (text,) = verdicts.unanswered(flat)
+    assert text.startswith("graph: 1 without an answer")
+    assert "40,000 features" in text
+
+
+def test_other_packages_are_compared_on_their_own_logs():
+    """Errors of 3 and 1 on two of three logs, beside those of saddleback on the same two."""
+    own = dict.fromkeys(accuracy.BESIDE, 2.0)
+    results = {("graph", "far", 256, seed): {"errors": own} for seed in (0, 1)}
+    results["graph", "far", 256, 2] = {"errors": dict.fromkeys(accuracy.BESIDE, 100.0)}
+    theirs = {("graph", "far", 256, seed): {"errors": {"FQE": e}} for seed, e in enumerate((3, 1))}
+    (one,) = accuracy.beside_peers(results, theirs).values()
+    assert (one["logs"], one["mse"][AUTOMATIC], one["mse"]["FQE"]) == (2, 4.0, 5.0)
+    assert one["s.e."]["FQE"] == pytest.approx(np.std([9, 1], ddof=1) / np.sqrt(2))
+
+
+def test_other_packages_get_whole_episodes_and_the_step():
+    """ModelWin has 20 steps: the last one ends, and π is the same wherever the state is."""
+    case = FAMILIES["model-win"].case("far", 0, 30)
+    arrays = errors_of_peers.as_arrays(case, 0, 100)
+    assert arrays["observations"].shape == (600, 4)
+    assert arrays["terminated"].reshape(30, 20).sum(axis=1).tolist() == [1] * 30
+    assert arrays["terminated"][19::20].all()
+    np.testing.assert_allclose(arrays["observations"][:20, 3], np.arange(20) / 20, rtol=1e-6)
+    np.testing.assert_allclose(arrays["policy"], [[0.27, 0.73]] * 2)
+
+
+def test_other_packages_refuse_logs_they_cannot_read():
+    """π of the car is decided by the velocity, not the position; and episodes must not be cut."""
+    car = FAMILIES["mountain-car"].case("far", 0, 2)
+    np.testing.assert_allclose(errors_of_peers.as_arrays(car, 1, 100)["policy"].sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="more than the sign of column 0"):
+        errors_of_peers.as_arrays(car, 0, 100)
+    with pytest.raises(ValueError, match="whole ones"):
+        errors_of_peers.as_arrays(FAMILIES["glucose"].case("near", 0, 2), 0, 100)
+
+
+@pytest.mark.parametrize(("name", "has_closed"), [("graph", True), ("model-win", False)])
+def test_estimates_keep_their_names(name, has_closed):
+    """A task with a horizon has no closed form, and then IS must not take its place."""
+    case = FAMILIES[name].case("near", 0, 50)
+    result = sb.evaluate(
+        case.as_log(), case.target, gamma=case.gamma, methods=["is", "wdr"], allow_uncovered=True
+    )
+    values = estimated_values(result.estimates)
+    weighted = sb.importance_sampling(case.as_log(), case.target, gamma=case.gamma)
+    (is_value,) = (one.estimate("IS").value for one in weighted.values())
+    assert values["IS"] == is_value
+    assert set(values) - {CLOSED} == {AUTOMATIC, "IS", "WDR"}
+    assert (CLOSED in values) == has_closed
+
+
 def test_names_of_candidates_do_not_depend_on_the_log():
     bases = [
         "12 distinct values",
@@ -113,3 +175,29 @@ def test_magic_is_between_the_model_and_the_mean_return_on_policy():
     estimate = tree_fqe.magic(Case(**options), zero, zero)
     mean = case.log["rewards"].sum() / 50
     assert min(0.0, mean) <= estimate <= max(0.0, mean)
+
+
+def test_numbers_that_moved_beyond_noise_are_listed():
+    """A range of runs counts as a whole; a number that one side lacks does not."""
+    before = [{"machine": {"cores": 2}, "s": 1.0, "ns": {"a": 10, "b": [5.0]}}]
+    after = [{"machine": {"cores": 9}, "s": 1.19, "ns": {"a": 30, "b": [2.0], "c": 1}}]
+    names = [(move.name, move.before, move.after) for move in compare.moved(before, after)]
+    assert names == [("ns a", 10, 30), ("ns b 0", 5, 2)]
+    noisy = [*before, {"s": 1.0, "ns": {"a": 28, "b": [4.0]}}]
+    assert [move.name for move in compare.moved(noisy, after)] == ["ns b 0"]
+    assert [move.name for move in compare.moved(before, after, 0.1)] == ["ns a", "ns b 0", "s"]
+    assert str(compare.Move("s", 2.0, 1.0)) == "    0.50 ×  s: 2 → 1"
+
+
+def test_files_and_folders_of_a_benchmark_are_compared(tmp_path, capsys, monkeypatch):
+    for name, seconds in (("one", 1.0), ("two", 3.0)):
+        (tmp_path / name).mkdir()
+        content = {"machine": machine.machine(), "s": seconds}
+        (tmp_path / name / "bench.json").write_text(json.dumps(content), encoding="utf-8")
+    words = ["compare", str(tmp_path / "one"), str(tmp_path / "two" / "bench.json")]
+    monkeypatch.setattr("sys.argv", words)
+    compare.main()
+    first, *moves, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(machine.commit())
+    assert moves == ["    3.00 ×  s: 1 → 3"]
+    assert last == "1 of 1 numbers moved by more than 20%."

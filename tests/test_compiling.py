@@ -6,11 +6,14 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 
 import saddleback as sb
+from saddleback._jit import _Announcement, compiled
 from saddleback.cli.progress import display, messages_shown
 
 CALLED = """
@@ -63,6 +66,39 @@ def test_compiling_is_logged_once_and_reading_from_disk_is_not(tmp_path):
     assert first.startswith("INFO saddleback compiling kernels (about ")
     assert len(first.splitlines()) == 1
     assert second == ""
+
+
+@pytest.fixture
+def locators(monkeypatch):
+    """The places of Numba's cache, to be changed."""
+    from numba.core.caching import CacheImpl
+
+    places = [*CacheImpl._locator_classes]
+    monkeypatch.setattr(CacheImpl, "_locator_classes", places)
+    return places
+
+
+def double(x):
+    return 2 * x
+
+
+def test_a_read_only_package_is_cached_in_the_folder_of_the_user(locators, tmp_path, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    del locators[1]  # that in the tree: nothing of a package can be written
+    folder = compiled(double)._cache.cache_path
+    assert tmp_path / "numba" in Path(folder).parents or sys.platform != "linux"
+
+
+def test_kernels_compile_where_no_folder_can_be_written(locators, caplog):
+    locators.clear()
+    kernel = compiled(double)
+    assert kernel(4) == 8
+    kernel.py_func.__module__ = "saddleback.kernels"
+    with caplog.at_level("INFO", "saddleback"):
+        _Announcement().on_start(SimpleNamespace(data={"dispatcher": kernel}))
+    assert "each time: set NUMBA_CACHE_DIR" in caplog.text
 
 
 RECORDED = """

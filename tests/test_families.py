@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks.families import FAMILIES
+from benchmarks.families import FAMILIES, icu_sepsis
 from benchmarks.families.family import exact_moments
 from benchmarks.situations.worlds import LONGEST, simulated_returns
 
@@ -112,3 +112,39 @@ def test_a_family_without_stored_values_asks_for_them():
     family = type(FAMILIES["clinic"])("new", FAMILIES["clinic"].build, {"near": 0.3})
     with pytest.raises(KeyError, match=r"python -m benchmarks.families.truths new"):
         family.case("near", 0, 10)
+
+
+needs_icu = pytest.mark.skipif(not icu_sepsis.FAMILIES, reason="icu-sepsis is not installed")
+
+
+def test_icu_sepsis_is_left_out_if_it_is_not_installed():
+    families, reasons = icu_sepsis.available(None)
+    assert families == ()
+    assert "icu-sepsis is not installed" in reasons[0]
+
+
+@needs_icu
+def test_icu_sepsis_has_its_published_values():
+    """0.78 and 0.88, with 9.22 and 10.99 steps, here by linear equations."""
+    world, clinicians, optimal, _ = icu_sepsis.patients()
+    S, _ = world.sizes
+    for policy, value, length in ((clinicians, 0.78, 9.22), (optimal, 0.88, 10.99)):
+        on = np.einsum("sa,sat->st", policy, world.P)
+        visits = np.linalg.solve((np.eye(S) - on[:, :S]).T, world.start)
+        assert visits @ on[:, icu_sepsis.SURVIVAL] == pytest.approx(value, abs=0.005)
+        assert visits.sum() == pytest.approx(length, abs=0.03)
+        if policy is clinicians:
+            values = FAMILIES["icu-states"].values("far")
+            assert values.baseline == pytest.approx(visits @ on[:, icu_sepsis.SURVIVAL], abs=1e-9)
+    assert (clinicians[optimal == 1] > 0).all()
+
+
+@needs_icu
+def test_icu_sepsis_is_the_same_by_number_and_by_measurements():
+    numbered, measured = (FAMILIES[name].task("mid") for name in ("icu-states", "icu-centres"))
+    states = np.random.default_rng(0).permutation(713)[:, None].astype(float)
+    seen = measured.see(states)
+    assert seen.shape == (713, 47)
+    for name in ("mu", "pi"):
+        by_number, by_measurement = getattr(numbered, name)(states), getattr(measured, name)(seen)
+        np.testing.assert_array_equal(by_number, by_measurement)

@@ -111,7 +111,7 @@ class Worker:
 def unmount(root: Path) -> None:
     """Unmount small disks that a killed worker left."""
     mounts = Path("/proc/mounts")
-    for line in mounts.read_text().splitlines() if mounts.exists() else ():
+    for line in mounts.read_text(encoding="utf-8").splitlines() if mounts.exists() else ():
         place = line.split()[1]
         if place.startswith(f"{root}/"):
             subprocess.run(["umount", place], check=False)
@@ -201,7 +201,7 @@ def main() -> None:
     bad = [trial for trial in done if trial[2] in BAD]
     Path("results").mkdir(exist_ok=True)
     content = {"machine": machine(), "tries": len(done), "families": rows, "bad": bad}
-    Path("results/faults.json").write_text(json.dumps(content, indent=1) + "\n")
+    Path("results/faults.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     sys.exit(1 if bad else 0)
 
 

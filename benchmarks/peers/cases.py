@@ -1,7 +1,7 @@
 """The logs that all tools read, and the true values.
 
 Each log is written twice: as Parquet, and as plain arrays for tools that want arrays. In the arrays
-the policy is a table of two rows, chosen by whether the second observation is positive: the
+the policy is a table of two rows, chosen by whether one column of the observation is positive: the
 direction of motion of a car; on the lake, where π is the same everywhere, both rows are equal.
 """
 
@@ -73,6 +73,7 @@ def write(case, folder):
         terminated=ended,
         behaviour=np.array(columns["behavior_prob"]),
         policy=source.target[:2],
+        column=1,
         gamma=gamma,
     )
     lengths = np.diff(np.flatnonzero(ended), prepend=-1)

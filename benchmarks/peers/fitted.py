@@ -26,12 +26,13 @@ d3rlpy's own.
 class Fixed:
     """The smallest interface that FQE needs of an algorithm: the choice of next actions."""
 
-    def __init__(self, policy, sampled):
-        self.policy, self.sampled, self.impl = torch.tensor(policy), sampled, self
+    def __init__(self, log, sampled):
+        self.policy, self.column = torch.tensor(log["policy"]), int(log["column"])
+        self.sampled, self.impl = sampled, self
 
     def predict_best_action(self, x):
         """Return an action for every observation."""
-        target_probabilities = self.policy[(x[:, 1] > 0).long()]
+        target_probabilities = self.policy[(x[:, self.column] > 0).long()]
         if self.sampled:
             return torch.multinomial(target_probabilities, 1)[:, 0]
         return target_probabilities.argmax(dim=1)
@@ -50,7 +51,7 @@ def fit(log, sampled, rate, steps=STEPS, watch=None):
         action_size=log["policy"].shape[1],
     )
     config = d3rlpy.ope.FQEConfig(gamma=float(log["gamma"]), learning_rate=float(rate))
-    fqe = d3rlpy.ope.DiscreteFQE(algo=Fixed(log["policy"], sampled), config=config, device="cpu")
+    fqe = d3rlpy.ope.DiscreteFQE(algo=Fixed(log, sampled), config=config, device="cpu")
     fqe.fit(
         data, n_steps=steps, n_steps_per_epoch=steps // 3, show_progress=False,
         logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
@@ -69,4 +70,4 @@ def q_values(fqe, observations, actions):
 
 def target_probabilities(log, observations):
     """Return π of every action, [n, K]."""
-    return log["policy"][(observations[:, 1] > 0).astype(int)]
+    return log["policy"][(observations[:, int(log["column"])] > 0).astype(int)]

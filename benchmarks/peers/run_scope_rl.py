@@ -86,11 +86,16 @@ def inputs(log, q):
     return data, {"π": added}
 
 
-def estimate(data, added, estimator, strict):
-    """Return value and 95 % bootstrap interval of one estimator."""
+def point(data, added, estimator, strict=False):
+    """Return SCOPE-RL's evaluation, and the name and the value of its one estimator."""
     evaluation = OffPolicyEvaluation(data, [estimator()], disable_reward_after_done=strict)
     name = evaluation.ope_estimators[0].estimator_name
-    value = evaluation.estimate_policy_value(added)["π"][name]
+    return evaluation, name, float(evaluation.estimate_policy_value(added)["π"][name])
+
+
+def estimate(data, added, estimator, strict):
+    """Return value and 95 % bootstrap interval of one estimator."""
+    evaluation, name, value = point(data, added, estimator, strict)
     interval = evaluation.estimate_intervals(added, n_bootstrap_samples=REPLICATES, random_state=0)
     ends = interval["π"][name]
     return value, ends["95.0% CI (lower)"], ends["95.0% CI (upper)"]

@@ -24,7 +24,11 @@ PART: dict[str, Any] = {**KERNEL, "no_cpython_wrapper": True}
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """Compile a function of numbers, arrays and records; the machine code is cached on disk."""
+    """Compile a function of numbers, arrays and records; the machine code is cached on disk.
+
+    The cache is the first folder that can be written: ``NUMBA_CACHE_DIR``, ``__pycache__`` beside
+    the module, or ``numba`` in the user's folder for caches. Without any, every process compiles.
+    """
     return _compile(kernel, **KERNEL)
 
 
@@ -39,7 +43,12 @@ def inlined(kernel: Kernel) -> Kernel:
 
 
 def _compile(kernel: Kernel, **options: Any) -> Kernel:
-    dispatcher: Any = numba.njit(**options)(kernel)
+    try:
+        dispatcher: Any = numba.njit(**options)(kernel)
+    except RuntimeError:  # no folder for a cache can be written
+        if not options["cache"]:
+            raise
+        return _compile(kernel, **options | {"cache": False})
     file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if file is not None:
         file._load_index = _skip_unreadable(file._load_index)
@@ -68,9 +77,9 @@ class _Announcement(event.Listener):
         module = event.data["dispatcher"].py_func.__module__ or ""
         if module.startswith("saddleback.") and not self._done:
             self._done = True
-            logging.getLogger("saddleback").info(
-                "compiling kernels (about 5 s, once per machine) …"
-            )
+            cached = hasattr(event.data["dispatcher"]._cache, "_cache_file")
+            when = "once per machine" if cached else "each time: set NUMBA_CACHE_DIR to keep them"
+            logging.getLogger("saddleback").info(f"compiling kernels (about 5 s, {when}) …")
 
     def on_end(self, event: Any) -> None:
         """Nothing to do."""

@@ -6,7 +6,6 @@ import glob
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import IO
 
 from saddleback.errors import InvalidParameter
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def expand_pattern(name: str) -> list[str]:
@@ -29,11 +30,42 @@ def expand_pattern(name: str) -> list[str]:
     return sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else [name]
 
 
-def parquet_files(name: str) -> list[str]:
-    """Return the Parquet files in a folder, or a list of the file itself."""
-    if not os.path.isdir(name):
+FORMATS = {
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow",
+    ".ipc": "arrow", ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".txt": "csv", ".jsonl": "json",
+    ".ndjson": "json", ".json": "json", ".hdf5": "hdf5", ".h5": "hdf5",
+}  # fmt: skip
+"""Format of a log by the extension of its file."""
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+"""Compression of a file by its last extension."""
+
+
+def usual_format(name: str) -> tuple[str | None, str | None]:
+    """Return the format and the compression that the extension of a file stands for.
+
+    Examples
+    --------
+    >>> usual_format("visits.csv.gz"), usual_format("visits.stats")
+    (('csv', 'gzip'), (None, None))
+    """
+    stem, suffix = os.path.splitext(name.lower())
+    compression = COMPRESSIONS.get(suffix)
+    if compression is not None:
+        suffix = os.path.splitext(stem)[1]
+    return FORMATS.get(suffix), compression
+
+
+def log_files(name: str) -> list[str]:
+    """Return the files of a log in a folder, or a list of the file itself.
+
+    These are its Parquet files; if there are none, all files with an extension in `FORMATS`.
+    """
+    if not Path(name).is_dir():
         return [name]
-    return sorted(map(str, Path(name).glob("*.parquet")))
+    files = [file for file in sorted(map(str, Path(name).glob("*"))) if os.path.isfile(file)]
+    parquet = [file for file in files if file.endswith(".parquet")]
+    return parquet or [file for file in files if usual_format(file)[0] is not None]
 
 
 def check_writable(path: Path, suffix: str = "") -> None:
@@ -123,9 +155,9 @@ def _part_file(target: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """
     for abandoned in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with suppress(OSError):  # in use, or removed by another process
-            if sys.platform == "win32":
+            if os.name == "nt":
                 abandoned.unlink()  # fails while it is open
-            else:
+            elif fcntl is not None:
                 with abandoned.open("r+b") as unlocked:
                     fcntl.flock(unlocked, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     abandoned.unlink()
@@ -144,7 +176,7 @@ def _open_locked(target: Path) -> tuple[Path, IO[bytes]]:
     while True:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         file = part.open("x+b")
-        if sys.platform != "win32":
+        if fcntl is not None:
             with suppress(OSError):  # where files cannot be locked, none is removed either
                 fcntl.flock(file, fcntl.LOCK_EX)
         if part.exists():  # not removed by another process before it was locked

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -105,13 +104,28 @@ def test_the_first_line_comes_before_anything_heavy(words):
 
 
 @pytest.mark.slow
-def test_help_within_three_tenths_of_a_second():
-    def seconds():
-        begun = time.perf_counter()
-        typed("--help")
-        return time.perf_counter() - begun
+def test_help_takes_15_hundredths_of_a_second_of_a_processor():
+    """Of its time, since other processes may keep this one waiting."""
 
-    assert min(seconds() for _ in range(5)) < 0.3
+    def seconds():
+        before = os.times()
+        typed("--help")
+        after = os.times()
+        return sum(after[2:4]) - sum(before[2:4])  # of child processes
+
+    assert min(seconds() for _ in range(5)) < 0.15
+
+
+@pytest.mark.slow
+def test_touching_evaluate_loads_no_packages_of_scipy_nor_figures():
+    """They take a quarter of a second, and SciPy imports each of its packages on first use."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, saddleback as sb; sb.evaluate; print(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    unused = {f"scipy.{name}" for name in ("linalg", "optimize", "sparse", "special", "stats")}
+    unused |= {"matplotlib", "pandas", "sklearn", "distributed"}
+    assert not unused & set(done.stdout.split())
 
 
 def test_exit_statuses_are_in_the_help():
@@ -154,7 +168,9 @@ def test_answers_fit_80_columns(tmp_path, monkeypatch):
     rows = table.to_pydict()
     rows["reward"][7] = rows["hr"][9] = float("nan")
     pq.write_table(pa.table(rows), "bad.parquet")
-    Path("new.py").write_text("from saddleback.problems.synthetic_clinic import earlier, usual")
+    Path("new.py").write_text(
+        "from saddleback.problems.synthetic_clinic import earlier, usual", encoding="utf-8"
+    )
     obs = "--obs hr,bp,lactate"
     how = f"{obs} --features polynomial:2"
     for words, statuses in (
@@ -219,7 +235,8 @@ def test_json_names_its_kind_and_schema(words, kind, tmp_path, monkeypatch):
     sb.collect(sb.problems.mountain_car(), episodes=2, rng=0, out="day.parquet")
     Path("study.toml").write_text(
         "steps = 50\ngrid = {alpha = [0.1], ratio = [1.0]}\n"
-        '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.5\n'
+        '[[problem]]\nname = "two_state"\n[[rule]]\nname = "GES"\nlam = 0.5\n',
+        encoding="utf-8",
     )
     output = json.loads(run(*words.split()).stdout)
     assert (output["kind"], output["schema"]) == (f"saddleback {kind}", 1)

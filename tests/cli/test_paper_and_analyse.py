@@ -9,13 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hatchling.metadata.core import ProjectMetadata
-from hatchling.plugin.manager import PluginManager
 
 import saddleback as sb
 from helpers.fork_server import run_forked
@@ -278,27 +275,3 @@ def test_every_claim_gets_a_verdict(quick_run, tmp_path):
     done = invoke("paper", "reproduction", "--out", str(tmp_path / "elsewhere"))
     assert done.exit_code == 2
     assert "has no results of table1 yet: run saddleback paper table1 --out" in flat(done.stderr)
-
-
-def test_the_page_of_the_package_index_has_no_relative_links():
-    """Links and pictures of README begin with the project's address."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    metadata = ProjectMetadata(str(ROOT), PluginManager())
-    readme = metadata.core.readme
-    assert metadata.core.readme_content_type == "text/markdown"
-    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
-    assert len(targets) > 10
-    for target in targets:
-        assert target.startswith(("https://", "#")), target
-    address = project["urls"]["Homepage"]
-    assert f"]({address}/docs/figures/evaluation-page.png)" in readme
-    assert readme.startswith("# saddleback")
-
-
-def test_typed_marker_licence_and_citation():
-    assert (ROOT / "src/saddleback/py.typed").exists()
-    assert "Apache License" in (ROOT / "LICENSE").read_text()
-    citation = (ROOT / "CITATION.cff").read_text()
-    assert f"version: {sb.__version__}" in citation
-    assert "On Convergence of Gradient Expected Sarsa" in citation
-    assert sb.__version__ in (ROOT / "CHANGELOG.md").read_text()

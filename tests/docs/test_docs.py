@@ -17,7 +17,7 @@ from helpers.docs_pages import (
     matches,
     run_python,
 )
-from saddleback.ope import CHECKS
+from saddleback.ope import BANDIT_CHECKS, CHECKS
 from saddleback.sweep import StudyError, read_study
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,9 @@ def test_errors_in_a_study_are_those_shown_on_the_page(tmp_path, monkeypatch):
     Path("mine.py").write_text(module, encoding="utf-8")
     Path("study.toml").write_text(study, encoding="utf-8")
     assert len(read_study(Path("study.toml")).rules) == 4
-    Path("study.toml").write_text(study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "))
+    Path("study.toml").write_text(
+        study.replace("alpha =", "alhpa =").replace("0.99]  ", "1.5]  "), encoding="utf-8"
+    )
     with pytest.raises(StudyError) as raised:
         read_study(Path("study.toml"))
     assert f"{raised.value}\n" == expected
@@ -237,10 +239,11 @@ def test_every_error_code_has_its_heading_and_no_other_has():
 def test_every_check_is_described_with_its_thresholds():
     page = DOCS / "reference" / "checks.md"
     text = page.read_text(encoding="utf-8")
-    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [check.code for check in CHECKS]
+    every = dict.fromkeys([*CHECKS, *BANDIT_CHECKS])
+    assert re.findall(r"^### ([A-Z-]+)$", text, re.MULTILINE) == [check.code for check in every]
     rows = re.findall(r"^\| \[([A-Z-]+)\]\(#[a-z-]+\) \|(.*?)\|(.*)\|$", text, re.MULTILINE)
     shown = {code: (doubtful.strip(), refused.strip()) for code, doubtful, refused in rows}
-    for check in CHECKS:
+    for check in every:
         sign = "<" if check.good == "large" else ">"
         refused = "" if check.refused is None else f"{sign} {check.refused:g}"
         doubtful = "" if check.doubtful == check.refused else f"{sign} {check.doubtful:g}"

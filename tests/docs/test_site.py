@@ -2,9 +2,11 @@
 
 import html
 import itertools
+import posixpath
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,7 +27,8 @@ def site(tmp_path_factory):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (out / "html" / "_static" / "mathjax" / "tex-svg.js").exists()
-    return {str(p.relative_to(out / "html")): p.read_text() for p in out.glob("html/**/*.html")}
+    pages = [*out.glob("html/**/*.html"), out / "html" / "llms.txt"]
+    return {p.relative_to(out / "html").as_posix(): p.read_text(encoding="utf-8") for p in pages}
 
 
 def test_every_page_is_built_and_listed_in_the_contents(site):
@@ -41,7 +44,8 @@ def test_no_page_loads_external_resources(site):
         r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^>]*>"
     )
     for name, text in site.items():
-        assert not external.findall(text), name
+        links = [link for link in external.findall(text) if 'rel="canonical"' not in link]
+        assert not links, name
 
 
 def test_formulas_are_typeset_from_a_bundled_file(site):
@@ -49,6 +53,34 @@ def test_formulas_are_typeset_from_a_bundled_file(site):
     assert 'src="../_static/mathjax/tex-svg.js' in page
     assert r"\(1/(\phi^\top \hat M^{+} \phi)\)" in page
     assert not [name for name, text in site.items() if "$V^" in text]
+
+
+def test_links_between_pages_lead_to_pages_and_places_that_exist(site):
+    places = {name: set(re.findall(r'\bid="([^"]+)"', text)) for name, text in site.items()}
+    count = 0
+    for name, text in site.items():
+        for page, _, place in re.findall(r'<a [^>]*href="([^":?#]*)(#([^"]+))?"', text):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), page))
+            target = target if page else name
+            if target.endswith(".html"):
+                assert target in site, f"{name}: {page}"
+                assert not place or html.unescape(place) in places[target], (
+                    f"{name}: {page}#{place}"
+                )
+                count += 1
+    assert count > 1000
+
+
+def test_pages_name_the_address_of_the_last_release(site):
+    settings = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    address = settings["tool"]["hatch"]["metadata"]["hooks"]["custom"]["site"]
+    for name in ("index.html", "evaluate/quickstart.html"):
+        assert f'<link rel="canonical" href="{address}/stable/{name}"' in site[name]
+    text = site["llms.txt"]
+    assert text.startswith("# saddleback\n\n> ")
+    listed = re.findall(rf"^- \[[^\]]+\]\({address}/stable/([\w/-]+\.html)\): \S", text, re.M)
+    assert set(listed) <= set(site)
+    assert {"evaluate/quickstart.html", "reference/command-line.html"} <= set(listed)
 
 
 NOTEBOOKS = {

@@ -10,7 +10,7 @@ import saddleback as sb
 from helpers.problems import as_list, problem_for, rule_named, tables, with_discounts
 from oracles import naive
 from saddleback import Experience, learn, learn_offline, sample
-from saddleback.engine import Chunker, OfflineLearners, Sampler, record_points
+from saddleback.engine import Chunker, OfflineLearners, TransitionSampler, record_points
 from saddleback.rules import terms
 
 pytestmark = pytest.mark.kernel
@@ -311,7 +311,7 @@ def test_episodes_that_end_with_a_chunk_leave_no_empty_chunk(monkeypatch):
     sizes = [
         len(chunk)
         for chunk in Chunker(
-            Sampler(problem, np.random.default_rng(np.random.SeedSequence(5)))
+            TransitionSampler(problem, np.random.default_rng(np.random.SeedSequence(5)))
         ).episodes(4)
     ]
     assert sizes == [starts[4]]

@@ -17,7 +17,7 @@ SEQUENTIAL_PAGES = [
         DOCS / "evaluate" / f"{name}.md"
         for name in (
             "quickstart", "verdict", "log-format", "estimators", "large-logs",
-            "missing-propensities", "continuous-actions",
+            "missing-propensities", "bandits", "continuous-actions", "messy-tables",
         )
     ),
     DOCS / "learn" / "problems.md",

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from subprocess import PIPE
 
+import pytest
+
 LIBRARIES = (
     "jinja2", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf",
     "matplotlib.figure", "pyarrow.parquet", "rich.progress", "rich.table", "saddleback.plots",
@@ -51,7 +53,7 @@ class ForkedCommand:
         socket.send_fds(server(), [b"!"], [*far, status, request])
         for descriptor in (*far, status, request):
             os.close(descriptor)
-        with open(writer, "w") as file:
+        with open(writer, "w", encoding="utf-8") as file:
             json.dump([[*map(str, words)], str(cwd or Path.cwd()), dict(env or os.environ)], file)
         self.pid, self.returncode = int(os.read(self._status, DIGITS)), None
         self.stdout, self.stderr = (None if end is None else os.fdopen(end) for end in near[1:])
@@ -100,7 +102,7 @@ class ForkedCommand:
 
 def start_forked(*words, **environment):
     """Start a command in a fork, with further environment variables; its output goes to pipes."""
-    with open(os.devnull) as nothing:
+    with open(os.devnull, encoding="utf-8") as nothing:
         return ForkedCommand(
             words, stdin=nothing.fileno(), stdout=PIPE, stderr=PIPE, env=os.environ | environment
         )
@@ -116,6 +118,8 @@ def run_forked(*words, **environment):
 @cache
 def server():
     """Start the process that is forked, once for each process of the tests; return its socket."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs os.fork, which Windows lacks")
     near, far = socket.socketpair()
     with far:
         process = subprocess.Popen(
@@ -166,7 +170,7 @@ def supervise(requests, descriptors):
 
     *streams, status, request = descriptors
     requests.close()
-    with open(request) as file:
+    with open(request, encoding="utf-8") as file:
         words, folder, environment = json.load(file)
     process = os.fork()
     if process == 0:

@@ -1,21 +1,22 @@
 """Commands run in a pseudo-terminal, whose screen is read afterwards."""
 
 import contextlib
-import fcntl
 import os
 import re
 import select
 import struct
 import subprocess
 import sys
-import termios
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyte
+import pytest
 
 from helpers.fork_server import ForkedCommand
+
+fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")  # not on Windows
 
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "

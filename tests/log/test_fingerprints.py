@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.logs import columns, mixed
-from saddleback.log import Log, row_sources
+from saddleback.log import Log, row_source
 from saddleback.log.fingerprints import Fingerprints
 
 
@@ -18,7 +18,7 @@ def fingerprints(log):
 @pytest.mark.parametrize("segment", [1, 2, 3, 100])
 def test_fingerprints_do_not_depend_on_segments(segment, monkeypatch):
     data = mixed()
-    monkeypatch.setattr(row_sources, "BATCH", 4)
+    monkeypatch.setattr(row_source, "BATCH", 4)
     for one, other in zip(
         fingerprints(Log(data, segment=segment)), fingerprints(Log(data)), strict=True
     ):

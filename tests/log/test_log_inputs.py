@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import pandas
 import polars
@@ -12,8 +13,8 @@ import pytest
 from helpers.log_cases import parquet
 from helpers.logs import assert_same_content, columns, content, mixed
 from saddleback.errors import InvalidParameter
-from saddleback.log import Log, LogError
-from saddleback.log.row_sources import METADATA
+from saddleback.log import Log, LogError, row_source
+from saddleback.log.row_source import METADATA
 
 NAMES = ["left", "stay", "right"]
 
@@ -57,6 +58,12 @@ INPUTS = {
     "pandas, null for NaN": lambda data, folder: pandas.DataFrame(data).convert_dtypes(),
     "pandas, index": lambda data, folder: pandas.DataFrame(data).set_index("episode_id"),
     "polars": lambda data, folder: polars.DataFrame(data),
+    "polars lazy": lambda data, folder: polars.LazyFrame(data),
+    "polars scan": lambda data, folder: polars.scan_parquet(folder / "one.parquet"),
+    "duckdb": lambda data, folder: duckdb.from_arrow(pa.table(data)),
+    "duckdb file": lambda data, folder: duckdb.sql(
+        f"select * from '{folder / 'one.parquet'}' order by episode_id, step"
+    ),
     "polars array": lambda data, folder: polars.DataFrame(as_fixed_list(data)),
     "parquet": lambda data, folder: folder / "one.parquet",
     "list of one": lambda data, folder: [str(folder / "one.parquet")],
@@ -81,6 +88,15 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("form", INPUTS)
 def test_every_input_gives_the_same_transitions(form, folder):
     assert_same_content(content(Log(INPUTS[form](mixed(), folder))), content(Log(mixed())))
+
+
+def test_queries_are_streamed_and_run_again(monkeypatch, folder):
+    monkeypatch.setattr(row_source, "BATCH", 7)
+    for query in (INPUTS["polars scan"](None, folder), INPUTS["duckdb file"](None, folder)):
+        log = Log(query, order_by="step")
+        assert_same_content(content(log), content(Log(query).with_options(order_by="step")))
+        (part,) = Log(query).sources
+        assert max(batch.num_rows for batch in part.batches(["reward"])) <= 7
 
 
 TEXT = {

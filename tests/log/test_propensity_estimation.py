@@ -166,12 +166,12 @@ def test_logged_propensities_are_ignored():
     assert one.propensity == "mu"
 
 
-def test_bad_propensities_are_replaced():
+def test_missing_propensities_are_filled_in():
     """The fix that the message of E102 suggests works."""
     data = columns([4, 4, 4], "terminated")
     data["behavior_prob"][3] = np.nan
     with error_matching(
-        LogError, "E102", "replace all of them by estimates: estimate_behaviour(log)."
+        LogError, "E102", "or estimate those that are missing: estimate_behaviour(log)."
     ):
         content(Log(data))
     behaviour = estimate_behaviour(Log(data), bins=2)
@@ -218,3 +218,45 @@ def test_bad_arguments_are_rejected(monkeypatch):
         "install 'saddleback[sklearn]'."
     ):  # fmt: skip
         estimate_behaviour(log, "logistic")
+
+
+@pytest.mark.parametrize("kind", ["behavior_prob", "behavior_logp"])
+def test_only_missing_propensities_are_estimated(kind):
+    data = columns([5, 4, 7, 6], "truncated", mu=False)
+    logged = np.full(22, 0.3)
+    logged[[2, 9, 21]] = np.nan
+    del data["behavior_prob"]
+    values = logged if kind == "behavior_prob" else np.log(logged)
+    log = Log(data | {kind: values})
+    with pytest.raises(LogError, match="or estimate those that are missing: estimate_behaviour"):
+        list(log.segments())
+    behaviour = estimate_behaviour(log, bins=2)
+    assert behaviour.description.startswith("counts in a grid of 2 cells")
+    assert behaviour.log.estimated == f"{behaviour.description}"
+    assert behaviour.description.endswith(", where none was logged")
+    mu = behaviour.policy(np.column_stack([data["obs_0"], data["obs_1"]]))
+    expected = np.where(np.isnan(logged), mu[np.arange(22), data["action"]], 0.3)
+    rows = [segment.rows for segment in behaviour.log.segments()]
+    propensity = np.concatenate([part.propensity for part in rows])
+    np.testing.assert_allclose(propensity, expected, rtol=1e-14)
+    full = np.concatenate([part.tables["mu"] for part in rows])
+    np.testing.assert_allclose(full.sum(axis=1), 1.0, rtol=1e-14)
+    for i, a in enumerate(data["action"]):  # the other actions keep their odds
+        others = np.delete(full[i], a)
+        odds = np.delete(mu[i], a)
+        np.testing.assert_allclose(others / others.sum(), odds / odds.sum(), rtol=1e-12)
+        assert full[i, a] == propensity[i]
+    summary = behaviour.log.summary()
+    assert summary.altered.estimated == 3
+    assert "3 missing propensities estimated" in summary.text
+    assert not {"W151", "W152"} & {finding.code for finding in summary.findings}
+
+
+def test_complete_propensities_are_replaced_by_estimates():
+    data = columns([5, 4, 7, 6], "truncated", mu=False)
+    behaviour = estimate_behaviour(Log(data), bins=2)
+    rows = [segment.rows for segment in behaviour.log.segments()]
+    mu = behaviour.policy(np.column_stack([data["obs_0"], data["obs_1"]]))
+    taken = mu[np.arange(22), data["action"]]
+    np.testing.assert_array_equal(np.concatenate([part.propensity for part in rows]), taken)
+    assert behaviour.log.summary().altered.estimated == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers.log_cases import error_matching, errors_of, findings_of, good, with_value, without
 from helpers.logs import assert_same_content, columns, content
 from saddleback import GES, errors, features
-from saddleback.log import Log, LogError, row_sources
+from saddleback.log import Log, LogError, row_source
 from saddleback.ope.statistics import Statistics
 
 POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
@@ -18,10 +18,8 @@ POLYNOMIAL = features.Polynomial((-4.0, -4.0), (4.0, 4.0), 1)
 
 # Rows.
 
-FILL = (
-    "Fill in the value (rewards known only at the end: 0 before it), or drop the episode: "
-    'drop_bad="episode".'
-)
+SORT = 'sort the rows and count the steps anew: order_by="step".'
+FILL = 'Fill in the value, or drop the episode: drop_bad="episode".'
 ROWS = {
     "prob 0": (
         with_value("behavior_prob", [0, 2, 5], 0.0),
@@ -113,27 +111,27 @@ ROWS = {
     ),
     "gap": (
         with_value("step", [6, 7], [4, 5]),
-        "E130 episode 11: step jumps from 1 to 4. Add the missing rows, or renumber the episode.",
+        f"E130 episode 11: step jumps from 1 to 4. Add the missing rows, or {SORT}",
     ),
     "two gaps": (
         with_value("step", [2, 3, 7], [3, 4, 9]),
-        "E130 episode 10: step jumps from 1 to 3 (and 1 more such row). Add the missing rows, or renumber the episode.",
+        f"E130 episode 10: step jumps from 1 to 3 (and 1 more such row). Add the missing rows, or {SORT}",
     ),
     "duplicate": (
         with_value("step", [5], 0),
-        "E130 episode 11: step 0 is repeated (and 1 more such row). Remove the duplicates, or renumber the episode.",
+        f"E130 episode 11: step 0 is repeated (and 1 more such row). Remove the duplicates, or {SORT}",
     ),
     "unsorted": (
         with_value("step", [1, 2], [2, 1]),
-        "E130 episode 10: step jumps from 0 to 2 (and 2 more such rows). Add the missing rows, or renumber the episode.",
+        f"E130 episode 10: step jumps from 0 to 2 (and 2 more such rows). Add the missing rows, or {SORT}",
     ),
     "backwards": (
         with_value("step", [0, 1, 2, 3], [0, 1, 0, 1]),
-        "E130 episode 10: step goes back from 1 to 0. Sort by (episode_id, step), or renumber the episode.",
+        f"E130 episode 10: step goes back from 1 to 0. S{SORT[1:]}",
     ),
     "two blocks": (
         with_value("episode_id", slice(8, 12), 10),
-        "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Sort by (episode_id, step), or give the episodes different ids.",
+        "E131 episode 10 appears in two separate blocks (rows 0-3, 8-11). Give different episodes different ids, or sort the rows: order_by=\"step\".",
     ),
     "flag in mid-episode": (
         with_value("terminated", [1], True),
@@ -145,7 +143,7 @@ ROWS = {
     ),
     "split episode": (
         good() | {"step": good()["step"] + np.repeat([0, 3, 0], 4)},
-        "E134 episode 11 starts at step 3. If its first rows are in another file, pass all files of the log together, in order; otherwise number its steps from 0.",
+        "E134 episode 11 starts at step 3. If its first rows are in another file, pass all files of the log together, in order. Otherwise sort the rows and count the steps anew: order_by=\"step\".",
     ),
     "split episodes": (
         good() | {"step": good()["step"] + np.repeat([2, 3, 1], 4)},
@@ -169,7 +167,7 @@ ROWS = {
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 @pytest.mark.parametrize("case", ROWS)
 def test_bad_rows_are_reported_with_place_and_fix(case, batch, monkeypatch):
-    monkeypatch.setattr(row_sources, "BATCH", batch)
+    monkeypatch.setattr(row_source, "BATCH", batch)
     data, message = ROWS[case]
     text = errors_of(Log(data))
     assert text == message or (not message.endswith((".", "…")) and text.startswith(message))
@@ -177,7 +175,7 @@ def test_bad_rows_are_reported_with_place_and_fix(case, batch, monkeypatch):
 
 @pytest.mark.parametrize("batch", [1, 3, 1000])
 def test_unknown_text_actions_suggest_a_name(batch, monkeypatch):
-    monkeypatch.setattr(row_sources, "BATCH", batch)
+    monkeypatch.setattr(row_source, "BATCH", batch)
     names = ["none", "low", "high"]
     data = good() | {"action": np.array(names)[good()["action"]].astype(object)}
     data["action"][[2, 9]] = "hihg"
@@ -292,7 +290,7 @@ def test_bad_episodes_are_dropped(monkeypatch):
     data = with_value("reward", [5], np.nan, with_value("obs_0", [9], np.inf))
     expected = content(Log({k: v[:4] for k, v in good().items()}))
     for batch in (1, 3, 1000):
-        monkeypatch.setattr(row_sources, "BATCH", batch)
+        monkeypatch.setattr(row_source, "BATCH", batch)
         assert_same_content(content(Log(data, drop_bad="episode")), expected)
         summary = Log(data, drop_bad="episode").summary(1.0)
         assert [str(f) for f in summary.findings] == [
@@ -386,7 +384,7 @@ def test_corrupted_logs_are_rejected_or_usable(data, options, batch, monkeypatch
 
     expected = outcome(data)
     with monkeypatch.context() as patch:
-        patch.setattr(row_sources, "BATCH", batch)
+        patch.setattr(row_source, "BATCH", batch)
         batched = outcome(data)
     # Messages do not depend on the number of rows read at a time.
     assert batched[0] == expected[0]

@@ -17,8 +17,22 @@ COLUMNS = {
         without("reward", "truncated"), {},
         "E100 column 'reward' is missing. The log has episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
         'Add it (the reward after the action), or map it: columns={"reward": …}.\n'
-        "E100 column 'truncated' is missing. The log has episode_id, step, obs_0, obs_1, action, terminated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
-        'Add it (True on the last row of an episode that was cut short, False elsewhere), or map it: columns={"truncated": …}.',
+        "E100 column 'truncated' is missing (True on the last row of an episode that was cut short, False elsewhere). "
+        'Add or map it. If all other episodes end in this way: episodes_end="truncated".',
+    ),
+    "no flags": (
+        without("terminated", "truncated", *(name for name in good() if "_" in name and name != "episode_id")), {},
+        "E100 columns 'terminated' and 'truncated' are missing, which tell how episodes end. The log has episode_id, step, action, reward. "
+        'Add or map them. If all end in the same way, terminated or truncated: episodes_end="terminated".\nE100 no observation columns found. Name them',
+    ),
+    "similar name": (
+        without("reward") | {"rewards": np.zeros(12)}, {},
+        "E100 column 'reward' is missing. The log has episode_id, step, obs_0, obs_1, action, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2, rewards. "
+        'Add it (the reward after the action), or map it: columns={"reward": "rewards"}.',
+    ),
+    "step is a time": (
+        good() | {"step": np.arange(12).astype("datetime64[s]")}, {},
+        """E143 column 'step' contains timestamp[s]; steps must be integers 0 … T−1. Sort the rows by it: order_by="step".""",
     ),
     "renamed to nothing": (good(), dict(columns={"step": "t"}), "E100 column 't' is missing. The log has episode_id, step, obs_0, obs_1, action, reward, terminated, truncated, next_obs_0, next_obs_1, behavior_prob, mu_0, mu_1, mu_2, next_mu_0, next_mu_1, next_mu_2. "
         'Add it, or map it: columns={"step": …}.'),
@@ -121,8 +135,8 @@ def test_bad_arguments_are_rejected(kind, message, options):
 @pytest.mark.parametrize(
     ("message", "data"),
     [
-        ("a log must be Parquet files, an Arrow table, a pandas or polars DataFrame, or a dict of arrays; got int.", 7),
-        ("a log must be Parquet files, an Arrow table, a pandas or polars DataFrame, or a dict of arrays; got list.", []),
+        ("a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or polars frame, a DuckDB relation, or a dict of arrays; got int.", 7),
+        ("a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or polars frame, a DuckDB relation, or a dict of arrays; got list.", []),
         ("columns of a log must have the same length, got {'a': 2, 'b': 1}.", {"a": [1, 2], "b": [1]}),
         ("column 'a' cannot be converted to Arrow: ", {"a": 5}),
         ("column 'a' cannot be converted to Arrow: ", {"a": [[1, 2], [3]]}),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from helpers.log_cases import parquet
 from helpers.logs import ENDS, assert_same_content, columns, content, mixed
 from saddleback import GES, GRetrace, features
-from saddleback.log import Log, LogError, row_sources
+from saddleback.log import Log, LogError, row_source
 from saddleback.ope.statistics import Statistics
 
 FOURIER = features.Fourier((-4.0, -4.0), (4.0, 4.0), order=2)
@@ -116,7 +116,7 @@ def test_the_mean_return_is_that_of_terminated_episodes(monkeypatch):
         for part in (reward[:3], reward[3:4], reward[6:])
     ]
     for size, segment in ((100, 100), (2, 2), (5, 1), (1, 3)):
-        monkeypatch.setattr(row_sources, "BATCH", size)
+        monkeypatch.setattr(row_source, "BATCH", size)
         summary = Log(data, segment=segment).summary(gamma)
         assert summary.mean_return == pytest.approx(np.mean(returns), rel=1e-13)
     assert f"mean return of completed episodes {np.mean(returns):.4g}" in summary.text
@@ -143,7 +143,7 @@ def with_autoreset_rows(lengths, first):
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("batch", [1, 2, 5, 1000])
 def test_autoreset_rows_are_dropped(first, batch, monkeypatch):
-    monkeypatch.setattr(row_sources, "BATCH", batch)
+    monkeypatch.setattr(row_source, "BATCH", batch)
     data, more = with_autoreset_rows([3, 1, 4, 2, 6], first)
     log = Log(more, drop_autoreset=True, segment=2)
     assert_same_content(content(log), content(Log(data)))
@@ -205,7 +205,7 @@ def test_results_do_not_depend_on_files_batches_or_segments(
         for i, (a, b) in enumerate(pairwise(bounds))
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(row_sources, "BATCH", batch)
+        patch.setattr(row_source, "BATCH", batch)
         cut = Log(names, segment=segment)
         assert_same_content(content(cut), before)
         assert_same_content(content(Log(data, segment=batch)), before)
@@ -230,7 +230,7 @@ def test_long_episodes_are_split_into_segments(monkeypatch):
         )
         == 7
     )
-    monkeypatch.setattr(row_sources, "BATCH", 3)
+    monkeypatch.setattr(row_source, "BATCH", 3)
     small = list(Log(data, segment=7).segments())
     assert sum(map(len, small)) == sum(expected)
     assert max(len(segment.rows) for segment in small) <= 7
@@ -257,7 +257,7 @@ def test_reading_does_not_load_the_entire_file(tmp_path, monkeypatch):
     rows |= {f"obs_{j}": rng.random(n) for j in range(4)}
     rows |= {"terminated": np.ones(n, dtype=bool), "truncated": np.zeros(n, dtype=bool)}
     pq.write_table(pa.table(rows), tmp_path / "long.parquet", row_group_size=5000)
-    monkeypatch.setattr(row_sources, "BATCH", 5000)
+    monkeypatch.setattr(row_source, "BATCH", 5000)
     log = Log(str(tmp_path / "long.parquet"))
     log.n_actions  # noqa: B018  read once beforehand
     before = pa.total_allocated_bytes()

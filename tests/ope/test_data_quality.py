@@ -9,7 +9,7 @@ import saddleback as sb
 from helpers.logs import columns
 from helpers.verdicts import gate_of, walk_log
 from saddleback.features import Fourier, OneHot
-from saddleback.log import LogError, row_sources
+from saddleback.log import LogError, row_source
 from saddleback.ope import evaluate_statistics
 
 FEATURES = Fourier((-3.0, -3.0), (3.0, 3.0), order=1)
@@ -135,7 +135,7 @@ def test_one_large_episode_is_refused_before_it_is_read(monkeypatch):
     log = sb.Log(data | {"episode_id": np.repeat(["a"], 700)})
     assert not log.has_several_episodes()
     assert sb.Log(bandit()).has_several_episodes()
-    monkeypatch.setattr(row_sources, "BATCH", 300)
+    monkeypatch.setattr(row_source, "BATCH", 300)
     assert sb.Log(columns([600, 1], "terminated")).has_several_episodes()
     assert not sb.Log(columns([601], "terminated")).has_several_episodes()
     monkeypatch.setattr(sys.modules["saddleback.ope.evaluate"], "CACHED_ROWS", 600)

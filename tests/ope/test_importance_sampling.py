@@ -24,7 +24,7 @@ from oracles.importance_sampling import (
     trajectories,
 )
 from saddleback import errors
-from saddleback.log import Log, LogError, row_sources
+from saddleback.log import Log, LogError, row_source
 from saddleback.ope import confidence_bounds, doubly_robust, importance_sampling
 
 CAR = sb.problems.mountain_car()
@@ -249,7 +249,7 @@ def test_results_do_not_depend_on_the_segmentation_of_the_log(bootstrap, tmp_pat
     for k in range(3):
         pq.write_table(rows.slice(40 * k, 40 if k < 2 else None), tmp_path / f"{k}.parquet")
     for batch, segment in ((1 << 17, 3), (5, 1 << 16), (7, 4), (1, 1)):
-        monkeypatch.setattr(row_sources, "BATCH", batch)
+        monkeypatch.setattr(row_source, "BATCH", batch)
         for source in (data, str(tmp_path / "*.parquet")):
             cut = Log(source, segment=segment)
             same(importance_estimates(cut), plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,14 @@ def evaluated(**options):
 def test_evaluate_reads_a_large_log_twice(reads, uncached):
     evaluated()
     assert len(reads) == 2
+
+
+def test_evaluation_can_be_profiled():
+    """A profiler keeps references to what is in use."""
+    options = {"features": "tiles:3x1", "methods": [], "path": False}
+    plain = evaluated(**options)
+    with cProfile.Profile():
+        assert evaluated(**options).verdicts[0].value == plain.verdicts[0].value
 
 
 @pytest.mark.parametrize("features", ["polynomial:2", lambda states: states**2])

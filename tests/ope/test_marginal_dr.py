@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from helpers.decision_logs import target
 from helpers.logs import columns, mixed
 from oracles.marginal_dr import fit
 from saddleback.errors import InvalidParameter
-from saddleback.features import Monomials, RandomFourier, Scaling
+from saddleback.features import Monomials, Scaling
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.candidates import HISTORY, OBSERVATION, STEP, Basis, candidates, views
 from saddleback.ope.consensus import CAUTION, find_consensus
 from saddleback.ope.episode_sample import EpisodeSampler, sample_episodes
+from saddleback.ope.evidence_from_log import distance_on_one_side
 from saddleback.ope.log_pass import read_log
 from saddleback.ope.marginal_dr import Rows, fit_basis
 
@@ -185,8 +187,11 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
     )
     consensus = find_consensus(sample, "new", case.gamma, horizon, thorough=False)
     assert horizon == case.horizon
-    distances = [abs(value - 30.0) for value in (consensus.value, *consensus.opinions.values())]
-    assert consensus.contradiction(30.0) == CAUTION * max(consensus.dispersion, *distances)
+    squares = consensus.dispersion**2 + (consensus.value - 30.0) ** 2 + 4.0
+    for view, opinion in consensus.opinions.items():
+        squares += (opinion - consensus.value) ** 2
+        squares += 0.1 * (consensus.separate[view] - consensus.value) ** 2
+    assert consensus.contradiction(30.0, 2.0) == pytest.approx(CAUTION * np.sqrt(squares))
     assert consensus.hidden[0] in (STEP, HISTORY)
     primal = sum(
         candidate.primal for candidate in consensus.candidates if candidate.view == OBSERVATION
@@ -194,23 +199,18 @@ def test_dispersion_and_opinions_bound_what_contradicts_a_value():
     assert primal == pytest.approx(1.0)
 
 
-def test_random_fourier_features_approximate_a_gaussian_kernel():
-    features = RandomFourier(Scaling((0.0, 0.0), (1.0, 1.0)), 40_000, 1.5, seed=3)
-    points = np.array([[0.0, 0.0], [1.0, -0.5]])
-    waves = features(points)[:, 3:]
-    kernel = np.exp(-0.5 * 1.25 / 1.5**2)
-    assert waves[0] @ waves[1] / 40_000 == pytest.approx(kernel, abs=0.02)
-
-
-def test_scaling_ignores_units_and_drops_constant_columns():
-    rng = np.random.default_rng(0)
-    points = np.column_stack(
-        [rng.normal(size=500), np.full(500, 3.0), np.exp(3 * rng.normal(size=500))]
-    )
-    scaling = Scaling.of(points)
-    assert scaling.size == 2
-    assert scaling.logarithm == (False, False, True)
-    scaled = scaling(points)
-    assert abs(np.median(scaled, axis=0)).max() < 1e-12
-    units = points * [1000.0, 7.0, 0.01] + [5.0, 0.0, 0.0]
-    assert np.allclose(Scaling.of(units)(units), scaled, atol=1e-9)
+@pytest.mark.parametrize(
+    ("values", "ess", "expected"),
+    [
+        ((3.0, 5.0), 6.0, 2.0),
+        ((-4.0, 0.5), 6.0, 0.5),
+        ((0.5, 3.0), 6.0, 0.0),
+        ((3.0, 5.0), 4.0, 0.0),
+    ],
+)
+def test_weighted_estimates_are_heard_if_both_are_on_one_side(values, ess, expected):
+    names = dict(zip(("DR", "WDR"), values, strict=True))
+    weighted = SimpleNamespace(comparable=True, ess=ess, names=tuple(names), value=names.get)
+    assert distance_on_one_side(1.0, weighted) == expected
+    weighted.comparable = False
+    assert distance_on_one_side(1.0, weighted) == 0.0

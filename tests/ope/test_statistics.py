@@ -15,7 +15,7 @@ from oracles.statistics import moments
 from saddleback import ABQ, ETD, GES, GQ, GTB, GTD, GTD2, TD, ExpectedSarsa, GRetrace, errors
 from saddleback.engine import moments_backward
 from saddleback.features import Custom, Fourier, Tiles
-from saddleback.log import Log, LogError, collect, row_sources
+from saddleback.log import Log, LogError, collect, row_source
 from saddleback.ope.statistics import Statistics
 from saddleback.rules import ActionDependent, Constant, Correction, Expected, Rule, Saddle, Trace
 from saddleback.rules.requirements import check_log_requirements
@@ -372,7 +372,7 @@ def test_sums_do_not_depend_on_batches(monkeypatch):
     rules = [GTB(0.3), GES(0.9)]
     expected = statistics_of(Log(data, segment=9), rules, features=TILES)
     for batch in (1, 4, 11):
-        monkeypatch.setattr(row_sources, "BATCH", batch)
+        monkeypatch.setattr(row_source, "BATCH", batch)
         statistics = statistics_of(Log(data, segment=9), rules, features=TILES)
         for name in ("A", "b", "M"):
             np.testing.assert_array_equal(getattr(statistics, name), getattr(expected, name))

@@ -287,7 +287,7 @@ def test_arrays_larger_than_their_file_are_rejected_before_memory_is_used(conten
     [
         (lambda c: c | {"steps": c["steps"][:-1]}, "its content does not match its digest."),
         (lambda c: {**c, "words": np.array('{"schema": 6}')}, "written by an older saddleback"),
-        (lambda c: {**c, "words": np.array('{"schema": 8}')}, "written by a newer saddleback"),
+        (lambda c: {**c, "words": np.array('{"schema": 9}')}, "written by a newer saddleback"),
         (lambda c: {"active": np.array([{}], dtype=object)}, "or is damaged."),
         (lambda c: b"", "is not statistics saved by saddleback, or is damaged."),
         (lambda c: b"PK\3\4 cut short", "is not statistics saved by saddleback, or is damaged."),

@@ -73,7 +73,7 @@ def small(monkeypatch):
 
 
 def names(groups):
-    return [[path.rsplit("day", 1)[1][0] for path in group] for group in groups]
+    return [[file.name.rsplit("day", 1)[1][0] for file in group] for group in groups]
 
 
 @pytest.mark.usefixtures("small")

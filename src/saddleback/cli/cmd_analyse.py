@@ -82,9 +82,12 @@ def command(
 
     from rich.console import Console
 
-    from saddleback import plots
-
     Console().print(_table(title, analysis))
+    try:
+        from saddleback import plots
+    except InvalidParameter as error:
+        echo(f"no figure: {error}", err=True)
+        return
     with plots.style():
         paths = plots.save(plots.overview(analysis, title), out, f"analyse-{Path(source).stem}")
     for path in paths:

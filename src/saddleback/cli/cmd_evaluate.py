@@ -12,7 +12,7 @@ from saddleback._json import json_text
 from saddleback._paths import output_file
 from saddleback._provenance import provenance
 from saddleback.cli.files import check_outputs
-from saddleback.cli.log_options import LogFiles, default_threads, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, default_threads, log_options
 from saddleback.cli.messages import as_option
 from saddleback.cli.options import (
     command_line,
@@ -30,20 +30,25 @@ from saddleback.cli.terminal import echo, echo_lines, text_width
 if TYPE_CHECKING:
     from saddleback.ope import Evaluation
 
-METHODS = ["fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr"]
+METHODS = [
+    "fqe", "streamed", "svrg", "is", "pdis", "wis", "pdwis", "dr", "wdr", "dros", "switch-dr",
+    "snipw", "ipw", "dm", "marginal-dr",
+]  # fmt: skip
 STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
 """Exit status by verdict, the worst first."""
 
 
 @click.command()
 @log_options
+@bandit_option
 @target_options
 @horizon_option
 @rule_option
 @click.option(
     "--method", "methods", multiple=True, type=click.Choice(METHODS), metavar="NAME",
-    help="Additional estimators (repeatable): fqe, streamed, svrg, is, pdis, wis, pdwis, dr, wdr.  "
-    "[default: wdr, dr, pdwis, pdis]",
+    help="Additional estimators (repeatable): fqe, streamed, svrg, is, pdis, wis, pdwis, dr, wdr; "
+    "with --bandit dr, dros, switch-dr, snipw, ipw, dm, marginal-dr.  [default: wdr, dr, pdwis, "
+    "pdis; all with --bandit]",
 )  # fmt: skip
 @click.option("--learner", metavar=RULE, help="Rule of the streamed estimator.  [default: GES:0]")
 @click.option(
@@ -57,6 +62,10 @@ STATUS = {"refused": 3, "doubtful": 4, "usable": 0}
     help="Number of block-bootstrap resamples.  [default: 20, up to 1000 features]",
 )  # fmt: skip
 @costs_option
+@click.option(
+    "--distribution", is_flag=True,
+    help="Show quantiles and CVaR of the return under each target.",
+)  # fmt: skip
 @click.option(
     "--save", type=click.Path(path_type=Path), metavar="FILE", help="Save the result as JSON."
 )
@@ -72,11 +81,12 @@ def command(
     report: Path | None,
     quiet: bool,
     as_json: bool,
+    distribution: bool,
     **options: Any,
 ) -> None:
     """Estimate the value of target policies from a log, and judge whether to trust the estimates.
 
-    FILE is Parquet (see saddleback check), or one file from saddleback stats or merge. Exit status
+    FILE is a log (see saddleback check), or one file from saddleback stats or merge. Exit status
     0 if every estimate is usable, 3 if one is refused, 4 if one is doubtful or cannot be judged, 2
     for invalid input.
 
@@ -85,6 +95,7 @@ def command(
       saddleback evaluate visits.parquet --target new.py:probs --gamma 0.97
       saddleback evaluate car.parquet --target pump:0.8 --gamma 0.99 \\
           --features tiles:8x4 --low -1.2,-0.07 --high 0.6,0.07 --save car.json
+      saddleback evaluate clicks.parquet --target new.py:probs --bandit
       saddleback evaluate week.stats --json --report week.html
     """
     specs = (*options["targets"].values(), options["features"])
@@ -95,7 +106,8 @@ def command(
         ready()
         options["path"] = True
     options["methods"] = options["methods"] or None
-    _output(evaluate_files(log, quiet or as_json, **options), save, report, as_json)
+    evaluation = evaluate_files(log, quiet or as_json, **options)
+    _output(evaluation, save, report, as_json, distribution)
 
 
 STATISTICS_OPTIONS = {
@@ -127,8 +139,15 @@ def evaluate_files(
         )
 
 
-def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_json: bool) -> None:
+def _output(
+    evaluation: Evaluation,
+    save: Path | None,
+    report: Path | None,
+    as_json: bool,
+    distribution: bool,
+) -> None:
     """Print and save the result; exit with the status of the worst verdict."""
+    from saddleback.ope.distribution_text import distribution_lines
     from saddleback.ope.result_schema import digest
     from saddleback.ope.text_report import result_lines
 
@@ -138,7 +157,8 @@ def _output(evaluation: Evaluation, save: Path | None, report: Path | None, as_j
     if as_json:
         echo(json_text(result))
     else:
-        echo_lines(result_lines(result, text_width()))
+        lines = result_lines(result, text_width())
+        echo_lines(lines + distribution_lines(result, text_width()) * distribution)
     if save is not None:
         with output_file(save) as file:
             file.write(json_text(result).encode())

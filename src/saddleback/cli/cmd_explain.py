@@ -28,9 +28,11 @@ def command(file: Path) -> None:
     """
     announce("reading", [str(file)])
     result = read_result(file)
+    from saddleback.ope.distribution_text import distribution_lines
     from saddleback.ope.text_report import verbose_lines
 
-    echo_lines(verbose_lines(result, text_width()))
+    distribution = distribution_lines(result, text_width()) if "distributions" in result else []
+    echo_lines(verbose_lines(result, text_width()) + distribution)
 
 
 def read_result(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 
 from saddleback._json import json_text
 from saddleback.cli.cmd_evaluate import evaluate_files
-from saddleback.cli.log_options import LogFiles, log_options
+from saddleback.cli.log_options import LogFiles, bandit_option, log_options
 from saddleback.cli.options import (
     costs_option,
     horizon_option,
@@ -28,6 +28,7 @@ STATUS = {"better": 0, "inconclusive": 5, "doubtful": 4, "refused": 3}
 
 @click.command()
 @log_options
+@bandit_option
 @target_options
 @horizon_option
 @rule_option
@@ -48,7 +49,7 @@ def command(
 ) -> None:
     """Rank candidate policies by a lower bound on their improvement over the logged policy.
 
-    The bounds hold simultaneously for all candidates. FILE is Parquet, or one file from saddleback
+    The bounds hold simultaneously for all candidates. FILE is a log, or one file from saddleback
     stats or merge. Exit status 0 if a usable candidate beats the baseline, 5 if none of the usable
     ones does, 4 if none is usable but some are doubtful, 3 if all are refused, 2 for invalid input.
 

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from saddleback._paths import check_writable, expand_pattern, parquet_files
+from saddleback._paths import check_writable, expand_pattern, log_files
 from saddleback.errors import Fix, InvalidParameter
 
 PAGE_SUFFIXES = (".html", ".htm")
@@ -35,16 +35,13 @@ def check_outputs(
         Policies and features; ``module.py:name`` names an input file, too.
     """
     read = [
-        file
-        for name in inputs
-        for path in expand_pattern(str(name))
-        for file in parquet_files(path)
+        file for name in inputs for path in expand_pattern(str(name)) for file in log_files(path)
     ]
     modules = [spec.rpartition(":")[0] for spec in specs if spec is not None]
     read += [path for path in modules if path.endswith(".py")]
     outputs = [Path(file) for file in (*files, page) if file is not None]
     for out in outputs:
-        if any(os.path.exists(file) and out.exists() and out.samefile(file) for file in read):
+        if any(Path(file).exists() and out.exists() and out.samefile(file) for file in read):
             raise InvalidParameter(f"{out} is also an input file; choose a different output.")
     if page is not None and page.name and page.suffix not in PAGE_SUFFIXES and not page.is_dir():
         raise InvalidParameter(f"cannot write {page}: the name of a page must end in .html.")
@@ -69,7 +66,7 @@ def prepare_folder(out: Path) -> None:
 def file_kind(path: str | os.PathLike[str]) -> str | None:
     """Return "a log" or "statistics", even for a truncated file; None for any other file."""
     try:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             magic = file.read(4)
         if magic == b"PAR1":
             return "a log"
@@ -80,7 +77,7 @@ def file_kind(path: str | os.PathLike[str]) -> str | None:
         pass
     except OSError:
         return None
-    has_suffix = os.path.splitext(path)[1] == ".stats"
+    has_suffix = Path(path).suffix == ".stats"
     return "statistics" if has_suffix or magic == b"PK\3\4" else None
 
 
@@ -88,5 +85,5 @@ def statistics_files(files: Sequence[str]) -> list[str]:
     """Return the files that hold statistics; a missing file is judged by its suffix."""
     return [
         name for name in files
-        if file_kind(name) == "statistics" or (name.endswith(".stats") and not os.path.exists(name))
+        if file_kind(name) == "statistics" or (name.endswith(".stats") and not Path(name).exists())
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -107,8 +108,26 @@ class LazyGroup(click.Group):
             sys.exit(130)
 
 
+def _cite(ctx: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    """Print the citations of a file, of a folder, or of the software if the name is empty."""
+    if name is None or ctx.resilient_parsing:
+        return
+    from saddleback.cli.cite import citations
+
+    try:
+        echo(citations(Path(name) if name else None))
+    except SaddlebackError as error:
+        echo(f"error: {error}", err=True)
+        ctx.exit(2)
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="saddleback %(version)s")
+@click.option(
+    "--cite", metavar="[RESULT]", is_flag=False, flag_value="", is_eager=True, expose_value=False,
+    callback=_cite, help="Print BibTeX for the methods of a result or study.",
+)  # fmt: skip
 def group() -> None:
     """Estimate a policy's value from data logged under another policy.
 

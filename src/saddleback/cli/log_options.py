@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from saddleback.log import Behaviour, Log
 
 SETTINGS = (
-    "observations", "actions", "columns", "min_prob", "drop_bad", "drop_autoreset", "time_limit",
+    "observations", "categorical", "actions", "columns", "order_by", "episodes_end", "fill_reward",
+    "min_prob", "drop_bad", "drop_autoreset", "time_limit", "bandit",
 )  # fmt: skip
 """Options that are parameters of `saddleback.Log`."""
 
@@ -100,7 +101,7 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_log(files: tuple[str, ...], estimate_behaviour: Any, **options: Any) -> Any:
         if not options.get("quiet"):
             announce("reading", files)
-        settings = {name: options.pop(name) for name in SETTINGS}
+        settings = {name: options.pop(name) for name in SETTINGS if name in options}
         return command(log=LogFiles(files, settings, estimate_behaviour), **options)
 
     for add in reversed(
@@ -111,11 +112,26 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Observation columns: hr,bp,lactate.",
             ),
             click.option(
+                "--categorical", callback=_parse_names,
+                help="Observation columns of codes that are categories; text always is.",
+            ),
+            click.option(
                 "--actions", callback=_parse_names, help="Action names, in order: none,low,high."
             ),
             click.option(
                 "--column", "columns", multiple=True, metavar="ROLE=NAME", callback=_parse_columns,
                 help="Map a standard column to yours: reward=cost (repeatable).",
+            ),
+            click.option(
+                "--order-by", metavar="COLUMN",
+                help="Sort the rows of each episode by this; they need not be adjacent.",
+            ),
+            click.option(
+                "--episodes-end", type=click.Choice(["terminated", "truncated"]),
+                help="How episodes end whose last row has no flag.",
+            ),
+            click.option(
+                "--fill-reward", type=float, metavar="R", help="Reward where it is missing: 0."
             ),
             click.option("--min-prob", type=float, help="Clip propensities from below at this."),
             click.option(
@@ -131,12 +147,18 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--estimate-behaviour", type=click.Choice(["counts", "logistic"]),
-                help="Estimate propensities with this model, instead of any logged ones.",
+                help="Estimate propensities that are missing with this model.",
             ),
         ]
     ):  # fmt: skip
         with_log = add(with_log)
     return with_log
+
+
+bandit_option = click.option(
+    "--bandit", is_flag=True,
+    help="Each row is a decision of its own: no episodes, ends or discount needed.",
+)  # fmt: skip
 
 
 def announce(verb: str, files: Sequence[str]) -> None:

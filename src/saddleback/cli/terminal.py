@@ -29,16 +29,26 @@ ASCII = {
     "−": "-", "–": "-", "…": "...", "←": "<-", "→": "->", "≤": "<=", "≥": ">=", "×": "x", "·": "*",
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ζ": "zeta", "η": "eta", "θ": "theta",
     "κ": "kappa", "λ": "lambda", "μ": "mu", "π": "pi", "ρ": "rho", "φ": "phi", "ω": "omega",
-    "Â": "A^", "√": "sqrt",
+    "Φ": "Phi", "Σ": "Sum", "Ξ": "Xi", "√": "sqrt", "‖": "||", "⁄": "/",
+    "\N{COMBINING CIRCUMFLEX ACCENT}": "^",
 }  # fmt: skip
 """Replacements for characters that a terminal cannot encode; a minus sign must not be lost."""
 
 
 def _to_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that cannot be encoded."""
+    """Replace characters that cannot be encoded, and the marks and positions of letters."""
     assert isinstance(error, UnicodeEncodeError)
-    text = error.object[error.start : error.end]
-    return "".join(ASCII.get(letter, "?") for letter in text), error.end
+    from unicodedata import combining, decomposition, normalize
+
+    parts, raised = [], False
+    for letter in error.object[error.start : error.end]:
+        superscript = decomposition(letter).startswith("<super>")
+        parts.append("^" if superscript and not raised else "")
+        raised = superscript
+        for plain in normalize("NFKD", letter):
+            unknown = "" if combining(plain) else "?"
+            parts.append(ASCII.get(plain, plain if plain.isascii() else unknown))
+    return "".join(parts), error.end
 
 
 codecs.register_error("saddleback", _to_ascii)

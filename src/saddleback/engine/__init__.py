@@ -11,7 +11,7 @@ from saddleback.engine.count_kernels import (
 )
 from saddleback.engine.episode_fold import EpisodeFold
 from saddleback.engine.expected_update import ExpectedLearners
-from saddleback.engine.experience import CHUNK, Experience, Sampler, sample
+from saddleback.engine.experience import CHUNK, Experience, TransitionSampler, sample
 from saddleback.engine.feature_stream import LoggedStreamer, Trajectory, copies_of
 from saddleback.engine.influence_scores import InfluenceScores
 from saddleback.engine.learner_batch import Learners, Workers, update_settings
@@ -42,7 +42,6 @@ __all__ = [
     "Moments",
     "OfflineLearners",
     "Quadratic",
-    "Sampler",
     "Schedule",
     "Simulation",
     "Source",
@@ -50,6 +49,7 @@ __all__ = [
     "Stream",
     "TakenActions",
     "Trajectory",
+    "TransitionSampler",
     "Workers",
     "as_schedule",
     "as_source",

@@ -140,10 +140,10 @@ def sample(problem: Problem, steps: int, rng: RNG = None) -> Experience:
     """
     _validate.instance("sample", "problem", problem, Problem)
     _validate.count("sample", "steps", steps)
-    return Sampler(problem, _validate.generator(rng)[0]).take(steps)
+    return TransitionSampler(problem, _validate.generator(rng)[0]).take(steps)
 
 
-class Sampler:
+class TransitionSampler:
     """Unlimited experience of μ on a finite problem, drawn in chunks of any size.
 
     Every step uses four uniform numbers, in order, so the sizes of the chunks do not matter.

@@ -14,7 +14,7 @@ import numpy as np
 
 from saddleback import _registry, _validate
 from saddleback._typing import FloatArray, IntArray
-from saddleback.engine.experience import Experience, Sampler
+from saddleback.engine.experience import Experience, TransitionSampler
 from saddleback.engine.feature_stream import SimulationStreamer, copies_of
 from saddleback.engine.stream_columns import Columns
 from saddleback.engine.tabular_stream import Streamer
@@ -74,7 +74,11 @@ class FiniteSource:
 
     def sampler(self, rng: np.random.Generator) -> ExperienceIterator:
         """Return an iterator over experience of μ."""
-        return Sampler(self.problem, rng) if self.experience is None else Replay(self.experience)
+        return (
+            TransitionSampler(self.problem, rng)
+            if self.experience is None
+            else Replay(self.experience)
+        )
 
     def streamer(self, rules: Sequence[Rule]) -> Callable[[Experience], list[Columns]]:
         """Return a function that turns consecutive chunks into one stream per rule."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from saddleback import _validate
 from saddleback._typing import ArrayLike, FloatArray

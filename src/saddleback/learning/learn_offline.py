@@ -13,8 +13,8 @@ from saddleback.engine import (
     Chunker,
     Metric,
     OfflineLearners,
-    Sampler,
     StepSize,
+    TransitionSampler,
     record_points,
 )
 from saddleback.errors import InvalidParameter, RuleMismatch
@@ -84,7 +84,7 @@ def learn_offline(
     if (episodes is None) == (steps is None):
         raise InvalidParameter("learn_offline: give either episodes, or steps and a horizon.")
     generator, seed = _validate.generator(rng)
-    sampler = Sampler(problem, generator)
+    sampler = TransitionSampler(problem, generator)
     learners = OfflineLearners(t, problem.mdp.n_actions, batch.alpha, batch.theta, batch.bound)
 
     if episodes is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,12 @@ class AlteredRows:
         Rows with outliers; see `saddleback.log.outliers`.
     outside
         Rows with an observation outside the box of the features, which is clipped to it.
+    filled
+        Missing rewards that were filled in.
+    marked
+        Episodes without a flag that were marked as ended.
+    estimated
+        Missing propensities that were estimated.
 
     Examples
     --------
@@ -50,6 +56,9 @@ class AlteredRows:
     clipped: int = 0
     outlying: int = 0
     outside: int = 0
+    filled: int = 0
+    marked: int = 0
+    estimated: int = 0
 
     @property
     def array(self) -> IntArray:
@@ -66,6 +75,11 @@ class AlteredRows:
         return max((self.lost + self.bad_rows) / max(1, self.rows), stops)
 
     @property
+    def repairs(self) -> list[str]:
+        """What was done to the rows by options that repair a log, as text."""
+        return replace(self, stops=0, lost=0, outside=0).lines
+
+    @property
     def lines(self) -> list[str]:
         """What was done to the rows, as text."""
         return [
@@ -77,6 +91,9 @@ class AlteredRows:
                 (self.bad_episodes, "{0:,} episode{1} ({rows}) with NaN or infinities dropped"),
                 (self.reset_rows, "{0:,} row{1} of automatic resets dropped"),
                 (self.clipped, "{0:,} propensities raised to the smallest one allowed"),
+                (self.filled, "{0:,} missing reward{1} filled in"),
+                (self.marked, "{0:,} episode{1} marked as ended on the last row"),
+                (self.estimated, "{0:,} missing propensities estimated"),
                 (self.outside, "{0:,} observation{1} clipped to the box of the features"),
             )
             if n

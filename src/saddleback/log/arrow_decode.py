@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback.log.categories import Categories, one_hot
 from saddleback.log.diagnostics import MAX_LOCATIONS, Location
-from saddleback.log.schema import ColumnRoles, is_text
+from saddleback.log.schema import ColumnRoles, decode_dictionary, is_text
 
 TABLES = dict[str, FloatArray]
 
@@ -120,9 +122,11 @@ class Decoder:
         actions: Sequence[str] | None,
         n_actions: int,
         tables: Iterable[str],
+        categories: Categories = MappingProxyType({}),
     ) -> None:
         self._roles, self._actions, self._n_actions = roles, actions, n_actions
         self._tables = [name for name in tables if name in roles.tables]
+        self._categories = categories
         self._row, self._last_id, self._length = 0, None, 0
 
     def __call__(self, batch: Any) -> DecodedRows:
@@ -136,17 +140,17 @@ class Decoder:
         invalid: dict[str, Any] = {}
         step = None
         if "step" in names:
-            numbers = _floats(batch.column(names["step"]))
+            numbers = as_floats(batch.column(names["step"]))
             step = np.where(np.isnan(numbers), -1, numbers).astype(np.int64)
         for role in ("step", "terminated", "truncated"):
             if role in names and batch.column(names[role]).null_count:
                 invalid[role] = batch.column(names[role]).is_null().to_numpy(zero_copy_only=False)
         propensity = None
         if "behavior_prob" in names:
-            propensity = _floats(batch.column(names["behavior_prob"]))
+            propensity = as_floats(batch.column(names["behavior_prob"]))
         elif "behavior_logp" in names:
             with np.errstate(over="ignore"):
-                propensity = np.exp(_floats(batch.column(names["behavior_logp"])))
+                propensity = np.exp(as_floats(batch.column(names["behavior_logp"])))
         next_columns = roles.next_observations
         rows = DecodedRows(
             first=self._row,
@@ -158,9 +162,9 @@ class Decoder:
             next_observations=self._matrix(batch, next_columns) if next_columns else None,
             actions=self._actions_of(batch, invalid),
             # A copy: Arrow's memory is read-only, which compiled kernels treat as another type.
-            rewards=_floats(batch.column(names["reward"])).copy(),
-            terminated=_flags(batch.column(names["terminated"])),
-            truncated=_flags(batch.column(names["truncated"])),
+            rewards=as_floats(batch.column(names["reward"])).copy(),
+            terminated=_flags(batch, names.get("terminated")),
+            truncated=_flags(batch, names.get("truncated")),
             propensity=propensity,
             tables={name: self._matrix(batch, roles.tables[name]) for name in self._tables},
             invalid=invalid,
@@ -192,10 +196,27 @@ class Decoder:
             self._roles.observations, self._roles.next_observations
         ):  # fmt: skip
             return _list_matrix(batch.column(columns[0]), self._roles.dimensions)
+        if self._categories and columns in (
+            self._roles.observations, self._roles.next_observations
+        ):  # fmt: skip
+            return self._encoded(batch, columns)
         matrix = np.empty((batch.num_rows, len(columns)))
         for j, name in enumerate(columns):
-            matrix[:, j] = _floats(batch.column(name))
+            matrix[:, j] = as_floats(batch.column(name))
         return matrix
+
+    def _encoded(self, batch: Any, columns: tuple[str, ...]) -> FloatArray:
+        """Return observations of which some columns are categories."""
+        is_next = columns != self._roles.observations
+        parts = []
+        for name, column in zip(columns, self._roles.observations, strict=True):
+            values, names = batch.column(name), self._categories.get(column)
+            parts.append(
+                as_floats(values)[:, None]
+                if names is None
+                else one_hot(values, names, keep_missing=is_next)
+            )
+        return np.hstack(parts)
 
     def _actions_of(self, batch: Any, invalid: dict[str, Any]) -> IntArray:
         """Return the index of each action; 0 if actions are continuous."""
@@ -207,7 +228,7 @@ class Decoder:
         """Return the index of each action, −1 if it is unknown; note the first unknown one."""
         column = decode_dictionary(column)
         if not is_text(column.type):
-            values = _floats(column)
+            values = as_floats(column)
             legal = (values >= 0) & (values < self._n_actions)
             indices = np.where(legal, values, -1).astype(np.int64)
         else:
@@ -220,23 +241,18 @@ class Decoder:
         return indices
 
 
-def decode_dictionary(column: Any) -> Any:
-    """Return a column without dictionary encoding, and text as ``large_string``."""
-    if pa.types.is_dictionary(column.type):
-        values = decode_dictionary(column.dictionary)
-        return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
-    return column.cast(pa.large_string()) if is_text(column.type) else column
-
-
-def _floats(column: Any) -> FloatArray:
+def as_floats(column: Any) -> FloatArray:
     """Return numbers as float64, NaN where the value is missing."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _flags(column: Any) -> BoolArray:
-    """Return flags, False where the value is missing."""
+def _flags(batch: Any, name: str | None) -> BoolArray:
+    """Return flags, False where the value or the column is missing."""
+    if name is None:
+        return np.zeros(batch.num_rows, dtype=np.bool_)
+    column = batch.column(name)
     if column.null_count:
         column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.bool_)
@@ -246,5 +262,5 @@ def _list_matrix(column: Any, size: int) -> FloatArray:
     """Return fixed-size lists as a matrix, NaN where a list is missing."""
     matrix = np.full((len(column), size), np.nan)
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    matrix[valid] = _floats(column.flatten()).reshape(-1, size)
+    matrix[valid] = as_floats(column.flatten()).reshape(-1, size)
     return matrix

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from saddleback import _validate
 from saddleback._typing import RNG, BoolArray, FloatArray, IntArray
-from saddleback.engine import Chunker, Experience, Sampler, Simulation, Trajectory
+from saddleback.engine import Chunker, Experience, Simulation, Trajectory, TransitionSampler
 from saddleback.errors import InvalidParameter
+from saddleback.log.binary_files import new_parquet
 from saddleback.log.log import Log
 from saddleback.log.policy_query import query_policy
-from saddleback.log.row_sources import new_parquet
 from saddleback.policies import Policy
 from saddleback.problem import Problem
 
@@ -133,7 +133,7 @@ def _simulate(
     if isinstance(source, Problem):
         if by_episode and not source.mdp.episodic:
             raise InvalidParameter("collect: this problem has no episodes; pass steps=… instead.")
-        chunks = Chunker(Sampler(source, rng))
+        chunks = Chunker(TransitionSampler(source, rng))
     else:
         chunks = Chunker(source.sampler(rng))
     episode, length, done = -1, 0, 0

@@ -7,7 +7,7 @@ it can. All problems are collected before an error is raised, so one round of re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +136,8 @@ class ProblemCounter:
                 for noun in ("row", "episode")
             )
             text = message.format(*values, rows=rows, more=more, episodes=episodes, **details)
+            if fix is not None:
+                fix = replace(fix, advice=fix.advice.format(**details))
             findings.append(Finding(key.split()[0], text, fix))
         return findings
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from saddleback._typing import IntArray, OffsetArray
+from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding
 
 
@@ -47,13 +48,14 @@ class EpisodeIds:
         k = same[np.argmin(order[same + 1])]
         last = np.append(first[1:], n_rows) - 1
         one, other = order[k], order[k + 1]
-        more = f" (and {len(same) - 1:,} more such episodes)" if len(same) > 1 else ""
+        others = len(np.unique(hashes[order][same])) - 1
+        more = f" (and {others:,} more such episode{'s' * (others > 1)})" if others else ""
         return [
             Finding(
                 "E131",
                 f"episode {ids[int(one)].as_py()} appears in two separate blocks (rows "
-                f"{first[one]}-{last[one]}, {first[other]}-{last[other]}){more}. Sort by "
-                "(episode_id, step), or give the episodes different ids.",
+                f"{first[one]}-{last[one]}, {first[other]}-{last[other]}){more}.",
+                Fix("Give different episodes different ids, or sort the rows", "order_by"),
             )
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from saddleback._typing import BoolArray, OffsetArray
 from saddleback.engine import EpisodeFold
@@ -54,7 +54,7 @@ def overlap(one: tuple[OffsetArray, OffsetArray], other: tuple[OffsetArray, Offs
         equal_pairs += float((count * (count - 1.0)).sum())
     share = equal_pairs / pairs if pairs else 0.0
     # P(n_equal or more of n agree), the binomial tail.
-    p_value = float(betainc(n_equal, len(ids) - n_equal + 1, share))
+    p_value = float(scipy.special.betainc(n_equal, len(ids) - n_equal + 1, share))
     return n_equal if p_value < SIGNIFICANCE else 0
 
 

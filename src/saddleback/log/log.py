@@ -17,14 +17,19 @@ from saddleback import _registry, _validate
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.errors import Fix, InvalidParameter
-from saddleback.log.arrow_decode import Decoder, decode_dictionary
+from saddleback.log.arrow_decode import Decoder
+from saddleback.log.categories import Categories, entry_names, find_categories, sorted_names
+from saddleback.log.decision_rows import are_decisions, decision_sources, with_bandit_hint
 from saddleback.log.diagnostics import Finding, LogError, raise_errors
 from saddleback.log.episode_returns import EpisodeReturns
 from saddleback.log.reader import LogReader
-from saddleback.log.row_sources import RowSource, common_roles, open_sources, write_sources
+from saddleback.log.repaired_log import write_repaired
+from saddleback.log.row_source import RowSource
+from saddleback.log.row_sources import common_roles, open_sources, write_sources
 from saddleback.log.sample import LogSample
-from saddleback.log.schema import ColumnRoles, is_text
+from saddleback.log.schema import FLAGS, ColumnRoles, decode_dictionary, is_text
 from saddleback.log.segmentation import SEGMENT, Segment
+from saddleback.log.sorted_rows import SortedSource
 from saddleback.log.summary import LogSummary
 from saddleback.policies import Policy
 
@@ -33,18 +38,20 @@ from saddleback.policies import Policy
 class Log:
     """Logged decisions: episodes of observation, action, reward, and the propensity of the action.
 
-    Only file footers are read until rows are needed; then rows are streamed and validated. All
-    problems are collected and reported at once.
+    Only file footers are read until rows are needed (text files are read once, to infer types);
+    then rows are streamed and validated. All problems are collected and reported at once.
 
     Parameters
     ----------
     data
-        Parquet files (a path, a list of paths, or a pattern such as ``"logs/*.parquet"``), an Arrow
-        table, a pandas or polars frame, or a dict of arrays. Columns: ``episode_id``, ``step``
-        (optional if rows are in order), ``obs_0``, … (or ``obs`` as lists, or ``phi_0``, … for
-        features), ``action`` (or ``action_0``, … for continuous actions), ``reward``,
-        ``terminated``, ``truncated``; on truncated last rows ``next_obs_0``, …; ``behavior_prob``
-        (or ``behavior_logp``; densities of continuous actions), or all of ``mu_0``, …
+        Files (a path, a list of paths, or a pattern such as ``"logs/*.parquet"``), an Arrow table,
+        a pandas or polars frame, a DuckDB relation, or a dict of arrays. Files are Parquet, Arrow,
+        CSV, TSV, JSON lines or HDF5 as in D4RL, recognised by their content. Columns:
+        ``episode_id``, ``step`` (optional if rows are in order), ``obs_0``, … (or ``obs`` as
+        lists, or ``phi_0``, … for features), ``action`` (or ``action_0``, … for continuous
+        actions), ``reward``, ``terminated``, ``truncated``; on truncated last rows ``next_obs_0``,
+        …; ``behavior_prob`` (or ``behavior_logp``; densities of continuous actions), or all of
+        ``mu_0``, …
     observations
         Columns of the observation, if they have other names; the columns of the next observation
         are then ``next_NAME``.
@@ -72,8 +79,24 @@ class Log:
         "artifact": a truncated episode would have continued, so its end bootstraps. "task": the
         limit is part of the task, so the episode ends there; the observation should then include
         the time.
+    order_by
+        Column of numbers, dates or times by which the rows of each episode are sorted; they need
+        not be adjacent then, and steps are counted anew. Over a million rows are sorted in
+        temporary files.
+    episodes_end
+        "terminated" or "truncated": how an episode ended whose last row has neither flag. The log
+        then needs no columns of flags.
+    categorical
+        Columns of the observation that are categories, coded as integers; those of text always
+        are. A mapping lists the values of each. Column ``ward`` becomes one entry per value,
+        ``ward=icu``, 1 or 0.
+    fill_reward
+        Reward where it is missing: 0 if rewards are known only at the end.
     segment
         Number of steps after which a long episode is split, so that memory stays bounded.
+    bandit
+        Whether each row is a decision of its own, without consequences beyond its reward. Then
+        ``episode_id``, ``step``, ``terminated`` and ``truncated`` are not needed.
 
     Examples
     --------
@@ -109,21 +132,49 @@ class Log:
     drop_bad: Literal["episode"] | None = None
     drop_autoreset: bool = False
     time_limit: Literal["artifact", "task"] = "artifact"
+    order_by: str | None = None
+    episodes_end: Literal["terminated", "truncated"] | None = None
+    categorical: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+    fill_reward: float | None = None
     segment: int = SEGMENT
+    bandit: bool = False
 
     def __post_init__(self) -> None:
         _registry.check_name("time_limit", self.time_limit, ("artifact", "task"))
         if self.drop_bad is not None:
             _registry.check_name("drop_bad", self.drop_bad, ("episode",))
+        if self.episodes_end is not None:
+            _registry.check_name("episodes_end", self.episodes_end, FLAGS)
+        if self.fill_reward is not None:
+            _validate.number("Log", "fill_reward", self.fill_reward)
         if self.min_prob is not None:
             _validate.positive("Log", "min_prob", _validate.unit("Log", "min_prob", self.min_prob))
         _validate.count("Log", "segment", self.segment)
         for name in ("actions", "observations"):
             _check_list_of_names(name, getattr(self, name))
-        object.__setattr__(self, "sources", open_sources(self.data))
-        roles = common_roles(self.sources, self.observations, self.columns or {})
+        _validate.flag("Log", "bandit", self.bandit)
+        columns = self.columns or {}
+        sources = self.sources or open_sources(self.data)
+        if self.bandit:
+            sources, columns = decision_sources(sources, columns)
+        object.__setattr__(self, "sources", sources)
+        try:
+            roles = common_roles(
+                self.sources, self._declared_observations, columns,
+                FLAGS if self.episodes_end is not None else (), list(self.categorical or ()),
+            )  # fmt: skip
+        except LogError as error:
+            raise LogError(*with_bandit_hint(error.findings)) from None
+        if self.order_by is not None:
+            roles = roles.without("step")
+            if not isinstance(self.sources[0], SortedSource):
+                names, ids = roles.all_columns, roles.names["episode_id"]
+                source = SortedSource.of(self.sources, names, ids, self.order_by)
+                object.__setattr__(self, "sources", (source,))
         if self.ignore_propensities:
             roles = roles.without_propensities()
+        elif self.estimated is None:
+            object.__setattr__(self, "estimated", self.metadata.get("estimated"))
         object.__setattr__(self, "roles", roles)
         raise_errors(self._check_action_names())
 
@@ -178,7 +229,7 @@ class Log:
     @property
     def dimensions(self) -> int:
         """Number of entries of an observation."""
-        return self.roles.dimensions
+        return self.roles.dimensions if self.roles.as_list else len(self.observation_names)
 
     @property
     def observation_names(self) -> tuple[str, ...]:
@@ -186,12 +237,24 @@ class Log:
         names = self.roles.observations
         if self.roles.as_list:
             return tuple(f"{names[0]}[{i}]" for i in range(self.dimensions))
-        return names
+        return entry_names(names, self.categories)
+
+    @cached_property
+    def categories(self) -> Categories:
+        """Values of each column of the observation that is categorical, in order."""
+        declared = self.categorical if isinstance(self.categorical, Mapping) else {}
+        return find_categories(self.sources, self.roles.categorical, declared)
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Metadata of the files: gamma, actions, …"""
         return self.sources[0].metadata
+
+    @property
+    def _declared_observations(self) -> Sequence[str] | None:
+        """Columns of the observation from the argument or the metadata, or None."""
+        given = self.observations
+        return given if given is not None else self.metadata.get("observations")
 
     @property
     def _declared_actions(self) -> Sequence[str] | None:
@@ -216,7 +279,7 @@ class Log:
         return names
 
     def _logged_actions(self) -> tuple[str, ...]:
-        """Return the actions in the column of actions: 0, 1, … or all names, sorted."""
+        """Return the actions in the column of actions: 0, 1, … or all names, in order."""
         name = self.roles.names["action"]
         values: set[Any] = set()
         for source in self.sources:
@@ -226,7 +289,7 @@ class Log:
                     break
         values.discard(None)
         if self.has_text_actions:
-            return tuple(sorted(values))
+            return sorted_names(values)
         n_actions = int(max(values, default=-1)) + 1
         if n_actions > MAX_ACTIONS:
             message = (
@@ -271,19 +334,30 @@ class Log:
         """Whether μ is known for all actions, not only for the logged one."""
         return "mu" in self.roles.tables or self.behaviour is not None
 
+    @cached_property
+    def holds_decisions(self) -> bool:
+        """Whether every episode is one decision: declared so, or one row that terminated."""
+        return self.bandit or are_decisions(self.sources, self.roles.names)
+
     @property
     def read_options(self) -> str:
         """Options that change the rows, as text: logs read differently must not be merged."""
         options = [f'time_limit="{self.time_limit}"']
-        for name in ("min_prob", "drop_bad", "drop_autoreset", "estimated"):
+        for name in (
+            "min_prob", "drop_bad", "drop_autoreset", "estimated",
+            "order_by", "episodes_end", "fill_reward",
+            "categorical",
+        ):  # fmt: skip
             value = getattr(self, name)
-            if value:
+            if value is not None and value is not False:
                 options.append(f"{name}={value!r}")
         return ", ".join(options)
 
     def with_options(self, **changes: Any) -> Self:
         """Return the same log with other options."""
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in DERIVED}
+        if not {"data", "order_by", "observations", "columns"} & set(changes):
+            options["sources"] = self.sources
         return type(self)(**(options | changes))
 
     # Reading.
@@ -305,6 +379,10 @@ class Log:
         raise_errors(findings)
         if warnings is not None:
             warnings += findings
+
+    def decoder(self, tables: Sequence[str] = ()) -> Decoder:
+        """Return a decoder of the rows."""
+        return Decoder(self.roles, self.action_names, self.n_actions, tables, self.categories)
 
     def reader(self, tables: Sequence[str] = ()) -> LogReader:
         """Return a pass over the log that also collects its findings and its summary."""
@@ -355,7 +433,7 @@ class Log:
             for segment in self.reader().segments(shown):
                 sample.add(segment.rows.observations, segment.rows.actions)
             return sample
-        decode, done = Decoder(self.roles, self.action_names, self.n_actions, ()), 0
+        decode, done = self.decoder(), 0
         columns = [*self.roles.observations]
         columns += [] if self.has_continuous_actions else [self.roles.names["action"]]
         for source in self.sources:
@@ -392,11 +470,34 @@ class Log:
         if self.ignore_propensities or self.behaviour is not None:
             raise InvalidParameter(
                 "write: propensities computed by a function are not written. Write the original "
-                "log, and keep the function with it."
+                "log and keep the function with it, or use write_repaired."
             )
         names = {} if self.has_continuous_actions else {"actions": list(self.action_names)}
         stored = self.metadata | names | metadata
-        return write_sources(self.sources, Path(path), stored)
+        sources = [getattr(source, "source", None) or source for source in self.sources]
+        return write_sources(sources, Path(path), stored)
+
+    def write_repaired(self, path: str | os.PathLike[str], **metadata: Any) -> Path:
+        """Write the rows as they are read: sorted, with marked ends, filled, without dropped ones.
+
+        Columns get their standard names; the observations keep theirs, which are stored in the
+        file, so that it is read without options. Propensities that were estimated are marked.
+        Nothing is written if the log has errors.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> rows = {"visit": [7, 7], "at": [2, 1], "hr": [80.0, 90.0], "action": [0, 1]}
+        >>> log = Log(
+        ...     rows | {"reward": [1.0, None]}, ["hr"], {"episode_id": "visit"}, order_by="at",
+        ...     episodes_end="terminated", fill_reward=0,
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     repaired = Log(log.write_repaired(f"{folder}/log.parquet"))
+        ...     print([segment.rewards.tolist() for segment in repaired.segments()])
+        [[0.0, 1.0]]
+        """
+        return write_repaired(self, Path(path), metadata)
 
     def __repr__(self) -> str:
         estimated = ", propensities estimated" if self.estimated else ""

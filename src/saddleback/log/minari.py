@@ -1,45 +1,26 @@
-"""Minari datasets as logs and logs as Minari datasets, with the propensities in their infos.
-
-Minari has no field for propensities, so they are stored in the infos, which have one row more than
-there are actions: T + 1 for T steps, like the observations. Two alignments are in use,
-
-    "t"      the probability of action t is in row t        (infos written by hand, [:-1])
-    "t+1"    the probability of action t is in row t + 1    (infos that env.step returns, [1:])
-
-and reading the wrong one gives wrong results without an error. So the alignment is tested: by a row
-at either end that is not a probability, or against a behaviour policy. Otherwise it must be given.
-"""
+"""Minari datasets as logs and logs as Minari datasets, with the propensities in their infos."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from saddleback import _registry
-from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
 from saddleback.log.diagnostics import Finding, LogError
 from saddleback.log.log import Log
-from saddleback.log.policy_query import query_policy
+from saddleback.log.minari_source import KEYS, Align, Alignment, MinariSource
 from saddleback.policies import Policy
-
-KEYS = ("behavior_prob", "behavior_probs")
-"""Infos in which `to_minari` stores μ of the logged action, and of all actions, aligned "t"."""
 
 ESTIMATED_KEY = "saddleback_estimated"
 """Metadata key for how propensities were estimated."""
 
-AGREE = 1e-5
-"""Largest difference at which a propensity agrees with μ; infos may have single precision."""
-
 INSTALL_HINT = "Install it: pip install 'saddleback[minari]'"
-
-Align = Literal["auto", "t", "t+1"]
 
 
 def from_minari(
@@ -48,7 +29,7 @@ def from_minari(
     prob_align: Align = "auto",
     behaviour: Policy | None = None,
 ) -> Log:
-    """Return a Minari dataset as a log.
+    """Return a Minari dataset as a log, which reads it in batches.
 
     Parameters
     ----------
@@ -101,175 +82,25 @@ def from_minari(
             "supported."
         )
     n_actions, first = int(space.n), int(space.start)
-    episodes = [
-        _Episode(episode, n_actions, first, prob_key) for episode in loaded.iterate_episodes()
-    ]
-    episodes = [episode for episode in episodes if len(episode.rewards)]
-    if not episodes:
+    source = MinariSource(f"dataset {loaded.id}", 0, None, (), loaded, n_actions, first, prob_key)
+    alignment = Alignment(behaviour, n_actions)
+    rows = 0
+    for episode in source.episodes():
+        rows += len(episode.rewards)
+        alignment.add(episode)
+    if not rows:
         raise LogError(Finding("E193", f"the log is empty: {loaded.id} has no steps."))
-    keys = {key for episode in episodes for key in episode.propensities}
-    table = {name: np.concatenate(parts) for name, parts in _columns(episodes).items()}
-    if keys:
-        shift = _alignment(episodes, prob_align, behaviour, n_actions, prob_key or min(keys))
-        table |= _propensity_columns(episodes, shift)
+    if alignment.keys:
+        shift = alignment.shift(prob_align, prob_key or min(alignment.keys))
+        source = replace(source, shift=shift, has_tables=alignment.has_tables)
+    source = replace(source, rows=rows, schema=next(source.tables()).schema)
     estimated = loaded.storage.metadata.get(ESTIMATED_KEY)
     return Log(
-        pa.table({k: pa.array(v, from_pandas=k.startswith("next_")) for k, v in table.items()}),
+        source,
         actions=[str(a) for a in range(n_actions)],
         behaviour=behaviour,
         estimated=None if estimated is None else str(estimated),
     )
-
-
-class _Episode:
-    """An episode with T steps, T + 1 observations, and the propensities in its infos."""
-
-    def __init__(self, episode: Any, n_actions: int, first: int, key: str | None) -> None:
-        self.id = int(episode.id)
-        self.rewards = np.asarray(episode.rewards, dtype=np.float64)
-        steps = len(self.rewards)
-        self.observations = _flatten(episode.observations)
-        self.actions = np.asarray(episode.actions, dtype=np.int64).reshape(steps) - first
-        self.terminated = np.asarray(episode.terminations, dtype=np.bool_)
-        self.truncated = np.asarray(episode.truncations, dtype=np.bool_)
-        if len(self.observations) != steps + 1:
-            raise InvalidParameter(
-                f"from_minari: episode {self.id} has {steps} steps and "
-                f"{len(self.observations)} observations; expected {steps + 1} observations."
-            )
-        infos = episode.infos or {}
-        if key is not None and key not in infos:
-            available = ", ".join(infos) or "none"
-            raise InvalidParameter(
-                f"from_minari: episode {self.id} has no infos {key!r}. Available: {available}."
-            )
-        self.propensities: dict[str, FloatArray] = {}
-        for name in KEYS if key is None else (key,):
-            if name in infos:
-                self.propensities[name] = self._check_shape(name, infos[name], n_actions)
-
-    def _check_shape(self, name: str, info: Any, n_actions: int) -> FloatArray:
-        values = np.asarray(info, dtype=np.float64)
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
-        fits = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == n_actions)
-        if not fits or len(values) != len(self.observations):
-            raise InvalidParameter(
-                f"from_minari: infos {name!r} of episode {self.id} has shape {list(values.shape)}; "
-                f"expected [{len(self.observations)}] for the logged action, or "
-                f"[{len(self.observations)}, {n_actions}] for all actions."
-            )
-        return values
-
-    def taken(self, shift: int) -> FloatArray:
-        """Return μ of the logged actions if that of action t is in row t + shift."""
-        rows = slice(shift, shift + len(self.rewards))
-        for values in self.propensities.values():
-            if values.ndim == 1:
-                return values[rows]
-        (table,) = self.propensities.values()
-        return np.asarray(table[rows][np.arange(len(self.rewards)), self.actions])
-
-
-def _flatten(observations: Any) -> FloatArray:
-    """Return observations [T + 1, d]; the entries of dicts and tuples are concatenated."""
-    if isinstance(observations, dict):
-        return np.hstack([_flatten(entry) for entry in observations.values()])
-    if isinstance(observations, tuple):
-        return np.hstack([_flatten(entry) for entry in observations])
-    try:
-        array = np.asarray(observations, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameter("from_minari: observations must be numbers.") from None
-    return array.reshape(len(array), -1)
-
-
-def _columns(episodes: list[_Episode]) -> dict[str, list[Any]]:
-    """Return the columns of a log, except propensities, as one part for each episode."""
-    parts: dict[str, list[Any]] = {}
-    for episode in episodes:
-        steps = len(episode.rewards)
-        truncated = np.zeros(steps, dtype=np.bool_)
-        truncated[-1] = not episode.terminated[-1]
-        columns: dict[str, Any] = {
-            "episode_id": np.full(steps, episode.id), "step": np.arange(steps),
-        }  # fmt: skip
-        columns |= {f"obs_{j}": x for j, x in enumerate(episode.observations[:-1].T)}
-        columns |= {
-            "action": episode.actions, "reward": episode.rewards,
-            "terminated": episode.terminated, "truncated": episode.truncated,
-        }  # fmt: skip
-        for j, x in enumerate(episode.observations[1:].T):
-            columns[f"next_obs_{j}"] = np.where(truncated, x, np.nan)
-        for name, column in columns.items():
-            parts.setdefault(name, []).append(column)
-    return parts
-
-
-def _alignment(
-    episodes: list[_Episode], align: Align, behaviour: Policy | None, n_actions: int, key: str
-) -> int:
-    """Return 0 if the probability of action t is in row t of the infos, 1 if in row t + 1."""
-    if align != "auto":
-        return 0 if align == "t" else 1
-    legal = [
-        all(bool(np.all((p > 0) & (p <= 1 + AGREE))) for p in (e.taken(shift) for e in episodes))
-        for shift in (0, 1)
-    ]
-    if legal[0] != legal[1]:
-        return 0 if legal[0] else 1
-    if behaviour is None:
-        raise InvalidParameter(
-            f"from_minari: infos {key!r} has one row more than there are actions, and both "
-            'alignments are possible. Set prob_align="t" (action t is in row t, infos written by '
-            'hand) or prob_align="t+1" (row t+1, infos from env.step), or pass '
-            "behaviour=function to determine it."
-        )
-    agree, steps = np.zeros(2), 0
-    for episode in episodes:
-        n = len(episode.rewards)
-        mu = query_policy("behaviour", behaviour, episode.observations[:-1], n_actions)
-        expected = mu[np.arange(n), episode.actions]
-        for shift in (0, 1):
-            agree[shift] += int((np.abs(episode.taken(shift) - expected) <= AGREE).sum())
-        steps += n
-    share = agree / steps
-    if share.max() < 0.99:
-        raise LogError(
-            Finding(
-                "E151",
-                f"infos {key!r} agrees with the behaviour policy neither in row t "
-                f"({share[0]:.1%} of steps) nor in row t+1 ({share[1]:.1%}). Check the policy "
-                'and the key, or set prob_align="t" or "t+1".',
-            )
-        )
-    return int(share.argmax())
-
-
-def _propensity_columns(episodes: list[_Episode], shift: int) -> dict[str, FloatArray]:
-    columns = {"behavior_prob": np.concatenate([episode.taken(shift) for episode in episodes])}
-    tables = [[p for p in episode.propensities.values() if p.ndim == 2] for episode in episodes]
-    if not all(tables):
-        return columns
-    for a in range(tables[0][0].shape[1]):
-        rows = [
-            table[shift : shift + len(episode.rewards), a]
-            for (table, *_), episode in zip(tables, episodes, strict=True)
-        ]
-        columns[f"mu_{a}"] = np.concatenate(rows)
-    if shift == 0:  # the row after the last action is μ of the last observation, if it is known
-        for a in range(tables[0][0].shape[1]):
-            last = [
-                np.append(np.full(len(episode.rewards) - 1, np.nan), _valid_or_nan(table[-1])[a])
-                for (table, *_), episode in zip(tables, episodes, strict=True)
-            ]
-            columns[f"next_mu_{a}"] = np.concatenate(last)
-    return columns
-
-
-def _valid_or_nan(row: FloatArray) -> FloatArray:
-    """Return a row of probabilities, or NaN if it does not sum to 1."""
-    return row if abs(row.sum() - 1.0) <= AGREE else np.full_like(row, np.nan)
 
 
 def to_minari(log: Log, dataset_id: str, *, data_format: str | None = None, **metadata: Any) -> Any:
@@ -398,7 +229,7 @@ def import_minari(caller: str) -> Any:
     """Return Minari, or raise an error with the command that installs it."""
     try:
         import minari
-        import minari.data_collector
+        import minari.data_collector  # noqa: F401
     except ImportError:
         raise InvalidParameter(f"{caller} needs Minari: pip install 'saddleback[minari]'") from None
     return minari

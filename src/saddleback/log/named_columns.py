@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from saddleback._display import frame
 from saddleback._typing import FloatArray
 from saddleback.policies import COLUMNS
@@ -74,6 +76,25 @@ def _annotation_kind(annotation: Any) -> str | None:
     return None
 
 
+def _categories_as_text(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the text of categorical columns, of which there is one entry ``ward=icu`` per value.
+
+    Examples
+    --------
+    >>> _categories_as_text({"ward=er": np.array([1.0, 0.0]), "ward=icu": np.array([0.0, 1.0])})
+    {'ward': array(['er', 'icu'], dtype='<U3')}
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for name, column in columns.items():
+        group, separator, value = name.partition("=")
+        if separator:
+            groups.setdefault(group, {})[value] = column
+    return {
+        name: np.array(list(group))[np.argmax(list(group.values()), axis=0)]
+        for name, group in groups.items()
+    }
+
+
 def _call(
     function: Callable[..., Any],
     kind: str,
@@ -83,6 +104,7 @@ def _call(
 ) -> Any:
     """Call a function with the columns of observations by name, and its other arguments."""
     columns = dict(zip(names, observations.T, strict=True))
+    columns = _categories_as_text(columns) | columns
     argument: Any = columns
     if kind == "pyarrow":
         import pyarrow as pa

@@ -17,6 +17,7 @@ import pyarrow as pa
 from saddleback import _registry, _validate
 from saddleback._typing import FloatArray
 from saddleback.errors import InvalidParameter
+from saddleback.log.arrow_decode import as_floats
 from saddleback.log.log import Log
 from saddleback.policies import Policy
 
@@ -75,7 +76,8 @@ def estimate_behaviour(
     Parameters
     ----------
     log
-        The log; its propensities, if any, are not used.
+        The log. If only some of its rows have propensities, these are kept, and the others
+        estimated; if all have one, all are replaced.
     method
         "counts": shares of actions within cells of the observation, a grid of ``bins`` along each
         entry with more distinct values than that. "logistic": multinomial logistic regression, from
@@ -135,8 +137,25 @@ def estimate_behaviour(
         description += f", from one row in {stride}"
     calibration = _calibration(folds, observations, actions, episode)
     filled = tuple(row for row in calibration.to_pylist() if row["pairs"])
-    estimated = bare.with_options(behaviour=policy, estimated=description, calibration=filled)
+    base = bare
+    if _some_missing(log):
+        base, description = log, f"{description}, where none was logged"
+    estimated = base.with_options(
+        behaviour=policy, estimated=description, calibration=filled, actions=log.action_names
+    )
     return Behaviour(policy, estimated, calibration, description)
+
+
+def _some_missing(log: Log) -> bool:
+    """Whether some rows, but not all, have a logged propensity."""
+    column = next((c for r, c in log.roles.names.items() if r.startswith("behavior_")), None)
+    if column is None:
+        return False
+    missing = 0
+    for source in log.sources:
+        for batch in source.batches([column]):
+            missing += int(np.isnan(as_floats(batch.column(0))).sum())
+    return 0 < missing < log.rows
 
 
 def _fit_counts(

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saddleback._progress import Progress
+from saddleback._typing import FloatArray
 from saddleback.errors import ESTIMATE_PROPENSITIES, Fix
 from saddleback.log.altered_rows import AlteredRows
-from saddleback.log.arrow_decode import DecodedRows, Decoder
+from saddleback.log.arrow_decode import DecodedRows
+from saddleback.log.categories import are_numbers
 from saddleback.log.diagnostics import Finding
 from saddleback.log.named_columns import with_columns
 from saddleback.log.policy_query import check_policy_rows, query_policy
 from saddleback.log.row_checks import RowChecks
 from saddleback.log.segmentation import Segment, Segmenter
+from saddleback.log.sorted_rows import order_column
 from saddleback.log.summary import LogSummary
 from saddleback.policies import Policy
 
@@ -34,7 +37,7 @@ class LogReader:
     def __init__(self, log: Log, tables: Sequence[str] = (), *, keep: bool = False) -> None:
         self._log, self.tables = log, frozenset(tables)
         self._kept: list[Segment] | None = None
-        self._keep, self._clipped = keep, 0
+        self._keep, self._clipped, self._filled, self._estimated = keep, 0, 0, 0
         self._task = log.time_limit == "task"
         new_checks = partial(
             RowChecks, log.roles.names, log.observation_names, log.action_names, log.propensity,
@@ -44,8 +47,9 @@ class LogReader:
         drops = log.drop_bad is not None or log.drop_autoreset
         self._used = new_checks() if drops else None
         self.segmenter = Segmenter(
-            log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment
-        )
+            log.time_limit, log.drop_bad is not None, log.drop_autoreset, log.segment,
+            log.episodes_end,
+        )  # fmt: skip
 
     def segments(self, progress: Progress | None = None) -> Iterator[Segment]:
         """Return the segments of the log; from memory if they were kept."""
@@ -69,7 +73,7 @@ class LogReader:
         log = self._log
         names = dict.fromkeys(("action" if log.roles.actions else "mu", *sorted(self.tables)))
         tables = [table for name in names for table in (name, f"next_{name}")]
-        decode = Decoder(log.roles, log.action_names, log.n_actions, tables)
+        decode = log.decoder(tables)
         columns = [
             *log.roles.names.values(), *log.roles.observations, *log.roles.next_observations,
             *(column for table in tables for column in log.roles.tables.get(table, ())),
@@ -92,7 +96,8 @@ class LogReader:
             rows=self.checks.n_rows, episodes=self.checks.n_episodes, terminated=split.terminated,
             stops=split.stops, lost=split.lost, bad_episodes=split.bad_episodes,
             bad_rows=split.bad_rows, reset_rows=split.reset_rows, clipped=self._clipped,
-            outlying=self.checks.outlying_rows,
+            outlying=self.checks.outlying_rows, filled=self._filled, marked=split.marked,
+            estimated=self._estimated,
         )  # fmt: skip
 
     def episode_id(self, number: int) -> Any:
@@ -115,10 +120,16 @@ class LogReader:
 
     def _add(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return the segments that the next rows complete; none after an error."""
+        if self._log.fill_reward is not None:
+            missing = np.isnan(rows.rewards)
+            self._filled += int(missing.sum())
+            rows = replace(rows, rewards=np.where(missing, self._log.fill_reward, rows.rewards))
         if self._log.behaviour is not None:
             rows = self._add_behaviour(
                 rows, with_columns(self._log.behaviour, self._log.observation_names)
             )
+            if self._log.estimated is not None and rows.propensity is not None:
+                rows = self._estimate_missing(rows, rows.propensity)
         mu = rows.tables.get("mu")
         if rows.propensity is None and mu is not None:
             propensity = mu[np.arange(len(rows)), np.maximum(rows.actions, 0)]
@@ -161,18 +172,56 @@ class LogReader:
                 )
         return replace(rows, tables=tables)
 
+    def _estimate_missing(self, rows: DecodedRows, logged: FloatArray) -> DecodedRows:
+        """Use the estimated μ only where no propensity was logged.
+
+        Elsewhere the logged action keeps its propensity p, and the other actions share the rest,
+        (1 − p) μ̂(a|s) / (1 − μ̂(A|s)).
+        """
+        mu, index, actions = rows.tables["mu"].copy(), np.arange(len(rows)), rows.actions.clip(0)
+        missing = np.isnan(logged)
+        self._estimated += int(missing.sum())
+        taken = mu[index, actions]
+        propensity = np.where(missing, taken, logged)
+        rest = 1.0 - taken
+        share = np.divide(1.0 - propensity, rest, out=np.zeros_like(rest), where=rest > 0)
+        mu *= share[:, None]
+        certain = np.flatnonzero(rest <= 0)
+        mu[certain] = ((1.0 - propensity[certain]) / max(1, mu.shape[1] - 1))[:, None]
+        mu[index, actions] = propensity
+        return replace(rows, propensity=propensity, tables={**rows.tables, "mu": mu})
+
     def findings(self) -> list[Finding]:
         """Return all findings, errors first."""
         dropped = self.segmenter.bad_episodes
         findings = self.checks.findings(self._log.min_prob, dropped)
         findings += self.segmenter.findings()
+        roles, schema = self._log.roles, self._log.sources[0].schema
+        column = order_column(schema, roles.names.get("step"))
+        findings = [
+            replace(finding, fix=replace(finding.fix, value=column))
+            if finding.fix is not None and finding.fix.parameter == "order_by" else finding
+            for finding in findings
+        ]  # fmt: skip
         if dropped and dropped == self.checks.n_episodes:
             findings.append(
                 Finding(
                     "E122",
                     f"every episode ({dropped:,}) contains NaN or infinities, so dropping them "
-                    "leaves nothing. Fill in the values instead (rewards known only at the end: 0 "
-                    "before it).",
+                    "leaves nothing.",
+                    Fix("Rewards that are known only at the end are 0 before it", "fill_reward", 0)
+                    if self.checks.only_final_rewards
+                    else Fix("List only observations that have values", "observations", ["…"]),
+                )
+            )
+        if self._log.bandit and any(finding.code == "E132" for finding in findings):
+            findings = [finding for finding in findings if finding.code != "E132"]
+            findings.append(
+                Finding(
+                    "E135",
+                    "bandit=True takes every row as a decision of its own, but some episodes have "
+                    f"several rows with the same {self._log.roles.names['episode_id']!r}. Leave "
+                    "out the option, or that column.",
                 )
             )
         if self._log.drop_autoreset:
@@ -207,6 +256,11 @@ class LogReader:
                 )
             )
         findings += self._action_findings()
+        findings += [
+            Finding("W157", f"observation column {name!r} is encoded as {_listed(name, values)}.")
+            for name, values in self._log.categories.items()
+        ]
+        findings += [finding for source in self._log.sources for finding in source.warnings()]
         return sorted(
             dict.fromkeys(findings), key=lambda finding: (not finding.is_error, finding.code[1:])
         )
@@ -217,13 +271,14 @@ class LogReader:
         if log.has_action_names or len(names) < 2:
             return []
         findings = []
-        if log.has_text_actions:
+        if log.has_text_actions and list(names) != list(map(str, range(len(names)))):
+            sorting = "numbers" if are_numbers(names) else "text"
             listed = ", ".join(f"{k}={name!r}" for k, name in enumerate(names[:9]))
             findings.append(
                 Finding(
                     "W148",
-                    f"actions are sorted as text: {listed}{', …' * (len(names) > 9)}. Policies "
-                    "must return probabilities in this order.",
+                    f"actions are sorted as {sorting}: {listed}{', …' * (len(names) > 9)}. "
+                    "Policies must return probabilities in this order.",
                     Fix("Choose another order", "actions", ["…"]),
                 )
             )
@@ -238,3 +293,9 @@ class LogReader:
                 )
             )
         return findings
+
+
+def _listed(name: str, values: Sequence[str]) -> str:
+    """Return the entries that a categorical column becomes, as text."""
+    entries = ", ".join(f"{name}={value}" for value in values[:9])
+    return f"{len(values)} entries, 1 or 0: {entries}{', …' * (len(values) > 9)}"

@@ -39,7 +39,7 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E102 NaN": (
         "{0} is NaN on {rows}: every logged action needs a propensity.",
-        replace(ESTIMATE_PROPENSITIES, advice="Fill them in, or replace all of them by estimates"),
+        replace(ESTIMATE_PROPENSITIES, advice="Fill them in, or estimate those that are missing"),
     ),
     "E102 > 1": (
         "{0} is > 1 on {rows}: probabilities must lie in (0, 1]. Densities belong to continuous "
@@ -56,20 +56,22 @@ MESSAGES: dict[str, tuple[str, Fix | None]] = {
     ),
     "E120": (
         "{0} is {1} in {rows}.",
-        Fix(
-            "Fill in the value (rewards known only at the end: 0 before it), or drop the episode",
-            "drop_bad", "episode",
-        ),
+        Fix("Fill in the value, or drop the episode", "drop_bad", "episode"),
+    ),
+    "E120 end": (
+        "{0} is {1} in {rows}.",
+        Fix("Rewards that are known only at the end are 0 before it", "fill_reward", 0),
     ),
     "E121": ("{0} has no value in {rows}. {1}.", None),
-    "E130": ("episode {episode}: {problem}{more}. {repair}, or renumber the episode.", None),
+    "E130": ("episode {episode}: {problem}{more}.", Fix("{repair}", "order_by")),
     "E132": (
         "{flag}=True at step {step} of {length} in episode {episode}{more}. Only the last row of "
         "an episode may have this flag: split the episode, or clear the flag.", None,
     ),
     "E134": (
         "episode {episode} starts at step {step}{episodes}. If its first rows are in another file, "
-        "pass all files of the log together, in order; otherwise number its steps from 0.", None,
+        "pass all files of the log together, in order.",
+        Fix("Otherwise sort the rows and count the steps anew", "order_by"),
     ),
     "E145": (
         "{0} is {value}, not one of {1}, in {rows}.{suggestion}",
@@ -195,7 +197,7 @@ class RowChecks:
             low, high = self._finite_range(rows, name, column)
             self.low[d], self.high[d] = min(self.low[d], low), max(self.high[d], high)
         self._check_next_observations(rows)
-        low, high = self._finite_range(rows, self._names["reward"], rows.rewards)
+        low, high = self._finite_range(rows, self._names["reward"], rows.rewards, "E120 reward")
         self.reward_low, self.reward_high = min(self.reward_low, low), max(self.reward_high, high)
         finite = np.isfinite(rows.rewards)
         # One by one, so that the sum does not depend on how the rows are read.
@@ -204,13 +206,13 @@ class RowChecks:
         self.n_rewards += int(finite.sum())
 
     def _finite_range(
-        self, rows: DecodedRows, name: str, column: FloatArray
+        self, rows: DecodedRows, name: str, column: FloatArray, key: str = "E120"
     ) -> tuple[float, float]:
         """Return the range of a column, and count NaN and infinities."""
         low, high = float(column.min()), float(column.max())
         if np.isfinite(low) and np.isfinite(high):
             return low, high
-        self.problems.add("E120", rows, np.isnan(column), name, "NaN")
+        self.problems.add(key, rows, np.isnan(column), name, "NaN")
         self.problems.add("E120", rows, np.isinf(column), name, "infinite")
         finite = column[np.isfinite(column)]
         return float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
@@ -306,7 +308,9 @@ class RowChecks:
 
     def findings(self, min_prob: float | None, n_dropped: int) -> list[Finding]:
         """Return all findings, after the last row."""
-        findings = self.problems.findings(MESSAGES, self.propensities.renamed(min_prob))
+        reward = "E120 end" if self.only_final_rewards else "E120"
+        renamed = {"E120 reward": reward, **self.propensities.renamed(min_prob)}
+        findings = self.problems.findings(MESSAGES, renamed)
         if n_dropped:
             findings = [finding for finding in findings if finding.code != "E120"]
             plural = "" if n_dropped == 1 else "s"
@@ -318,6 +322,11 @@ class RowChecks:
             findings.append(Finding("W133", message, DROP_AUTORESET))
         findings += self._outliers.findings(len(self._actions))[0]
         return findings + self.propensities.findings(self.n_rows, len(self._actions))
+
+    @property
+    def only_final_rewards(self) -> bool:
+        """Whether there are at most as many rewards as episodes."""
+        return 0 < self.n_rewards <= self.n_episodes < self.n_rows
 
     @property
     def outlying_rows(self) -> int:
@@ -454,10 +463,16 @@ def finite_rows(rows: DecodedRows) -> BoolArray:
 
 def _describe_jump(before: int, after: int) -> dict[str, str]:
     """Return what is wrong with two consecutive steps, and how to repair it."""
+    sort = "sort the rows and count the steps anew"
     if before == after:
-        return {"problem": f"step {before} is repeated", "repair": "Remove the duplicates"}
-    backwards = after < before
+        return {
+            "problem": f"step {before} is repeated", "repair": f"Remove the duplicates, or {sort}",
+        }  # fmt: skip
+    if after < before:
+        return {
+            "problem": f"step goes back from {before} to {after}", "repair": sort.capitalize(),
+        }  # fmt: skip
     return {
-        "problem": f"step {'goes back' if backwards else 'jumps'} from {before} to {after}",
-        "repair": "Sort by (episode_id, step)" if backwards else "Add the missing rows",
+        "problem": f"step jumps from {before} to {after}",
+        "repair": f"Add the missing rows, or {sort}",
     }

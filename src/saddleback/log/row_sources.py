@@ -1,137 +1,64 @@
-"""Sources of the rows of a log: Parquet files, Arrow tables, data frames or arrays."""
+"""Open the sources of the rows of a log: files, Arrow tables, data frames or arrays."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from saddleback._json import invalid_place
-from saddleback._paths import expand_pattern, output_file, parquet_files
+from saddleback._paths import expand_pattern, log_files
 from saddleback.errors import InvalidParameter
+from saddleback.log.binary_files import new_parquet, open_arrow_source, open_parquet_source
 from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.file_format import recognise
+from saddleback.log.hdf5_files import open_hdf5_source
+from saddleback.log.queries import open_query
+from saddleback.log.row_source import METADATA, RowSource, metadata_problem
 from saddleback.log.schema import ColumnRoles, resolve
-
-BATCH = 1 << 15
-"""Number of rows read at a time."""
-
-READ_ERRORS = (pa.ArrowException, OSError, UnicodeError)
-"""Exceptions that a damaged file raises."""
-
-METADATA = b"saddleback"
-"""Key of the schema metadata that holds the metadata of a log, as JSON."""
+from saddleback.log.text_files import open_text, with_common_types
 
 
-class LogMetadata(msgspec.Struct):
-    """The part of the metadata of a log that is used; anything else may be added to it."""
+@dataclass(frozen=True, eq=False)
+class TableSource(RowSource):
+    """A table in memory."""
 
-    actions: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
-    gamma: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-
-
-@dataclass(frozen=True)
-class RowSource:
-    """A file or a table in memory that holds rows of a log."""
-
-    name: str
-    rows: int
-    schema: Any
     table: Any = None
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+    def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Return the rows as record batches."""
-        if self.table is not None:
-            selected = self.table.select(list(columns)).combine_chunks()
-            yield from selected.to_batches(max_chunksize=BATCH)
-            return
-        rows = 0
-        with open_parquet(self.name) as file:
-            for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
-                batch.validate(full=True)  # such as that text is UTF-8
-                yield batch
-                rows += batch.num_rows
-        if rows != self.rows:
-            problem = f"it holds {rows:,} of the {self.rows:,} rows that its footer lists"
-            raise LogError(_unreadable(self.name, problem))
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Metadata of the log: gamma, actions, …"""
-        text = (self.schema.metadata or {}).get(METADATA)
-        if not text:
-            return {}
-        try:
-            metadata: dict[str, Any] = json.loads(text)
-            problem = metadata_problem(metadata)
-        except (ValueError, RecursionError):
-            problem = "it is not JSON"
-        if problem:
-            message = f"the metadata of {self.name} are not those of a log: {problem}."
-            fix = "Write the file again, or remove its metadata under the key saddleback."
-            raise LogError(Finding("E194", f"{message} {fix}"))
-        return metadata
+        yield from self.table.select(list(columns)).combine_chunks().to_batches()
 
 
-def metadata_problem(metadata: Any) -> str:
-    """Return what is wrong with the metadata of a log, or nothing.
-
-    Examples
-    --------
-    >>> metadata_problem({"gamma": 2})
-    'gamma: expected `float` <= 1.0'
-    """
-    try:
-        names = msgspec.convert(metadata, LogMetadata).actions or []
-        "".join(names).encode()
-    except msgspec.ValidationError as error:
-        return invalid_place(error)
-    except UnicodeEncodeError:
-        return "actions: a name is not text"
-    return "" if len(set(names)) == len(names) else "actions: a name occurs twice"
-
-
-@contextmanager
-def open_parquet(name: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; report what a damaged one raises as an error of the log."""
-    try:
-        # Without buffering ahead, which would load the entire file.
-        with pq.ParquetFile(name, pre_buffer=False, page_checksum_verification=True) as file:
-            yield file
-    except READ_ERRORS as error:
-        raise LogError(_unreadable(name, error)) from None
-
-
-@contextmanager
-def new_parquet(path: Path, schema: Any) -> Iterator[pq.ParquetWriter]:
-    """Write a Parquet file, atomically, with checksums of its pages."""
-    with (
-        output_file(path) as file,
-        pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
-    ):
-        yield writer
+OPENERS = {
+    "parquet": open_parquet_source, "arrow": open_arrow_source, "stream": open_arrow_source,
+    "csv": open_text, "json": open_text, "hdf5": open_hdf5_source,
+}  # fmt: skip
+"""Function that opens a file of each format."""
 
 
 def open_sources(data: Any) -> list[RowSource]:
-    """Return the sources of a log; reads only the footers of files, and reports unreadable ones."""
-    if isinstance(data, (str, os.PathLike)):
+    """Return the sources of a log, and report unreadable ones.
+
+    Of binary files only the footers are read; text files are read once, to infer their types.
+    """
+    if isinstance(data, (str, os.PathLike, RowSource)):
         data = [data]
-    if (
-        isinstance(data, (list, tuple))
-        and data
-        and all(isinstance(d, (str, os.PathLike)) for d in data)
-    ):
-        return _open_files([str(name) for name in data])
+    if isinstance(data, (list, tuple)) and data:
+        if all(isinstance(part, RowSource) for part in data):
+            return list(data)
+        if all(isinstance(part, (str, os.PathLike)) for part in data):
+            return _open_files([str(name) for name in data])
+    query = open_query(data)
+    if query is not None:
+        return [query]
     table = as_table(data)
-    return [RowSource("the table", table.num_rows, table.schema, table)]
+    return [TableSource("the table", table.num_rows, table.schema, table=table)]
 
 
 def as_table(data: Any) -> Any:
@@ -153,8 +80,8 @@ def as_table(data: Any) -> Any:
             table = table.replace_schema_metadata(None)
         return table
     raise InvalidParameter(
-        "a log must be Parquet files, an Arrow table, a pandas or polars DataFrame, or a dict of "
-        f"arrays; got {type(data).__name__}."
+        "a log must be files (Parquet, Arrow, CSV, JSON lines, HDF5), an Arrow table, a pandas or "
+        f"polars frame, a DuckDB relation, or a dict of arrays; got {type(data).__name__}."
     )
 
 
@@ -182,9 +109,10 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
         if not matches:
             errors.append(Finding("E190", f"no file matches {name!r}."))
         for match in matches:
-            files = parquet_files(match)
+            files = log_files(match)
             if not files:
-                errors.append(Finding("E190", f"the folder {match} contains no *.parquet files."))
+                message = f"the folder {match} contains no files of a log, such as *.parquet."
+                errors.append(Finding("E190", message))
             paths += files
     seen: dict[str, str] = {}
     sources: list[RowSource] = []
@@ -197,42 +125,35 @@ def _open_files(names: Sequence[str]) -> list[RowSource]:
             continue
         seen[real] = path
         try:
-            with open_parquet(path) as file:
-                schema = file.schema_arrow
-                list(schema.names)  # raises an error if they are not text
-                sources.append(RowSource(path, file.metadata.num_rows, schema))
+            detected = recognise(path)
+            sources.append(OPENERS[detected.kind](path, detected))
         except LogError as error:
             errors += error.findings
     if errors:
         raise LogError(*errors)
-    return sources
-
-
-def _unreadable(path: str, error: Exception | str) -> Finding:
-    if isinstance(error, FileNotFoundError):
-        return Finding("E190", f"{path}: no such file.")
-    if isinstance(error, (IsADirectoryError, PermissionError)):
-        return Finding("E190", f"{path} cannot be read: {error.strerror or error}.")
-    reason = str(error).split("\n")[0].rstrip(".")
-    fix = "It may be incomplete or in another format: write it again, or leave it out."
-    if path.lower().endswith(".csv"):
-        fix = "Convert CSV files first: pandas.read_csv(…).to_parquet(…)."
-    return Finding("E190", f"{path} cannot be read as Parquet ({reason}). {fix}")
+    return with_common_types(sources)
 
 
 def common_roles(
-    sources: Sequence[RowSource], observations: Sequence[str] | None, columns: Mapping[str, str]
+    sources: Sequence[RowSource],
+    observations: Sequence[str] | None,
+    columns: Mapping[str, str],
+    optional: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> ColumnRoles:
-    """Return the column roles that all sources share; sources that differ are errors."""
+    """Return the column roles that all sources share; sources that differ are errors.
+
+    ``optional`` and ``categorical`` are those of `resolve`.
+    """
     first = sources[0]
     if not sum(source.rows for source in sources):
         named = f"{first.name} has" if len(sources) == 1 else f"all {len(sources)} files have"
         raise LogError(Finding("E193", f"the log is empty: {named} no rows."))
-    roles, errors = resolve(first.schema, observations, columns)
+    roles, errors = resolve(first.schema, observations, columns, optional, categorical)
     if roles is None:
         raise LogError(*errors)
     for source in sources[1:]:
-        other, _ = resolve(source.schema, observations, columns)
+        other, _ = resolve(source.schema, observations, columns, optional, categorical)
         read = [*roles.all_columns, *(other.all_columns if other is not None else ())]
         differences = [
             f"{name} is {_type(first, name)} in the first, {_type(source, name)} in the second"
@@ -249,7 +170,7 @@ def common_roles(
                 )
             )
     for source in sources[1:]:
-        for name in ("actions", "gamma"):
+        for name in ("actions", "observations", "gamma"):
             value, expected = source.metadata.get(name), first.metadata.get(name)
             if value is not None and expected is not None and value != expected:
                 errors.append(

@@ -23,6 +23,7 @@ from saddleback.errors import Fix
 from saddleback.log.diagnostics import Finding
 
 REQUIRED = ("episode_id", "action", "reward", "terminated", "truncated")
+FLAGS = ("terminated", "truncated")
 OPTIONAL = ("step", "behavior_prob", "behavior_logp")
 HINTS = {
     "episode_id": "one id per episode, its rows adjacent",
@@ -46,9 +47,11 @@ class ColumnRoles:
     as_list
         Whether the observation is one column of fixed-size lists.
     dimensions
-        Number of entries of an observation.
+        Number of entries of an observation, categories not counted.
     are_features
         Whether the columns are features, ``phi_…``.
+    categorical
+        Columns of the observation that are categories.
     tables
         Columns of each table of probabilities, such as ``mu``, ``pi`` and ``next_pi``; of
         continuous actions only ``action``.
@@ -62,6 +65,7 @@ class ColumnRoles:
     as_list: bool
     dimensions: int
     are_features: bool
+    categorical: tuple[str, ...] = ()
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     actions: tuple[str, ...] = ()
 
@@ -70,6 +74,10 @@ class ColumnRoles:
         """All columns that are read."""
         columns = [*self.names.values(), *self.observations, *self.next_observations]
         return [*columns, *(name for table in self.tables.values() for name in table)]
+
+    def without(self, role: str) -> ColumnRoles:
+        """Return the roles without a standard column."""
+        return replace(self, names={k: v for k, v in self.names.items() if k != role})
 
     def without_propensities(self) -> ColumnRoles:
         """Return the roles without the columns of propensities."""
@@ -87,9 +95,17 @@ def numbered(names: Sequence[str], prefix: str) -> tuple[str, ...]:
 
 
 def resolve(
-    schema: Any, observations: Sequence[str] | None, columns: Mapping[str, str]
+    schema: Any,
+    observations: Sequence[str] | None,
+    columns: Mapping[str, str],
+    optional: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> tuple[ColumnRoles | None, list[Finding]]:
-    """Identify the columns of an Arrow schema; None and the errors if that fails."""
+    """Identify the columns of an Arrow schema; None and the errors if that fails.
+
+    ``optional`` are required columns that the log may lack, ``categorical`` columns of the
+    observation that are categories, besides those of text.
+    """
     for name in columns:
         if not re.fullmatch(r"action_[0-9]+", name):
             check_name("standard column", name, [*REQUIRED, *OPTIONAL])
@@ -99,31 +115,44 @@ def resolve(
         return None, [Finding("E105", message)]
     errors: list[Finding] = []
     actions = _continuous_actions(schema, columns, errors)
-    names = _standard_columns(available, columns, bool(actions), errors)
+    optional = [*optional, "action"] if actions else optional
+    names = _standard_columns(available, columns, optional, errors)
     observed, next_columns, as_list, are_features = _observation_columns(
         available, observations, errors
     )
     dimensions = len(observed)
     if as_list:
         dimensions = getattr(schema.field(observed[0]).type, "list_size", 0)
-    _check_observation_types(schema, observed, next_columns, as_list, dimensions, errors)
+    categories = _categorical_columns(schema, observed, as_list, categorical, errors)
+    _check_observation_types(
+        schema, observed, next_columns, as_list, dimensions, categories, errors
+    )
     for role, fits in (
         ("reward", _is_number), ("behavior_prob", _is_number), ("behavior_logp", _is_number),
         ("step", pa.types.is_integer), ("terminated", _is_flag), ("truncated", _is_flag),
         ("action", _is_action), ("episode_id", _is_id),
     ):  # fmt: skip
         if role in names and not fits(schema.field(names[role]).type):
-            kind = _content(schema.field(names[role]).type)
-            errors.append(
-                Finding("E143", f"column {names[role]!r} contains {kind}; {EXPECTED[role]}.")
-            )
+            kind = schema.field(names[role]).type
+            message = f"column {names[role]!r} contains {_content(kind)}; {EXPECTED[role]}."
+            by_time = role == "step" and pa.types.is_temporal(kind)
+            fix = Fix("Sort the rows by it", "order_by", names[role]) if by_time else None
+            errors.append(Finding("E143", message, fix))
     for prefix in ("mu", "pi", "next_mu", "next_pi", *(() if observations else ("obs", "phi"))):
         _check_gaps(prefix, available, errors)
     tables = {"action": actions} if actions else _probability_tables(schema, observed, errors)
     if errors:
         return None, errors
     roles = ColumnRoles(
-        names, observed, next_columns, as_list, dimensions, are_features, tables, actions
+        names,
+        observed,
+        next_columns,
+        as_list,
+        dimensions,
+        are_features,
+        categories,
+        tables,
+        actions,
     )
     return roles, []
 
@@ -151,22 +180,59 @@ def _continuous_actions(
     return tuple(names)
 
 
+def _categorical_columns(
+    schema: Any,
+    observed: tuple[str, ...],
+    as_list: bool,
+    declared: Sequence[str],
+    errors: list[Finding],
+) -> tuple[str, ...]:
+    """Return the columns of the observation that are categories: of text, or declared."""
+    for name in declared:
+        if name not in observed or as_list:
+            listed = ", ".join(observed)
+            message = f"categorical column {name!r} is not one of the observation: {listed}."
+            errors.append(Finding("E100", message))
+    text = [name for name in observed if not as_list and is_text(schema.field(name).type)]
+    return tuple(name for name in observed if name in text or name in declared)
+
+
 def _standard_columns(
-    available: list[str], columns: Mapping[str, str], continuous: bool, errors: list[Finding]
+    available: list[str],
+    columns: Mapping[str, str],
+    optional: Sequence[str],
+    errors: list[Finding],
 ) -> dict[str, str]:
     """Return the name in the log of each standard column it has."""
-    names = {}
-    for role in (*REQUIRED, *OPTIONAL):
-        name = columns.get(role, role)
-        if role == "action" and continuous:
+    names = {role: columns.get(role, role) for role in (*REQUIRED, *OPTIONAL)}
+    names = {role: name for role, name in names.items() if name in available}
+    required = {*REQUIRED, *columns} - {*names} - ({*optional} - {*columns})
+    missing = [role for role in (*REQUIRED, *OPTIONAL) if role in required]
+    unmapped = [role for role in FLAGS if role in missing and role not in columns]
+    listed = f" {_listed(available)}"
+    for role in missing:
+        if role in unmapped:
             continue
-        if name in available:
-            names[role] = name
-        elif role in REQUIRED or role in columns:
-            content = f" ({HINTS[role]})" if role in HINTS else ""
-            fix = Fix(f"Add it{content}, or map it", "columns", {role: "…"})
-            message = f"column {name!r} is missing. {_listed(available)}"
-            errors.append(Finding("E100", message, fix))
+        unused = [name for name in available if name not in (role, *names.values())]
+        close = difflib.get_close_matches(columns.get(role, role), unused, n=1, cutoff=0.75)
+        content = f" ({HINTS[role]})" if role in HINTS else ""
+        fix = Fix(f"Add it{content}, or map it", "columns", {role: next(iter(close), "…")})
+        message = f"column {columns.get(role, role)!r} is missing.{listed}"
+        errors.append(Finding("E100", message, fix))
+        listed = ""  # once is enough
+    if unmapped:
+        both = len(unmapped) == 2
+        message = (
+            "columns 'terminated' and 'truncated' are missing, which tell how episodes end."
+            if both
+            else f"column {unmapped[0]!r} is missing ({HINTS[unmapped[0]]})."
+        )
+        advice = (
+            "If all end in the same way, terminated or truncated" if both
+            else "If all other episodes end in this way"
+        )  # fmt: skip
+        fix = Fix(f"Add or map {'them' if both else 'it'}. {advice}", "episodes_end", unmapped[0])
+        errors.append(Finding("E100", f"{message}{listed}", fix))
     if {"behavior_prob", "behavior_logp"} <= set(names):
         errors.append(
             Finding("E102", "the log has both behavior_prob and behavior_logp: remove one of them.")
@@ -180,11 +246,16 @@ def _check_observation_types(
     next_columns: tuple[str, ...],
     as_list: bool,
     dimensions: int,
+    categories: tuple[str, ...],
     errors: list[Finding],
 ) -> None:
-    """Report observation columns that are not numbers, or lists of numbers."""
+    """Report observation columns that are not numbers, categories, or lists of numbers."""
     for name in (*observed, *next_columns):
         kind = schema.field(name).type
+        if name.removeprefix("next_" if name in next_columns else "") in categories and (
+            _is_action(kind) or (name in next_columns and pa.types.is_null(kind))
+        ):
+            continue
         if as_list:
             fits = pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type)
             if not fits or kind.list_size != dimensions:
@@ -268,7 +339,7 @@ def _observation_columns(
     errors.append(
         Finding(
             "E100",
-            f"no observation columns found. {_listed(available)}",
+            f"no observation columns found.{'' if errors else f' {_listed(available)}'}",
             Fix(
                 "Name them obs_0, obs_1, … (phi_0, phi_1, … for features), or list them",
                 "observations",
@@ -317,8 +388,9 @@ def _suggestion(name: str, available: Sequence[str]) -> str:
 
 
 def _listed(available: Sequence[str]) -> str:
-    """Return which columns the log has, at most thirty."""
-    return f"The log has {', '.join(available[:30])}{', …' if len(available) > 30 else '.'}"
+    """Return which columns the log has, at most thirty; without added ones, in brackets."""
+    listed = [name for name in available if not name.startswith("(")]
+    return f"The log has {', '.join(listed[:30])}{', …' if len(listed) > 30 else '.'}"
 
 
 def _is_number(kind: Any) -> bool:
@@ -337,6 +409,14 @@ def is_text(kind: Any) -> bool:
     if types.is_dictionary(kind):
         return is_text(kind.value_type)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def decode_dictionary(column: Any) -> Any:
+    """Return a column without dictionary encoding, and text as ``large_string``."""
+    if pa.types.is_dictionary(column.type):
+        values = decode_dictionary(column.dictionary)
+        return pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
+    return column.cast(pa.large_string()) if is_text(column.type) else column
 
 
 def _is_action(kind: Any) -> bool:

@@ -121,6 +121,7 @@ class Segmenter:
     drop_bad: bool
     drop_autoreset: bool
     max_steps: int = SEGMENT
+    episodes_end: str | None = None
     problems: ProblemCounter = field(default_factory=ProblemCounter)
     terminated: int = 0
     truncated: int = 0
@@ -132,6 +133,7 @@ class Segmenter:
     bad_episodes: int = 0
     bad_rows: int = 0
     reset_rows: int = 0
+    marked: int = 0
     _pending: DecodedRows | None = None
     _early_flags: int = 0
     _autoreset_like: int = 0
@@ -177,6 +179,8 @@ class Segmenter:
 
     def _complete(self, rows: DecodedRows) -> Iterator[Segment]:
         """Return complete episodes; long ones are split, counting from their start."""
+        if self.episodes_end is not None:
+            rows = self._mark_ends(rows, self.episodes_end)
         if self._needs_complete_episodes:
             rows = self._drop(rows)
             if len(rows):
@@ -196,6 +200,12 @@ class Segmenter:
             done = end
         if done < len(rows):
             yield self._segment(rows.select(slice(done, None)), None)
+
+    def _mark_ends(self, rows: DecodedRows, flag: str) -> DecodedRows:
+        """Set a flag on the last row of each episode that has none."""
+        unmarked = np.append(rows.starts[1:], True) & ~rows.terminated & ~rows.truncated
+        self.marked += int(unmarked.sum())
+        return replace(rows, **{flag: getattr(rows, flag) | unmarked})
 
     def _drop(self, rows: DecodedRows) -> DecodedRows:
         """Drop autoreset rows and bad episodes, as the options require."""

@@ -140,6 +140,11 @@ class LogSummary(Tabular):
         )
 
     @property
+    def holds_decisions(self) -> bool:
+        """Whether every episode is one row that terminated."""
+        return self.rows == self.episodes == self.terminated
+
+    @property
     def errors(self) -> list[Finding]:
         """The findings that make the log unusable."""
         return [finding for finding in self.findings if finding.is_error]
@@ -168,6 +173,8 @@ class LogSummary(Tabular):
         lines = [
             f"{self.rows:,} rows, {self.episodes:,} episodes (mean {mean_length:.3g})   {ends}"
         ]
+        if self.holds_decisions:
+            lines = [f"{self.rows:,} single decisions"]
         if self.time_limit_steps is not None:
             lines.append(
                 f"all truncated episodes have {self.time_limit_steps:,} steps: values continue "
@@ -191,7 +198,7 @@ class LogSummary(Tabular):
         lines.append(f"{what}   {'   '.join(listed[:8])}{more}")
         low, mean, high = self.reward
         lines.append(f"reward  min {low:.4g}  mean {mean:.4g}  max {high:.4g}")
-        if self.mean_return is not None:
+        if self.mean_return is not None and not self.holds_decisions:
             lines[-1] += f"   mean return of completed episodes {self.mean_return:.4g}"
         if self.propensity:
             low, median = self.propensity
@@ -200,7 +207,7 @@ class LogSummary(Tabular):
         else:
             lines.append("behavior_prob  unknown; it can be estimated")
         if not self.errors:
-            lines[-1] += "   OK: order, flags, no NaN"
+            lines[-1] += f"   OK: {'' if self.holds_decisions else 'order, flags, '}no NaN"
         if self.estimated:
             lines.append(f"propensities were estimated: {self.estimated}")
         return "\n".join(lines)
@@ -219,7 +226,8 @@ class LogSummary(Tabular):
         if self.estimated:
             facts.append(("propensities", f"estimated: {self.estimated}"))
         status = f"{len(self.errors)} errors" if self.errors else "usable"
-        return card_html(f"Log of {self.episodes:,} episodes: {status}", facts, *parts)
+        unit = "decisions" if self.holds_decisions else "episodes"
+        return card_html(f"Log of {self.episodes:,} {unit}: {status}", facts, *parts)
 
     def plot(self) -> npt.NDArray[np.object_]:
         """Plot the share of each action and how episodes end; return the two axes.

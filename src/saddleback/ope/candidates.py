@@ -27,6 +27,9 @@ OBSERVATION, STEP, HISTORY, GIVEN = "observation", "step", "history", "features"
 MAX_CATEGORIES = 40
 """Largest number of values of a column of whole numbers that is taken as categories."""
 
+MAX_VALUES = 400
+"""Largest number of distinct points with a feature each; also at most a quarter of the rows."""
+
 MAX_GIVEN = 2000
 """Largest number of features over all actions, if they are chosen by hand."""
 
@@ -127,7 +130,7 @@ def candidates(
             monomials = Monomials(scaling, degree)
             if 1 < monomials.size <= max_size:
                 yield Basis(("linear", "quadratic")[degree - 1], view, monomials)
-        values = _distinct(view, max(max_size, 400))
+        values = _distinct(view, max(max_size, min(MAX_VALUES, len(view.before) // 4)))
         if values is not None:
             yield Basis(f"{len(values)} distinct values", view, partial(_one_hot, values))
         width = median_distance(scaling(view.before))
@@ -151,7 +154,7 @@ def candidates(
                     yield Basis(f"tiles {bins}x{tilings}", view, partial(_dense, tiles))
         if observed:
             scaled = scaling(view.before)
-            cells = Cells.of(scaled, min(16, max_size))
+            cells = Cells.of(scaled, min(64, max_size, 1 + len(scaled) // 20))
             yield Basis(f"{cells.size} cells", view, partial(_cells, cells, scaling))
 
 
@@ -159,8 +162,9 @@ def given_basis(features: Features, sample: EpisodeSample) -> Basis:
     """Return features chosen by hand as a basis."""
     if features.size * sample.n_actions > MAX_GIVEN:
         raise InvalidParameter(
-            f"a horizon needs at most {MAX_GIVEN:,} features over all actions; these are "
-            f"{features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the log."
+            f"a horizon or a bandit needs at most {MAX_GIVEN:,} features over all actions; these "
+            f"are {features.size * sample.n_actions:,}. Choose fewer, or leave the choice to the "
+            "log."
         )
     view = View(GIVEN, sample.states, sample.next_states, sample.starts)
     return Basis("given", view, partial(_dense, features))

@@ -7,7 +7,7 @@ and holds for every n. Truncation assumes values ≥ 0 and gives a lower bound o
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from saddleback import _validate
 from saddleback._typing import FloatArray
@@ -30,7 +30,7 @@ def student(values: FloatArray, level: float) -> tuple[float, float]:
     if not np.isfinite(values).all():
         return float("nan"), float("nan")
     with np.errstate(over="ignore", invalid="ignore"):  # of huge weights
-        width = special.stdtrit(n - 1, 0.5 + 0.5 * level) * values.std(ddof=1) / np.sqrt(n)
+        width = scipy.special.stdtrit(n - 1, 0.5 + 0.5 * level) * values.std(ddof=1) / np.sqrt(n)
     return float(values.mean() - width), float(values.mean() + width)
 
 

@@ -4,9 +4,10 @@ A dual in balance has the same estimate V̂_ij for every primal i: its imbalance
 changes over bases, poor ones included. The residual of a primal is the mean of its corrections
 |Σ w_j δ_i| over duals in balance. Neither needs the true value. The estimate is the mean of V̂_ij
 over all pairs, with weights that fall with the fourth power of residual and imbalance. Candidates
-that also see the step, or the history of an episode, do not take part; what they estimate by
-themselves tells whether the observation hides something. If their duals find a significant
-residual of the estimate, the candidates that see the history give it instead.
+that also see the step, or the history of an episode, do not take part. What their duals make of all
+primals tells whether the observation hides something: if so, primals of the observation have large
+residuals there. If the duals that see the history find a significant residual of the estimate,
+theirs replaces it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,17 @@ import numpy as np
 from saddleback._progress import Progress
 from saddleback._typing import FloatArray
 from saddleback.features import Features
-from saddleback.ope.candidates import GIVEN, HISTORY, OBSERVATION, Basis, candidates, given_basis
-from saddleback.ope.episode_sample import EpisodeSample
+from saddleback.ope.candidates import (
+    GIVEN,
+    HISTORY,
+    OBSERVATION,
+    STEP,
+    Basis,
+    candidates,
+    given_basis,
+)
+from saddleback.ope.consensus_q import MIN_WEIGHT, ConsensusQ
+from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 from saddleback.ope.marginal_dr import POOLING, RIDGES, Fits, Rows, fit_basis
 
 QUANTILE = 0.8
@@ -34,11 +44,14 @@ POWER, NOISE = 4.0, 0.02
 CAUTION = 1.5
 """Bias for each unit of contradiction, fitted on families of problems other than those reported."""
 
+OWN_SHARE = 0.1
+"""Share of the squared difference to what candidates of another view estimate by themselves."""
+
 SIGNIFICANT = 3.0
 """Standard errors from which duals that see the history contradict the observation."""
 
 MAX_FEATURES = 600
-"""Largest number of features over all actions."""
+"""Largest number of features over all actions; also at most half of the rows."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +67,9 @@ class CandidateFit:
     value
         Plug-in estimate, the mean of q(s_0).
     residual, imbalance
-        As a primal, and as a dual, among the candidates of the same view.
+        As a primal, and as a dual, in the estimate of its view.
     primal, dual
-        Weights in the estimate.
+        Weights in that estimate.
     """
 
     basis: str
@@ -81,16 +94,19 @@ class Consensus:
         see the history of an episode find a residual, the history.
     value, error
         The estimate, and its standard error over episodes.
-    scores
-        Terms of the estimate by episode, [E]; their mean is the value.
+    scores, plug_in
+        Terms of the estimate by episode, [E], whose mean is the value; and q(s_0) without the
+        correction.
     dispersion
         Standard deviation of the estimates of single pairs, with the same weights.
     imbalance
         Weighted mean of the imbalances of the duals.
-    opinions
-        Estimates by the candidates of other views alone, by view.
+    opinions, separate
+        Estimates by the duals of other views, and without the primals of the observation, by view.
     candidates
         All candidates.
+    q
+        The action values of the candidates, weighted.
     horizon
         Number of steps of the value, if the task has a limit.
     """
@@ -99,20 +115,27 @@ class Consensus:
     value: float
     error: float
     scores: FloatArray
+    plug_in: FloatArray
     dispersion: float
     imbalance: float
     opinions: dict[str, float]
+    separate: dict[str, float]
     candidates: tuple[CandidateFit, ...]
+    q: ConsensusQ
     horizon: int | None = None
 
-    def contradiction(self, value: float) -> float:
-        """Return how far the candidates contradict a value: the largest of their differences.
+    def contradiction(self, value: float, besides: float = 0.0) -> float:
+        """Return how far a value is contradicted: the root of a sum of squares.
 
-        If the observation is known to hide something, views that see less are no evidence.
+        These are its difference to the consensus, those of the consensus to other views, the
+        dispersion, and what is known ``besides``. If the observation is known to hide something,
+        views that see less are no evidence.
         """
-        others = [] if self.view == HISTORY else self.opinions.values()
-        differences = [abs(other - value) for other in (self.value, *others)]
-        return CAUTION * max(self.dispersion, *differences)
+        squares = self.dispersion**2 + (self.value - value) ** 2 + besides**2
+        if self.view != HISTORY:
+            squares += sum((other - self.value) ** 2 for other in self.opinions.values())
+            squares += OWN_SHARE * sum((own - self.value) ** 2 for own in self.separate.values())
+        return CAUTION * float(np.sqrt(squares))
 
     @property
     def correction(self) -> float | None:
@@ -138,7 +161,7 @@ class Consensus:
         return {
             "view": self.view, "value": self.value, "error": self.error,
             "dispersion": self.dispersion,
-            "imbalance": self.imbalance, "opinions": self.opinions,
+            "imbalance": self.imbalance, "opinions": self.opinions, "separate": self.separate,
             "candidates": [asdict(candidate) for candidate in self.candidates],
         }  # fmt: skip
 
@@ -176,6 +199,7 @@ def find_consensus(
     rows = Rows.of(sample, target, gamma)
     if bases is None:
         sizes, limit = ((60, 200), MAX_FEATURES) if thorough else ((60,), MAX_FEATURES // 4)
+        limit = min(limit, len(sample.rewards) // 2)
         bases = list(candidates(sample, sizes, max(4, limit // sample.n_actions)))
         if given is not None:
             bases.insert(0, given_basis(given, sample))
@@ -184,76 +208,122 @@ def find_consensus(
     def fit(basis: Basis) -> Fits:
         if thorough and basis.view.name in (GIVEN, OBSERVATION):
             return fit_basis(basis, rows, horizon, pooling=pooling)
-        return fit_basis(basis, rows, horizon, RIDGES[1:-1], POOLING[1:])
+        return fit_basis(basis, rows, horizon, RIDGES[1:], POOLING[1:])
 
     fits = []
     for fitted in map(fit, bases) if pool is None else pool.map(fit, bases):
-        fits.append(fitted)
+        fits.append(fitted.finite())
         if progress is not None:
             progress(len(fits) / len(bases))
     returns = sample.returns(gamma)
     noise = NOISE * max(float(returns.std()), 0.01 * abs(float(returns.mean())))
-    by_view, means = {}, {}
-    for view in dict.fromkeys(basis.view.name for basis in bases):
-        own = [
-            (basis, fit) for basis, fit in zip(bases, fits, strict=True) if basis.view.name == view
-        ]
-        by_view[view], *means[view] = _weigh(own, sample, noise)
-    main = next(iter(by_view))
-    if HISTORY in by_view and main == OBSERVATION:
-        seen = _corrections(means[OBSERVATION][0], means[HISTORY][1], sample)
-        if abs(seen.mean()) > SIGNIFICANT * seen.std(ddof=1) / np.sqrt(len(seen)):
+    by_view: dict[str, list[tuple[Basis, Fits]]] = {}
+    for basis, fitted in zip(bases, fits, strict=True):
+        if fitted.penalties:
+            by_view.setdefault(basis.view.name, []).append((basis, fitted))
+    weighed, means, separate = {}, {}, {}
+    for view, own in by_view.items():
+        seen = own
+        if view in (STEP, HISTORY):
+            separate[view] = _weigh(own, own, sample, noise)[0].value
+            seen = [*by_view[OBSERVATION], *own]
+        weighed[view], *means[view] = _weigh(seen, own, sample, noise)
+    main = next(iter(weighed))
+    if HISTORY in weighed and main == OBSERVATION:
+        residuals = _corrections(means[OBSERVATION][0], means[HISTORY][1], sample)
+        if abs(residuals.mean()) > SIGNIFICANT * residuals.std(ddof=1) / np.sqrt(len(residuals)):
             main = HISTORY
-    others = {view: other for view, other in by_view.items() if view != main}
+    others = {view: other for view, other in weighed.items() if view != main}
     return replace(
-        by_view[main],
+        weighed[main],
         opinions={view: other.value for view, other in others.items()},
+        separate=separate,
         horizon=horizon,
-        candidates=sum((other.candidates for other in others.values()), by_view[main].candidates),
+        candidates=sum((other.candidates for other in others.values()), weighed[main].candidates),
     )
 
 
 def _weigh(
-    fitted: Sequence[tuple[Basis, Fits]], sample: EpisodeSample, noise: float
+    primals: Sequence[tuple[Basis, Fits]],
+    duals: Sequence[tuple[Basis, Fits]],
+    sample: EpisodeSample,
+    noise: float,
 ) -> tuple[Consensus, FloatArray, FloatArray]:
-    """Weigh the candidates of one view; return also δ and w of their weighted means, [n, H]."""
-    start, delta, ratio = (
-        np.concatenate(parts)
-        for parts in zip(*((fits.start, fits.delta, fits.ratio) for _, fits in fitted), strict=True)
+    """Weigh the candidates of one view; return also δ and w of their weighted means, [n, H].
+
+    ``primals`` are those of the observation, too, and end with those of the view.
+    """
+    labels = [(basis, *penalty) for basis, fits in primals for penalty in fits.penalties]
+    start = np.concatenate([fits.start for _, fits in primals])
+    E = start.shape[1]
+    correction = np.block(
+        [[_products(left.delta, right.ratio) for _, right in duals] for _, left in primals]
     )
-    labels = [(basis, *penalty) for basis, fits in fitted for penalty in fits.penalties]
-    solved = np.isfinite(start).all(axis=1)
-    solved &= np.isfinite(delta).all(axis=(1, 2)) & np.isfinite(ratio).all(axis=(1, 2))
-    if not solved.all():
-        start, delta, ratio = start[solved], delta[solved], ratio[solved]
-        labels = [label for label, kept in zip(labels, solved, strict=True) if kept]
-    N, E = start.shape
+    correction /= E
+    thetas = [theta for _, fits in primals for theta in fits.theta]
     values = start.mean(axis=1)
-    correction = (delta.reshape(N, -1) @ ratio.reshape(N, -1).T).astype(float) / E
     estimates = values[:, None] + correction
-    groups = [id(basis) if len(fitted) > 1 else k for k, (basis, *_) in enumerate(labels)]
+    groups = [id(basis) if len(primals) > 1 else k for k, (basis, *_) in enumerate(labels)]
     imbalance = _imbalances(estimates, groups)
     residual = np.abs(correction) @ _weights(imbalance + noise, 2.0)
     primal = _weights(residual + noise, POWER)
     dual = _weights(imbalance + noise, POWER)
-    mean_delta, mean_ratio = np.tensordot(primal, delta, 1), np.tensordot(dual, ratio, 1)
-    scores = primal @ start + _corrections(mean_delta, mean_ratio, sample)
+    mean_delta = _mean(primal, [fits.delta for _, fits in primals])
+    mean_ratio = _mean(dual, [fits.ratio for _, fits in duals])
+    plug_in = primal @ start
+    scores = plug_in + _corrections(mean_delta, mean_ratio, sample)
     value = float(scores.mean())
-    columns = zip(labels, values, residual, imbalance, primal, dual, strict=True)
+    own = slice(len(labels) - len(dual), None)
+    columns = zip(
+        labels[own], values[own], residual[own], imbalance, primal[own], dual, strict=True
+    )
     consensus = Consensus(
-        view=labels[0][0].view.name,
+        view=labels[-1][0].view.name,
         value=value,
         error=float(scores.std(ddof=1) / np.sqrt(E)),
         scores=scores,
+        plug_in=plug_in,
         dispersion=float(np.sqrt(primal @ (estimates - value) ** 2 @ dual)),
         imbalance=float(dual @ imbalance),
         opinions={},
+        separate={},
         candidates=tuple(
             CandidateFit(basis.name, basis.view.name, ridge, pooling, *map(float, numbers))
             for (basis, pooling, ridge), *numbers in columns
         ),
+        q=_weighted_q([basis for basis, *_ in labels], primal, thetas, sample),
     )
     return consensus, mean_delta, mean_ratio
+
+
+def _products(delta: FloatArray, ratio: FloatArray) -> FloatArray:
+    """Return Σ w δ of all rows for each pair, [R, R']."""
+    return (delta.reshape(len(delta), -1) @ ratio.reshape(len(ratio), -1).T).astype(float)
+
+
+def _mean(weights: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+    """Return the weighted mean of arrays [R, n, H] side by side, [n, H]."""
+    ends = np.cumsum([len(part) for part in parts])
+    return sum(
+        np.tensordot(weights[end - len(part) : end], part, 1)
+        for part, end in zip(parts, ends, strict=True)
+    )  # type: ignore[return-value]
+
+
+def _weighted_q(
+    bases: list[Basis], weights: FloatArray, thetas: list[FloatArray], sample: EpisodeSample
+) -> ConsensusQ:
+    """Return the weighted sum of the candidates' Q, without bases of little weight."""
+    owner = np.array([id(basis) for basis in bases])
+    shares = {key: float(weights[owner == key].sum()) for key in owner.tolist()}
+    kept = [key for key in shares if shares[key] >= MIN_WEIGHT] or list(shares)
+    total, parts = sum(shares[key] for key in kept), []
+    for key in kept:
+        own = np.flatnonzero(owner == key)
+        theta = sum(weights[i] / total * thetas[i] for i in own)
+        shape = FOLDS, sample.n_actions, -1
+        parts.append((bases[own[0]].encode, np.asarray(theta).reshape(shape)))
+    return ConsensusQ(parts, sample.priorities)
 
 
 def _corrections(delta: FloatArray, ratio: FloatArray, sample: EpisodeSample) -> FloatArray:

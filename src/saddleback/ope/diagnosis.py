@@ -14,9 +14,10 @@ from saddleback._typing import FloatArray
 from saddleback.ope.approximation_gap import Gap, gap_allowance, ridge_gap, trace_gap, unvisited_gap
 from saddleback.ope.baseline import Baseline, excess_over
 from saddleback.ope.calibration import calibration, uncovered
-from saddleback.ope.consensus import Consensus
+from saddleback.ope.consensus import NOISE, Consensus
 from saddleback.ope.coverage import MIN_REGION_SHARE, MIN_ROWS, Coverage
 from saddleback.ope.evidence import Evidence
+from saddleback.ope.gates import BANDIT_CHECKS, CHECKS
 from saddleback.ope.influence import NEGLIGIBLE_ERROR, concentration
 from saddleback.ope.log_counts import LogCounts, PolicyCounts
 from saddleback.ope.policy_summary import PolicySummary
@@ -39,6 +40,7 @@ NOTES = {
     "SUPPORT": "the log has no propensities",
     "PROPENSITIES": "the log has no propensities",
     "CEILING": "the rule has no importance trace, or the log has no propensities",
+    "WEIGHTS": "the estimate does not use the logged propensities",
     "RIDGE": "there is no ridge",
     "ENDS": "the horizon is given",
     "STABILITY": "skipped without a bootstrap: too few blocks of episodes, or too many features",
@@ -61,7 +63,7 @@ class Diagnosis:
     verdict
         The verdict.
     interval
-        Confidence interval of the closed form.
+        Confidence interval of the estimate.
     policy, support
         The policy as evaluated, and its coverage by the data; None without the log.
     spectrum, gap
@@ -161,10 +163,15 @@ class Measurements:
         V̂ minus WDR and its standard error; None where there is no reliable WDR.
     no_agreement
         Why there is none.
+    weighted
+        Smaller distance to DR and WDR, if both are on one side of V̂, even if they are noisy.
     from_log
         Whether they come from the log itself; without it the gap has an allowance.
     consensus, is_consensus
         The consensus of many candidate features, and whether it is V̂, not the closed form.
+    is_bandit, mean_weight
+        Whether the episodes are single decisions; and, if V̂ is doubly robust with their logged
+        propensities, the mean of the importance weights and its standard error.
     uncovered, miscalibration, policy
         For continuous actions, of which there are no counts: the share of π's probability outside
         the logged actions; the miscalibration of propensities, as `calibration` gives it; and the
@@ -186,9 +193,12 @@ class Measurements:
     without_ridge: Interval | None = None
     agreement: tuple[float, float] | None = None
     no_agreement: str = "not available from statistics: evaluate the log itself"
+    weighted: float = 0.0
     from_log: bool = False
     consensus: Consensus | None = None
     is_consensus: bool = False
+    is_bandit: bool = False
+    mean_weight: tuple[float, float] | None = None
     uncovered: float | None = None
     miscalibration: tuple[float, float] | None = None
     policy: PolicySummary | None = None
@@ -237,14 +247,21 @@ def diagnose(
             "ridge_shift": None if plain is None else abs(value - plain.value),
             "error_without_ridge": None if plain is None else plain.error,
         }
-    hidden = None
-    if others is not None:
-        gap = replace(gap, consensus=others.contradiction(value), hidden=others.correction)
+    spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
+    hidden, balance = None, measured.mean_weight
+    if others is not None and balance is None:
+        besides = float(np.hypot(measured.weighted, NOISE * spread))
+        contradiction = others.contradiction(value, besides)
+        gap = replace(gap, consensus=contradiction, hidden=others.correction)
         hidden = others.hidden
     opinion = gap.consensus if measured.is_consensus else None
     refusing = replace(gap, hidden=None, consensus=opinion)
+    checks = BANDIT_CHECKS if measured.is_bandit else CHECKS
     notes = NOTES | (CLOSED_FORM_NOTES if measured.is_consensus else {})
-    spread = error * float(np.sqrt(episodes)) if baseline is None else baseline.spread
+    notes |= {"AGREEMENT": measured.no_agreement}
+    if balance is not None:
+        notes |= {"COVERAGE": "the estimate uses the logged propensities"}
+    unit, outcome = ("decisions", "reward") if measured.is_bandit else ("episodes", "return")
     negligible = error <= NEGLIGIBLE_ERROR * spread
     rests = concentration(measured.influence, measured.rows, negligible)
     evidence = Evidence(
@@ -256,7 +273,9 @@ def diagnose(
         uncovered=outside,
         coverage=measured.coverage,
         unvisited=measured.unvisited,
-        imbalance=None if others is None else others.imbalance,
+        imbalance=None if others is None or balance is not None else others.imbalance,
+        mean_weight=None if balance is None else balance[0],
+        mean_weight_error=None if balance is None else balance[1],
         miscalibrated=None if miscalibration is None else miscalibration[1],
         calibration_z=None if miscalibration is None else miscalibration[0],
         agreement=None if agreed is None else agreed[0],
@@ -276,8 +295,11 @@ def diagnose(
         outliers="; ".join(one.message.rstrip(".") for one in sums.findings if one.code == "W155"),
         influential=rests.units,
         most_influential=measured.unit(rests.largest),
-        units=f"{len(measured.rows):,} {'episodes' if measured.from_log else 'blocks of episodes'}",
-        notes=notes | {"AGREEMENT": measured.no_agreement},
+        units=f"{len(measured.rows):,} {unit if measured.from_log else 'blocks of episodes'}",
+        unit=unit,
+        outcome=outcome,
+        other="Marginal DR" if measured.is_bandit else "the doubly robust estimate",
+        notes={check.code: notes[check.code] for check in checks if check.code in notes},
         **closed,
     )
     improvement = None
@@ -285,8 +307,9 @@ def diagnose(
         influence = measured.influence
         improvement = baseline.improvement(value, influence, gap.value, lower_is_better)
     verdict = Verdict.of(
-        name, (value, interval.low, interval.high), evidence, improvement, measured.weakest
-    )
+        name, (value, interval.low, interval.high), evidence, improvement, measured.weakest,
+        checks,
+    )  # fmt: skip
     policy = measured.policy or PolicySummary.of(counts, sums.setting.actions, steps)
     span = sums.span
     return Diagnosis(

@@ -139,7 +139,9 @@ class QFit(Protocol):
     """A Q, perhaps one for each fold of episodes."""
 
     remark: str
-    folds: int
+
+    def fold_of(self, batch: SegmentBatch) -> IntArray:
+        """Return the fold of each episode of a segment, [1 + new]."""
 
     def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
@@ -196,6 +198,10 @@ class CrossFitted:
         self.theta = theta
         return self
 
+    def fold_of(self, batch: SegmentBatch) -> IntArray:
+        """Return the fold of each episode of a segment."""
+        return batch.blocks(self.folds)
+
     def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment, in episodes of these folds [n]."""
         index, value = batch.active
@@ -210,10 +216,14 @@ class CrossFitted:
 class _UserQ:
     """A Q supplied by the user."""
 
-    remark, folds = "", 1
+    remark = ""
 
     def __init__(self, function: QFunction, name: str, n_actions: int) -> None:
         self._function, self._name, self._n_actions = function, name, n_actions
+
+    def fold_of(self, batch: SegmentBatch) -> IntArray:
+        """Return the fold of each episode of a segment: there is only one."""
+        return batch.blocks(1)
 
     def __call__(self, batch: SegmentBatch, states: Any, fold: IntArray) -> FloatArray:
         """Return Q [n, K] of some states of a segment."""
@@ -254,7 +264,7 @@ class QValues:
     def values(self, batch: SegmentBatch, pi: FloatArray) -> RowValues:
         """Return Q(S_t, A_t), V(S_t) and the term added to R_t − Q, for the next segment."""
         segment, rows = batch.segment, batch.segment.rows
-        fold = batch.blocks(self._fit.folds)[segment.row_episode]
+        fold = self._fit.fold_of(batch)[segment.row_episode]
         table = self._fit(batch, slice(len(rows)), fold)
         q = table[np.arange(len(rows)), rows.actions]
         extra = np.zeros(len(rows))

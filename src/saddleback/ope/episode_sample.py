@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saddleback._progress import Progress
-from saddleback._typing import BoolArray, FloatArray, IntArray
+from saddleback._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from saddleback.errors import InvalidParameter
 from saddleback.log import Log, LogSample, Target
 from saddleback.ope.log_pass import Job, Reducer, SegmentBatch, read_log
@@ -37,8 +37,8 @@ class EpisodeSample:
         First observations of the episodes, [E, d].
     next_pi, start_pi
         For each target, π in the next states [n, K] and in the first ones [E, K].
-    numbers
-        Position in the log of each episode, [E].
+    numbers, priorities
+        Position in the log of each episode, and the 64-bit number it is sampled and sorted by, [E].
     total
         Number of episodes of the log.
     action_values, densities
@@ -57,6 +57,7 @@ class EpisodeSample:
     next_pi: dict[str, FloatArray]
     start_pi: dict[str, FloatArray]
     numbers: IntArray
+    priorities: OffsetArray
     total: int
     action_values: FloatArray | None = None
     densities: FloatArray | None = None
@@ -93,6 +94,7 @@ class EpisodeSample:
             self.continues[:n], self.episode[:n], self.step[:n], self.starts[:count],
             {name: pi[:n] for name, pi in self.next_pi.items()},
             {name: pi[:count] for name, pi in self.start_pi.items()}, self.numbers[:count],
+            self.priorities[:count],
             self.total, None if self.action_values is None else self.action_values[:n],
             None if self.densities is None else self.densities[:n],
         )  # fmt: skip
@@ -225,6 +227,7 @@ class EpisodeSampler:
             dict(zip(names, next_pi, strict=True)),
             dict(zip(names, starts, strict=True)),
             np.array([episode.number for episode in kept]),
+            np.array([episode.priority for episode in kept], dtype=np.uint64),
             self._count,
             *continuous,
         )

@@ -13,10 +13,17 @@ from saddleback.errors import InvalidParameter
 from saddleback.ope import confidence_bounds
 from saddleback.ope.cumulative_weights import LARGE
 from saddleback.ope.estimate import WeightedEstimate, estimate_note
-from saddleback.ope.weight_diagnostics import effective_sample_size, pareto_k, shares
+from saddleback.ope.weight_diagnostics import (
+    effective_sample_size,
+    k_hat_threshold,
+    pareto_k,
+    shares,
+)
 
 IMPORTANCE_SAMPLING = ("IS", "PDIS", "WIS", "PDWIS")
 DOUBLY_ROBUST = ("DR", "WDR")
+MIN_ESS = 20.0
+"""Smallest effective sample size of a reliable estimate."""
 MEANS = ("IS", "PDIS", "DR")
 """Estimators that are means over independent episodes; the others are ratios of such means."""
 
@@ -37,6 +44,8 @@ class Trajectories:
         T, Σγ^t R_t, and Σγ^t w_t, [n].
     totals
         Σγ^t w_t R_t; with a Q, V(S_0) + Σγ^t w_t(R_t − Q(S_t,A_t) + γV(S_{t+1})), [n].
+    starts
+        V(S_0) of the control variate Q, [n]; 0 without one.
     normalised, scores
         PDWIS, or with a Q WDR, and the influence of each episode on it, [n]; the mean is 0.
     ess_by_step
@@ -72,6 +81,7 @@ class Trajectories:
     returns: FloatArray
     mass: FloatArray
     totals: FloatArray
+    starts: FloatArray
     normalised: float
     scores: FloatArray
     ess_by_step: FloatArray
@@ -102,6 +112,11 @@ class Trajectories:
     def k_hat(self) -> float:
         """Pareto k-hat of the episode weights."""
         return pareto_k(self.log_weights)
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether k-hat and the effective sample size are those of a reliable estimate."""
+        return self.k_hat <= k_hat_threshold(self.n) and self.ess >= MIN_ESS
 
     @property
     def comparable(self) -> bool:

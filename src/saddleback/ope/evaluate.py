@@ -21,12 +21,14 @@ from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.confidence_bounds import require_two_episodes
+from saddleback.ope.decisions import DECISION_METHODS
 from saddleback.ope.diagnosis import diagnose, resample_count, start_spectra
 from saddleback.ope.doubly_robust import FOLD_RIDGE, CrossFitted, QValues
 from saddleback.ope.episode_sample import EpisodeSample, EpisodeSampler, sample_episodes
 from saddleback.ope.estimate import Estimate
 from saddleback.ope.estimator import default_rule
 from saddleback.ope.evaluate_continuous import evaluate_continuous
+from saddleback.ope.evaluate_decisions import evaluate_decisions, takes_decisions
 from saddleback.ope.evaluate_statistics import closed_forms, lambda_path_rules
 from saddleback.ope.evidence_from_log import EvidenceReducer
 from saddleback.ope.feature_spec import as_features, is_automatic
@@ -36,6 +38,7 @@ from saddleback.ope.log_pass import EncodeOnce, Reducer, read_log
 from saddleback.ope.lstd_solve import prediction_distance
 from saddleback.ope.phases import EPOCHS, READING, plan_phases
 from saddleback.ope.result import Evaluation
+from saddleback.ope.return_distribution import return_distributions
 from saddleback.ope.sample_consensus import (
     ESTIMATE_ROWS,
     OPINION_ROWS,
@@ -88,6 +91,7 @@ def evaluate(
     draws: int | None = None,
     lower_is_better: bool = False,
     allow_uncovered: bool = False,
+    bandit: bool = False,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -139,6 +143,11 @@ def evaluate(
         than 1000 active features.
     lower_is_better
         Whether rewards are costs.
+    bandit
+        Whether each row is a decision of its own, as for `Log`; neither a discount nor episodes are
+        needed then. A log with one terminated row per episode is recognised as such, unless
+        features, a rule, a horizon or other methods are given. Methods: "dr", "dros", "switch-dr",
+        "snipw", "ipw", "dm" and "marginal-dr", by default all that the log allows.
     threads
         Number of threads; the result does not depend on it.
     progress
@@ -159,7 +168,9 @@ def evaluate(
     >>> result.verdicts[0].trust
     'doubtful'
     """
-    log = data if isinstance(data, Log) else Log(data)
+    _validate.flag("evaluate", "bandit", bandit)
+    log = data if isinstance(data, Log) else Log(data, bandit=bandit)
+    log = log.with_options(bandit=True) if bandit and not log.bandit else log
     _validate.non_negative("evaluate", "ridge", ridge)
     for option, flag in (
         ("path", path), ("shared", shared), ("lower_is_better", lower_is_better),
@@ -171,6 +182,15 @@ def evaluate(
         log = log.with_options(time_limit="task")
     if progress is not None and not callable(progress):
         raise InvalidParameter(f"evaluate: progress must be a function, got {progress!r}.")
+    if takes_decisions(
+        log, methods, features, horizon=horizon, rule=rule, learner=learner, ridge=ridge or None,
+        shared=shared or None, draws=draws,
+    ):  # fmt: skip
+        return evaluate_decisions(
+            log, target, features=features, low=low, high=high, methods=methods,
+            lower_is_better=lower_is_better, allow_uncovered=allow_uncovered, threads=threads,
+            progress=progress,
+        )  # fmt: skip
     gamma = discount(log, gamma)
     if log.has_continuous_actions:
         for name, value in (("rule", rule), ("learner", learner), ("low", low), ("high", high)):
@@ -332,6 +352,7 @@ def evaluate(
     return Evaluation(
         sums, chosen, tuple(estimates), paths, tuple(sums.warnings(chosen)), baseline,
         tuple(diagnoses), steps, tails, lower_is_better, summary,
+        distributions=return_distributions(episodes, lower_is_better),
     )  # fmt: skip
 
 
@@ -362,6 +383,12 @@ def _methods(log: Log, rule: Rule, methods: Sequence[str] | None) -> tuple[str, 
             f"evaluate: methods must be a list such as ['fqe', 'dr'], got {methods!r}."
         )
     for method in methods:
+        if method in DECISION_METHODS and method not in METHODS:
+            raise InvalidParameter(
+                f"method {method!r} is for single decisions, but episodes of this log have several "
+                "steps, or did not terminate.",
+                Fix("If each row is a decision of its own, say so", "bandit", True),
+            )
         _registry.check_name("method", method, METHODS)
         if method in (*IMPORTANCE_SAMPLING, *DOUBLY_ROBUST) and not log.propensity:
             raise InvalidParameter(

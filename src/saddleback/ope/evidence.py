@@ -24,6 +24,8 @@ class Evidence:
     imbalance
         Change of the estimate over the value functions of many features, with the marginal ratios
         of other folds: how well the reweighted data represent the target.
+    mean_weight, mean_weight_error
+        Mean of the importance weights of decisions, which should be 1, and its standard error.
     miscalibrated, calibration_z
         Share of rows on which propensities contradict the actions, and the z-score.
     trace_ratio
@@ -61,6 +63,11 @@ class Evidence:
     influential, most_influential, units
         Effective number of episodes, or blocks of them, that the standard error rests on, the
         largest of them, and the number of all.
+    unit, outcome
+        What the data consist of, and what is valued: episodes and their return, or decisions and
+        their reward.
+    other
+        The estimate that ``agreement`` compares with.
     notes
         Why a check was not applicable, by its code.
     """
@@ -74,6 +81,8 @@ class Evidence:
     coverage: float | None = None
     unvisited: float | None = None
     imbalance: float | None = None
+    mean_weight: float | None = None
+    mean_weight_error: float | None = None
     miscalibrated: float | None = None
     calibration_z: float | None = None
     trace_ratio: float | None = None
@@ -102,4 +111,7 @@ class Evidence:
     influential: float | None = None
     most_influential: str = ""
     units: str = ""
+    unit: str = "episodes"
+    outcome: str = "return"
+    other: str = "the doubly robust estimate"
     notes: dict[str, str] = field(default_factory=dict)

@@ -24,14 +24,13 @@ from saddleback.ope.sample_consensus import SampleConsensus
 from saddleback.ope.sandwich import ESTIMAND, interval_from_scores, student_interval
 from saddleback.ope.scoring_pass import ScoreReducer
 from saddleback.ope.statistics import Statistics
-from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.rules import Rule
 
 MAX_CELLS, MAX_PAIRS, ROWS_PER_PAIR = 64, 640, 40
 """Largest numbers of cells and of pairs of cell and action, and rows per pair."""
 
-MIN_ESS = 20.0
-"""Smallest effective sample size for the doubly robust cross-check."""
+MIN_HEARD_ESS = 5.0
+"""Effective episodes from which DR and WDR together are heard."""
 
 
 class EvidenceReducer:
@@ -104,6 +103,7 @@ class EvidenceReducer:
             if target.plain is None
             else interval_from_scores(target.plain.scores),
             agreement=agreement(interval.value, influence, robust),
+            weighted=distance_on_one_side(interval.value, robust),
             no_agreement=why_no_agreement(robust),
             from_log=True,
             consensus=None if consensus is None else consensus.on_all(scores.influence),
@@ -149,11 +149,18 @@ def agreement(
     """Return V̂ minus WDR and its standard error, if WDR is reliable."""
     if robust is None or not robust.comparable or not np.isfinite(robust.normalised):
         return None
-    heavy = not robust.k_hat <= k_hat_threshold(robust.n)
-    if heavy or robust.ess < MIN_ESS:
+    if not robust.is_reliable:
         return None
     paired = student_interval(0.0, influence - robust.scores, 0.95, ESTIMAND, "paired")
     return value - robust.normalised, paired.error
+
+
+def distance_on_one_side(value: float, robust: Trajectories | None) -> float:
+    """Return the smaller distance to DR and WDR if both are on one side of V̂, even if noisy."""
+    if robust is None or not robust.comparable or robust.ess < MIN_HEARD_ESS:
+        return 0.0
+    low, high = sorted(robust.value(name) - value for name in robust.names)
+    return max(low, -high, 0.0) if np.isfinite([low, high]).all() else 0.0
 
 
 def why_no_agreement(robust: Trajectories | None) -> str:

@@ -129,6 +129,10 @@ def _refusing_gap(e: Evidence) -> float | None:
     return e.gap if e.refusing_gap is None else e.refusing_gap
 
 
+def _excess_weight(e: Evidence) -> float | None:
+    return None if e.mean_weight is None else e.mean_weight - 1.0
+
+
 def _shift_by_ridge(e: Evidence) -> float | None:
     """Return the change by a ridge in half-widths, which are at least 0.02 SD of the return."""
     if e.ridge_shift is None or e.error_without_ridge is None:
@@ -150,7 +154,7 @@ CHECKS = (
     Check(
         "COVERAGE", lambda e: _scaled(e.imbalance, e.spread), 0.5, 2.0,
         "reweighted to the target's decisions, the data are out of balance by {short} SD of the "
-        "return",
+        "{e.outcome}",
         "the log does not represent what the target does",
     ),
     Check(
@@ -171,12 +175,12 @@ CHECKS = (
     ),
     Check(
         "SELF-CHECK", lambda e: _relative(e.self_check, e.self_check_error, e.spread), 0.1, 0.5,
-        "the estimate for the logged policy is off by {short} SD of the return",
+        "the estimate for the logged policy is off by {short} SD of the {e.outcome}",
         "estimates for other policies are not reliable either",
     ),
     Check(
         "SOLUTION", lambda e: None if e.unique is None else float(e.unique), 1.0, None,
-        "the linear system was solved", "its solution is not unique", "large",
+        "the linear system has a solution", "it is not unique", "large",
     ),
     Check(
         "STABILITY", lambda e: e.stable, 0.975, None,
@@ -187,7 +191,7 @@ CHECKS = (
         "AGREEMENT",
         lambda e: _in_errors(e.agreement, e.agreement_error, e.spread),
         3.0, None,
-        "{value:.1f} standard errors from the doubly robust estimate",
+        "{value:.1f} standard errors from {e.other}",
         "the features or the importance weights are biased",
     ),
     Check(
@@ -197,17 +201,17 @@ CHECKS = (
     ),
     Check(
         "GAP", lambda e: _scaled(_refusing_gap(e), e.spread), 0.5, 2.0,
-        "the estimated bias is {short} SD of the return",
-        "the features cannot represent the value",
+        "the estimated bias is {short} SD of the {e.outcome}",
+        "other features or estimators contradict the estimate",
     ),
     Check(
         "PRECISION", lambda e: _scaled(_half_width(e), e.spread), 0.5, None,
-        "the confidence interval extends {short} SD of the return to each side",
+        "the confidence interval extends {short} SD of the {e.outcome} to each side",
         "the estimate is imprecise",
     ),
     Check(
         "SENSITIVITY", lambda e: _scaled(e.sensitivity, e.spread), 0.5, 2.0,
-        "the estimate varies by {short} SD of the return with λ and ridge",
+        "the estimate varies by {short} SD of the {e.outcome} with λ and ridge",
         "the result depends on the choice of λ or ridge",
     ),
     Check(
@@ -256,4 +260,25 @@ CHECKS = (
         "it cannot be correct",
     ),
 )  # fmt: skip
-"""All checks, in the order of reports."""
+"""All checks of episodes, in the order of reports."""
+
+BANDIT_CHECKS = (
+    Check(
+        "DECISIONS", lambda e: float(e.episodes), 50, 10,
+        "{value:,.0f} decisions", "too few to estimate their variance", "large",
+    ),
+    Check(
+        "WEIGHTS", lambda e: _relative(_excess_weight(e), e.mean_weight_error, 1.0), 0.05, 0.25,
+        "importance weights average {e.mean_weight:.3f}, 1 is expected",
+        "propensities are wrong, or rare large weights are missing from the log",
+    ),
+    *(
+        check
+        for check in CHECKS
+        if check.code in (
+            "SUPPORT", "COVERAGE", "PROPENSITIES", "AGREEMENT", "GAP", "PRECISION", "DROPPED",
+            "CLIPPED", "OUTLIERS", "INFLUENCE", "RANGE",
+        )
+    ),
+)  # fmt: skip
+"""The checks of single decisions, which have no steps, ends or traces."""

@@ -34,7 +34,15 @@ from saddleback.log import Finding, Log, Segment, Target
 from saddleback.log.diagnostics import raise_errors
 from saddleback.log.target_policies import as_targets
 from saddleback.ope import confidence_bounds
-from saddleback.ope.cumulative_weights import LOG, MASS, PEAK, RETURN, TOTAL, CumulativeWeights
+from saddleback.ope.cumulative_weights import (
+    FIRST,
+    LOG,
+    MASS,
+    PEAK,
+    RETURN,
+    TOTAL,
+    CumulativeWeights,
+)
 from saddleback.ope.episode_weights import Trajectories
 from saddleback.ope.log_counts import ActionSupport
 from saddleback.ope.log_pass import EncodeOnce, Job, SegmentBatch, read_log
@@ -189,6 +197,7 @@ class WeightReducer:
             returns=weights.episodes[:, RETURN].copy(),
             mass=weights.episodes[:, MASS].copy(),
             totals=weights.episodes[:, TOTAL].copy(),
+            starts=weights.episodes[:, FIRST].copy(),
             normalised=weights.value,
             scores=weights.scores,
             ess_by_step=weights.steps.ess,

@@ -111,7 +111,7 @@ class LogCounts:
     lengths
         Lengths of terminated episodes and the number of each, [n, 2].
     altered
-        The numbers of `AlteredRows`, [11].
+        The numbers of `AlteredRows`, [14].
     by_target
         Counts for each target policy.
     """

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from saddleback import _validate
 from saddleback._typing import FloatArray, IntArray

@@ -22,15 +22,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lu_factor, lu_solve
+import scipy
 
 from saddleback._typing import BoolArray, FloatArray, IntArray
 from saddleback.ope.candidates import Basis
 from saddleback.ope.episode_sample import FOLDS, EpisodeSample
 
-RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+RIDGES = (1e-5, 1e-4, 1e-3, 1e-2)
 """Ridges, relative to the diagonal of M."""
 
 POOLING = (1.0, 100.0)
@@ -52,12 +53,27 @@ class Fits:
         q(s_0) of each episode under π, [R, E].
     delta, ratio
         TD error δ and marginal ratio w of each row, [R, n, H]; H is 1 without a horizon.
+    theta
+        θ without each fold, [R, folds, p]; θ_H with a horizon.
     """
 
     penalties: list[tuple[float, float]]
     start: FloatArray
     delta: FloatArray
     ratio: FloatArray
+    theta: FloatArray
+
+    def finite(self) -> Fits:
+        """Return the candidates whose numbers are all finite."""
+        parts = self.start[:, :, None], self.delta, self.ratio
+        finite = [np.isfinite(part).all(axis=(1, 2)) for part in parts]
+        kept = np.flatnonzero(np.all(finite, axis=0))
+        if len(kept) == len(self.penalties):
+            return self
+        penalties = [self.penalties[k] for k in kept]
+        return Fits(
+            penalties, self.start[kept], self.delta[kept], self.ratio[kept], self.theta[kept]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,29 +113,32 @@ def fit_basis(
     folds = [_FoldSums.of(k, before, after, first, rows) for k in range(FOLDS)]
     total = [np.sum(parts, axis=0) for parts in zip(*(fold.sums for fold in folds), strict=True)]
     steps, penalties = horizon or 1, list(itertools.product(pooling, ridges))
-    kind = np.float64 if horizon is None else np.float32
+    kind: Any = np.float64 if horizon is None else np.float32
+    before, after = before.astype(kind, copy=False), after.astype(kind, copy=False)
     start = np.full((len(penalties), len(first)), np.nan)
     delta = np.full((len(penalties), len(before), steps), np.nan, kind)
     ratio = np.full_like(delta, np.nan)
+    thetas = np.full((len(penalties), FOLDS, len(total[2])), np.nan)
     solve = _solve_fixed_point if horizon is None else _solve_horizon
-    for fold in folds:
+    for k, fold in enumerate(folds):
         M, C, b, x = (all_folds - own for all_folds, own in zip(total, fold.sums, strict=True))
         rewards = rows.rewards[fold.rows][:, None]
         for r, (pooled, ridge) in enumerate(penalties):
             solution = solve(_penalised(M, ridge, pooled), C, b, x, steps)
             if solution is None:
                 continue
-            theta, u = solution
-            q = fold.of_actions(before, theta)
-            following = fold.next_values(after, rows.weights, theta)
-            if horizon is not None:
-                q, following = q[:, :0:-1], following[:, -2::-1]
-            start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ theta[:, -1]
-            with np.errstate(over="ignore"):  # candidates that are not finite are left out
+            thetas[r, k] = solution[0][:, -1]
+            start[r, fold.episodes] = fold.starts(first, rows.start_pi) @ solution[0][:, -1]
+            with np.errstate(over="ignore", invalid="ignore"):  # those not finite are left out
+                theta, u = (np.asarray(part, kind) for part in solution)
+                q = fold.of_actions(before, theta)
+                following = fold.next_values(after, rows.weights, theta)
+                if horizon is not None:
+                    q, following = q[:, :0:-1], following[:, -2::-1]
                 delta[r, fold.rows] = rewards + following - q
                 ratio[r, fold.rows] = fold.of_actions(before, u)
     back = np.argsort(rows.order)
-    return Fits(penalties, start, delta[:, back], ratio[:, back])
+    return Fits(penalties, start, delta[:, back], ratio[:, back], thetas)
 
 
 def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
@@ -132,28 +151,24 @@ def _penalised(M: FloatArray, ridge: float, pooling: float) -> FloatArray:
     K, m = M.shape[:2]
     scale = ridge * np.einsum("aii->i", M) / K
     alike = scale * (np.arange(m) > 0)
-    penalised = np.zeros((K * m, K * m))
-    at = np.arange(m)
-    for a, c in itertools.product(range(K), range(K)):
-        penalised[a * m + at, c * m + at] = pooling * scale * ((a == c) - 1.0 / K) + alike / K
-    for a in range(K):
-        block = slice(a * m, (a + 1) * m)
-        penalised[block, block] += M[a]
-    penalised[np.diag_indices(K * m)] += JITTER * max(
-        float(np.einsum("aii->", M)) / (K * m), 1e-300
-    )
-    return penalised
+    penalised = np.zeros((K, m, K, m))
+    np.einsum("aiaj->aij", penalised)[:] = M
+    differing = np.eye(K) - 1.0 / K
+    np.einsum("aici->aci", penalised)[:] += pooling * differing[:, :, None] * scale + alike / K
+    jitter = JITTER * max(float(np.einsum("aii->", M)) / (K * m), 1e-300)
+    np.einsum("aiai->ai", penalised)[:] += jitter
+    return penalised.reshape(K * m, K * m)
 
 
 def _solve_fixed_point(
     M: FloatArray, C: FloatArray, b: FloatArray, x: FloatArray, _: int
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return θ and u, [p, 1] each; None if the system is singular."""
-    factors = lu_factor(M - C, overwrite_a=True, check_finite=False)
+    factors = scipy.linalg.lu_factor(M - C, overwrite_a=True, check_finite=False)
     if not np.diagonal(factors[0]).all():
         return None
-    theta = lu_solve(factors, b, check_finite=False)
-    return theta[:, None], lu_solve(factors, x, trans=1, check_finite=False)[:, None]
+    theta = scipy.linalg.lu_solve(factors, b, check_finite=False)
+    return theta[:, None], scipy.linalg.lu_solve(factors, x, trans=1, check_finite=False)[:, None]
 
 
 def _solve_horizon(
@@ -161,17 +176,20 @@ def _solve_horizon(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return θ_0 … θ_H [p, H + 1] and u_0 … u_{H−1} [p, H]; None if M is not definite."""
     try:
-        factor = cho_factor(M, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+        factor = scipy.linalg.cho_factor(M, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
         return None
-    P, first = cho_solve(factor, C, check_finite=False), cho_solve(factor, b, check_finite=False)
+    P, first = (
+        scipy.linalg.cho_solve(factor, C, check_finite=False),
+        scipy.linalg.cho_solve(factor, b, check_finite=False),
+    )
     theta, nu = np.zeros((len(b), steps + 1)), np.zeros((len(b), steps))
     nu[:, 0] = x
     for h in range(steps):
         theta[:, h + 1] = first + P @ theta[:, h]
         if h + 1 < steps:
             nu[:, h + 1] = nu[:, h] @ P
-    return theta, cho_solve(factor, nu, check_finite=False)
+    return theta, scipy.linalg.cho_solve(factor, nu, check_finite=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +225,7 @@ class _FoldSums:
     def of_actions(self, features: FloatArray, weights: FloatArray) -> FloatArray:
         """Return φᵀ of the logged actions times weights [p, c], for the rows of the fold."""
         begin, K, m = self.rows.start, len(self.bounds) - 1, features.shape[1]
-        values = np.empty((self.rows.stop - begin, weights.shape[1]))
+        values = np.empty((self.rows.stop - begin, weights.shape[1]), weights.dtype)
         for a in range(K):
             own = slice(self.bounds[a], self.bounds[a + 1])
             values[own.start - begin : own.stop - begin] = (

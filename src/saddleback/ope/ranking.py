@@ -11,7 +11,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from scipy.special import stdtrit
+import scipy
 
 from saddleback import _validate
 from saddleback._display import Tabular, card_html, html_table, shorten
@@ -307,7 +307,7 @@ def rank(result: Evaluation, *, alpha: float = 0.05, baseline: float | None = No
                 "include the logged policy.",
                 Fix("Set its value", "baseline"),
             )
-        bound = sign * difference - float(stdtrit(n - 1, share)) * error - verdict.gap
+        bound = sign * difference - float(scipy.special.stdtrit(n - 1, share)) * error - verdict.gap
         ranked.append(
             Candidate(
                 verdict.target, verdict.trust, verdict.reason, verdict.value, difference, bound

@@ -12,6 +12,7 @@ import numpy as np
 from saddleback._display import Tabular, card_html, html_table, shorten
 from saddleback._json import json_ready as finite
 from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
 from saddleback.log import Finding, LogSummary
 from saddleback.ope.baseline import Baseline
 from saddleback.ope.diagnosis import Diagnosis
@@ -19,11 +20,13 @@ from saddleback.ope.estimate import Estimate
 from saddleback.ope.result_schema import (
     SCHEMA,
     SavedBaseline,
+    SavedDistribution,
     SavedEstimate,
     SavedEvaluation,
     SavedLogSummary,
     SavedVerdict,
 )
+from saddleback.ope.return_distribution import ReturnDistribution
 from saddleback.ope.statistics import Statistics
 from saddleback.ope.text_report import (
     HEADINGS,
@@ -76,6 +79,10 @@ class Evaluation(Tabular):
         Whether rewards are costs.
     log_summary
         Summary of the log; None for statistics.
+    is_bandit
+        Whether the log holds single decisions.
+    distributions
+        For each target the distribution of the return, if episodes were weighted.
 
     Examples
     --------
@@ -101,6 +108,8 @@ class Evaluation(Tabular):
     tails: dict[str, FloatArray] = field(default_factory=dict)
     lower_is_better: bool = False
     log_summary: LogSummary | None = None
+    is_bandit: bool = False
+    distributions: dict[str, ReturnDistribution] = field(default_factory=dict)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -116,8 +125,6 @@ class Evaluation(Tabular):
         return shorten(self.text, "result.text")
 
     def _repr_html_(self) -> str:
-        from saddleback.plots.forest import forest_svg
-
         plain = self.as_dict()
         verdicts = {verdict["target"]: verdict for verdict in plain["verdicts"]}
         targets = list(dict.fromkeys(estimate["target"] for estimate in plain["estimates"]))
@@ -134,6 +141,10 @@ class Evaluation(Tabular):
             parts.append(
                 card_html(name + answer(verdict).text, facts, html_table(HEADINGS, table, listed))
             )
+        try:
+            from saddleback.plots.forest import forest_svg
+        except InvalidParameter as error:
+            return "".join([*parts, f"<p>No figure: {error}</p>"])
         return "".join([*parts, forest_svg(plain)])
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
@@ -193,7 +204,10 @@ class Evaluation(Tabular):
             episodes=int(sums.episodes.sum()),
             fingerprint=fingerprint(sums),
             propensities=f"estimated: {sums.estimated}" if sums.estimated else "logged",
-            lambda_ceiling={
+            bandit=self.is_bandit,
+            lambda_ceiling={}
+            if self.is_bandit
+            else {
                 name: sums.lambda_ceiling(self.rule, name)
                 for name in sums.setting.targets
                 if name in {estimate.target for estimate in self.estimates}
@@ -209,6 +223,9 @@ class Evaluation(Tabular):
                 name: steps[:MAX_SAVED_STEPS].tolist() for name, steps in self.ess_by_step.items()
             },
             tails={name: tail.tolist() for name, tail in self.tails.items()},
+            distributions=[
+                SavedDistribution(**one.as_dict()) for one in self.distributions.values()
+            ],
         )
         plain = msgspec.to_builtins(saved, enc_hook=np.generic.item)
         return {"kind": "saddleback evaluation", "schema": SCHEMA, **finite(plain)}

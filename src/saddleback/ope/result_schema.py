@@ -73,6 +73,7 @@ class SavedEvidence(Struct):
 
     coverage: float
     notes: dict[str, str]
+    mean_weight: Maybe = None
 
 
 class SavedPolicy(Struct):
@@ -142,6 +143,7 @@ class SavedConsensus(Struct):
     dispersion: Maybe
     imbalance: Maybe
     opinions: dict[str, Maybe]
+    separate: dict[str, Maybe]
     candidates: list[SavedCandidate]
 
 
@@ -179,6 +181,29 @@ class SavedBaseline(Struct):
     estimate: Maybe
     self_check: Maybe
     self_check_error: Maybe
+
+
+class SavedFunctional(Struct):
+    """A quantile or a CVaR of the return."""
+
+    level: float
+    value: Maybe
+    low: Maybe
+    high: Maybe
+    logged: Maybe
+
+
+class SavedDistribution(Struct):
+    """A `ReturnDistribution`."""
+
+    target: str
+    quantiles: list[SavedFunctional]
+    cvar: SavedFunctional
+    standard_deviation: Maybe
+    reliable: bool
+    comparable: bool
+    ess: float
+    curve: list[tuple[float, Maybe, Maybe]]
 
 
 class SavedCalibration(Struct, rename={"low": "from", "high": "to"}):
@@ -234,6 +259,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     steps: Count
     episodes: Count
     fingerprint: str = ""
+    bandit: bool | msgspec.UnsetType = msgspec.UNSET
     propensities: str
     lambda_ceiling: dict[str, Maybe]
     estimates: Annotated[list[SavedEstimate], Meta(min_length=1)]
@@ -245,6 +271,7 @@ class SavedEvaluation(Struct, kw_only=True, omit_defaults=True, rename={"provena
     verdicts: list[SavedVerdict]
     ess_by_step: dict[str, list[float]] = {}
     tails: dict[str, list[tuple[float, Positive]]] = {}
+    distributions: list[SavedDistribution] = []
     provenance: SavedProvenance | None = None
 
 

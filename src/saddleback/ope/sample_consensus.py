@@ -48,8 +48,12 @@ class SampleConsensus:
     def on_all(self, influence: FloatArray) -> Consensus:
         """Return the consensus with all its estimates adjusted to all episodes."""
         shift = self.adjusted(influence)[0] - self.consensus.value
-        opinions = {view: value + shift for view, value in self.consensus.opinions.items()}
-        return replace(self.consensus, value=self.consensus.value + shift, opinions=opinions)
+        opinions, separate = (
+            {view: value + shift for view, value in views.items()}
+            for views in (self.consensus.opinions, self.consensus.separate)
+        )
+        value = self.consensus.value + shift
+        return replace(self.consensus, value=value, opinions=opinions, separate=separate)
 
 
 def sample_consensus(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from saddleback import _validate
 from saddleback._typing import FloatArray
@@ -73,7 +73,7 @@ def student_interval(
             "Add more, or split a long one into episodes that can be treated as independent."
         )
     error = float(np.sqrt(np.sum(influence**2) / (n * (n - 1))))
-    half_width = float(stdtrit(n - 1, 0.5 + level / 2)) * error
+    half_width = float(scipy.special.stdtrit(n - 1, 0.5 + level / 2)) * error
     return Interval(
         value, value - half_width, value + half_width, level, error, estimand, method, n
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+import scipy
 
 from saddleback import _validate
 from saddleback._jit import compiled
@@ -67,9 +67,9 @@ class Samples:
            [ 0.   , -0.5  ]])
     """
 
-    e: csr_array
-    d: csr_array
-    phi: csr_array
+    e: scipy.sparse.csr_array
+    d: scipy.sparse.csr_array
+    phi: scipy.sparse.csr_array
     rewards: FloatArray
 
     def __post_init__(self) -> None:
@@ -108,8 +108,8 @@ class Samples:
         column, value = np.empty(total, dtype=np.uint32), np.empty(total)
         _traces(*Table.of(phi), *c_w, p, MAX_ENTRIES, first, column, value)
         signed = column.view(np.int32) if p < 1 << 31 else column.astype(np.int64)
-        e = csr_array((value, signed, first), shape=phi.shape)
-        return cls(e, csr_array(b - phi), phi, c.reward)
+        e = scipy.sparse.csr_array((value, signed, first), shape=phi.shape)
+        return cls(e, scipy.sparse.csr_array(b - phi), phi, c.reward)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -119,7 +119,9 @@ class Samples:
             raise InvalidShape(f"Samples: parts must have the same features, got p = {widths}.")
         _check_memory(sum(part.e.nnz for part in parts))
         e, d, phi = (
-            csr_array(vstack([getattr(part, name) for part in parts], format="csr"))
+            scipy.sparse.csr_array(
+                scipy.sparse.vstack([getattr(part, name) for part in parts], format="csr")
+            )
             for name in ("e", "d", "phi")
         )
         return cls(e, d, phi, np.concatenate([part.rewards for part in parts]))
@@ -142,7 +144,9 @@ def _sparse_rows(first: OffsetArray, index: IndexArray, value: FloatArray, p: in
     begin, end = int(first[0]), int(first[-1])
     values = np.ones(end - begin) if len(value) == 1 else value[begin:end].copy()
     offsets = (first - first[0]).astype(np.int64)
-    rows: Any = csr_array((values, index[begin:end].astype(np.int64), offsets), (len(first) - 1, p))
+    rows: Any = scipy.sparse.csr_array(
+        (values, index[begin:end].astype(np.int64), offsets), (len(first) - 1, p)
+    )
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows

@@ -27,7 +27,7 @@ from saddleback.ope.statistics_pass import check_memory
 from saddleback.rules import Rule, as_rules
 from saddleback.rules.parse import stored_rule
 
-SCHEMA = 7
+SCHEMA = 8
 """Version of the file layout."""
 
 STATISTICS_ARRAYS = (
@@ -193,7 +193,7 @@ def _shapes(setting: StatisticsKey, p: int, episodes: int) -> dict[str, tuple[in
         "visits": (p,), "mass": (T, p), "steps": (B,), "episodes": (B,), "squares": (T,),
         "kappa_squares": (T, R),
         "fingerprints": (episodes,), "unfinished": (episodes,), "returns": (B, 3), "rewards": (2,),
-        "truncated_weight": (1,), "lengths": ("n", 2), "altered": (11,),
+        "truncated_weight": (1,), "lengths": ("n", 2), "altered": (14,),
         "action_mass": (T, K), "totals": (T, 3),
         "ratios": (T, 4, 1, K), "residuals": (T, 2, 1, K), "min_propensity": (T, K),
     }  # fmt: skip

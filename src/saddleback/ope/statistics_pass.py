@@ -173,7 +173,7 @@ class StatisticsReducer:
         for target in self.targets:
             target.finish()  # nothing may refer to memory that is freed
         _move_to_front(self._A, active)
-        self._A.resize((*self._b.shape[:3], len(active), len(active)))
+        self._A.resize((*self._b.shape[:3], len(active), len(active)), refcheck=False)
         fields = self.by_block()
         for name in ("b", "starts"):
             fields[name] = np.ascontiguousarray(fields[name][..., active])

@@ -198,9 +198,8 @@ def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iter
         share = estimate["max_share"]
         largest = "none" if share is None else f"{share:.0%}"
         text = f"ESS {estimate['ess']:,.1f} of {plain['episodes']:,}, largest weight {largest}, "
-        yield from wrap(
-            "  episode weights: ", text + f"k̂ {short(estimate['k_hat'])}", "    ", width
-        )
+        text += f"k̂ {short(estimate['k_hat'])}"
+        yield from wrap(f"  {units(plain)[:-1]} weights: ", text, "    ", width)
     steps = plain.get("ess_by_step", {}).get(verdict["target"], [])
     if steps:
         at = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
@@ -208,6 +207,8 @@ def _details(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> Iter
         yield from wrap("  ESS by step: ", text, "    ", width)
     if verdict.get("consensus") is not None:
         yield from _candidate_table(verdict["consensus"], width)
+    if plain.get("bandit"):
+        return
     text = f"rank {verdict['rank']:,} of {plain['p']:,}, "
     text += f"condition number {short(verdict['condition'])}"
     yield from wrap("  features: ", text, "    ", width)
@@ -310,8 +311,10 @@ def _diagnostics(plain: dict[str, Any], verdict: dict[str, Any], width: int) -> 
     cloud, ceiling = verdict["spectrum"], plain["lambda_ceiling"].get(verdict["target"])
     whose = "" if has_ceiling(verdict) else " of GES"
     parts = [f"λ ceiling{whose} {ceiling:.2g}"] if ceiling else []
-    consensus = verdict.get("consensus")
-    if consensus is None:
+    consensus, mean = verdict.get("consensus"), verdict["evidence"].get("mean_weight")
+    if mean is not None:
+        parts.append(f"mean weight {mean:.3f}")
+    elif consensus is None:
         parts.append(f"coverage {verdict['evidence']['coverage']:.1%}")
     else:
         parts.append(f"out of balance by {short(consensus['imbalance'])}")
@@ -388,16 +391,34 @@ def _paths(plain: dict[str, Any], target: str, width: int) -> Iterator[str]:
         yield from wrap(f"  value by {'λ' if kind == 'lambda' else kind}   ", line, "    ", width)
 
 
+def units(plain: dict[str, Any]) -> str:
+    """Return what the data consist of: episodes, or decisions."""
+    return "decisions" if plain.get("bandit") else "episodes"
+
+
 def _footer(plain: dict[str, Any], width: int) -> Iterator[str]:
-    text = f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, γ = {plain['gamma']:g}, "
-    yield from wrap("", f"{text}closed form with p = {plain['p']}:", "  ", width)
-    yield from wrap("  ", shortened(plain["features"]), "  ", width)
+    yield from _decisions(plain, width) if plain.get("bandit") else _episodes(plain, width)
     if plain["propensities"] != "logged":
         yield from wrap("", f"propensities were {plain['propensities']}", "  ", width)
     names = plain["actions"]
     numbered = names == [str(k) for k in range(len(names))] or len(names) == 1
     shown = [name if numbered else f"{k} = {name!r}" for k, name in enumerate(names[:12])]
     yield from wrap("actions: ", ", ".join([*shown, *["…"] * (len(names) > 12)]), "  ", width)
+
+
+def _decisions(plain: dict[str, Any], width: int) -> Iterator[str]:
+    """Yield the number of decisions, and what they depend on."""
+    columns = plain.get("observations", [])
+    context = ", ".join([*columns[:8], *["…"] * (len(columns) > 8)])
+    text = f"{plain['episodes']:,} decisions; context: {context}; features of the direct model: "
+    yield from wrap("", text + shortened(plain["features"]), "  ", width)
+
+
+def _episodes(plain: dict[str, Any], width: int) -> Iterator[str]:
+    """Yield the size of the log, and the features of the closed form."""
+    text = f"{plain['steps']:,} steps, {plain['episodes']:,} episodes, γ = {plain['gamma']:g}, "
+    yield from wrap("", f"{text}closed form with p = {plain['p']}:", "  ", width)
+    yield from wrap("  ", shortened(plain["features"]), "  ", width)
 
 
 def shortened(text: str) -> str:

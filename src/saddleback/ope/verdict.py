@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from saddleback.ope.evidence import Evidence
-from saddleback.ope.gates import CHECKS, DOUBTFUL, REFUSED, UNKNOWN, USABLE, Gate
+from saddleback.ope.gates import CHECKS, DOUBTFUL, REFUSED, UNKNOWN, USABLE, Check, Gate
 from saddleback.ope.sandwich import Interval
 
 RANK = {USABLE: 0, UNKNOWN: 0, DOUBTFUL: 1, REFUSED: 2}
@@ -129,9 +130,10 @@ class Verdict:
         evidence: Evidence,
         improvement: Improvement | None,
         region: str,
+        checks: Sequence[Check] = CHECKS,
     ) -> Verdict:
         """Judge an estimate from the evidence."""
-        gates = tuple(check.judge(evidence) for check in CHECKS)
+        gates = tuple(check.judge(evidence) for check in checks)
         worst = max(gates, key=lambda gate: RANK[gate.level])
         level = worst.level if RANK[worst.level] else USABLE
         value, low, high = interval

@@ -9,6 +9,9 @@ from saddleback._typing import FloatArray
 MIN_TAIL = 5
 """Smallest number of weights above the threshold to which a tail is fitted."""
 
+TIES = 10
+"""Number of times that the largest weight occurs if it is a bound."""
+
 PRIOR, CENTRE = 10, 0.5
 """The prior on k of Vehtari et al.: worth this many observations, and its centre."""
 
@@ -76,7 +79,8 @@ def pareto_k(log_weights: FloatArray) -> float:
     k > ½ the variance of the weights is infinite, with k > 1 their mean.
 
     NaN if fewer than 5 weights lie above the threshold, and −∞ if the largest weights are all
-    equal, so that there is no tail.
+    equal, or the very largest one occurs at least 10 times, as with few actions and contexts: then
+    weights are bounded, and there is no tail.
 
     References
     ----------
@@ -96,7 +100,7 @@ def pareto_k(log_weights: FloatArray) -> float:
         return float("nan")
     ordered = np.sort(log_weights)[-size - 1 :]
     scaled = np.exp(ordered - ordered[-1])
-    if scaled[1] == scaled[-1]:
+    if scaled[1] == scaled[-1] or (scaled == scaled[-1]).sum() >= TIES:
         return float("-inf")
     above = scaled[1:] - scaled[0]
     above = above[above > 0]

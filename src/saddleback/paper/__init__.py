@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rich.table import Table
 
+from saddleback import plots
 from saddleback._progress import Progress, part_of, split_progress
 from saddleback.errors import Fix, InvalidParameter, SaddlebackError
 from saddleback.sweep import Store, Task, run_tasks, threads
@@ -85,8 +86,6 @@ class Options:
 
     def save(self, figure: Any, name: str) -> list[Path]:
         """Write a figure as PNG and PDF; in a quick run, as a coarse PNG only."""
-        from saddleback import plots
-
         if self.quick:
             return plots.save(figure, self.out, name, ("png",), dpi=100)
         return plots.save(figure, self.out, name)

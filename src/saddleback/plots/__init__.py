@@ -1,5 +1,12 @@
 """Figures: functions that take and return Axes, in one colour-blind-safe style."""
 
+from saddleback.errors import InvalidParameter
+
+try:
+    import matplotlib as _  # noqa: F401
+except ImportError:
+    raise InvalidParameter("figures need Matplotlib: pip install 'saddleback[plots]'.") from None
+
 from saddleback.plots.analysis_plots import overview
 from saddleback.plots.curves import BAND, End, curve, label, label_ends, quartiles, spread
 from saddleback.plots.style import (

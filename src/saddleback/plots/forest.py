@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from saddleback._display import axis_range
 from saddleback._json import json_ready
-from saddleback.ope.text_report import trusted
+from saddleback.ope.text_report import trusted, units
 from saddleback.plots.result_plots import centred_titles
 from saddleback.plots.style import COLOURS, GREY, plain_text
 
@@ -54,7 +54,7 @@ def forest(result: dict[str, Any], ax: Axes | None) -> Axes:
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.grid(False, axis="y")
         title = "Estimated value" + (f" of {targets[0]}" if len(targets) == 1 else "")
-        caption = f"{result['episodes']:,} episodes; bars are 95% confidence intervals"
+        caption = f"{result['episodes']:,} {units(result)}; bars are 95% confidence intervals"
         caption += ", grey and dashed: unreliable" * _any_unreliable(result)
         ax.set(xlabel="value", title=f"{title}\n{caption}")
         ax.title.set_fontsize(8)

@@ -6,7 +6,7 @@ import math
 
 from saddleback._display import axis_range
 from saddleback.ope.estimate import format_distinct
-from saddleback.ope.text_report import NOT_USED, USED, has_ceiling, trusted
+from saddleback.ope.text_report import NOT_USED, USED, has_ceiling, trusted, units
 from saddleback.ope.text_report import rows as table_rows
 from saddleback.ope.weight_diagnostics import k_hat_threshold
 from saddleback.report.theme import BAD, COLOURS, DOUBT, GOOD, INK, MUTED, PAPER
@@ -216,18 +216,19 @@ def weight_tail(name: str, result: Record, verdict: Record | None) -> Record | N
         dashed = " (dashed line: a flatter tail makes weighted estimates unreliable)" * bool(line)
         k_hat, highest = format_distinct(shape, limit)
         caption = (
-            f"k̂ is {k_hat}: the tail is {tail}. With {result['episodes']:,} episodes, k̂ up to "
-            f"{highest} is acceptable{dashed}."
+            f"k̂ is {k_hat}: the tail is {tail}. With {result['episodes']:,} {units(result)}, k̂ up "
+            f"to {highest} is acceptable{dashed}."
         )
     if len(rows) < len(pairs):
         caption += f" Weights below {MIN_WEIGHT:g} of the mean are omitted."
     log = {"type": "log", "nice": False}
     domain = [0.7 * rows[0]["share"], 1.2 * rows[-1]["share"]]
     spec = chart(
-        "Fraction of episodes with at least a given importance weight, on logarithmic axes", 220,
+        f"Fraction of {units(result)} with at least a given importance weight, on logarithmic axes",
+        220,
         encoding={
-            "x": axis("weight", "episode weight ÷ mean", scale=log),
-            "y": axis("share", "fraction of episodes ≥ x", scale=log | {"domain": domain}),
+            "x": axis("weight", f"{units(result)[:-1]} weight ÷ mean", scale=log),
+            "y": axis("share", f"fraction of {units(result)} ≥ x", scale=log | {"domain": domain}),
             "tooltip": [{"field": "weight", "title": "weight ÷ mean", "format": ".4g"},
                         {"field": "share", "title": "fraction", "format": ".4g"}],
         },
@@ -414,9 +415,9 @@ def calibration(name: str, result: Record, verdict: Record | None) -> Record | N
         return None
     worst = max(rows, key=lambda row: row["n"] * abs(row["predicted"] - row["observed"]))
     caption = (
-        "Propensities were estimated. Held-out episodes, by estimated probability; points on the "
-        f"dashed line are calibrated. Most of the error: predicted {worst['predicted']:.3f}, "
-        f"observed {worst['observed']:.3f} (n = {worst['n']:,})."
+        f"Propensities were estimated. Held-out {units(result)}, by estimated probability; points "
+        "on the dashed line are calibrated. Most of the error: predicted "
+        f"{worst['predicted']:.3f}, observed {worst['observed']:.3f} (n = {worst['n']:,})."
     )
     unit = {"domain": [0, 1], "nice": False}
     x = axis("predicted", "estimated propensity", scale=unit)

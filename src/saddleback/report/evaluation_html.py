@@ -27,6 +27,7 @@ from saddleback.ope.text_report import (
 )
 from saddleback.report import evaluation_charts as charts
 from saddleback.report.candidate_chart import candidates
+from saddleback.report.distribution_chart import distribution
 from saddleback.report.page import page
 from saddleback.report.theme import CONFIG
 from saddleback.report.vega import with_minus
@@ -44,8 +45,8 @@ LEVELS = {
 """Class and label of the result of a check."""
 
 CHARTS = (
-    charts.forest, candidates, charts.effective_sample_size, charts.weight_tail, charts.coverage,
-    charts.spectrum, charts.lambda_path, charts.calibration,
+    charts.forest, distribution, candidates, charts.effective_sample_size, charts.weight_tail,
+    charts.coverage, charts.spectrum, charts.lambda_path, charts.calibration,
 )  # fmt: skip
 
 
@@ -81,8 +82,10 @@ def evaluation_page(result: Evaluation | dict[str, Any]) -> str:
     return page(
         "evaluation.html", ("evaluation.js",), {"config": CONFIG, "figures": figures},
         title=f"Evaluation of {', '.join(names)}", kind="evaluation", sections=sections,
-        result=result, targets=targets, several=several, log_facts=_log_facts(result),
+        result={"bandit": False, **result}, targets=targets, several=several,
+        log_facts=_log_facts(result),
         made=result.get("made"), source=_source(result.get("made")),
+        bandit=result.get("bandit", False),
         drawn=any(verdict["spectrum"] for verdict in result["verdicts"]),
     )  # fmt: skip
 
@@ -138,6 +141,14 @@ def _source(provenance: dict[str, Any] | None) -> str:
 def _log_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return name and text of each property of the log."""
     summary = result.get("card")
+    if result.get("bandit"):
+        facts = [
+            ("decisions", f"{result['episodes']:,}"), ("actions", ", ".join(result["actions"])),
+            ("features of the direct model", shortened(result["features"])),
+            ("propensities", result["propensities"]),
+            ("fingerprint of the log", result.get("fingerprint", "not saved")),
+        ]  # fmt: skip
+        return facts + _summary_facts(result)
     facts = [
         ("steps", f"{result['steps']:,}"), ("episodes", f"{result['episodes']:,}"),
         ("discount γ", f"{result['gamma']:g}"), ("actions", ", ".join(result["actions"])),
@@ -148,15 +159,21 @@ def _log_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
     if summary is not None:
         ends = f"{summary['terminated']:,} terminated, {summary['truncated']:,} truncated"
         ends += f", {summary['stops']:,} stop without a flag" * bool(summary["stops"])
-        low, mean, high = (number(value, None) for value in summary["reward"])
-        facts[2:2] = [
-            ("ends of episodes", ends), ("reward", f"min {low}, mean {mean}, max {high}"),
-        ]  # fmt: skip
-        if summary["propensity"] is not None:
-            smallest, median = (number(value, None) for value in summary["propensity"])
-            facts.append(("behavior_prob", f"min {smallest}, median {median}"))
-        ranges = zip(result.get("observations", ()), summary["low"], summary["high"], strict=False)
-        facts += [
-            (name, f"{number(low, None)} to {number(high, None)}") for name, low, high in ranges
-        ]
-    return facts
+        facts.insert(2, ("ends of episodes", ends))
+    return facts + _summary_facts(result)
+
+
+def _summary_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return rewards, propensities and the ranges of the observation."""
+    summary = result.get("card")
+    if summary is None:
+        return []
+    low, mean, high = (number(value, None) for value in summary["reward"])
+    facts = [("reward", f"min {low}, mean {mean}, max {high}")]
+    if summary["propensity"] is not None:
+        smallest, median = (number(value, None) for value in summary["propensity"])
+        facts.append(("behavior_prob", f"min {smallest}, median {median}"))
+    ranges = zip(result.get("observations", ()), summary["low"], summary["high"], strict=False)
+    return facts + [
+        (name, f"{number(low, None)} to {number(high, None)}") for name, low, high in ranges
+    ]

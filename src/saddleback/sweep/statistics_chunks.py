@@ -25,7 +25,7 @@ from saddleback.features import Features
 from saddleback.log import BehaviourTarget, Log, as_target
 from saddleback.log.behaviour_target import NAME
 from saddleback.log.callable_fingerprint import fingerprint
-from saddleback.log.row_sources import open_parquet
+from saddleback.log.row_source import RowSource
 from saddleback.ope import Statistics, load_statistics, save_statistics
 from saddleback.ope.feature_spec import load_features
 from saddleback.ope.statistics_io import packed_statistics
@@ -90,20 +90,20 @@ class ChunkedStatistics:
             self.blocks,
         )
 
-    def chunks(self) -> list[tuple[str, ...]]:
+    def chunks(self) -> list[tuple[RowSource, ...]]:
         """Return the files of each chunk."""
         setting = self.setting()
         pairs = len(self.rules) * (len(self.targets) + 1)
         size = 8 * pairs * self.blocks * setting.p**2
         smallest = max(MIN_ROWS, size // BYTES_PER_ROW, self.log.rows // MAX_CHUNKS)
         column = self.log.roles.names["episode_id"]
-        chunks: list[list[str]] = [[]]
+        chunks: list[list[RowSource]] = [[]]
         rows = 0
         for part in self.log.sources:
-            if rows >= smallest and not _episode_continues(chunks[-1][-1], part.name, column):
+            if rows >= smallest and not _episode_continues(chunks[-1][-1], part, column):
                 chunks.append([])
                 rows = 0
-            chunks[-1].append(os.path.abspath(part.name))
+            chunks[-1].append(part.absolute())
             rows += part.rows
         return [tuple(files) for files in chunks]
 
@@ -119,15 +119,17 @@ class ChunkedStatistics:
 
     def tasks(self) -> list[Task]:
         """Return one task per chunk, each with only the files of its chunk."""
-        rows = {os.path.abspath(part.name): part.rows for part in self.log.sources}
         names = self.log.action_names
         rules = [(located_text(rule) or rule, rule.label) for rule in self.rules]
         tasks = []
         for files in self.chunks():
-            log = self.log.with_options(data=list(files), actions=names)
+            paths = [path for file in files for path in file.files]
+            log = self.log.with_options(
+                data=paths, sources=files, actions=names, categorical=self.log.categories or None
+            )
             chunk = replace(self, log=log, rules=())
-            name = f"files-{hashlib.sha256(_file_states(files).encode()).hexdigest()[:16]}"
-            size = sum(rows[file] for file in files)
+            name = f"files-{hashlib.sha256(_file_states(paths).encode()).hexdigest()[:16]}"
+            size = sum(file.rows for file in files)
             tasks.append(Task(name, partial(compute_chunk, chunk, rules, versions()), size))
         return tasks
 
@@ -201,16 +203,12 @@ def _check_unique(ids: OffsetArray) -> None:
         )
 
 
-def _episode_continues(file: str, following: str, column: str) -> bool:
+def _episode_continues(file: RowSource, following: RowSource, column: str) -> bool:
     """Whether the last episode of a file continues in the following one."""
-    with open_parquet(file) as last:
-        groups = last.num_row_groups
-        ending = last.read_row_group(groups - 1, columns=[column])[column] if groups else []
-    with open_parquet(following) as first:
-        beginning = next(first.iter_batches(batch_size=1, columns=[column]), None)
-    if not len(ending) or beginning is None or not len(beginning):
+    last, first = file.last(column), next(following.batches([column]), None)
+    if last is None or first is None or not first.num_rows:
         return True
-    return bool(ending[-1] == beginning.column(0)[0])
+    return bool(last == first.column(0)[0].as_py())
 
 
 def _file_states(files: Sequence[str]) -> str:

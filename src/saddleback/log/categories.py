@@ -1,0 +1,110 @@
+"""Categorical observations: text or codes, encoded as one column per category.
+
+Column ``ward`` with the values icu and er becomes the entries ``ward=er`` and ``ward=icu``, each 1
+where the row has that value and 0 elsewhere. Rows without a value are a category of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from saddleback._typing import FloatArray
+from saddleback.errors import Fix
+from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.row_source import RowSource
+from saddleback.log.schema import decode_dictionary
+
+MAX_CATEGORIES = 100
+"""Largest number of different values of a column."""
+
+MISSING = "missing"
+"""Category of rows without a value."""
+
+Categories = Mapping[str, tuple[str, ...]]
+"""Values of each categorical column."""
+
+
+def sorted_names(values: Iterable[str]) -> tuple[str, ...]:
+    """Sort names: as numbers if all of them are numbers, otherwise as text.
+
+    Examples
+    --------
+    >>> sorted_names(["10", "2", "1"]), sorted_names(["b", "10", "2"])
+    (('1', '2', '10'), ('10', '2', 'b'))
+    """
+    names = sorted(values)
+    return tuple(sorted(names, key=float) if are_numbers(names) else names)
+
+
+def are_numbers(names: Iterable[str]) -> bool:
+    """Whether all names are finite numbers."""
+    try:
+        return all(np.isfinite(float(name)) for name in names)
+    except ValueError:
+        return False
+
+
+def find_categories(
+    sources: Sequence[RowSource],
+    columns: Sequence[str],
+    declared: Mapping[str, Sequence[str]],
+) -> Categories:
+    """Return the values of categorical columns: as declared, or all that occur, in order."""
+    values: dict[str, set[Any]] = {name: set() for name in columns if name not in declared}
+    for source in sources if values else ():
+        for batch in source.batches(list(values)):
+            for name, seen in values.items():
+                seen |= set(pc.unique(as_text(batch.column(name))).to_pylist())
+                if len(seen) > MAX_CATEGORIES:
+                    message = (
+                        f"observation column {name!r} has more than {MAX_CATEGORIES} different "
+                        "values, too many for categories."
+                    )
+                    fix = Fix("List the observations without it", "observations", ["…"])
+                    raise LogError(Finding("E142", message, fix))
+    categories = {name: tuple(map(str, names)) for name, names in declared.items()}
+    for name, seen in values.items():
+        missing = (MISSING,) if None in seen and MISSING not in seen else ()
+        categories[name] = sorted_names(seen - {None}) + missing
+    return categories
+
+
+def as_text(column: Any) -> Any:
+    """Return a column of text, numbers or flags as text."""
+    return decode_dictionary(column).cast(pa.large_string())
+
+
+def one_hot(column: Any, names: Sequence[str], *, keep_missing: bool) -> FloatArray:
+    """Return one entry per category, [n, len(names)]; NaN where the value is none of them.
+
+    With ``keep_missing``, a missing value is not a category, but unknown.
+    """
+    text = as_text(column)
+    if not keep_missing and MISSING in names:
+        text = text.fill_null(MISSING)
+    index = pc.index_in(text, value_set=pa.array(names, pa.large_string()), skip_nulls=True)
+    index = index.fill_null(len(names)).to_numpy(zero_copy_only=False)
+    rows = np.vstack([np.eye(len(names)), np.full((1, len(names)), np.nan)])
+    return np.asarray(rows[index])
+
+
+def entry_names(columns: Sequence[str], categories: Categories) -> tuple[str, ...]:
+    """Return the names of the entries of an observation.
+
+    Examples
+    --------
+    >>> entry_names(["age", "ward"], {"ward": ("er", "icu")})
+    ('age', 'ward=er', 'ward=icu')
+    """
+    return tuple(
+        entry
+        for name in columns
+        for entry in (
+            [f"{name}={value}" for value in categories[name]] if name in categories else [name]
+        )
+    )

@@ -1,0 +1,119 @@
+"""HDF5 files in the layout of D4RL as sources of rows.
+
+    observations [N, d]   actions [N]   rewards [N]   terminals [N]   timeouts [N]
+    next_observations [N, d]   infos/action_log_probs [N]
+
+An episode ends where terminals or timeouts is true. The last line is optional, and so are timeouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from saddleback._typing import FloatArray
+from saddleback.errors import InvalidParameter
+from saddleback.log import row_source
+from saddleback.log.diagnostics import Finding, LogError
+from saddleback.log.file_format import FileFormat, extension_finding
+from saddleback.log.row_source import READ_ERRORS, RowSource, unreadable
+
+REQUIRED = ("observations", "actions", "rewards", "terminals")
+LOG_PROBABILITIES = "infos/action_log_probs"
+
+
+@dataclass(frozen=True, eq=False)
+class HDF5Source(RowSource):
+    """An HDF5 file in the layout of D4RL."""
+
+    @property
+    def kind(self) -> str:
+        """Format, for messages."""
+        return "HDF5"
+
+    def read(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Return the rows as record batches."""
+        episode = 0
+        with _open(self.name) as file:
+            for start in range(0, self.rows, row_source.BATCH):
+                table, episode = _rows(file, slice(start, start + row_source.BATCH), episode)
+                yield pa.RecordBatch.from_pydict({name: table[name] for name in columns})
+
+
+def open_hdf5_source(path: str, detected: FileFormat) -> RowSource:
+    """Open an HDF5 file; reads only its first row."""
+    with _open(path) as file:
+        missing = [name for name in REQUIRED if name not in file]
+        if missing:
+            message = (
+                f"{path} is HDF5 without {', '.join(missing)}: the layout of D4RL is expected."
+            )
+            raise LogError(Finding("E190", message))
+        lengths = {name: len(file[name]) for name in (*REQUIRED, "timeouts") if name in file}
+        rows = lengths["rewards"]
+        if set(lengths.values()) != {rows}:
+            raise LogError(Finding("E190", f"the arrays of {path} differ in length: {lengths}."))
+        schema = pa.table(_rows(file, slice(0, 1), 0)[0]).schema
+    return HDF5Source(path, rows, schema, extension_finding(path, detected))
+
+
+def _rows(file: Mapping[str, Any], rows: slice, episode: int) -> tuple[dict[str, Any], int]:
+    """Return some rows as columns of a log, and the number of the episode that follows them."""
+    terminated = np.asarray(file["terminals"][rows]).astype(np.bool_).ravel()
+    truncated = np.zeros_like(terminated)
+    if "timeouts" in file:
+        truncated = np.asarray(file["timeouts"][rows]).astype(np.bool_).ravel() & ~terminated
+    ended = np.cumsum(terminated | truncated, dtype=np.int64)
+    table: dict[str, Any] = {"episode_id": episode + ended - (terminated | truncated)}
+    table |= _numbered("obs", _matrix(file["observations"][rows]))
+    actions = np.asarray(file["actions"][rows])
+    if actions.size == len(terminated) and actions.dtype.kind in "iub":
+        table["action"] = actions.ravel().astype(np.int64)
+        if LOG_PROBABILITIES in file:
+            table["behavior_logp"] = np.asarray(file[LOG_PROBABILITIES][rows], float).ravel()
+    else:
+        table |= _numbered("action", _matrix(actions))
+    table |= {
+        "reward": np.asarray(file["rewards"][rows], float).ravel(),
+        "terminated": terminated, "truncated": truncated,
+    }  # fmt: skip
+    if "next_observations" in file:
+        following = np.where(truncated[:, None], _matrix(file["next_observations"][rows]), np.nan)
+        table |= _numbered("next_obs", following)
+    columns = {
+        name: pa.array(column, from_pandas=name.startswith("next_"))
+        for name, column in table.items()
+    }
+    return columns, episode + int(ended[-1] if len(ended) else 0)
+
+
+def _matrix(array: Any) -> FloatArray:
+    """Return an array of any shape as [n, d]."""
+    values = np.asarray(array, dtype=np.float64)
+    return values.reshape(len(values), -1)
+
+
+def _numbered(prefix: str, matrix: FloatArray) -> dict[str, FloatArray]:
+    """Return the columns prefix_0, prefix_1, …"""
+    return {f"{prefix}_{j}": column for j, column in enumerate(matrix.T)}
+
+
+@contextmanager
+def _open(path: str) -> Iterator[Any]:
+    """Open an HDF5 file; report what a damaged one raises as an error of the log."""
+    try:
+        import h5py
+    except ImportError:
+        raise InvalidParameter(
+            f"{path} is HDF5, which needs h5py: pip install 'saddleback[hdf5]'"
+        ) from None
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except READ_ERRORS as error:
+        raise LogError(unreadable(path, "HDF5", error)) from None

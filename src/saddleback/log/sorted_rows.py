@@ -1,0 +1,238 @@
+"""Rows sorted by episode, and within each episode by a column such as a timestamp.
+
+Up to `MEMORY_ROWS` rows are sorted in memory. More are first distributed to temporary files, each
+with all rows of a range of episodes, which are then sorted one at a time: only one of them is in
+memory. The files are removed with the log.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from saddleback._typing import IntArray
+from saddleback.errors import InvalidParameter
+from saddleback.log.diagnostics import Finding, LogError, format_rows
+from saddleback.log.row_source import RowSource
+from saddleback.log.schema import decode_dictionary, is_text
+
+MEMORY_ROWS = 1 << 20
+"""Largest number of rows that are sorted at a time, unless there are more than `MAX_FILES` times
+as many, or one episode is longer."""
+
+MAX_FILES = 250
+"""Largest number of temporary files."""
+
+SAMPLE = 100_000
+"""Number of episode ids that determine the ranges of the files."""
+
+
+@dataclass(frozen=True, eq=False)
+class SortedSource(RowSource):
+    """The rows of other sources, sorted by episode and by another column.
+
+    Rows with equal values keep their order.
+
+    Attributes
+    ----------
+    parts
+        The sources.
+    episode, order
+        The columns to sort by.
+
+    Examples
+    --------
+    >>> from saddleback.log import Log
+    >>> rows = {
+    ...     "episode_id": [2, 1, 2, 1], "at": [9, 5, 8, 4], "obs_0": [1.0, 2.0, 3.0, 4.0],
+    ...     "action": [0, 1, 0, 1], "reward": [1, 2, 3, 4],
+    ... }
+    >>> log = Log(rows, order_by="at", episodes_end="terminated")
+    >>> [segment.rewards.tolist() for segment in log.segments()]
+    [[4.0, 2.0], [3.0, 1.0]]
+    """
+
+    parts: tuple[RowSource, ...] = ()
+    episode: str = "episode_id"
+    order: str = "step"
+    _state: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[RowSource], columns: Sequence[str], episode: str, order: str
+    ) -> SortedSource:
+        """Return some columns of the sources, sorted."""
+        first = parts[0]
+        if order not in first.schema.names:
+            raise LogError(
+                Finding("E100", f"column {order!r}, by which rows are to be ordered, is missing.")
+            )
+        kind = first.schema.field(order).type
+        if not (
+            pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        ):
+            content = "text" if is_text(kind) else str(kind)
+            message = (
+                f"column {order!r} contains {content}: rows can be ordered by numbers, dates or "
+                "times such as 2026-04-03 10:00."
+            )
+            raise LogError(Finding("E143", message))
+        names = list(dict.fromkeys([*columns, order]))
+        empty = pa.RecordBatch.from_pylist([], first.schema)
+        schema = _without_dictionaries(empty.select(names)).schema
+        rows = sum(part.rows for part in parts)
+        return cls(first.name, rows, schema, (), tuple(parts), episode, order)
+
+    def __reduce__(self) -> Any:
+        fields = (self.name, self.rows, self.schema, (), self.parts, self.episode, self.order)
+        return SortedSource, fields  # another process sorts again
+
+    @property
+    def kind(self) -> str:
+        """Format, for messages."""
+        return self.parts[0].kind
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the files."""
+        return [file for part in self.parts for file in part.files]
+
+    def absolute(self) -> RowSource:
+        """Return the source with absolute paths."""
+        parts = tuple(part.absolute() for part in self.parts)
+        return SortedSource(self.name, self.rows, self.schema, (), parts, self.episode, self.order)
+
+    def warnings(self) -> list[Finding]:
+        """Return findings about the sources, and about rows whose order is not determined."""
+        findings = [finding for part in self.parts for finding in part.warnings()]
+        n_ties = self._state.get("ties", 0)
+        if n_ties:
+            message = (
+                f"{format_rows(n_ties)} have the same {self.order} as another row of their "
+                "episode; they keep the order of the log."
+            )
+            findings.append(Finding("W135", message))
+        return findings
+
+    def read(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Return the sorted rows as record batches."""
+        if "tables" not in self._state:
+            self._state["ties"] = 0
+            self._state["tables"] = self._sort()
+        for table in self._state["tables"]:
+            if isinstance(table, Path):
+                with pa.OSFile(str(table)) as file, pa.ipc.open_file(file) as reader:
+                    for i in range(reader.num_record_batches):
+                        yield reader.get_batch(i).select(list(columns))
+            else:
+                yield from table.select(list(columns)).to_batches()
+
+    def _sort(self) -> list[Any]:
+        """Return tables, or files of them, that hold all rows in order."""
+        if self.rows <= MEMORY_ROWS:
+            return [self._sorted_table(pa.Table.from_batches(self._batches(), self.schema))]
+        folder = Path(tempfile.mkdtemp(prefix="saddleback-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            paths = self._distribute(folder)
+            for path in paths:
+                with pa.OSFile(str(path)) as file:
+                    table = self._sorted_table(pa.ipc.open_file(file).read_all())
+                with _new_file(path, self.schema) as writer:
+                    writer.write_table(table, max_chunksize=MEMORY_ROWS // 16)
+        except OSError as error:
+            raise InvalidParameter(
+                f"cannot sort {self.rows:,} rows in {folder}: {error.strerror or error}. Set "
+                "the environment variable TMPDIR to a folder with more space."
+            ) from None
+        return paths
+
+    def _batches(self) -> Iterator[Any]:
+        for part in self.parts:
+            for batch in part.batches(self.schema.names):
+                yield _without_dictionaries(batch).replace_schema_metadata(self.schema.metadata)
+
+    def _distribute(self, folder: Path) -> list[Path]:
+        """Write each range of episodes to a file of its own, in the order of the log."""
+        n_files = min(MAX_FILES, -(-self.rows // MEMORY_ROWS))
+        limits = self._limits(n_files)
+        paths = [folder / f"{i}.arrow" for i in range(len(limits) + 1)]
+        with ExitStack() as stack:
+            writers = [stack.enter_context(_new_file(path, self.schema)) for path in paths]
+            for batch in self._batches():
+                index = _range_index(batch.column(self.episode), limits)
+                order = np.argsort(index, kind="stable")
+                batch, index = batch.take(pa.array(order)), index[order]
+                starts = np.flatnonzero(np.diff(index, prepend=-1))
+                for start, end in zip(starts, [*starts[1:], len(index)], strict=True):
+                    writers[int(index[start])].write_batch(batch.slice(start, end - start))
+        return paths
+
+    def _limits(self, n_files: int) -> list[Any]:
+        """Return the ids at which the ranges of the files begin, from a sample of the rows."""
+        stride, skip, ids = max(1, self.rows // SAMPLE), 0, []
+        for part in self.parts:
+            for batch in part.batches([self.episode]):
+                values = decode_dictionary(batch.column(0))
+                ids += values.take(pa.array(range(skip, len(values), stride))).to_pylist()
+                skip = (skip - len(values)) % stride
+        ids = sorted(value for value in ids if value is not None)
+        return sorted({ids[i * len(ids) // n_files] for i in range(1, n_files)} if ids else ())
+
+    def _sorted_table(self, table: Any) -> Any:
+        """Sort all rows of some episodes; count the rows whose order is not determined."""
+        missing = table[self.order].null_count
+        if pa.types.is_floating(table[self.order].type):
+            missing += int(pc.sum(pc.is_nan(table[self.order])).as_py() or 0)
+        if missing:
+            message = (
+                f"{self.order} has no value in {format_rows(missing)}: they cannot be ordered."
+            )
+            raise LogError(Finding("E121", message))
+        keys = pa.table({"episode": table[self.episode], "order": table[self.order]})
+        index = pc.sort_indices(keys, [("episode", "ascending"), ("order", "ascending")])
+        keys = keys.take(index)
+        if len(keys) > 1:
+            ties = pc.and_(
+                *(pc.equal(keys[name][1:], keys[name][:-1]) for name in ("episode", "order"))
+            )
+            self._state["ties"] += int(pc.sum(ties).as_py() or 0)
+        return table.take(index).combine_chunks()
+
+
+def order_column(schema: Any, step: str | None) -> str:
+    """Return the column that rows are probably to be ordered by: steps, or a timestamp."""
+    times = [column.name for column in schema if pa.types.is_temporal(column.type)]
+    return step or next(iter(times), "…")
+
+
+def _range_index(ids: Any, limits: list[Any]) -> IntArray:
+    """Return the number of the range that each id falls into; missing ids are in the last."""
+    encoded = decode_dictionary(ids).dictionary_encode()
+    ranges = [bisect_right(limits, value) for value in encoded.dictionary.to_pylist()]
+    index = encoded.indices.fill_null(len(ranges)).to_numpy(zero_copy_only=False)
+    return np.asarray(np.array([*ranges, len(limits)])[index], dtype=np.int64)
+
+
+def _without_dictionaries(batch: Any) -> Any:
+    """Return a batch without dictionary encoding, which may differ between batches."""
+    columns = [
+        decode_dictionary(column) if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names, metadata=batch.schema.metadata)
+
+
+def _new_file(path: Path, schema: Any) -> Any:
+    return pa.ipc.new_file(str(path), schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))

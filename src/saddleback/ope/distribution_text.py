@@ -1,0 +1,73 @@
+"""The distribution of the return as a table of text, rendered from saved data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from saddleback.ope.number_format import decimals, number
+from saddleback.ope.text_report import WIDTH, Line, wrap
+
+HEADINGS = ("", "target", "95% CI", "logged")
+
+
+def distribution_lines(plain: dict[str, Any], width: int = WIDTH) -> list[Line]:
+    """Return quantiles and CVaR of all targets as lines."""
+    distributions = plain.get("distributions", [])
+    if not distributions:
+        text = "not available: it needs propensities, and episodes weighted by them."
+        return [Line(""), *map(Line, wrap("Distribution of the return: ", text, "  ", width))]
+    return [Line(line) for one in distributions for line in _table(plain, one, width)]
+
+
+def distribution_rows(distribution: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return quantiles and CVaR as rows of text: name, value, interval, logged policy.
+
+    Examples
+    --------
+    >>> half = {"level": 0.5, "value": 2.0, "low": 1.5, "high": None, "logged": 1.75}
+    >>> rows = distribution_rows({"quantiles": [half], "cvar": half | {"level": 0.05, "high": 2.5}})
+    >>> rows[0]
+    ('5% worst, mean (CVaR)', '2.00', '[1.50, 2.50]', '1.75')
+    >>> rows[1]
+    ('50% quantile', '2', '[1.5, ∞]', '1.75')
+    """
+    named = [(f"{distribution['cvar']['level']:.0%} worst, mean (CVaR)", distribution["cvar"])]
+    named += [(f"{one['level']:.0%} quantile", one) for one in distribution["quantiles"]]
+    return [(name, *_cells(one, decimals(one))) for name, one in named]
+
+
+def _cells(one: dict[str, Any], places: int | None) -> tuple[str, str, str]:
+    """Return value, interval and value of the logged policy as text."""
+    low, high = _end(one["low"], places, "−∞"), _end(one["high"], places, "∞")
+    return number(one["value"], places), f"[{low}, {high}]", number(one["logged"], places)
+
+
+def _end(value: float | None, places: int | None, infinite: str) -> str:
+    return infinite if value is None else number(value, places)
+
+
+def _table(plain: dict[str, Any], distribution: dict[str, Any], width: int) -> Iterator[str]:
+    outcome = "reward" if plain.get("bandit") else "return"
+    several = len(plain["distributions"]) > 1
+    whose = f" under {distribution['target']}" if several else ""
+    rows = [(f"Distribution of the {outcome}{whose}", *HEADINGS[1:])]
+    rows += [(f"  {row[0]}", *row[1:]) for row in distribution_rows(distribution)]
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    yield ""
+    for name, value, interval, logged in rows:
+        cells = f"{name:<{widths[0]}}  {value:>{widths[1]}}  {interval:<{widths[2]}}  {logged}"
+        yield from wrap("", cells.rstrip(), " " * 4, width)
+    notes = [distribution_note(distribution)]
+    for note in filter(None, notes):
+        yield from wrap("  ", note, "  ", width)
+
+
+def distribution_note(distribution: dict[str, Any]) -> str:
+    """Return why a distribution is unreliable or incomplete; empty if it is neither."""
+    reasons = []
+    if not distribution["reliable"]:
+        reasons.append(f"unreliable: the weights are heavy-tailed (ESS {distribution['ess']:,.0f})")
+    if not distribution["comparable"]:
+        reasons.append("episodes were truncated: returns are those of the logged steps")
+    return "; ".join(reasons) + "." if reasons else ""

@@ -1,0 +1,57 @@
+"""The chart of the distribution of the return under a target, beside the logged policy."""
+
+from __future__ import annotations
+
+from saddleback.ope.distribution_text import distribution_note, distribution_rows
+from saddleback.report.theme import COLOURS
+from saddleback.report.vega import Record, axis, chart, figure
+
+
+def distribution(name: str, result: Record, verdict: Record | None) -> Record | None:
+    """Draw the quantiles of the return under a target and the logged policy."""
+    shown = next((one for one in result.get("distributions", ()) if one["target"] == name), None)
+    if shown is None:
+        return None
+    outcome = "reward" if result.get("bandit") else "return"
+    policies = (name, "logged policy")
+    rows = [
+        {"policy": policy, "level": level, "value": value}
+        for level, *both in shown["curve"]
+        for policy, value in zip(policies, both, strict=True)
+        if value is not None
+    ]
+    if not rows:
+        return None
+    worst, *quantiles = distribution_rows(shown)
+    median = next((row for row in quantiles if row[0] == "50% quantile"), None)
+    caption = f"{worst[0].capitalize()}: {worst[1]} {worst[2]}, logged policy {worst[3]}."
+    if median is not None:
+        caption += f" Median: {median[1]} {median[2]}, logged policy {median[3]}."
+    caption += " Bars are 95% confidence intervals of quantiles."
+    note = distribution_note(shown)
+    caption += f" {note.capitalize()}" if note else ""
+    bars = [
+        one | {"policy": name}
+        for one in shown["quantiles"]
+        if one["low"] is not None and one["high"] is not None
+    ]
+    colour = {"field": "policy", "type": "nominal",
+              "scale": {"domain": list(policies), "range": [COLOURS[0], COLOURS[1]]},
+              "legend": {"title": None, "orient": "top"}}  # fmt: skip
+    y = axis("level", f"share of {outcome}s ≤ x", scale={"domain": [0, 1], "nice": False},
+             axis={"format": ".0%", "tickCount": 5})  # fmt: skip
+    spec = chart(
+        f"Cumulative distribution of the {outcome}", 240,
+        layer=[
+            {"mark": {"type": "line", "interpolate": "step-before"},
+             "encoding": {
+                 "x": axis("value", outcome, scale={"zero": False}), "y": y, "color": colour,
+                 "order": {"field": "level"},
+                 "tooltip": [{"field": "policy"}, {"field": "level", "format": ".0%"},
+                             {"field": "value", "format": ".4g"}]}},
+            {"data": {"values": bars}, "mark": {"type": "rule", "strokeWidth": 3, "aria": False},
+             "encoding": {"x": axis("low", outcome, scale={"zero": False}),
+                          "x2": {"field": "high"}, "y": y, "color": colour}},
+        ],
+    )  # fmt: skip
+    return figure("distribution", f"Distribution of the {outcome}", caption, spec, rows)

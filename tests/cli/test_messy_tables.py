@@ -1,0 +1,126 @@
+"""A messy CSV on the command line: every error names an option, and these options repair it."""
+
+import json
+import re
+
+import numpy as np
+import pandas
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import saddleback as sb
+from saddleback.cli.group import group
+
+NAMES = {"episode_id": "visit", "action": "dose", "reward": "outcome", "behavior_prob": "p"}
+POLICY = """
+import numpy as np
+
+def treat(obs: dict):
+    icu = (obs["unit"] == "ICU")[:, None]
+    return np.where(icu, [0.2, 0.8], [0.7, 0.3])
+"""
+
+
+def run(*arguments):
+    """Run a command; return its exit status and what it prints, errors first, as one line."""
+    done = CliRunner().invoke(group, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, " ".join((done.stderr + done.stdout).split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("messy")
+    rng = np.random.default_rng(0)
+    visit = np.repeat(np.arange(80), 3)
+    n, last = len(visit), np.tile([False, False, True], 80)
+    dose = rng.integers(2, size=n)
+    start = np.datetime64("2026-01-01T00:00:00")
+    frame = pandas.DataFrame({
+        "visit": [f"V{i:02}" for i in visit],
+        "charted_at": start + 1000 * visit + np.tile([1, 20, 300], 80),
+        "hr": rng.normal(80, 5, n).round(1),
+        "unit": np.array(["ER", "ICU"])[visit % 2],
+        "dose": np.array(["low", "high"])[dose],
+        "p": np.where(rng.random(n) < 0.5, 0.5, np.nan),
+        "outcome": np.where(last, dose + rng.normal(size=n), np.nan),
+    })  # fmt: skip
+    frame.sample(frac=1, random_state=0).to_csv(folder / "visits.csv", index=False)
+    frame.to_parquet(folder / "sorted.parquet", index=False)
+    (folder / "policy.py").write_text(POLICY)
+    return folder
+
+
+def test_following_the_errors_leads_to_a_log_that_is_ready(folder):
+    arguments = [
+        "check",
+        folder / "visits.csv",
+        "--quiet",
+        "--obs",
+        "hr,unit",
+        "--actions",
+        "low,high",
+    ]
+    arguments += [
+        argument for role, name in NAMES.items() for argument in ("--column", f"{role}={name}")
+    ]
+    options = []
+    for _ in range(5):
+        status, text = run(*arguments, *options)
+        if status == 0:
+            break
+        options += [
+            argument
+            for name, value in re.findall(r": (--[a-z-]+) ([\w-]+)\.", text)
+            for argument in (name, value)
+        ]
+    assert options == [
+        "--episodes-end", "terminated", "--estimate-behaviour", "counts", "--fill-reward", "0",
+        "--order-by", "charted_at",
+    ]  # fmt: skip
+    assert text.endswith("Ready.")
+    source = pq.read_table(folder / "sorted.parquet")
+    n_missing = int(np.isnan(source["p"].to_numpy()).sum())
+    out = folder / "visits.parquet"
+    status, text = run(*arguments, *options, "--gamma", "0.9", "--fix", out)
+    assert status == 0
+    assert text.endswith(
+        "wrote 240 rows: rows sorted by episode and charted_at 160 missing rewards filled in "
+        f"80 episodes marked as ended on the last row {n_missing} missing propensities estimated"
+    )
+    repaired = sb.Log(out)
+    assert repaired.observation_names == ("hr", "unit=ER", "unit=ICU")
+    assert repaired.action_names == ("low", "high")
+    assert repaired.metadata["gamma"] == 0.9
+    assert repaired.estimated.endswith("along each of 3 entries, where none was logged")
+    rows = pq.read_table(out)
+    assert rows["episode_id"].to_pylist() == source["visit"].to_pylist()
+    assert rows["hr"].to_pylist() == source["hr"].to_pylist()
+    np.testing.assert_array_equal(rows["reward"], np.nan_to_num(source["outcome"].to_numpy()))
+    assert rows["terminated"].to_pylist() == [False, False, True] * 80
+    status, text = run(
+        "evaluate", out, "--target", f"{folder / 'policy.py'}:treat", "--quiet", "--json",
+        "--features", "monomials:1",
+    )  # fmt: skip
+    assert status in (0, 3, 4)
+    assert json.loads(text)["propensities"].startswith("estimated: counts in a grid")
+    assert run("check", out, "--quiet")[0] == 0
+
+
+def test_a_log_with_errors_is_not_written(folder):
+    out = folder / "nothing.parquet"
+    assert run("check", folder / "sorted.parquet", "--obs", "hr", "--fix", out)[0] == 2
+    assert not out.exists()
+    arguments = [
+        argument for role, name in NAMES.items() for argument in ("--column", f"{role}={name}")
+    ]
+    arguments += ["--obs", "hr", "--episodes-end", "terminated", "--fix", out]
+    status, text = run("check", folder / "sorted.parquet", *arguments)
+    assert status == 2
+    assert "Fix the errors before use. nothing was written." in text
+    assert not out.exists()
+    source = folder / "sorted.parquet"
+    status, text = run("check", source, "--fix", source)
+    assert (status, "is also an input file" in text) == (2, True)

@@ -1,0 +1,123 @@
+"""Text actions in the order of numbers, and categorical observations."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from helpers.log_cases import error_matching, errors_of
+from helpers.logs import assert_same_content, columns, content
+from saddleback.log import Log, LogError, as_target
+
+WARDS = np.array(["er", "icu", "surgery"])
+
+
+def bare(ends="truncated"):
+    """Return the columns of a log without μ, with next observations."""
+    return columns([4, 1, 5, 3], ends, mu=False)
+
+
+def with_wards(data=None, text=True):
+    """Return a log with wards as text or codes, and the same log with three columns instead."""
+    data = bare() if data is None else data
+    n = len(data["reward"])
+    code = np.arange(n) % 3
+    after = np.where(data["truncated"], (code + 1) % 3, -1)
+    names = WARDS if text else np.array([2, 7, 10])
+    one = data | {
+        "hr": data["obs_0"], "next_hr": data["next_obs_0"],
+        "ward": names[code],
+        "next_ward": pa.array(np.where(after < 0, names[0], names[after]), mask=after < 0),
+    }  # fmt: skip
+    other = {k: v for k, v in data.items() if "obs" not in k} | {
+        "obs_0": data["obs_0"], "next_obs_0": data["next_obs_0"]
+    }  # fmt: skip
+    for k in range(3):
+        other[f"obs_{k + 1}"] = (code == k).astype(float)
+        other[f"next_obs_{k + 1}"] = np.where(after < 0, np.nan, after == k)
+    return one, other
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_categories_are_encoded_as_one_column_each(text, tmp_path):
+    rows, expected = with_wards(text=text)
+    options = dict(observations=["hr", "ward"]) | ({} if text else {"categorical": ["ward"]})
+    log = Log(rows, **options)
+    names = WARDS if text else ["2", "7", "10"]
+    assert log.observation_names == ("hr", *(f"ward={name}" for name in names))
+    assert log.dimensions == 4
+    assert_same_content(content(log), content(Log(expected)))
+    assert log.sample().states.shape == (13, 4)
+    assert [str(f) for f in log.summary().findings if f.code == "W157"] == [
+        f"W157 observation column 'ward' is encoded as 3 entries, 1 or 0: ward={names[0]}, "
+        f"ward={names[1]}, ward={names[2]}."
+    ]
+    path = log.write_repaired(tmp_path / "log.parquet")
+    reread = Log(path)
+    assert reread.observation_names == log.observation_names
+    assert_same_content(content(reread), content(log))
+    if text:
+        pyarrow.csv.write_csv(pa.table(rows), tmp_path / "log.csv")
+        assert_same_content(content(Log(tmp_path / "log.csv", **options)), content(log))
+
+
+def test_values_of_categories_can_be_declared():
+    rows, _ = with_wards()
+    log = Log(rows, observations=["ward"], categorical={"ward": ["icu", "er", "surgery", "home"]})
+    assert log.observation_names == ("ward=icu", "ward=er", "ward=surgery", "ward=home")
+    assert next(log.segments()).observations[0].tolist() == [0.0, 1.0, 0.0, 0.0]
+    unknown = Log(rows, observations=["ward"], categorical={"ward": ["icu", "er"]})
+    assert errors_of(unknown).startswith("E120 ward=er is NaN in 4 rows")
+
+
+def test_missing_categories_are_a_category():
+    rows, _ = with_wards(bare("terminated"))
+    ward = pa.array([*rows["ward"].tolist()[:-1], None])
+    log = Log(rows | {"ward": ward}, observations=["ward"])
+    assert log.observation_names[-1] == "ward=missing"
+    assert list(log.segments())[-1].rows.observations[-1].tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_policies_see_categories_by_name_and_as_text():
+    rows, _ = with_wards()
+    log = Log(rows, observations=["hr", "ward"])
+
+    def by_entry(obs: dict):
+        return np.where((obs["ward=icu"] == 1)[:, None], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
+
+    def by_text(obs: dict):
+        return np.where((obs["ward"] == "icu")[:, None], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5])
+
+    states = log.sample().states
+    one, other = (as_target(policy, log).at(states, 3) for policy in (by_entry, by_text))
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(one[:, 0] == 1, np.array(rows["ward"]) == "icu")
+
+
+def test_columns_that_are_no_categories_are_refused():
+    rows, _ = with_wards()
+    note = np.array([f"note {i}" for i in range(13)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("saddleback.log.categories.MAX_CATEGORIES", 12)
+        with error_matching(
+            LogError, "E142 observation column 'note' has more than 12 different values, too many "
+            "for categories. List the observations without it: observations=[…]",
+        ):  # fmt: skip
+            Log(rows | {"note": note}, observations=["note"]).dimensions  # noqa: B018
+    with error_matching(LogError, "E100 categorical column 'age' is not one of the observation"):
+        Log(rows, observations=["hr"], categorical=["age"])
+
+
+def test_text_actions_that_are_numbers_are_sorted_as_numbers():
+    n = 13
+    data = columns([n], "terminated", mu=False)
+    log = Log(data | {"action": np.arange(n)[::-1].astype(str)})
+    assert log.action_names == tuple(map(str, range(n)))
+    assert not [f for f in log.summary().findings if f.code == "W148"]
+    assert next(log.segments()).actions.tolist() == list(range(n))[::-1]
+    doses = Log(data | {"action": np.array(["2.5", "10", "0"])[np.arange(n) % 3]})
+    assert doses.action_names == ("0", "2.5", "10")
+    (finding,) = [f for f in doses.summary().findings if f.code == "W148"]
+    assert str(finding).startswith("W148 actions are sorted as numbers: 0='0', 1='2.5', 2='10'. ")
+    mixed = Log(data | {"action": np.array(["2", "10", "none"])[np.arange(n) % 3]})
+    assert mixed.action_names == ("10", "2", "none")

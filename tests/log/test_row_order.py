@@ -1,0 +1,157 @@
+"""Rows that are not in order, ends that are not logged, and rewards only at the end."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from helpers.log_cases import error_matching, errors_of, good, with_value, without
+from helpers.logs import assert_same_content, columns, content, mixed
+from saddleback.errors import InvalidParameter, UnknownName
+from saddleback.log import Log, LogError, sorted_rows
+from saddleback.log.sorted_rows import SortedSource
+
+
+def shuffled(data, seed=0):
+    """Return the columns in a random order of rows, with a time instead of steps."""
+    n = len(data["reward"])
+    order = np.random.default_rng(seed).permutation(n)
+    start = np.datetime64("2026-01-01T00:00:00")
+    at = start + 1000 * data["episode_id"] + 7 * data["step"] ** 2
+    return {
+        name: column[order] for name, column in (data | {"at": at, "row": np.arange(n)}).items()
+    }
+
+
+def expected(data):
+    """Return the columns sorted by episode and step, without steps."""
+    order = np.lexsort((data["step"], data["episode_id"]))
+    return {name: column[order] for name, column in data.items() if name != "step"}
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 64, 16, 5])
+@pytest.mark.parametrize("ids", ["numbers", "text", "category"])
+def test_shuffled_rows_are_sorted_in_memory_and_out_of_it(memory, ids, monkeypatch):
+    monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", memory)
+    data = mixed()
+    if ids == "numbers":
+        names = data["episode_id"]
+    else:
+        names = np.array([f"visit {i:03}" for i in data["episode_id"]])
+    rows = pa.table(shuffled(data) | {"episode_id": names[shuffled(data)["row"]]})
+    if ids == "category":
+        index = rows.column_names.index("episode_id")
+        parts = [rows.slice(0, 40), rows.slice(40)]
+        rows = pa.concat_tables(
+            part.set_column(index, "episode_id", part["episode_id"].dictionary_encode())
+            for part in parts
+        )
+    log = Log(rows, order_by="at")
+    assert_same_content(content(log), content(Log(expected(data | {"episode_id": names}))))
+    assert_same_content(content(log), content(log))  # read again
+    assert log.summary().findings == Log(expected(data)).summary().findings
+    copy = pickle.loads(pickle.dumps(log.sources[0]))
+    batches = [pa.Table.from_batches(s.batches(["reward", "at"])) for s in (copy, log.sources[0])]
+    assert batches[0] == batches[1]
+
+
+def test_files_are_sorted_together(tmp_path):
+    rows = pa.table(shuffled(mixed()))
+    for i, at in enumerate(range(0, 110, 37)):
+        pyarrow.csv.write_csv(rows.slice(at, 37), tmp_path / f"{i}.csv")
+    log = Log(str(tmp_path / "*.csv"), order_by="at")
+    assert isinstance(log.sources[0], SortedSource)
+    assert_same_content(content(log), content(Log(expected(mixed()))))
+    assert log.with_options(min_prob=1e-9).sources[0] is log.sources[0]
+
+
+def test_temporary_files_are_removed_with_the_log(monkeypatch, tmp_path):
+    monkeypatch.setattr(sorted_rows, "MEMORY_ROWS", 20)
+    monkeypatch.setattr(sorted_rows.tempfile, "tempdir", str(tmp_path))
+    log = Log(shuffled(mixed()), order_by="at")
+    content(log)
+    assert len(list(tmp_path.glob("saddleback-*/*.arrow"))) == 6
+    del log
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_can_be_sorted_by_steps_with_gaps():
+    data = mixed()
+    steps = data | {"step": 4 * data["step"] + 3}
+    assert "E130" in errors_of(Log(steps))
+    assert_same_content(content(Log(steps, order_by="step")), content(Log(expected(data))))
+
+
+def test_rows_of_equal_time_keep_their_order_and_are_counted():
+    data = good() | {"at": np.repeat([1, 2, 3, 4, 5, 6], 2)}
+    log = Log(data, order_by="at")
+    assert_same_content(content(log), content(Log(expected(good()))))
+    (finding,) = [f for f in log.summary().findings if f.code == "W135"]
+    assert str(finding) == (
+        "W135 6 rows have the same at as another row of their episode; they keep the order of the "
+        "log."
+    )
+
+
+def test_columns_that_cannot_order_rows_are_refused():
+    with error_matching(LogError, "E100 column 'at', by which rows are to be ordered, is missing."):
+        Log(good(), order_by="at")
+    with error_matching(LogError, "E143 column 'at' contains text: rows can be ordered by numbers"):
+        Log(good() | {"at": np.array(["3/4/2026"] * 12)}, order_by="at")
+    for missing in (np.nan, None):
+        log = Log(with_value("at", [3], missing, good() | {"at": np.arange(12.0)}), order_by="at")
+        with error_matching(LogError, "E121 at has no value in 1 row: they cannot be ordered."):
+            content(log)
+
+
+@pytest.mark.parametrize("flag", ["terminated", "truncated"])
+@pytest.mark.parametrize("segment", [2, 3, 1 << 16])
+def test_ends_that_are_not_logged_are_marked(flag, segment):
+    data = columns([3, 1, 5], flag)
+    bare = without("terminated", "truncated", data=data)
+    log = Log(bare, episodes_end=flag, segment=segment)
+    assert_same_content(content(log), content(Log(data, segment=segment)))
+    summary = log.summary()
+    assert getattr(summary, flag) == 3
+    assert summary.stops == 0
+    assert "3 episodes marked as ended on the last row" in summary.text
+    other = Log(without("truncated", data=data), episodes_end="truncated", segment=segment)
+    assert_same_content(content(other), content(Log(data, segment=segment)))
+
+
+def test_only_ends_without_a_flag_are_marked():
+    data = columns([3, 3, 3], ["terminated", "truncated", "terminated"])
+    data["terminated"][8] = False
+    summary = Log(data, episodes_end="truncated").summary()
+    assert (summary.terminated, summary.truncated, summary.altered.marked) == (1, 2, 1)
+    with pytest.raises(UnknownName, match="episodes_end"):
+        Log(data, episodes_end="stopped")
+
+
+def test_missing_rewards_are_filled_in():
+    data = columns([3, 1, 5], "terminated")
+    last = np.append(data["episode_id"][1:] != data["episode_id"][:-1], True)
+    sparse = data | {"reward": np.where(last, data["reward"], np.nan)}
+    zeros = data | {"reward": np.where(last, data["reward"], 0.0)}
+    text = errors_of(Log(sparse))
+    assert text.startswith("E120 reward is NaN in 6 rows (first: episode 10 step 0). Rewards that")
+    assert text.endswith("known only at the end are 0 before it: fill_reward=0.")
+    with pytest.raises(LogError, match=r"E122 every .* nothing\. Rewards .*: fill_reward=0\.$"):
+        content(Log(sparse | {"obs_0": np.where(last, np.nan, 1.0)}, drop_bad="episode"))
+    log = Log(sparse, fill_reward=0)
+    assert_same_content(content(log), content(Log(zeros)))
+    assert "6 missing rewards filled in" in log.summary().text
+    some = with_value("reward", [1], np.nan, data)
+    assert errors_of(Log(some)).endswith('or drop the episode: drop_bad="episode".')
+    with pytest.raises(InvalidParameter, match="fill_reward must be"):
+        Log(sparse, fill_reward=np.nan)
+
+
+def test_repairs_are_part_of_how_a_log_is_read():
+    data = shuffled(columns([3, 1, 5], "terminated"))
+    log = Log(data, order_by="at", episodes_end="truncated", fill_reward=0.0)
+    assert log.read_options == (
+        "time_limit=\"artifact\", order_by='at', episodes_end='truncated', fill_reward=0.0"
+    )

@@ -1,0 +1,139 @@
+"""Quantiles and CVaR of the return against definitions written out, and known distributions."""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+import saddleback as sb
+from saddleback.errors import InvalidParameter
+from saddleback.ope import return_distribution
+from saddleback.ope.distribution_text import distribution_lines, distribution_note
+
+PI, MU = np.array([0.2, 0.8]), np.array([0.6, 0.4])
+
+
+def policy(contexts):
+    return np.tile(PI, (len(contexts), 1))
+
+
+def draw(n, seed):
+    """Return decisions whose reward is normal with mean 2a, with some ties."""
+    rng = np.random.default_rng(seed)
+    a = (rng.random(n) > MU[0]).astype(int)
+    reward = 2.0 * a + rng.normal(size=n)
+    return {
+        "obs_0": np.zeros(n), "action": a, "reward": reward, "behavior_prob": MU[a],
+    }  # fmt: skip
+
+
+def weighted(data):
+    log = sb.Log(data, bandit=True)
+    return sb.importance_sampling(log, {"new": policy}, gamma=0.0)["new"]
+
+
+def worst_mean(returns, weights, tail):
+    """Fill up the share ``tail`` with the smallest returns, and return their mean."""
+    left, total = tail, 0.0
+    for value, weight in sorted(zip(returns, weights / weights.sum(), strict=True)):
+        taken = min(left, weight)
+        total += taken * value
+        left -= taken
+    return total / tail
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_quantiles_and_cvar_are_their_definitions(seed):
+    data = draw(80, seed)
+    data["reward"] = data["reward"].round(1)  # ties
+    w, g = PI[data["action"]] / MU[data["action"]], data["reward"]
+    percents, units = (1, 10, 50, 77, 99), (3 * w).round().astype(int)  # sums without rounding
+    shown = return_distribution(weighted(data), levels=[p / 100 for p in percents], tail=0.13)
+    for percent, one in zip(percents, shown.quantiles, strict=True):
+        reached = [x for x in np.unique(g) if 100 * units[g <= x].sum() >= percent * units.sum()]
+        assert one.value == min(reached)
+        assert one.logged == min(x for x in g if 100 * (g <= x).sum() >= percent * 80)
+        assert one.low <= one.value <= one.high
+    assert shown.cvar.value == pytest.approx(worst_mean(g, w, 0.13), rel=1e-12)
+    assert shown.cvar.logged == pytest.approx(worst_mean(g, np.ones(80), 0.13), rel=1e-12)
+    mean = np.average(g, weights=w)
+    spread = np.sqrt(np.average((g - mean) ** 2, weights=w))
+    assert shown.standard_deviation == pytest.approx(spread, rel=1e-12)
+
+
+def test_of_costs_the_largest_are_the_worst():
+    data = draw(200, 0)
+    mirrored = data | {"reward": -data["reward"]}
+    costs = return_distribution(weighted(data), lower_is_better=True).cvar
+    rewards = return_distribution(weighted(mirrored)).cvar
+    assert (costs.value, costs.low, costs.high) == pytest.approx(
+        (-rewards.value, -rewards.high, -rewards.low), rel=1e-9
+    )
+
+
+def true_quantile(level):
+    def excess(x):
+        return PI @ stats.norm.cdf(x, [0.0, 2.0]) - level
+
+    return optimize.brentq(excess, -10, 10)
+
+
+def true_cvar(tail):
+    end = true_quantile(tail)
+    mean, _ = integrate.quad(lambda x: x * (PI @ stats.norm.pdf(x, [0.0, 2.0])), -12, end)
+    return mean / tail
+
+
+@pytest.mark.statistical
+def test_intervals_cover_a_known_distribution():
+    levels, tail = (0.1, 0.5, 0.9), 0.2
+    truths = [*map(true_quantile, levels), true_cvar(tail)]
+    hits = np.zeros(4)
+    for seed in range(400):
+        shown = return_distribution(weighted(draw(400, seed)), levels=levels, tail=tail)
+        functionals = (*shown.quantiles, shown.cvar)
+        hits += [
+            one.low <= truth <= one.high for one, truth in zip(functionals, truths, strict=True)
+        ]
+    assert ((hits >= 366) & (hits <= 394)).all(), hits  # 95% ± 3 standard errors
+
+
+def test_an_end_that_the_data_leave_open_is_infinite():
+    shown = return_distribution(weighted(draw(20, 0)), levels=(0.02, 0.5, 0.98))
+    first, middle, last = shown.quantiles
+    assert first.low == -np.inf
+    assert last.high == np.inf
+    assert np.isfinite([middle.low, middle.high]).all()
+
+
+def test_levels_must_lie_between_0_and_1():
+    for options in ({"levels": (0.0,)}, {"levels": (2.0,)}, {"tail": 1.0}):
+        with pytest.raises(InvalidParameter, match=r"between 0 and 1|in \[0, 1\]"):
+            return_distribution(weighted(draw(20, 0)), **options)
+
+
+@pytest.mark.slow
+def test_an_evaluation_of_episodes_has_it_too():
+    walk = sb.problems.random_walk(0.9, target_right=0.6)
+    log = sb.collect(walk, episodes=200, rng=0)
+    features = sb.features.OneHot(walk.mdp.n_states)
+    result = sb.evaluate(log, {"new": walk.target}, features=features, gamma=0.9)
+    shown = result.distributions["new"]
+    plain = sb.importance_sampling(log, {"new": walk.target}, gamma=0.9)["new"]
+    assert shown.quantiles == return_distribution(plain).quantiles
+    saved = result.as_dict()
+    assert saved["distributions"][0]["cvar"]["value"] == shown.cvar.value
+    lines = [line.text for line in distribution_lines(saved)]
+    assert lines[1].startswith("Distribution of the return")
+    assert lines[2].startswith("  5% worst, mean (CVaR)")
+    assert len(lines) == 8 + bool(distribution_note(saved["distributions"][0]))
+
+
+def test_where_there_is_none_the_text_says_so():
+    text = distribution_lines({})[1].text
+    assert text.startswith("Distribution of the return: not available: it needs propensities")
+
+
+def test_notes():
+    assert distribution_note({"reliable": True, "comparable": True}) == ""
+    note = distribution_note({"reliable": False, "comparable": False, "ess": 3.2})
+    assert note.startswith("unreliable: the weights are heavy-tailed (ESS 3); episodes were")

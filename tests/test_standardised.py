@@ -1,0 +1,56 @@
+"""Features of standardised observations."""
+
+import numpy as np
+import pytest
+
+from saddleback.errors import InvalidParameter
+from saddleback.features import Monomials, RandomFourier, Scaling
+from saddleback.features.standardised import median_distance
+
+pytestmark = pytest.mark.kernel
+
+
+def test_random_fourier_features_approximate_a_gaussian_kernel():
+    features = RandomFourier(Scaling((0.0, 0.0), (1.0, 1.0)), 40_000, 1.5, seed=3)
+    points = np.array([[0.0, 0.0], [1.0, -0.5]])
+    assert features.size == 40_003
+    waves = features(points)[:, 3:]
+    kernel = np.exp(-0.5 * 1.25 / 1.5**2)
+    assert waves[0] @ waves[1] / 40_000 == pytest.approx(kernel, abs=0.02)
+
+
+def test_scaling_ignores_units_and_drops_constant_columns():
+    rng = np.random.default_rng(0)
+    points = np.column_stack(
+        [rng.normal(size=500), np.full(500, 3.0), np.exp(3 * rng.normal(size=500))]
+    )
+    scaling = Scaling.of(points)
+    assert scaling.size == 2
+    assert scaling.logarithm == (False, False, True)
+    scaled = scaling(points)
+    assert abs(np.median(scaled, axis=0)).max() < 1e-12
+    units = points * [1000.0, 7.0, 0.01] + [5.0, 0.0, 0.0]
+    assert np.allclose(Scaling.of(units)(units), scaled, atol=1e-9)
+
+
+def test_monomials_are_those_up_to_a_total_degree():
+    scaling = Scaling((0.0, 0.0, 0.0), (1.0, 0.0, 2.0))  # the second column is constant
+    x, y = 1.5, 3.0 / 2.0
+    expected = [1.0, x, y, x * x, x * y, y * y]
+    monomials = Monomials(scaling, 2)
+    assert monomials.size == 6
+    assert np.allclose(monomials([[1.5, 9.0, 3.0]]), [expected])
+    assert np.allclose(monomials.encode(np.array([[1.5, 9.0, 3.0]])).dense(6), [expected])
+    assert Monomials(scaling, 0)([[1.5, 9.0, 3.0]]).tolist() == [[1.0]]
+
+
+def test_scalings_of_different_lengths_are_refused():
+    with pytest.raises(InvalidParameter, match="differ in length"):
+        Scaling((0.0, 0.0), (1.0,))
+
+
+def test_median_distance_of_a_few_points():
+    points = np.random.default_rng(0).normal(size=(31, 3))
+    pairs = [np.linalg.norm(points[i] - points[j]) for i in range(31) for j in range(i)]
+    assert median_distance(points) == pytest.approx(np.median(pairs))
+    assert median_distance(points[:1]) == 1.0
