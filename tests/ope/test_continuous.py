@@ -226,7 +226,6 @@ def test_slope_takes_the_last_estimate_that_agrees_with_all_before_it():
         ):
             k += 1
         assert slope(values, widths) == order[k]
-    assert slope([np.nan, 1.0], [2.0, 1.0]) == 1
 
 
 @pytest.mark.statistical

@@ -177,9 +177,13 @@ def choose_bandwidth(candidates: Sequence[Trajectories]) -> int:
     """Return the index of the bandwidth that SLOPE++ chooses; candidates in increasing order.
 
     Half-widths of few effective episodes are too small, so those of a small bandwidth are taken as
-    at least those of every larger one.
+    at least those of every larger one. Undefined estimates, where all weights are 0, are left out.
     """
     estimates = [candidate.estimate(CHOSEN_BY) for candidate in candidates]
+    values = np.array([estimate.value for estimate in estimates])
     widths = np.array([0.5 * (estimate.high - estimate.low) for estimate in estimates])
-    widths = np.maximum.accumulate(np.nan_to_num(widths, nan=0.0)[::-1])[::-1]
-    return slope([estimate.value for estimate in estimates], widths)
+    defined = np.flatnonzero(np.isfinite(values) & np.isfinite(widths))
+    if not len(defined):
+        return len(estimates) - 1
+    widths = np.maximum.accumulate(widths[defined][::-1])[::-1]
+    return int(defined[slope(values[defined], widths)])
