@@ -233,7 +233,7 @@ def test_a_cached_log_equals_the_log():
         ("no target policy", {"target": {}}),
         ("names of target policies must be strings, got 1", {"target": {1: "uniform"}}),
         ("a target must be a function", {"target": None}),
-        ("a log must be Parquet files", {"data": 5}),
+        ("a log must be files (Parquet, ", {"data": 5}),
         ("low has 1 numbers, but observations have 2", {"features": "tiles:2x2", "low": [0.0]}),
         ("low is the box of features given as a text", {"low": [0.0, 0.0]}),
     ],
