@@ -93,8 +93,8 @@ def decision_methods(log: Log, methods: Sequence[str] | None) -> tuple[str, ...]
 def takes_decisions(log: Log, methods: Any, features: Any, **episodic: Any) -> bool:
     """Whether to take a log as single decisions: declared so, or recognised.
 
-    ``episodic`` are the options that concern only episodes, None where not given. Continuous actions
-    have estimators of their own, which take decisions as episodes of one step.
+    ``episodic`` are the options that concern only episodes, None where not given. For continuous
+    actions there are other estimators, which take decisions as episodes of one step.
     """
     if log.has_continuous_actions:
         return False
