@@ -69,8 +69,9 @@ def density_calibration(sample: EpisodeSample) -> tuple[float, float]:
     >>> states, noise = rng.normal(size=(2, 4000, 1))
     >>> sample = EpisodeSample(
     ...     states, states, np.zeros(4000, int), np.zeros(4000), np.ones(4000, bool),
-    ...     np.arange(4000) // 10, np.arange(4000) % 10, states[::10], {}, {}, np.arange(400), 400,
-    ...     states + noise, np.exp(-0.5 * noise[:, 0] ** 2) / np.sqrt(2 * np.pi),
+    ...     np.arange(4000) // 10, np.arange(4000) % 10, states[::10], {}, {}, np.arange(400),
+    ...     np.arange(400, dtype=np.uint64), 400, action_values=states + noise,
+    ...     densities=np.exp(-0.5 * noise[:, 0] ** 2) / np.sqrt(2 * np.pi),
     ... )
     >>> wrong = replace(sample, densities=2 * sample.densities)
     >>> density_calibration(sample)[1], round(density_calibration(wrong)[1], 1)

@@ -104,10 +104,10 @@ class Rows:
         """Sort the rows for features that are expectations over actions: as of one action."""
         fold = sample.folds[sample.episode]
         order = np.argsort(fold, kind="stable")
+        weights = gamma * sample.continues[order, None].astype(float)
         return cls(
-            order, np.zeros(len(order), dtype=np.int64), sample.rewards[order],
-            gamma * sample.continues[order, None].astype(float), fold[order], np.ones((len(sample.starts), 1)),
-            sample.folds,
+            order, np.zeros(len(order), dtype=np.int64), sample.rewards[order], weights,
+            fold[order], np.ones((len(sample.starts), 1)), sample.folds,
         )  # fmt: skip
 
 
