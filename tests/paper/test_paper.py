@@ -36,12 +36,11 @@ from saddleback.paper.comparison import (
     run,
     study_of,
 )
+from saddleback.paper.estimated_system import fixed_point, from_experience
 from saddleback.paper.mountain_car_reference import (
     Effort,
     MountainCarReference,
     Objective,
-    fixed_point,
-    from_experience,
     half_inverse,
     simulation,
 )
