@@ -52,9 +52,19 @@ class ReferenceValues:
 
     def mse(self, theta: FloatArray) -> FloatArray:
         """Return ‖Φθ − q^π‖²/‖q^π‖² over the pairs, corrected for the sampling error of q^π."""
-        rows = theta.reshape(-1, theta.shape[-1])
-        gap = (self.phi @ rows.T).T.reshape(*theta.shape[:-1], -1) - self.q
-        return np.asarray((np.mean(gap**2, axis=-1) - self.noise) / self.scale)
+        used, R = self._triangle
+        rows = theta.reshape(-1, theta.shape[-1])[:, used]
+        gap = rows @ R[:, :-1].T + R[:, -1]
+        square = np.einsum("ki,ki->k", gap, gap).reshape(theta.shape[:-1])
+        return np.asarray((square - self.noise) / self.scale)
+
+    @cached_property
+    def _triangle(self) -> tuple[IntArray, FloatArray]:
+        """The features active in some pair, and R with |R(θ, 1)|² the mean square gap (QR)."""
+        dense = self.phi.toarray()
+        used = np.flatnonzero(dense.any(axis=0)).astype(np.int64)
+        table = np.column_stack([dense[:, used], -self.q]) / np.sqrt(len(self.q))
+        return used, np.asarray(np.linalg.qr(table, mode="r"))
 
     def quadratic_form(self, objective: str) -> Quadratic | None:
         """Return `mse` as a quadratic form, by name."""

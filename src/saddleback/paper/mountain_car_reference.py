@@ -29,7 +29,7 @@ from saddleback.problems.mountain_car import HIGH, LOW, mountain_car, returns
 from saddleback.rules import GES, Expected, Rule, Saddle, Trace
 from saddleback.system import System, linear_stability
 
-LAMBDAS = (0.5, 0.6, 0.7, 0.99)
+LAMBDAS = (0.3, 0.5, 0.6, 0.7, 0.99)
 """λ whose systems share their rollouts; another λ has rollouts of its own, which are the same."""
 
 
