@@ -111,9 +111,9 @@ def draw(cells: list[Cell], out: Path) -> None:
     rows = list(dict.fromkeys((cell.problem, cell.grid) for cell in cells))
     caption = (
         "Advantage of GES: value of the best of GQ, ABQ and GTB ÷ that of GES, each with its best "
-        "of 121 settings. Blue: GES is ahead, orange: behind, up to a factor of 100; letters: the "
-        "rule that leads, in capitals where the 95% interval over runs excludes 1. Grey: not "
-        "measured."
+        "of 121 settings. Purple: GES is ahead, orange: behind, up to a factor of 100. Letters: "
+        "the rule that leads (G: GES, Q: GQ, A: ABQ, T: GTB), in capitals where the 95% interval "
+        "over runs excludes 1. Grey: not measured."
     )
     with plots.style():
         figure, axes = plots.panels(

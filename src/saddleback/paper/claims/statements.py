@@ -51,7 +51,7 @@ def _fact_1(count: int = 100) -> Claim:
     return Claim(
         "Fact 1: the conjugate is 1/α-smooth and 1/β-strongly convex, ∇f* inverts ∇f",
         f"True of {count} random quadratics (error {number(error, 1)}) with ‖∇f(u)−∇f(v)‖ ≤ "
-        f"β‖u−v‖. As printed, for f itself, no strongly convex f satisfies it: here |f(u)−f(0)| "
+        f"β‖u−v‖. As printed, for f itself, no strongly convex f satisfies it: here f(u) − f(0) "
         f"reaches {number(steepest)}·β‖u‖",
         verdict(bool(error < 1e-9), bool(steepest <= 1)),
     )
