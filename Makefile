@@ -47,7 +47,7 @@ map: $(DEV)
 # The share of a sample of mutants of the code that the tests kill; results/mutants.json.
 # MUTANTS='--sample 100 --seed 1' for others; each takes a minute or two.
 mutants: $(DEV)
-	$(BIN)/python benchmarks/mutants.py $(MUTANTS)
+	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
 # Linters, types, import layers, the complete suite (which builds the documentation), and the kernel
 # tests again with the compiler off. The examples run before the suite, so that its workers can load
@@ -135,8 +135,8 @@ evaluation-page: $(DEV)
 	$(BIN)/python docs/evaluation_page.py
 
 # Recreate the figures of the README and the documentation.
-figures: paper map advice evaluation-page
-	cp $(SHOWN:%=results/%.png) results/map.png docs/figures/
+figures: paper advice evaluation-page
+	cp $(SHOWN:%=results/%.png) docs/figures/
 	cp $(PRINTED:%=results/%.pdf) docs/figures/
 	cp results/reproduction.md docs/paper/
 

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .machine import machine_line
+
 ROOT = Path(__file__).parents[1]
 
 TESTS = {
@@ -134,6 +136,7 @@ def main() -> None:
     found = [mutant for path in files for mutant in mutants_of(path)]
     rng = np.random.default_rng(given.seed)
     chosen = [found[k] for k in rng.choice(len(found), given.sample, replace=False)]
+    print(machine_line())
     begun, killed = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         source, plain = Path(folder) / "src", Path(folder) / "cache"

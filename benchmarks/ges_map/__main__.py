@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.machine import machine_line
 
 from saddleback import plots
 from saddleback._typing import FloatArray
@@ -166,6 +167,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smoke test")
     parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args()
+    print(machine_line())
     begun, rng, cells = time.process_time(), np.random.default_rng(0), []
     for name in STUDIES:
         folder = given.out / f"map-{name}"
