@@ -217,12 +217,16 @@ def test_files_and_folders_of_a_benchmark_are_compared(tmp_path, capsys, monkeyp
 def test_mutants_are_single_changes_of_the_code():
     path = mutants.ROOT / "src/saddleback/system/linear_stability.py"
     text = path.read_text(encoding="utf-8")
-    found = list(mutants.mutants_of(path))
-    verdict = next(m for m in found if "z[0].real >= 0" in text.splitlines()[m.line - 1])
+    candidates = list(mutants.mutants_of(path))
+    verdict = next(m for m in candidates if "z[0].real >= 0" in text.splitlines()[m.line - 1])
     assert (verdict.old, verdict.new, verdict.package) == (">=", ">", "system")
     assert "if z[0].real > 0:" in verdict.apply(text)
-    assert {(m.old, m.new) for m in found} >= {("-", "+"), ("*", "/"), ("1e-11", "(1e-11 + 1)")}
-    for mutant in found[::7]:
+    assert {(m.old, m.new) for m in candidates} >= {
+        ("-", "+"),
+        ("*", "/"),
+        ("1e-11", "(1e-11 + 1)"),
+    }
+    for mutant in candidates[::7]:
         compile(mutant.apply(text), str(mutant), "exec")
 
 

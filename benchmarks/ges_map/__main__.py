@@ -20,7 +20,7 @@ from saddleback import plots
 from saddleback._typing import FloatArray
 from saddleback.sweep import RuleResults, read_results, read_study, run_study
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 STUDIES = ("small", "car")
 LAMBDAS = ("0", "0.2", "0.4", "0.6", "0.8", "0.99")
 
@@ -173,7 +173,7 @@ def main() -> None:
         folder = given.out / f"map-{name}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         run_study(
-            read_study(HERE / f"{name}.toml", quick=given.quick), folder, folder=HERE, workers=2
+            read_study(FOLDER / f"{name}.toml", quick=given.quick), folder, folder=FOLDER, workers=2
         )
         cells += cells_of(folder, rng)
     draw(cells, given.out)
