@@ -2,16 +2,20 @@
 
 import numpy as np
 
-from saddleback import GES, Experience, Problem, System, problems
+from oracles import naive
+from saddleback import ETD, GES, Experience, Problem, System, problems
 from saddleback.rules import make_with
 
 REWARDED = problems.two_state(gamma=0.5, rewards=[[1, -1], [0.5, 2]])
 """The two-state problem with non-zero rewards."""
 
+VARIANTS = {"ETD, own beta": lambda lam: ETD(lam, naive.FOLLOW_BETA)}
+"""Rules of the oracle that are named rules with other options."""
+
 
 def rule_named(name, parameter=0.4):
     """Return a rule of that name with the given λ (or ζ)."""
-    return make_with(name, parameter)
+    return VARIANTS[name](parameter) if name in VARIANTS else make_with(name, parameter)
 
 
 def problem_for(name, seed, *, termination=0.0, gamma=0.9, off_policy=0.7, **sizes):

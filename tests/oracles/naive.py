@@ -21,7 +21,11 @@ ALGORITHMS = {
     "TDC": ("importance", "correction", "state"),
     "TDRC": ("importance", "tdrc", "state"),
     "ETD": ("importance", "semi-gradient", "state"),
+    "ETD, own beta": ("importance", "semi-gradient", "state"),
 }
+
+FOLLOW_BETA = 0.5
+"""β of ETD(λ, β) (Hallak et al. 2016), the variant "own beta"."""
 
 
 def trace_coefficient(trace, parameter, pi, mu, s, a):
@@ -73,8 +77,11 @@ def walk(algorithm, parameter, phi, pi, mu, experience):
         rho = pi[s, a] / mu[s, a]
         features = phi[s] if bootstrap == "state" else phi[s, a]
         w = rho if bootstrap == "state" else 1.0
-        follow = gamma * rho_before * follow + 1.0
-        if algorithm == "ETD":
+        passed = gamma
+        if algorithm == "ETD, own beta" and gamma > 0:
+            passed = FOLLOW_BETA
+        follow = passed * rho_before * follow + 1.0
+        if algorithm.startswith("ETD"):
             w = rho * (parameter + (1 - parameter) * follow)
         kappa = trace_coefficient(trace, parameter, pi, mu, s, a)
         e = gamma * kappa * e + w * features
@@ -169,8 +176,9 @@ def system(algorithm, parameter, phi, pi, mu, P, ends, R, gamma, visits):
         r_pi = (pi * R).sum(axis=1)
         lam = 0.0 if trace == "none" else parameter
         weight = D
-        if algorithm == "ETD":
-            f = np.linalg.inv(np.eye(states) - P_pi.T) @ visits
+        if algorithm.startswith("ETD"):
+            beta = FOLLOW_BETA if algorithm == "ETD, own beta" else gamma
+            f = np.linalg.inv(np.eye(states) - beta / gamma * P_pi.T) @ visits
             weight = np.diag(lam * visits + (1 - lam) * f)
         left = phi.T @ weight @ np.linalg.inv(np.eye(states) - lam * P_pi)
         return left @ (P_pi - np.eye(states)) @ phi, left @ r_pi, phi.T @ D @ phi

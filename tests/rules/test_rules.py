@@ -117,7 +117,7 @@ def test_names_are_compositions():
     assert sb.GES(0.9) == Rule(sb.Importance(0.9), sb.Saddle(), sb.Expected())
     assert sb.GES(0.9) != sb.GQ(0.9)
     assert str(Rule(sb.NoTrace(), sb.Saddle(), sb.Expected())).startswith("Rule(trace=NoTrace()")
-    assert repr(sb.ETD(0.5)).endswith("emphasis=FollowOn(lam=0.5))")
+    assert repr(sb.ETD(0.5)).endswith("emphasis=FollowOn(lam=0.5, beta=None))")
     assert str(sb.TDRC(0.5, eta=2.0)) == "TDRC(0.5, eta=2)"
     assert str(sb.TDRC(0.5)) == "TDRC(0.5)"
     assert str(sb.GTD()) == "GTD()"

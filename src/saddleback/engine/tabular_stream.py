@@ -4,7 +4,8 @@
     w_t                      the weight with which φ_t enters it
 
 γ_t is the discount of the step before. An emphasis multiplies w_t by 1 − share + share·f_t with
-f_t = γ_t ρ_{t-1} f_{t-1} + 1; an emphatic method differs in nothing else.
+f_t = γ_t ρ_{t-1} f_{t-1} + 1, or with a constant β for γ_t; an emphatic method differs in nothing
+else.
 """
 
 from __future__ import annotations
@@ -77,14 +78,15 @@ def fill_decay_and_weight(
 ) -> None:
     """Fill c_t and w_t, from ``rows`` of the terms; ``carry`` is (γ, ρ, f) of the step before."""
     gamma, ratio, follow = carry[0], carry[1], carry[2]
-    share = terms.emphasis
+    share, beta = terms.emphasis, terms.follow
     for t in range(len(rows)):
         if start[t]:
             gamma, follow = 0.0, 0.0
         i = rows[t]
         decay[t] = gamma * terms.kappa[i]
         if share:  # otherwise it is not used, and may overflow
-            follow = gamma * ratio * follow + 1.0
+            passed = beta if beta >= 0.0 and gamma != 0.0 else gamma
+            follow = passed * ratio * follow + 1.0
         weight[t] = terms.weight[i] * (1.0 - share + share * follow)
         gamma, ratio = discount[t], terms.rho[i]
     carry[0], carry[1], carry[2] = gamma, ratio, follow

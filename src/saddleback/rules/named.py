@@ -306,7 +306,7 @@ def TDRC(lam: float, eta: float = 1.0) -> Rule:
 
 
 @named_rule
-def ETD(lam: float) -> Rule:
+def ETD(lam: float, beta: float | None = None) -> Rule:
     """Emphatic TD(λ), Sutton, Mahmood & White 2016: `TD` with w_t = ρ_t m_t.
 
         f ← γρ_{t-1} f + 1        m = λ + (1−λ)f        e ← γλρ e + ρ m φ        θ ← θ + α δ e
@@ -315,9 +315,13 @@ def ETD(lam: float) -> Rule:
     full-rank features, with a different solution from TD's. The published rule has an interest for
     each state; here it is 1 everywhere. The literature writes F for f and M, the emphasis, for m.
 
+    With ``beta`` it is ETD(λ, β) of Hallak, Tamar, Munos & Mannor 2016: f ← βρ_{t-1} f + 1. For
+    small β the variance of f is finite, and the fixed point approaches that of `TD` (β = 0), but
+    only β = γ guarantees stability.
+
     Examples
     --------
-    >>> print(ETD(0.5))
-    ETD(0.5)
+    >>> print(ETD(0.5), ETD(0.5, beta=0.8))
+    ETD(0.5) ETD(0.5, beta=0.8)
     """
-    return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam))
+    return Rule(Importance(lam), SemiGradient(), State(), emphasis=FollowOn(lam, beta))

@@ -34,6 +34,8 @@ class Terms(NamedTuple):
         κ, w (before any emphasis) and ρ, [n].
     emphasis
         Share of the follow-on trace in the weight: w_t = w (1 − share + share·f_t).
+    follow
+        β of the follow-on trace, f_t = βρ_{t-1}f_{t-1} + 1; NaN for the discount.
 
     Examples
     --------
@@ -48,7 +50,12 @@ class Terms(NamedTuple):
     kappa: FloatArray
     weight: FloatArray
     rho: FloatArray
-    emphasis: float
+    emphasis: float = 0.0
+    follow: float = np.nan
+
+    def follow_decay(self, gamma: float) -> float:
+        """Factor of ρ_{t-1}f_{t-1} in the follow-on trace of a problem with discount γ."""
+        return gamma if np.isnan(self.follow) or gamma == 0.0 else self.follow
 
 
 def terms(rule: Rule, problem: Problem) -> Terms:
@@ -101,7 +108,7 @@ def tabulate(
         kappa=kappa.ravel(),
         weight=rule.bootstrap.weight(rho).ravel(),
         rho=rho.ravel(),
-        emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
+        **_emphasis(rule),
     )
 
 
@@ -152,8 +159,16 @@ def tabulate_steps(
         kappa=kappa,
         weight=rule.bootstrap.weight(rho),
         rho=rho,
-        emphasis=0.0 if rule.emphasis is None else rule.emphasis.share,
+        **_emphasis(rule),
     )
+
+
+def _emphasis(rule: Rule) -> dict[str, float]:
+    """The share of the follow-on trace in the weight, and its β."""
+    if rule.emphasis is None:
+        return {}
+    beta = rule.emphasis.beta
+    return {"emphasis": rule.emphasis.share, "follow": np.nan if beta is None else beta}
 
 
 def _kappa(

@@ -439,13 +439,14 @@ class System(Tabular):
 def expected_weight(problem: Problem, t: Terms) -> FloatArray:
     """Long-run mean of the trace weight w_t given the pair, [S·A].
 
-    With an emphasis of share c: w̄ = w (1 − c + c f(s)/d(s)), f = d + Γ_πᵀ f.
+    With an emphasis of share c: w̄ = w (1 − c + c f(s)/d(s)), f = d + βP_πᵀ f; β is γ unless given.
     """
     if t.emphasis == 0.0:
         return t.weight
     mdp, d = problem.mdp, problem.visits
     visited = d > 0
-    Gamma_pi = np.einsum("sa,sat->st", problem.target, mdp.discounted)[visited][:, visited]
+    stay = t.follow_decay(mdp.gamma) * mdp.staying
+    Gamma_pi = np.einsum("sa,sat->st", problem.target, stay)[visited][:, visited]
     m = np.ones(mdp.n_states)
     f = markov_chain.total(Gamma_pi.T, d[visited], "the expected emphasis")
     m[visited] += t.emphasis * (f / d[visited] - 1.0)

@@ -204,7 +204,7 @@ def _span(rows: FloatArray) -> FloatArray:
 
 
 class Node(NamedTuple):
-    """A state (and action, if needed) with the discounted trace γ'e and follow-on trace γ'ρf."""
+    """A state (and action, if needed) with the discounted trace γ'e and follow-on trace βρf."""
 
     s: int
     a: int
@@ -234,6 +234,7 @@ class Exploration:
         self._problem, self._terms, self._max_nodes = problem, t, max_nodes
         mdp = problem.mdp
         self._kappa = t.kappa.reshape(mdp.n_states, -1)
+        self._follow = t.follow_decay(mdp.gamma)
         b = t.bootstrap.reshape(mdp.n_states, mdp.n_actions, -1)
         self._sampled = bool((b != b[:, :1]).any())
         self._scale = float(np.abs(t.phi).max()) or 1.0
@@ -303,7 +304,7 @@ class Exploration:
                 if end == 1:
                     continue
                 trace = mdp.gamma * e * bool(self._kappa[s].any())
-                passed = mdp.gamma * t.rho[pair] * follow if t.emphasis else 0.0
+                passed = self._follow * t.rho[pair] * follow if t.emphasis else 0.0
                 for a1, choice in self._node_actions(s):
                     part, successor = q * (1.0 - end) * choice, Node(s, a1, trace, passed)
                     j = self._node_index(successor, mass * part)

@@ -23,9 +23,9 @@ from saddleback.rules import Rule, as_rule, terms
 def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
     """Spectral radius of γ²[p μ κ²]: E‖e‖² stays bounded iff it is less than 1.
 
-    With an emphasis it is the larger of that and the same radius with ρ in place of κ. For a
-    simulation it is the largest γ² Σ_a μκ² over its kinds of state, an upper bound on the radius
-    that is exact if all kinds agree.
+    With an emphasis it is the larger of that and the same radius with ρ in place of κ, and the β of
+    the emphasis, if it has one, in place of γ. For a simulation it is the largest γ² Σ_a μκ² over
+    its kinds of state, an upper bound on the radius that is exact if all kinds agree.
 
     Examples
     --------
@@ -41,13 +41,14 @@ def trace_radius(problem: Problem | Simulation, rule: Rule | str) -> float:
     t, mdp = terms(rule, problem), problem.mdp
     visited = problem.visits > 0
 
-    def growth(factor: FloatArray) -> float:
+    def growth(factor: FloatArray, discount: float) -> float:
         flow = problem.behaviour * factor.reshape(problem.behaviour.shape) ** 2
-        K = mdp.gamma * np.einsum("sa,sat->st", flow, mdp.discounted)
+        K = discount**2 * np.einsum("sa,sat->st", flow, mdp.staying)
         return _radius(K[np.ix_(visited, visited)])
 
-    # An emphasis grows by γρ per step, for any λ.
-    return max(growth(t.kappa), growth(t.rho) if t.emphasis else 0.0)
+    # An emphasis grows by γρ (or βρ) per step, for any λ.
+    emphasis = growth(t.rho, t.follow_decay(mdp.gamma)) if t.emphasis else 0.0
+    return max(growth(t.kappa, mdp.gamma), emphasis)
 
 
 def above_ceiling(rule: Rule) -> str:
